@@ -1,0 +1,69 @@
+"""Buffers of a kernel and how a contract lays them out in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+import numpy as np
+
+from tuner.contract import Contract
+from tuner.target import Target
+
+
+@dataclass(frozen=True)
+class BufferSpec:
+    """One argument of a kernel.
+
+    ``shape`` is in NumPy order, outermost first; the innermost dimension is always dense.
+    ``dtype`` is a NumPy name (``uint8``, ``int8``, ``int32``, ``uint32``). ``promised`` is false
+    for small tables (3x3 weights, say) to which the ``stride`` and ``extent`` promises do not
+    apply; the host alignment applies to all.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    role: Literal["input", "output"]
+    promised: bool = True
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of one element."""
+        return np.dtype(self.dtype).itemsize
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of all elements, without padding."""
+        return prod(self.shape) * self.element_bytes
+
+
+@dataclass(frozen=True)
+class BufferLayout:
+    """Where the elements of a buffer lie.
+
+    ``strides`` are in elements, in the order of the shape. ``host_offset_bytes`` is the distance
+    of the first element from an aligned address: 0 where the contract promises alignment, and on
+    purpose not 0 where it does not, so that code relying on an unpromised alignment fails
+    verification. ``span_bytes`` reaches from the first element to the end of the last row.
+    """
+
+    strides: tuple[int, ...]
+    host_offset_bytes: int
+    span_bytes: int
+
+
+def layout_of(spec: BufferSpec, contract: Contract, target: Target) -> BufferLayout:
+    """How a caller that keeps ``contract``, and nothing more, lays out ``spec``."""
+    row = spec.shape[-1]
+    if spec.promised and contract in (Contract.STRIDE, Contract.EXTENT):
+        lanes = target.vector_alignment_bytes // spec.element_bytes
+        row = -(-row // lanes) * lanes
+    strides = [1]
+    pitch = row
+    for extent in reversed(spec.shape[:-1]):
+        strides.insert(0, pitch)
+        pitch *= extent
+    offset = spec.element_bytes if contract is Contract.NONE else 0
+    return BufferLayout(tuple(strides), offset, pitch * spec.element_bytes)

@@ -1,0 +1,119 @@
+"""Candidates and what becomes of them on the way: artifacts and measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from tuner.contract import Contract
+from tuner.identity import digest_of
+from tuner.space.config import Config
+from tuner.target import Target
+from tuner.workload import Workload
+
+Fidelity = Literal["model", "cycle_accurate", "hardware"]
+"""``model``: QEMU with the timing model; ``cycle_accurate``: Qualcomm's simulator; ``hardware``:
+a phone. Never compared with each other silently."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be tuned: a workload under a contract on a target. Schedules are keyed by it."""
+
+    workload: Workload
+    contract: Contract
+    target: Target
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form; also what the digest is made of."""
+        return {
+            "workload": self.workload.as_dict(),
+            "contract": self.contract.value,
+            "target": self.target.as_dict(),
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the problem in keys and in the database."""
+        return digest_of(self.as_dict())
+
+    @property
+    def symbol(self) -> str:
+        """The C name of the compiled function, legible and the same for every schedule:
+        ``gemm_u8_m256_n256_k256_static``."""
+        params = "".join(f"_{k}{v}" for k, v in self.workload.params.items())
+        return f"{self.workload.kernel}{params}_{self.contract}".replace("-", "neg")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to make the code for a problem."""
+
+    problem: Problem
+    config: Config
+    generator: str = "halide"
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the candidate (not its toolchain)."""
+        return digest_of(
+            {
+                "problem": self.problem.as_dict(),
+                "config": self.config.as_dict(),
+                "generator": self.generator,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled candidate.
+
+    ``files`` maps a kind (``object``, ``header``, ``loopnest``, ``schedule``, ``assembly``) to
+    the file's bytes. ``digest`` is the SHA-256 of the object's bytes: two configs that give the
+    same object have the same digest. ``symbol`` is the C function with the Halide calling
+    convention: one ``halide_buffer_t *`` per buffer in the kernel's order, returning 0 or an
+    error code.
+    """
+
+    digest: str
+    symbol: str
+    files: Mapping[str, bytes] = field(repr=False, hash=False)
+
+    @property
+    def object_bytes(self) -> bytes:
+        """The relocatable ELF object."""
+        return self.files["object"]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a measurer found for one artifact whose outputs it checked.
+
+    ``cycles`` is the figure to compare: model cycles for fidelity ``model``. ``packets`` are the
+    packets executed in the region of interest, ``stalls`` the model's stall cycles among
+    ``cycles``. ``samples`` holds every repeat (one for a deterministic simulator), in cycles.
+    ``breakdown`` names parts of ``cycles`` by cause. ``verified`` is true only if every output
+    byte of every case matched the reference.
+    """
+
+    cycles: int
+    packets: int
+    stalls: int
+    verified: bool
+    fidelity: Fidelity
+    device: str
+    samples: tuple[int, ...] = ()
+    breakdown: Mapping[str, int] = field(default_factory=dict, hash=False)
+    code_bytes: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        return {**asdict(self), "samples": list(self.samples), "breakdown": dict(self.breakdown)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Measurement:
+        """The inverse of :meth:`as_dict`."""
+        return cls(**{**data, "samples": tuple(data["samples"])})

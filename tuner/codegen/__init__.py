@@ -1,0 +1,1 @@
+"""(problem, config) -> Hexagon object: code generators, each in killable worker processes."""

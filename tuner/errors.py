@@ -1,0 +1,85 @@
+"""Errors that say who must act.
+
+Every error carries one line a person can act on: what value was met, what is accepted, what to
+do next. Over HTTP and in ``--json`` output the same parts travel as separate fields.
+"""
+
+from __future__ import annotations
+
+from tuner.outcome import Outcome
+
+
+class HvxtuneError(Exception):
+    """Base of all errors raised on purpose.
+
+    ``message`` names the value and what is wrong with it, ``accepted`` what would do, and
+    ``next_step`` what the reader can run or change. ``str()`` joins them into one line.
+    """
+
+    kind = "error"
+
+    def __init__(self, message: str, *, accepted: str = "", next_step: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.accepted = accepted
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        parts = [self.message.rstrip(".")]
+        if self.accepted:
+            parts.append(f"accepted: {self.accepted.rstrip('.')}")
+        if self.next_step:
+            parts.append(self.next_step.rstrip("."))
+        return ". ".join(parts) + "."
+
+    def as_dict(self) -> dict[str, str]:
+        """The error as the JSON object that ``--json`` and the REST interface show."""
+        return {
+            "kind": self.kind,
+            "message": self.message,
+            "accepted": self.accepted,
+            "next_step": self.next_step,
+        }
+
+
+class UserError(HvxtuneError):
+    """The request is wrong; the person who made it must change it."""
+
+    kind = "user"
+
+
+class ToolchainError(HvxtuneError):
+    """The installation is broken; whoever runs this machine must repair it."""
+
+    kind = "toolchain"
+
+
+class StoreError(HvxtuneError):
+    """The database or the artifact directory cannot be used (full, locked, read-only, corrupt).
+
+    Whoever runs this machine must act. What was committed before stays as it was.
+    """
+
+    kind = "store"
+
+
+class DeviceError(HvxtuneError):
+    """A measuring device failed, not the candidate: retried elsewhere, then quarantined."""
+
+    kind = "device"
+
+
+class InternalError(HvxtuneError):
+    """A fault of hvxtune itself; please report it."""
+
+    kind = "internal"
+
+
+class CandidateError(HvxtuneError):
+    """This candidate is bad. Becomes the outcome of its trial and never stops a job."""
+
+    kind = "candidate"
+
+    def __init__(self, outcome: Outcome, message: str) -> None:
+        super().__init__(message)
+        self.outcome = outcome

@@ -1,0 +1,227 @@
+"""The contract of a kernel: what a new file in this folder has to provide."""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.buffers import BufferSpec
+from tuner.candidate import Problem
+from tuner.contract import Contract
+from tuner.errors import UserError
+from tuner.space import Config, Directive, Space
+from tuner.target import Target
+from tuner.workload import Workload
+
+if TYPE_CHECKING:
+    import halide as hl
+
+Array = NDArray[Any]
+MAX_BUFFER_BYTES = 1 << 27
+"""All buffers of a workload together: what fits the simulator's guest with room to spare."""
+
+
+@dataclass(frozen=True)
+class Param:
+    """An integer parameter of a kernel, with its default and accepted range (inclusive).
+
+    ``multiple`` is what it must be divisible by. ``is_extent`` tells shape parameters from
+    settings such as a requantization shift.
+    """
+
+    name: str
+    default: int
+    doc: str
+    minimum: int = 1
+    maximum: int = 65536
+    multiple: int = 1
+    is_extent: bool = True
+
+
+@dataclass(frozen=True)
+class WorkCounts:
+    """The work of one call, for the roofline. All are counts for the whole workload.
+
+    ``macs``: 8-bit multiply-accumulates. ``lane_ops``: bytes of vector lanes that other
+    arithmetic must at least touch (an add on 100 u16 elements counts 200). ``read_bytes`` and
+    ``written_bytes``: every input and output byte once.
+    """
+
+    macs: int
+    lane_ops: int
+    read_bytes: int
+    written_bytes: int
+
+    def bound_cycles(self, target: Target) -> dict[str, float]:
+        """The least cycles one HVX context needs, by resource.
+
+        A packet has at most one vector load, one vector store and four vector operations, of
+        which the multipliers do ``target.u8_macs_per_cycle`` (V66 HVX manual, packet rules).
+        """
+        vector = target.vector_bytes
+        return {
+            "multiply": self.macs / target.u8_macs_per_cycle,
+            "alu": self.lane_ops / (4 * vector),
+            "load": self.read_bytes / vector,
+            "store": self.written_bytes / vector,
+        }
+
+    def peak_cycles(self, target: Target) -> float:
+        """Cycles at the HVX peak: the largest of :meth:`bound_cycles`."""
+        return max(self.bound_cycles(target).values())
+
+
+@dataclass(frozen=True)
+class HalidePipeline:
+    """A kernel's algorithm without any schedule.
+
+    ``inputs`` follow the order of the kernel's input buffers; dimension 0 of each is the
+    innermost (NumPy's last). ``stages`` names every Func that directives may address, the output
+    included.
+    """
+
+    inputs: Sequence[hl.ImageParam]
+    output: hl.Func
+    stages: Mapping[str, hl.Func]
+
+
+class Kernel(ABC):
+    """A named, versioned algorithm that can be tuned.
+
+    Instances hold no state and may be used from several threads. Nothing but :meth:`pipeline`
+    may import Halide. ``params`` given to the methods are complete and checked.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    """Raise it when the algorithm's results or buffers change: old schedules then do not match."""
+    summary: ClassVar[str]
+    params: ClassVar[tuple[Param, ...]]
+
+    @abstractmethod
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+        """The arguments in calling order: inputs, then outputs."""
+
+    @abstractmethod
+    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+        """The exact outputs, in NumPy, for inputs of the shapes :meth:`buffers` gives."""
+
+    @abstractmethod
+    def work(self, params: Mapping[str, int]) -> WorkCounts:
+        """Operation and byte counts of one call."""
+
+    @abstractmethod
+    def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
+        """The algorithm in Halide, unscheduled and without promises about its buffers.
+
+        Imports Halide; called only inside compile workers. Extents come from the buffers, not
+        from ``params``, so that the code serves every shape its contract allows.
+        """
+
+    @abstractmethod
+    def space(self, problem: Problem) -> Space:
+        """The schedules to consider. Holds :meth:`default_config` and :meth:`textbook_config`."""
+
+    @abstractmethod
+    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
+        """What ``config`` (a point of :meth:`space`) does to the stages of :meth:`pipeline`."""
+
+    @abstractmethod
+    def default_config(self, problem: Problem) -> Config:
+        """What a first-time user writes: vectorized at the native width, nothing else tuned."""
+
+    @abstractmethod
+    def textbook_config(self, problem: Problem) -> Config:
+        """What an HVX guide recommends for this kind of kernel."""
+
+    def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
+        """Uniformly random inputs over the whole range of each dtype."""
+        return [
+            rng.integers(
+                np.iinfo(b.dtype).min, np.iinfo(b.dtype).max, b.shape, dtype=b.dtype, endpoint=True
+            )
+            for b in self.buffers(params)
+            if b.role == "input"
+        ]
+
+    def other_shapes(self, problem: Problem) -> list[dict[str, int]]:
+        """Further parameters the same code must be right for under a contract that is not static.
+
+        By default one set with every extent a little larger and as odd as the contract allows.
+        """
+        if problem.contract is Contract.STATIC:
+            return []
+        lanes = problem.target.vector_alignment_bytes
+        larger = {}
+        for param in self.params:
+            value = problem.workload.params[param.name]
+            if param.is_extent:
+                step = lanes if problem.contract is Contract.EXTENT else param.multiple
+                value += step if param.multiple > 1 or step > 1 else 1 + value % 2
+            larger[param.name] = value
+        return [larger]
+
+    def workload(self, params: Mapping[str, int] | None = None) -> Workload:
+        """The workload with ``params`` over the defaults.
+
+        Raises ``UserError`` naming the parameter, the value and what is accepted.
+        """
+        given = dict(params or {})
+        known = {p.name: p for p in self.params}
+        for name in given:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                raise UserError(
+                    f"unknown parameter '{name}' of {self.name}",
+                    accepted=", ".join(known),
+                    next_step=f"did you mean {near[0]}?" if near else "",
+                )
+        values = {}
+        for name, param in known.items():
+            value = given.get(name, param.default)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise UserError(f"{name}={value!r} of {self.name}", accepted="an integer")
+            if not param.minimum <= value <= param.maximum or value % param.multiple:
+                multiple = f", multiples of {param.multiple}" if param.multiple > 1 else ""
+                raise UserError(
+                    f"{name}={value} of {self.name}",
+                    accepted=f"{param.minimum} to {param.maximum}{multiple}",
+                    next_step=f"try -p {name}={param.default}",
+                )
+            values[name] = value
+        total = sum(b.payload_bytes for b in self.buffers(values))
+        if total > MAX_BUFFER_BYTES:
+            shape = " ".join(f"{k}={v}" for k, v in values.items())
+            raise UserError(
+                f"{self.name} {shape} needs {total} bytes of buffers",
+                accepted=f"at most {MAX_BUFFER_BYTES} bytes in all",
+                next_step="choose smaller extents",
+            )
+        return Workload(self.name, self.version, values)
+
+    def problem(
+        self, params: Mapping[str, int] | None, contract: Contract, target: Target
+    ) -> Problem:
+        """The workload under ``contract`` on ``target``.
+
+        Raises ``UserError`` if the shape does not keep the contract (``extent`` on a width that
+        is no multiple of the vector, say), naming the buffer, its extent and the multiple.
+        """
+        workload = self.workload(params)
+        if contract is Contract.EXTENT:
+            for spec in self.buffers(workload.params):
+                lanes = target.vector_alignment_bytes // spec.element_bytes
+                if spec.promised and spec.shape[-1] % lanes:
+                    raise UserError(
+                        f"{workload.label} does not keep contract 'extent': the innermost extent "
+                        f"of buffer {spec.name} is {spec.shape[-1]}",
+                        accepted=f"multiples of {lanes} elements",
+                        next_step="change the shape, or use --contract stride or static",
+                    )
+        return Problem(workload, contract, target)

@@ -1,0 +1,1 @@
+"""Artifact -> verified measurement: measurers and the cases they verify against."""

@@ -1,0 +1,65 @@
+"""The contract of a measurer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tuner.candidate import Artifact, Fidelity, Measurement, Problem
+from tuner.target import Target
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A measurement with the wall seconds its parts took, for the overhead report."""
+
+    measurement: Measurement
+    link_s: float
+    run_s: float
+
+
+class Measurer(ABC):
+    """Runs artifacts, checks every output against the reference, and times them.
+
+    One instance serves several threads at once. The instance owns its processes and files;
+    :meth:`close` ends and removes them. A candidate is untrusted: whatever it does must end as a
+    :class:`Timed` value or a ``CandidateError``, and never as a wrong number.
+    """
+
+    name: ClassVar[str]
+    fidelity: ClassVar[Fidelity]
+
+    @abstractmethod
+    def fingerprint(self) -> Mapping[str, str]:
+        """Versions and parameters of everything that decides the numbers.
+
+        Raises ``ToolchainError`` if a part is missing, naming the command that installs it.
+        """
+
+    @abstractmethod
+    def require(self, target: Target) -> None:
+        """Raises ``UserError`` if code for ``target`` cannot run here, naming what can."""
+
+    @abstractmethod
+    def measure(
+        self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
+    ) -> Timed:
+        """Runs ``artifact`` on every verification case of ``problem`` and times the first.
+
+        ``budget_cycles`` is the early-termination budget: once the timed call certainly needs
+        more, it is stopped. Raises ``CandidateError`` with outcome ``infeasible``, ``cutoff``,
+        ``timeout``, ``wrong_output`` or ``run_error``; ``DeviceError`` if the device failed;
+        ``ToolchainError`` if the installation is broken.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends processes and removes temporary files. Safe to call twice."""
+
+    def __enter__(self) -> Measurer:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

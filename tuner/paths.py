@@ -1,0 +1,41 @@
+"""Where hvxtune keeps its state: one directory, ``HVXTUNE_STATE_DIR`` or the XDG state home."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tuner.errors import StoreError
+
+STATE_DIR_VARIABLE = "HVXTUNE_STATE_DIR"
+
+
+def state_dir() -> Path:
+    """The state directory (not created)."""
+    given = os.environ.get(STATE_DIR_VARIABLE)
+    if given:
+        return Path(given).expanduser().absolute()
+    from platformdirs import user_state_path
+
+    return user_state_path("hvxtune", appauthor=False)
+
+
+def writable(name: str) -> Path:
+    """The folder ``name`` under the state directory, created with its parents.
+
+    Raises ``StoreError`` if it cannot be created or written to.
+    """
+    folder = state_dir() / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"cannot create {folder}: {error.strerror}",
+            next_step=f"free space or permissions there, or set {STATE_DIR_VARIABLE}",
+        ) from None
+    if not os.access(folder, os.W_OK):
+        raise StoreError(
+            f"{folder} is not writable",
+            next_step=f"change its permissions, or set {STATE_DIR_VARIABLE}",
+        )
+    return folder

@@ -1,0 +1,23 @@
+"""Tuning spaces: knobs, constraints, configs, and the schedule directives they stand for.
+
+A :class:`Space` is plain data (it round-trips through JSON and has a digest): knobs with their
+choices, and constraints as expressions with the reason for each. A :class:`Config` is one point
+of it. Kernels turn a config into :class:`Directive` values; code generators apply those.
+"""
+
+from tuner.space.config import Config, KnobValue
+from tuner.space.directive import Directive, TailStrategy
+from tuner.space.expression import Expression
+from tuner.space.knob import Knob
+from tuner.space.space import Constraint, Space
+
+__all__ = [
+    "Config",
+    "Constraint",
+    "Directive",
+    "Expression",
+    "Knob",
+    "KnobValue",
+    "Space",
+    "TailStrategy",
+]

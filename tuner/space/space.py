@@ -1,0 +1,251 @@
+"""Spaces: knobs plus constraints for one workload, contract and target."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from random import Random
+from typing import Any
+
+from tuner.errors import UserError
+from tuner.identity import digest_of
+from tuner.space.config import Config, KnobValue
+from tuner.space.expression import Expression
+from tuner.space.knob import Knob
+
+_SAMPLE_ATTEMPTS = 2000
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A condition that every config must meet, and why.
+
+    It applies only where all knobs it names are active.
+    """
+
+    text: str
+    reason: str
+
+    @cached_property
+    def expression(self) -> Expression:
+        """``text``, read."""
+        return Expression(self.text)
+
+
+@dataclass(frozen=True)
+class Space:
+    """All schedules considered for one workload under one contract on one target.
+
+    ``constants`` are names that conditions may use beside knobs (shapes, vector lanes). Equal
+    spaces have equal digests.
+    """
+
+    kernel: str
+    knobs: tuple[Knob, ...]
+    constraints: tuple[Constraint, ...] = ()
+    constants: Mapping[str, KnobValue] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        known = set(self.constants)
+        for knob in self.knobs:
+            if knob.name in known:
+                raise UserError(f"space of {self.kernel}: '{knob.name}' is defined twice")
+            if knob.condition is not None:
+                self._require_known(knob.condition, known, f"the condition of knob {knob.name}")
+            known.add(knob.name)
+        for constraint in self.constraints:
+            self._require_known(constraint.expression, known, "a constraint")
+
+    def _require_known(self, expression: Expression, known: set[str], where: str) -> None:
+        unknown = sorted(expression.names - known)
+        if unknown:
+            raise UserError(
+                f"space of {self.kernel}: {where} ('{expression.text}') names {unknown[0]}",
+                accepted="knobs defined before it and constants: " + ", ".join(sorted(known)),
+            )
+
+    @cached_property
+    def _checks(self) -> tuple[tuple[tuple[Constraint, frozenset[str]], ...], ...]:
+        """For each knob position, the constraints decided once that knob is settled."""
+        position = {knob.name: i for i, knob in enumerate(self.knobs)}
+        checks: list[list[tuple[Constraint, frozenset[str]]]] = [[] for _ in self.knobs]
+        for constraint in self.constraints:
+            named = frozenset(constraint.expression.names & set(position))
+            last = max((position[name] for name in named), default=0)
+            if checks:
+                checks[last].append((constraint, named))
+        return tuple(tuple(c) for c in checks)
+
+    def _active(self, knob: Knob, values: Mapping[str, KnobValue]) -> bool:
+        if knob.condition is None:
+            return True
+        if not all(n in values for n in knob.condition.names):
+            return False  # it depends on a knob that is itself inactive
+        return knob.condition.holds(values)
+
+    def _broken(self, position: int, values: Mapping[str, KnobValue]) -> Constraint | None:
+        """The first constraint, of those decided at ``position``, that ``values`` break."""
+        for constraint, named in self._checks[position]:
+            if all(n in values for n in named) and not constraint.expression.holds(values):
+                return constraint
+        return None
+
+    def active_knobs(self, values: Mapping[str, KnobValue]) -> list[Knob]:
+        """The knobs that are active under ``values``, in order."""
+        scope = {**self.constants, **values}
+        return [knob for knob in self.knobs if self._active(knob, scope)]
+
+    def knob(self, name: str) -> Knob:
+        """The knob called ``name``; ``UserError`` names the accepted ones otherwise."""
+        for knob in self.knobs:
+            if knob.name == name:
+                return knob
+        near = difflib.get_close_matches(name, [k.name for k in self.knobs], n=1)
+        raise UserError(
+            f"unknown knob '{name}' of {self.kernel}",
+            accepted=", ".join(k.name for k in self.knobs),
+            next_step=f"did you mean {near[0]}?" if near else "",
+        )
+
+    def violation(self, values: Mapping[str, KnobValue]) -> Constraint | None:
+        """The first constraint that ``values`` (all active knobs set) break, or ``None``."""
+        scope = {**self.constants, **values}
+        for position in range(len(self.knobs)):
+            broken = self._broken(position, scope)
+            if broken is not None:
+                return broken
+        return None
+
+    def config(self, values: Mapping[str, Any]) -> Config:
+        """``values`` as a config of this space.
+
+        Raises ``UserError`` naming the knob, the value and what is accepted if a knob is unknown,
+        missing, inactive or set to something else, or if a constraint is broken.
+        """
+        for name in values:
+            self.knob(name)
+        settled: dict[str, KnobValue] = {}
+        scope: dict[str, KnobValue] = dict(self.constants)
+        for knob in self.knobs:
+            if not self._active(knob, scope):
+                if knob.name in values:
+                    raise UserError(
+                        f"knob {knob.name}={values[knob.name]} is not active here",
+                        accepted=f"only where {knob.when}",
+                        next_step=f"leave {knob.name} out",
+                    )
+                continue
+            if knob.name not in values:
+                raise UserError(f"knob {knob.name} is missing", accepted=_listed(knob.choices))
+            value = values[knob.name]
+            if isinstance(value, bool) or value not in knob.choices:
+                raise UserError(f"knob {knob.name}={value!r}", accepted=_listed(knob.choices))
+            settled[knob.name] = scope[knob.name] = value
+        broken = self.violation(settled)
+        if broken is not None:
+            named = ", ".join(f"{n}={scope[n]}" for n in sorted(broken.expression.names))
+            raise UserError(
+                f"config breaks the constraint '{broken.text}' ({named})",
+                accepted=f"configs that keep it, because {broken.reason}",
+            )
+        return Config(settled)
+
+    def sample(self, random: Random) -> Config:
+        """A random valid config: knob by knob, among the choices no constraint forbids so far.
+
+        Not exactly uniform over valid configs (dead ends start again), but every valid config
+        can come up. Raises ``UserError`` if the space seems to be empty.
+        """
+        for _ in range(_SAMPLE_ATTEMPTS):
+            config = self._attempt(random)
+            if config is not None:
+                return config
+        for config in self:  # nearly empty: look for any point before giving up
+            return config
+        raise UserError(
+            f"the space of {self.kernel} has no valid config for this shape and contract",
+            next_step="change the shape or use a weaker contract",
+        )
+
+    def _attempt(self, random: Random) -> Config | None:
+        values: dict[str, KnobValue] = {}
+        scope: dict[str, KnobValue] = dict(self.constants)
+        for position, knob in enumerate(self.knobs):
+            if not self._active(knob, scope):
+                if self._broken(position, scope) is not None:
+                    return None
+                continue
+            for choice in random.sample(knob.choices, len(knob.choices)):
+                scope[knob.name] = choice
+                if self._broken(position, scope) is None:
+                    values[knob.name] = choice
+                    break
+            else:
+                return None
+        return Config(values)
+
+    def __iter__(self) -> Iterator[Config]:
+        """Every valid config, in the order of knobs and choices."""
+        return self._extend(0, {}, dict(self.constants))
+
+    def _extend(
+        self, position: int, values: dict[str, KnobValue], scope: dict[str, KnobValue]
+    ) -> Iterator[Config]:
+        if position == len(self.knobs):
+            yield Config(values)
+            return
+        knob = self.knobs[position]
+        if not self._active(knob, scope):
+            if self._broken(position, scope) is None:
+                yield from self._extend(position + 1, values, scope)
+            return
+        for choice in knob.choices:
+            scope[knob.name] = values[knob.name] = choice
+            if self._broken(position, scope) is None:
+                yield from self._extend(position + 1, values, scope)
+            del scope[knob.name], values[knob.name]
+
+    def count(self, limit: int) -> int:
+        """How many valid configs there are, counting no further than ``limit``."""
+        found = 0
+        for _ in self:
+            found += 1
+            if found >= limit:
+                break
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form; also what the digest is made of."""
+        return {
+            "kernel": self.kernel,
+            "constants": dict(self.constants),
+            "knobs": [k.as_dict() for k in self.knobs],
+            "constraints": [{"text": c.text, "reason": c.reason} for c in self.constraints],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Space:
+        """The inverse of :meth:`as_dict`; ``UserError`` if ``data`` is no space."""
+        try:
+            return cls(
+                kernel=data["kernel"],
+                knobs=tuple(Knob.from_dict(k) for k in data["knobs"]),
+                constraints=tuple(Constraint(c["text"], c["reason"]) for c in data["constraints"]),
+                constants=dict(data["constants"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(
+                f"not a space: {type(error).__name__} {error}",
+                accepted="the JSON that `hvxtune space KERNEL --json` prints",
+            ) from None
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the space; changes with any knob, choice, condition or constant."""
+        return digest_of(self.as_dict())
+
+
+def _listed(choices: tuple[KnobValue, ...]) -> str:
+    return ", ".join(str(c) for c in choices)

@@ -1,0 +1,132 @@
+"""Plain records of a job: its specification, its trials, the schedule it ends in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from tuner.candidate import Measurement, Problem
+from tuner.outcome import Outcome
+from tuner.space import Config
+
+
+class JobState(StrEnum):
+    """Where a job stands. ``running`` with a dead owner means interrupted: it can be resumed."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a job stops: at the first limit reached. ``None`` means no such limit.
+
+    ``trials`` counts trial rows of every outcome, ``seconds`` wall time summed over all sessions
+    of the job, ``patience`` trials since the last improvement.
+    """
+
+    trials: int | None = 100
+    seconds: float | None = None
+    patience: int | None = None
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """What a job is to do. With one worker and the same seed it gives the same trials."""
+
+    problem: Problem
+    budget: Budget = field(default_factory=Budget)
+    sampler: str = "tpe"
+    seed: int = 0
+    generator: str = "halide"
+    measurer: str = "qemu"
+    workers: int = 1
+    cutoff_factor: float = 4.0
+    """A timed run is stopped once it needs this many times the incumbent's cycles."""
+
+
+@dataclass(frozen=True)
+class PendingTrial:
+    """A trial that was handed out and has no outcome yet. Run again, once, after a crash."""
+
+    number: int
+    config: Config
+    origin: str
+    """Who proposed it: ``default``, ``textbook`` or the sampler's name."""
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Wall seconds of one trial's stages. ``overhead_s`` is everything that is not one of them."""
+
+    compile_s: float = 0.0
+    link_s: float = 0.0
+    run_s: float = 0.0
+    overhead_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A finished trial: exactly one outcome.
+
+    ``measurement`` is there exactly for outcome ``ok``, and then it is verified.
+    ``artifact_digest`` is there once the candidate compiled. ``duplicate_of`` is the number of
+    the earlier trial of the same job whose object was identical and whose result was taken over.
+    ``started_at`` and ``finished_at`` are Unix times in seconds.
+    """
+
+    number: int
+    config: Config
+    origin: str
+    outcome: Outcome
+    measurement: Measurement | None = None
+    artifact_digest: str | None = None
+    duplicate_of: int | None = None
+    error: str | None = None
+    timings: Timings = field(default_factory=Timings)
+    started_at: float = 0.0
+    finished_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        if (self.outcome is Outcome.OK) != (self.measurement is not None):
+            raise ValueError(f"trial {self.number}: outcome {self.outcome} and its measurement")
+        if self.measurement is not None and not self.measurement.verified:
+            raise ValueError(f"trial {self.number}: an unverified measurement is no result")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A stored best: everything needed to use it and to know where it came from.
+
+    ``provenance`` holds at least ``job``, ``trial``, ``space_digest``, ``toolchain`` (the whole
+    fingerprint) and ``created_at``.
+    """
+
+    problem: Problem
+    config: Config
+    generator: str
+    measurement: Measurement
+    artifact_digest: str
+    symbol: str
+    provenance: Mapping[str, Any] = field(hash=False)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as stored."""
+
+    id: str
+    spec: JobSpec
+    state: JobState
+    toolchain: Mapping[str, str] = field(hash=False)
+    space_digest: str
+    created_at: float
+    spent_s: float = 0.0
+    """Wall seconds of all sessions so far."""
+    note: str = ""
+    """Why it failed or stopped."""
