@@ -7,6 +7,7 @@ suite that each kernel inherits.
 from __future__ import annotations
 
 import difflib
+import os
 from importlib import import_module
 
 from tuner.errors import UserError
@@ -21,26 +22,48 @@ _REGISTRY = {
 }
 """Kernel name to ``module:class``; imported on first use."""
 
+EXTRA_KERNELS_VARIABLE = "HVXTUNE_KERNELS"
+"""Kernels from other packages: ``name=module:class`` pairs, separated by commas."""
+
 _loaded: dict[str, Kernel] = {}
+
+
+def _registry() -> dict[str, str]:
+    extra = os.environ.get(EXTRA_KERNELS_VARIABLE, "")
+    pairs = [item.partition("=") for item in extra.split(",") if item.strip()]
+    for name, _, place in pairs:
+        if not name.strip().isidentifier() or ":" not in place:
+            raise UserError(
+                f"{EXTRA_KERNELS_VARIABLE}={extra} cannot be read",
+                accepted="name=module:class, separated by commas",
+            )
+    return {**_REGISTRY, **{name.strip(): place.strip() for name, _, place in pairs}}
 
 
 def kernel_names() -> list[str]:
     """The names of all kernels, in the order of the registry."""
-    return list(_REGISTRY)
+    return list(_registry())
 
 
 def find_kernel(name: str) -> Kernel:
     """The kernel called ``name``; ``UserError`` names the accepted ones otherwise."""
-    if name not in _REGISTRY:
-        near = difflib.get_close_matches(name, _REGISTRY, n=1)
+    registry = _registry()
+    if name not in registry:
+        near = difflib.get_close_matches(name, registry, n=1)
         raise UserError(
             f"unknown kernel '{name}'",
-            accepted=", ".join(_REGISTRY),
+            accepted=", ".join(registry),
             next_step=f"did you mean {near[0]}?" if near else "see `hvxtune kernels`",
         )
     if name not in _loaded:
-        module, _, cls = _REGISTRY[name].partition(":")
-        _loaded[name] = getattr(import_module(module), cls)()
+        module, _, cls = registry[name].partition(":")
+        try:
+            _loaded[name] = getattr(import_module(module), cls)()
+        except (ImportError, AttributeError) as error:
+            raise UserError(
+                f"kernel '{name}' cannot be loaded from {registry[name]}: {error}",
+                next_step=f"correct {EXTRA_KERNELS_VARIABLE}",
+            ) from None
     return _loaded[name]
 
 

@@ -1,0 +1,132 @@
+"""The client's end of one compile server: starts it, sends it jobs, replaces it when it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tuner.codegen.halide.server import MODULE
+from tuner.errors import ToolchainError
+from tuner.kernels import EXTRA_KERNELS_VARIABLE
+
+_START_LIMIT_S = 60.0
+_ANSWER_GRACE_S = 10.0
+_ENVIRONMENT = {
+    "PYTHONHASHSEED": "0",
+    # A fixed threshold: by default glibc moves it with the history of frees.
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
+}
+
+
+class ServerDiedError(Exception):
+    """The compile server itself ended or stopped answering; the job may be at fault."""
+
+
+class CompileServer:
+    """One compile server process and its scratch directory. Not for several threads at once."""
+
+    def __init__(self, time_limit_s: float, memory_limit_bytes: int) -> None:
+        self._time_limit_s = time_limit_s
+        self._memory_limit_bytes = memory_limit_bytes
+        self._process: subprocess.Popen[bytes] | None = None
+        scratch = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - a tmpfs
+        self.directory = Path(tempfile.mkdtemp(prefix="hvxtune-compile-", dir=scratch))
+
+    def start(self) -> None:
+        """Starts the process if it does not run. ``ToolchainError`` if it cannot."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        environment = dict(_ENVIRONMENT)
+        for variable in ("PYTHONPATH", EXTRA_KERNELS_VARIABLE):
+            if variable in os.environ:
+                environment[variable] = os.environ[variable]
+        log_path = self.directory / "server.log"
+        with open(log_path, "wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", MODULE, str(self._time_limit_s)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+        try:
+            self._read_answer(_START_LIMIT_S)
+        except ServerDiedError as error:
+            tail = log_path.read_text(errors="replace").strip().splitlines()[-1:] or [str(error)]
+            raise ToolchainError(
+                f"the Halide compile server does not start: {tail[0]}",
+                next_step="run `hvxtune doctor`, or `make setup` to install again",
+            ) from None
+
+    def run(self, request: Mapping[str, Any]) -> tuple[str, int]:
+        """Has the server do ``request``; the files end up in :attr:`directory`.
+
+        Returns how the child ended, as :func:`tuner.codegen.halide.server._wait` tells it.
+        Raises ``ServerDiedError`` if the server went down with it.
+        """
+        self.start()
+        assert self._process is not None  # noqa: S101
+        assert self._process.stdin is not None  # noqa: S101
+        self._clean()
+        job = {
+            **request,
+            "directory": str(self.directory),
+            "memory_limit_bytes": self._memory_limit_bytes,
+        }
+        try:
+            self._process.stdin.write(json.dumps(job).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self.stop()
+            raise ServerDiedError("it had ended before the job") from None
+        answer = self._read_answer(self._time_limit_s + _ANSWER_GRACE_S)
+        return str(answer["how"]), int(answer["number"])
+
+    def _read_answer(self, limit_s: float) -> dict[str, Any]:
+        assert self._process is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101
+        deadline = time.monotonic() + limit_s
+        line = b""
+        fd = self._process.stdout.fileno()
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
+            piece = os.read(fd, 4096) if ready else b""
+            if not piece:
+                self.stop()
+                raise ServerDiedError("it ended" if ready else f"no answer in {limit_s:.0f} s")
+            line += piece
+        return dict(json.loads(line))
+
+    def _clean(self) -> None:
+        for file in self.directory.iterdir():
+            if file.name != "server.log":
+                file.unlink()
+
+    def stop(self) -> None:
+        """Ends the process, with whatever it is compiling."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def close(self) -> None:
+        """Ends the process and removes the scratch directory."""
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)

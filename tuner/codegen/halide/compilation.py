@@ -1,0 +1,83 @@
+"""One compilation, as done in a child of the compile server: request in, files out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import halide as hl
+
+from tuner.candidate import Problem
+from tuner.codegen.halide import promises, schedule
+from tuner.contract import Contract
+from tuner.kernels import find_kernel
+from tuner.space import Config
+from tuner.target import Target
+from tuner.workload import Workload
+
+FILES = {
+    "object": "object",
+    "header": "c_header",
+    "schedule": "schedule",
+    "assembly": "assembly",
+}
+"""Kind of artifact file to Halide's name for it. The loop nest comes on top."""
+
+
+def halide_target(target: Target) -> str:
+    """Halide's name for ``target``: bare Hexagon with HVX, the runtime left to the caller."""
+    return f"hexagon-32-noos-hvx_{target.vector_bytes}-hvx_{target.arch}-no_runtime"
+
+
+def compile_request(request: Mapping[str, Any]) -> None:
+    """Compiles ``request`` into files in the current directory.
+
+    ``request`` has ``workload``, ``contract``, ``target``, ``config``, ``symbol`` and the list
+    ``kinds`` of files wanted. Raises ``hl.HalideError`` where Halide refuses the schedule.
+    """
+    target = Target(**request["target"])
+    workload = Workload.from_dict(request["workload"])
+    problem = Problem(workload, Contract(request["contract"]), target)
+    kernel = find_kernel(workload.kernel)
+    pipeline = kernel.pipeline(workload.params)
+    parameters = [*pipeline.inputs, *(b for b in pipeline.output.output_buffers())]
+    for parameter, spec in zip(parameters, kernel.buffers(workload.params), strict=True):
+        promises.promise(parameter, spec, problem.contract, target)
+    directives = kernel.schedule(problem, Config(request["config"]))
+    schedule.apply(directives, pipeline.stages)
+
+    whole = hl.Pipeline(pipeline.output)
+    with _stderr_to("loopnest"):
+        whole.print_loop_nest()
+    machine = hl.Target(halide_target(target))
+    module = whole.compile_to_module(list(pipeline.inputs), request["symbol"], machine)
+    results = hl.AutoSchedulerResults()
+    results.target = machine
+    results.schedule_source = schedule.as_cpp(directives, pipeline.stages, whole)
+    module.set_auto_scheduler_results(results)
+    module.compile(
+        {
+            getattr(hl.OutputFileType, halide_name): kind
+            for kind, halide_name in FILES.items()
+            if kind in request["kinds"]
+        }
+    )
+
+
+@contextmanager
+def _stderr_to(name: str) -> Iterator[None]:
+    """Sends what Halide's C++ prints on standard error to a file."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    file = os.open(Path(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.dup2(file, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(file)

@@ -1,0 +1,127 @@
+"""Directives onto Halide stages, and the same directives as C++ for a ``.schedule.h`` file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import halide as hl
+
+from tuner.space.directive import Directive, TailStrategy
+
+_PLACEMENTS = {"compute_at", "store_at", "hoist_storage"}
+"""Operations whose first argument is a stage and whose second is one of its loops."""
+
+_SPLIT_RESULTS = {"split": (0, (1, 2)), "fuse": (0, (2,))}
+"""Operation to (position of an existing variable, positions of the variables it makes)."""
+
+
+class UnknownStageError(Exception):
+    """A directive names a stage that the pipeline does not have: a fault of the kernel."""
+
+
+def reduction_variables(
+    stages: Mapping[str, hl.Func], directives: Sequence[Directive]
+) -> frozenset[str]:
+    """Names that mean reduction variables: those of the updates and what splits make of them.
+
+    Halide has two variable types and wants the right one; directives only have names.
+    """
+    names: set[str] = set()
+    for func in stages.values():
+        for update in range(func.num_update_definitions()):
+            names |= {rvar.name() for rvar in func.rvars(update)}
+    for directive in directives:
+        if directive.update is not None and directive.op in _SPLIT_RESULTS:
+            source, results = _SPLIT_RESULTS[directive.op]
+            if directive.args[source] in names:
+                names |= {str(directive.args[i]) for i in results}
+    return frozenset(names)
+
+
+def apply(directives: Sequence[Directive], stages: Mapping[str, hl.Func]) -> None:
+    """Calls every directive on its stage, in order.
+
+    Raises ``hl.HalideError`` where Halide refuses one.
+    """
+    reductions = reduction_variables(stages, directives)
+    for directive in directives:
+        stage = _stage(stages, directive.func)
+        target: Any = stage if directive.update is None else stage.update(directive.update)
+        getattr(target, directive.op)(*_arguments(directive, stages, reductions))
+
+
+def _stage(stages: Mapping[str, hl.Func], name: str) -> hl.Func:
+    try:
+        return stages[name]
+    except KeyError:
+        raise UnknownStageError(f"no stage '{name}' among {', '.join(stages)}") from None
+
+
+def _arguments(
+    directive: Directive, stages: Mapping[str, hl.Func], reductions: frozenset[str]
+) -> Iterator[Any]:
+    for position, value in enumerate(directive.args):
+        if directive.op in _PLACEMENTS and position == 0:
+            yield _stage(stages, str(value))
+        elif directive.op == "store_in":
+            yield getattr(hl.MemoryType, str(value))
+        elif isinstance(value, TailStrategy):
+            yield getattr(hl.TailStrategy, value.value)
+        elif isinstance(value, str):
+            yield hl.RVar(value) if value in reductions else hl.Var(value)
+        else:
+            yield value
+
+
+def as_cpp(
+    directives: Sequence[Directive], stages: Mapping[str, hl.Func], pipeline: hl.Pipeline
+) -> str:
+    """The body of ``apply_schedule_NAME`` in Halide's ``.schedule.h`` format."""
+    reductions = reduction_variables(stages, directives)
+    positions = _positions(pipeline)
+    used_stages: dict[str, None] = {}
+    variables: dict[str, None] = {}
+    calls = []
+    for directive in directives:
+        used_stages[directive.func] = None
+        rendered = []
+        for position, value in enumerate(directive.args):
+            if directive.op in _PLACEMENTS and position == 0:
+                used_stages[str(value)] = None
+                rendered.append(str(value))
+            elif directive.op == "store_in":
+                rendered.append(f"MemoryType::{value}")
+            elif isinstance(value, TailStrategy):
+                rendered.append(f"TailStrategy::{value.value}")
+            elif isinstance(value, str):
+                variables[value] = None
+                rendered.append(_cpp_name(value))
+            else:
+                rendered.append(str(value))
+        update = "" if directive.update is None else f".update({directive.update})"
+        calls.append(f"{directive.func}{update}.{directive.op}({', '.join(rendered)});")
+    lines = [
+        f"Func {name} = pipeline.get_func({positions[stages[name].name()]});"
+        for name in used_stages
+    ]
+    lines += [
+        f'{"RVar" if name in reductions else "Var"} {_cpp_name(name)}("{name}");'
+        for name in variables
+    ]
+    return "".join(f"    {line}\n" for line in lines + calls)
+
+
+def _cpp_name(variable: str) -> str:
+    return "v_" + re.sub(r"\W", "_", variable)
+
+
+def _positions(pipeline: hl.Pipeline) -> dict[str, int]:
+    """Index of every Func for ``pipeline.get_func``; Halide has no call for the count."""
+    positions: dict[str, int] = {}
+    try:
+        while True:
+            positions[pipeline.get_func(len(positions)).name()] = len(positions)
+    except hl.HalideError:
+        return positions

@@ -1,0 +1,173 @@
+"""The compile server: a process that holds Halide loaded and forks one child per candidate.
+
+Run as ``python -m tuner.codegen.halide.server SECONDS``, the time limit of one job; it reads
+jobs from standard input and answers on standard output, one JSON line each way per job.
+
+Why it is built like this:
+
+- Forking gives every candidate the same, clean compiler: no state leaks from one to the next, and
+  an abort, a crash or a hang ends one child, not the server.
+- The object bytes depend on memory addresses (LLVM iterates over sets of pointers). So the server
+  runs without address space randomization, with a fixed environment and hash seed; the child, not
+  the server, reads the job (so that the server's heap is the same for each), and compiles in a
+  new thread, whose memory comes from a malloc arena of its own, untouched by history.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+MODULE = "tuner.codegen.halide.server"
+ADDR_NO_RANDOMIZE = 0x0040000  # linux/personality.h
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+EXIT_REFUSED = 3
+"""Exit status of a child whose candidate could not be compiled; the file ``error`` says why."""
+_THREAD_STACK_BYTES = 64 << 20
+_FILE_LIMIT_BYTES = 64 << 20
+_PIPE_BYTES = 1 << 16
+
+
+def _switch_off_randomization() -> None:
+    """Starts this process again without address space randomization, if it has it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    current = libc.personality(ctypes.c_ulong(0xFFFFFFFF))
+    if current & ADDR_NO_RANDOMIZE:
+        return
+    if libc.personality(ctypes.c_ulong(current | ADDR_NO_RANDOMIZE)) < 0:
+        return  # a container may forbid it: objects are then right, but not repeatable
+    os.execv(sys.executable, [sys.executable, "-P", "-m", MODULE, *sys.argv[1:]])  # noqa: S606
+
+
+def _read_line() -> bytes:
+    """One line from standard input. The client sends no further job before the answer."""
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = os.read(0, _PIPE_BYTES)
+        if not piece:
+            break
+        line += piece
+    return line
+
+
+def _limit(request: dict[str, Any]) -> None:
+    with open("/proc/self/statm") as statm:
+        mapped_bytes = int(statm.read().split()[0]) * resource.getpagesize()
+    memory = mapped_bytes + int(request["memory_limit_bytes"])
+    for limit, value in (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_FSIZE, _FILE_LIMIT_BYTES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(limit, (value, value))
+
+
+def _compile(request: dict[str, Any], status: list[int]) -> None:
+    """Body of the child's thread; leaves the exit status in ``status``."""
+    from tuner.codegen.halide.compilation import compile_request
+
+    try:
+        compile_request(request)
+        status.append(0)
+    except BaseException as error:  # noqa: BLE001 - kernels are user code: any of them may come
+        with open("error", "w", encoding="utf-8", errors="replace") as file:
+            file.write(f"{type(error).__name__}: {error}")
+        status.append(EXIT_REFUSED)
+
+
+def _child() -> None:
+    """Reads one job, compiles it, and exits; never returns."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    request = json.loads(_read_line())
+    os.chdir(request["directory"])
+    log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    _limit(request)
+    status: list[int] = []
+    threading.stack_size(_THREAD_STACK_BYTES)
+    thread = threading.Thread(target=_compile, args=(request, status))
+    thread.start()
+    thread.join()
+    os._exit(status[0])
+
+
+def _wait(pid: int, time_limit_s: float) -> tuple[str, int]:
+    """How the child ended: ``("exit", status)``, ``("signal", number)`` or ``("timeout", 0)``.
+
+    Also ends the child, and this process, when the client goes away.
+    """
+    handle = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    poll.register(0, 0)  # only the hang-up of the client
+    deadline = time.monotonic() + time_limit_s
+    timed_out = False
+    try:
+        while True:
+            remaining_ms = max(0, int((deadline - time.monotonic()) * 1000))
+            events = poll.poll(remaining_ms)
+            if any(fd == handle for fd, _ in events):
+                break
+            os.kill(pid, signal.SIGKILL)
+            if events:
+                sys.exit(0)
+            timed_out = True
+            deadline += time_limit_s
+    finally:
+        os.close(handle)
+    _, status = os.waitpid(pid, 0)
+    if timed_out:
+        return "timeout", 0
+    if os.WIFSIGNALED(status):
+        return "signal", os.WTERMSIG(status)
+    return "exit", os.WEXITSTATUS(status)
+
+
+def _serve(time_limit_s: float) -> None:
+    ready = select.poll()
+    ready.register(0, select.POLLIN)
+    os.write(1, b'{"ready": true}\n')
+    while True:
+        events = ready.poll()
+        if not any(event & select.POLLIN for _, event in events):
+            return
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _child()
+            finally:
+                os._exit(EXIT_REFUSED)
+        how, number = _wait(pid, time_limit_s)
+        os.write(1, b'{"how": "%s", "number": %d}\n' % (how.encode(), number))
+
+
+def main() -> None:
+    """Loads everything a child may need, then serves until standard input closes."""
+    _switch_off_randomization()
+    from tuner.codegen.halide import compilation
+    from tuner.errors import UserError
+    from tuner.kernels import find_kernel, kernel_names
+
+    for name in kernel_names():
+        with contextlib.suppress(UserError):  # one that cannot be loaded fails in its own jobs
+            find_kernel(name)
+    assert compilation  # noqa: S101 - loaded so that children need not
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
+    with contextlib.suppress(BrokenPipeError):
+        _serve(time_limit_s=float(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()
