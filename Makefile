@@ -1,0 +1,66 @@
+# What a person or CI runs; `make help` lists it.
+# Needs git, make and Python 3.11 to 3.13 with venv: everything else is fetched into $(VENV) and
+# the state directory ($HVXTUNE_STATE_DIR, or hvxtune under the XDG state home).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := .ci/lock
+OUR_CODE := tuner db service dashboards benchmarks tests
+
+# The lock files are complete and hashed: pip resolves nothing, builds nothing.
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+PIP_LOCKED := $(PIP) install --require-hashes --only-binary :all: --no-deps --progress-bar off
+COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-strategy fewest \
+	--generate-hashes --no-emit-index-url --no-annotate --custom-compile-command 'make lock' \
+	--group build $(UPGRADE)
+
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test test-fast lint format lock clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: $(VENV)/.installed ## make .venv with the hvxtune command, and fetch the simulator
+	@$(BIN)/python -m compileall -q tuner db service dashboards
+
+demo: setup ## tune one kernel end to end (about two minutes)
+	$(BIN)/hvxtune tune gemm_u8 -p m=256 -p n=256 -p k=256 --contract static --trials 60
+
+test: lint test-fast ## everything CI runs: lint, fast tests, slow tests
+	$(BIN)/pytest -m slow
+
+test-fast: setup $(VENV)/.dev ## the tests that need seconds
+	$(BIN)/pytest -m "not slow" -n logical --maxprocesses 4
+
+lint: setup $(VENV)/.dev ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev ## let ruff lay out the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: ## pin the dependencies anew (UPGRADE=--upgrade takes newer versions)
+	$(PYTHON) -m venv build/lock-tool
+	build/lock-tool/bin/pip install --quiet uv==0.13.8
+	$(COMPILE_LOCK) --output-file $(LOCK)/runtime.txt pyproject.toml
+	$(COMPILE_LOCK) --group dev --constraint $(LOCK)/runtime.txt \
+		--output-file $(LOCK)/dev.txt pyproject.toml
+
+clean: ## remove what make made here (the state directory stays)
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find $(OUR_CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.installed: $(LOCK)/runtime.txt pyproject.toml
+	@$(PYTHON) .ci/check_machine.py
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@echo "installing the pinned packages (about 200 MB on the first run)"
+	@$(PIP_LOCKED) --quiet -r $(LOCK)/runtime.txt
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(LOCK)/dev.txt $(VENV)/.installed
+	@$(PIP_LOCKED) --quiet -r $(LOCK)/dev.txt
+	@touch $@
