@@ -20,6 +20,10 @@ class CodeGenerator(ABC):
     name: ClassVar[str]
 
     @abstractmethod
+    def __init__(self, workers: int = 1) -> None:
+        """``workers`` is how many compilations may run at a time. Cheap: starts no process."""
+
+    @abstractmethod
     def fingerprint(self) -> Mapping[str, str]:
         """Versions of everything that decides the object's bytes. Part of every cache key.
 

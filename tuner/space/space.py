@@ -92,10 +92,11 @@ class Space:
                 return constraint
         return None
 
-    def active_knobs(self, values: Mapping[str, KnobValue]) -> list[Knob]:
-        """The knobs that are active under ``values``, in order."""
-        scope = {**self.constants, **values}
-        return [knob for knob in self.knobs if self._active(knob, scope)]
+    def walk(self, values: Mapping[str, KnobValue]) -> Iterator[Knob]:
+        """The active knobs, in order. The caller settles each in ``values`` before the next."""
+        for knob in self.knobs:
+            if self._active(knob, {**self.constants, **values}):
+                yield knob
 
     def knob(self, name: str) -> Knob:
         """The knob called ``name``; ``UserError`` names the accepted ones otherwise."""

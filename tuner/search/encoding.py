@@ -1,0 +1,47 @@
+"""Configs as Optuna parameters and back.
+
+An ordered knob becomes the index of its choice, as an integer, so that samplers see the order; a
+categorical knob becomes a categorical parameter. A knob with one choice is no parameter at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.trial import Trial
+
+from tuner.space import Config, Knob, KnobValue, Space
+
+
+def distributions(space: Space) -> dict[str, BaseDistribution]:
+    """The distribution of every knob that offers a choice, by name."""
+    return {knob.name: _distribution(knob) for knob in space.knobs if len(knob.choices) > 1}
+
+
+def _distribution(knob: Knob) -> BaseDistribution:
+    if knob.ordered:
+        return IntDistribution(0, len(knob.choices) - 1)
+    return CategoricalDistribution(knob.choices)
+
+
+def encode(space: Space, config: Config) -> dict[str, Any]:
+    """``config`` as parameters of a trial."""
+    return {
+        knob.name: knob.choices.index(config[knob.name]) if knob.ordered else config[knob.name]
+        for knob in space.knobs
+        if knob.name in config and len(knob.choices) > 1
+    }
+
+
+def suggest(space: Space, trial: Trial) -> dict[str, KnobValue]:
+    """Has the sampler of ``trial`` choose every active knob, in order."""
+    values: dict[str, KnobValue] = {}
+    for knob in space.walk(values):
+        if len(knob.choices) == 1:
+            values[knob.name] = knob.choices[0]
+        elif knob.ordered:
+            values[knob.name] = knob.choices[trial.suggest_int(knob.name, 0, len(knob.choices) - 1)]
+        else:
+            values[knob.name] = str(trial.suggest_categorical(knob.name, knob.choices))
+    return values

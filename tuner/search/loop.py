@@ -1,0 +1,304 @@
+"""The tuning loop: runs one job with several candidates in flight."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+from tuner.candidate import Candidate
+from tuner.codegen import CodeGenerator
+from tuner.errors import CandidateError, HvxtuneError
+from tuner.kernels import Kernel
+from tuner.measure.measurer import Measurer
+from tuner.search.evaluation import Evaluation, Evaluator
+from tuner.search.proposer import Proposal, Proposer
+from tuner.search.stopping import reason_to_stop, since_improvement
+from tuner.space import Config, Space
+from tuner.store import TrialStore
+from tuner.trial import Job, JobState, PendingTrial, Schedule, Trial
+
+_POLL_S = 0.2
+"""How often a request to stop is looked at while candidates are in flight."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a running job stands; handed to the caller after every commit."""
+
+    finished: int
+    total: int | None
+    outcomes: Mapping[str, int]
+    incumbent: Trial | None
+    default: Trial | None
+    textbook: Trial | None
+    elapsed_s: float
+    """Wall seconds of all sessions of the job."""
+    eta_s: float | None
+    """Estimated seconds to go, from the rate of this session; ``None`` before the first trial."""
+
+
+@dataclass(frozen=True)
+class _InFlight:
+    pending: PendingTrial
+    proposal: Proposal
+
+
+class TuningLoop:
+    """Runs one claimed job to its end, or until it is told to stop.
+
+    The loop owns no process: generator and measurer are the caller's. All store writes come from
+    the thread that calls :meth:`run`; candidates are evaluated in ``spec.workers`` threads.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        token: int,
+        *,
+        store: TrialStore,
+        kernel: Kernel,
+        space: Space,
+        generator: CodeGenerator,
+        measurer: Measurer,
+        on_progress: Callable[[Progress], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self._job = job
+        self._token = token
+        self._store = store
+        self._generator = generator
+        self._problem = job.spec.problem
+        self._on_progress = on_progress
+        self._stop = stop or threading.Event()
+        self._proposer = Proposer(space, job.spec.sampler, job.spec.seed)
+        self._evaluator = Evaluator(generator, measurer)
+        self._default = kernel.default_config(self._problem)
+        self._textbook = kernel.textbook_config(self._problem)
+        self._trials: dict[int, Trial] = {}
+        self._incumbent: Trial | None = None
+        self._begun = time.monotonic()
+        self._replay()
+
+    def _replay(self) -> None:
+        """Rebuilds study, duplicates and incumbent from the rows of earlier sessions."""
+        trials = self._store.trials(self._job.id)
+        self._proposer.replay(trials)
+        for trial in trials:
+            self._trials[trial.number] = trial
+            self._evaluator.remember(trial)
+            self._improve(trial)
+        self._replayed = len(trials)
+        pending = self._store.pending(self._job.id)
+        self._interrupted = deque(pending)
+        self._seeds = deque(
+            (config, origin)
+            for config, origin in ((self._default, "default"), (self._textbook, "textbook"))
+            if not self._proposer.has_seen(config) and config not in {p.config for p in pending}
+        )
+        numbers = [*self._trials, *(p.number for p in pending)]
+        self._next_number = max(numbers, default=-1) + 1
+
+    def run(self) -> JobState:
+        """Hands out trials until a limit of the budget, exhaustion or a request to stop.
+
+        Returns the state the job was released in; ``queued`` means it was told to stop and can
+        be resumed. An error that is not a candidate's leaves the job ``queued`` too and is
+        raised again.
+        """
+        try:
+            with ThreadPoolExecutor(self._job.spec.workers, "hvxtune-trial") as pool:
+                through = self._hand_out(pool)
+            if not through:
+                return self._release(JobState.QUEUED, "stopped on request")
+            if self._incumbent is None:
+                return self._release(JobState.FAILED, self._failure())
+            self._keep_assembly(self._incumbent)
+            return self._release(JobState.DONE, "")
+        except BaseException as error:
+            note = error.message if isinstance(error, HvxtuneError) else type(error).__name__
+            self._release_quietly(f"interrupted: {note}")
+            raise
+
+    def _hand_out(self, pool: ThreadPoolExecutor) -> bool:
+        """The loop itself. False if it ended because of a request to stop."""
+        flying: dict[Future[Evaluation], _InFlight] = {}
+        finished: list[tuple[Evaluation, _InFlight]] = []
+        exhausted = False
+        while True:
+            started: list[_InFlight] = []
+            while (
+                not exhausted
+                and not self._stop.is_set()
+                and len(flying) + len(started) < self._job.spec.workers
+            ):
+                flight = self._next()
+                if flight is None:
+                    exhausted = True
+                else:
+                    started.append(flight)
+            self._commit([e for e, _ in finished], started)
+            for flight in started:
+                flying[pool.submit(self._evaluate, flight.pending)] = flight
+            if not flying:
+                return exhausted
+            done: set[Future[Evaluation]] = set()
+            while not done:
+                done, _ = wait(flying, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+            finished = [(future.result(), flying.pop(future)) for future in done]
+            finished.sort(key=lambda pair: pair[0].trial.number)
+            for evaluation, flight in finished:
+                self._take(evaluation.trial, flight.proposal)
+
+    def _next(self) -> _InFlight | None:
+        """The next trial to hand out: interrupted ones, then seeds, then the sampler's."""
+        if self._interrupted:
+            pending = self._interrupted.popleft()
+            return _InFlight(pending, self._proposer.propose(pending.config))
+        ordered = [self._trials[n] for n in sorted(self._trials)]
+        reason = reason_to_stop(
+            self._job.spec.budget, self._next_number, self._spent_s(), since_improvement(ordered)
+        )
+        if reason is not None:
+            return None
+        if self._seeds:
+            config, origin = self._seeds.popleft()
+            proposal: Proposal | None = self._proposer.propose(config)
+        else:
+            proposal, origin = self._proposer.ask(), self._job.spec.sampler
+        if proposal is None:
+            return None
+        pending = PendingTrial(self._next_number, proposal.config, origin)
+        self._next_number += 1
+        return _InFlight(pending, proposal)
+
+    def _evaluate(self, pending: PendingTrial) -> Evaluation:
+        incumbent = self._incumbent
+        budget_cycles = None
+        if incumbent is not None and incumbent.measurement is not None:
+            factor = self._job.spec.cutoff_factor
+            budget_cycles = math.ceil(incumbent.measurement.cycles * factor)
+        return self._evaluator.evaluate(
+            Candidate(self._problem, pending.config, self._job.spec.generator),
+            number=pending.number,
+            origin=pending.origin,
+            budget_cycles=budget_cycles,
+        )
+
+    def _take(self, trial: Trial, proposal: Proposal) -> None:
+        self._trials[trial.number] = trial
+        cycles = trial.measurement.cycles if trial.measurement else None
+        self._proposer.tell(proposal, trial.outcome, cycles)
+        self._improve(trial)
+
+    def _improve(self, trial: Trial) -> None:
+        best = self._incumbent.measurement if self._incumbent else None
+        if trial.measurement and (best is None or trial.measurement.cycles < best.cycles):
+            self._incumbent = trial
+
+    def _commit(self, finished: Sequence[Evaluation], started: Sequence[_InFlight]) -> None:
+        """One transaction: results of ``finished``, rows for ``started``, the best so far."""
+        if not finished and not started:
+            return
+        new_best = next((e for e in finished if e.trial is self._incumbent), None)
+        self._store.commit(
+            self._job.id,
+            self._token,
+            finished=[e.trial for e in finished],
+            started=[f.pending for f in started],
+            artifacts=[e.artifact for e in finished if e.artifact and not e.trial.duplicate_of],
+            schedule=self._schedule(new_best) if new_best else None,
+            spent_s=self._spent_s(),
+        )
+        if self._on_progress is not None:
+            self._on_progress(self.progress())
+
+    def _schedule(self, evaluation: Evaluation) -> Schedule:
+        trial, artifact = evaluation.trial, evaluation.artifact
+        assert trial.measurement is not None  # noqa: S101
+        assert artifact is not None  # noqa: S101
+        return Schedule(
+            problem=self._problem,
+            config=trial.config,
+            generator=self._job.spec.generator,
+            measurement=trial.measurement,
+            artifact_digest=artifact.digest,
+            symbol=artifact.symbol,
+            provenance={
+                "job": self._job.id,
+                "trial": trial.number,
+                "space_digest": self._job.space_digest,
+                "sampler": self._job.spec.sampler,
+                "seed": self._job.spec.seed,
+                "toolchain": dict(self._job.toolchain),
+                "created_at": trial.finished_at,
+            },
+        )
+
+    def _keep_assembly(self, best: Trial) -> None:
+        """Compiles the best once more with its assembly, which the search had no need of."""
+        candidate = Candidate(self._problem, best.config, self._job.spec.generator)
+        try:
+            artifact = self._generator.compile(candidate, with_assembly=True)
+        except CandidateError:
+            return  # it compiled before; a busy machine made it miss its limit now
+        if artifact.digest == best.artifact_digest:
+            self._store.commit(self._job.id, self._token, artifacts=[artifact])
+
+    def _failure(self) -> str:
+        """Tally of outcomes and the first error text of each kind."""
+        first: dict[str, str] = {}
+        for number in sorted(self._trials):
+            trial = self._trials[number]
+            first.setdefault(trial.outcome.value, trial.error or "")
+        tally = ", ".join(f"{n} {o}" for o, n in sorted(self._outcomes().items()))
+        texts = "; ".join(f"{o}: {text[:200]}" for o, text in sorted(first.items()) if text)
+        return f"no valid trial ({tally or 'none run'}). {texts}".strip()
+
+    def _outcomes(self) -> Counter[str]:
+        return Counter(t.outcome.value for t in self._trials.values())
+
+    def _spent_s(self) -> float:
+        return self._job.spent_s + time.monotonic() - self._begun
+
+    def progress(self) -> Progress:
+        """Where the job stands now."""
+        finished = len(self._trials)
+        elapsed_s = self._spent_s()
+        fresh = finished - self._replayed
+        total = self._job.spec.budget.trials
+        eta_s = None
+        if fresh and total is not None:
+            eta_s = (time.monotonic() - self._begun) / fresh * max(0, total - finished)
+        if self._job.spec.budget.seconds is not None:
+            left_s = max(0.0, self._job.spec.budget.seconds - elapsed_s)
+            eta_s = left_s if eta_s is None else min(eta_s, left_s)
+        return Progress(
+            finished=finished,
+            total=total,
+            outcomes=self._outcomes(),
+            incumbent=self._incumbent,
+            default=self._trial_of(self._default),
+            textbook=self._trial_of(self._textbook),
+            elapsed_s=elapsed_s,
+            eta_s=eta_s,
+        )
+
+    def _trial_of(self, config: Config) -> Trial | None:
+        return next((t for t in self._trials.values() if t.config == config), None)
+
+    def _release(self, state: JobState, note: str) -> JobState:
+        self._store.commit(self._job.id, self._token, spent_s=self._spent_s())
+        self._store.release(self._job.id, self._token, state, note)
+        return state
+
+    def _release_quietly(self, note: str) -> None:
+        """Gives the job back on the way out of an error, which must not be hidden by another."""
+        try:
+            self._release(JobState.QUEUED, note)
+        except HvxtuneError:
+            return  # the claim lapses by itself when this process ends

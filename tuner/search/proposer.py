@@ -1,0 +1,133 @@
+"""Proposals: valid, new configs from an Optuna sampler, and results fed back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
+
+import optuna
+from optuna.trial import TrialState, create_trial
+
+from tuner.outcome import Outcome
+from tuner.search import encoding
+from tuner.search.samplers import make_sampler
+from tuner.search.samplers.brute_force import SpaceExhaustedError
+from tuner.space import Config, KnobValue, Space
+from tuner.trial import Trial
+
+_SAMPLER_ATTEMPTS = 20
+_RANDOM_ATTEMPTS = 200
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A config to try and the Optuna trial that waits for its result."""
+
+    config: Config
+    trial: optuna.Trial
+
+
+class Proposer:
+    """Asks a sampler for configs of a space and tells it what became of them.
+
+    The study lives in memory; the trial table is the truth, and :meth:`replay` rebuilds from it.
+    Not for several threads at once.
+
+    What the sampler proposes can break a constraint or repeat a config. It is told so (as a
+    pruned trial, which the samplers rank below every measured one) and asked again, a limited
+    number of times; then a random valid neighbour of its last proposal, or a random valid config,
+    takes its place.
+    """
+
+    def __init__(self, space: Space, sampler: str, seed: int) -> None:
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._space = space
+        self._distributions = encoding.distributions(space)
+        self._study = optuna.create_study(sampler=make_sampler(sampler, space, seed))
+        self._random = Random(seed)  # noqa: S311 - a search, not a secret
+        self._seen: set[str] = set()
+
+    @property
+    def study(self) -> optuna.Study:
+        """The study, for reading."""
+        return self._study
+
+    def replay(self, trials: Iterable[Trial]) -> None:
+        """Tells the study about trials finished in an earlier session."""
+        for trial in trials:
+            self._seen.add(trial.config.digest)
+            params = encoding.encode(self._space, trial.config)
+            measured = trial.measurement
+            self._study.add_trial(
+                create_trial(
+                    state=TrialState.COMPLETE if measured else TrialState.PRUNED,
+                    value=float(measured.cycles) if measured else None,
+                    params=params,
+                    distributions={name: self._distributions[name] for name in params},
+                )
+            )
+
+    def propose(self, config: Config) -> Proposal:
+        """A proposal for a given config (a seed, or one interrupted before)."""
+        self._seen.add(config.digest)
+        self._study.enqueue_trial(encoding.encode(self._space, config))
+        trial = self._study.ask()
+        encoding.suggest(self._space, trial)
+        return Proposal(config, trial)
+
+    def has_seen(self, config: Config) -> bool:
+        """Whether ``config`` was proposed, told or replayed already."""
+        return config.digest in self._seen
+
+    def ask(self) -> Proposal | None:
+        """The next config to try, valid and never proposed before; ``None`` if none is left."""
+        last: Config | None = None
+        for _ in range(_SAMPLER_ATTEMPTS):
+            trial = self._study.ask()
+            try:
+                values = encoding.suggest(self._space, trial)
+            except SpaceExhaustedError:
+                self._study.tell(trial, state=TrialState.FAIL)
+                return None
+            valid = self._space.violation(values) is None
+            if valid:
+                last = Config(values)
+                if not self.has_seen(last):
+                    self._seen.add(last.digest)
+                    return Proposal(last, trial)
+            # A repeat teaches nothing new; a broken constraint does.
+            self._study.tell(trial, state=TrialState.FAIL if valid else TrialState.PRUNED)
+        config = self._unseen(last)
+        return None if config is None else self.propose(config)
+
+    def _unseen(self, near: Config | None) -> Config | None:
+        """A valid config that was not proposed: near ``near`` if possible, else anywhere."""
+        for _ in range(_RANDOM_ATTEMPTS if near is not None else 0):
+            assert near is not None  # noqa: S101
+            config = self._neighbour(near)
+            if config is not None and not self.has_seen(config):
+                return config
+        for _ in range(_RANDOM_ATTEMPTS):
+            config = self._space.sample(self._random)
+            if not self.has_seen(config):
+                return config
+        return next((c for c in self._space if not self.has_seen(c)), None)
+
+    def _neighbour(self, config: Config) -> Config | None:
+        """``config`` with one knob changed at random; knobs that thereby wake are drawn too."""
+        changed = self._random.choice([k for k in self._space.knobs if k.name in config])
+        values: dict[str, KnobValue] = {}
+        for knob in self._space.walk(values):
+            if knob == changed or knob.name not in config:
+                values[knob.name] = self._random.choice(knob.choices)
+            else:
+                values[knob.name] = config[knob.name]
+        return Config(values) if self._space.violation(values) is None else None
+
+    def tell(self, proposal: Proposal, outcome: Outcome, cycles: int | None) -> None:
+        """The result of ``proposal``: cycles if the outcome is ``ok``, else a failure."""
+        if outcome is Outcome.OK and cycles is not None:
+            self._study.tell(proposal.trial, float(cycles))
+        else:
+            self._study.tell(proposal.trial, state=TrialState.PRUNED)

@@ -1,0 +1,60 @@
+"""Every valid config of a space, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.study import Study
+from optuna.trial import FrozenTrial
+
+from tuner.search.encoding import distributions, encode
+from tuner.space import Config, Space
+
+
+class SpaceExhaustedError(Exception):
+    """Every valid config has been proposed."""
+
+
+class BruteForceSampler(BaseSampler):
+    """Walks a space in the order of its knobs and choices.
+
+    Unlike ``optuna.samplers.BruteForceSampler`` it knows the constraints, so it never proposes
+    an invalid config, and it says when it is through by raising ``SpaceExhaustedError``.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self._configs: Iterator[Config] = iter(space)
+        self._space = space
+        self._fallback = RandomSampler(seed=0)
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        return distributions(self._space)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        if trial.system_attrs.get("fixed_params"):
+            return {}
+        for config in self._configs:
+            return encode(self._space, config)
+        raise SpaceExhaustedError
+
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        return self._fallback.sample_independent(study, trial, param_name, param_distribution)
+
+
+def make(space: Space, seed: int) -> optuna.samplers.BaseSampler:
+    """The walk; ``seed`` does not matter to it."""
+    return BruteForceSampler(space)

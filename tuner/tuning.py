@@ -1,0 +1,264 @@
+"""Tuning from Python: submit a job, run or resume it, measure one config.
+
+The command line and the service are thin layers over these functions.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from tuner.candidate import Artifact, Candidate, Problem
+from tuner.codegen import CodeGenerator, find_generator
+from tuner.contract import find_contract
+from tuner.errors import UserError
+from tuner.kernels import find_kernel
+from tuner.measure import find_measurer
+from tuner.measure.measurer import Measurer
+from tuner.search.samplers import require_sampler
+from tuner.space import Config
+from tuner.store import MemoryStore, TrialStore
+from tuner.target import DEFAULT_TARGET, find_target
+from tuner.trial import Budget, Job, JobSpec, JobState, Schedule, Trial
+
+if TYPE_CHECKING:
+    from tuner.search.loop import Progress
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What a job came to. ``default``, ``textbook`` and ``best`` are ``None`` where not reached.
+
+    ``interrupted`` is true if the job was told to stop and can be resumed.
+    """
+
+    job: Job
+    outcomes: Mapping[str, int]
+    default: Trial | None
+    textbook: Trial | None
+    best: Trial | None
+    schedule: Schedule | None
+    interrupted: bool
+
+
+def default_workers() -> int:
+    """As many workers as this process may use processors."""
+    return len(os.sched_getaffinity(0))
+
+
+def find_problem(
+    kernel: str, params: Mapping[str, int] | None, target: str, contract: str
+) -> Problem:
+    """The problem these names mean; ``UserError`` tells which of them is wrong."""
+    return find_kernel(kernel).problem(params, find_contract(contract), find_target(target))
+
+
+def submit(
+    kernel: str,
+    params: Mapping[str, int] | None = None,
+    *,
+    store: TrialStore,
+    target: str = DEFAULT_TARGET,
+    contract: str = "static",
+    trials: int | None = 100,
+    seconds: float | None = None,
+    patience: int | None = None,
+    sampler: str = "tpe",
+    seed: int = 0,
+    workers: int | None = None,
+    generator: str = "halide",
+    measurer: str = "qemu",
+) -> Job:
+    """Stores a new job, without running it.
+
+    Raises ``UserError`` for anything that cannot work (unknown names, bad shapes, no budget at
+    all, a target the measurer cannot run) before anything is stored.
+    """
+    problem = find_problem(kernel, params, target, contract)
+    require_sampler(sampler)
+    spec = JobSpec(
+        problem=problem,
+        budget=_checked_budget(trials, seconds, patience),
+        sampler=sampler,
+        seed=seed,
+        generator=generator,
+        measurer=measurer,
+        workers=_checked_workers(workers),
+    )
+    with find_generator(generator)() as codegen, find_measurer(measurer)() as device:
+        device.require(problem.target)
+        toolchain = _toolchain(codegen, device)
+    return store.create_job(spec, find_kernel(kernel).space(problem), toolchain)
+
+
+def _checked_budget(trials: int | None, seconds: float | None, patience: int | None) -> Budget:
+    if trials is None and seconds is None and patience is None:
+        raise UserError("a job without any limit", accepted="trials, seconds or patience")
+    for name, value in (("trials", trials), ("seconds", seconds), ("patience", patience)):
+        if value is not None and not 0 < value <= 10_000_000:
+            raise UserError(f"{name}={value}", accepted="1 to 10000000")
+    return Budget(trials, seconds, patience)
+
+
+def _checked_workers(workers: int | None) -> int:
+    if workers is None:
+        return default_workers()
+    if not 1 <= workers <= 256:
+        raise UserError(f"workers={workers}", accepted="1 to 256")
+    return workers
+
+
+def _toolchain(generator: CodeGenerator, measurer: Measurer) -> dict[str, str]:
+    """The fingerprint that is part of every cache key and schedule."""
+    return {
+        "hvxtune": version("hvxtune"),
+        **generator.fingerprint(),
+        **measurer.fingerprint(),
+    }
+
+
+def run(
+    job_id: str,
+    store: TrialStore,
+    *,
+    on_progress: Callable[[Progress], None] | None = None,
+    stop: threading.Event | None = None,
+) -> TuneResult:
+    """Runs a stored job to its end, or resumes one that was stopped or killed.
+
+    A job that is done is left alone and its result returned. ``stop`` asks for an orderly stop:
+    candidates in flight are finished and stored first. Raises ``UserError`` if a live process
+    holds the job, or if space or toolchain are no longer those it began with.
+    """
+    from tuner.search.loop import TuningLoop
+
+    job = store.job(job_id)
+    if job.state in (JobState.DONE, JobState.FAILED, JobState.CANCELLED):
+        return result(job.id, store)
+    spec = job.spec
+    kernel = find_kernel(spec.problem.workload.kernel)
+    space = kernel.space(spec.problem)
+    with (
+        find_generator(spec.generator)(spec.workers) as generator,
+        find_measurer(spec.measurer)() as measurer,
+    ):
+        _require_same(job, "space", job.space_digest, space.digest)
+        now = _toolchain(generator, measurer)
+        for part in sorted({*job.toolchain, *now}):
+            _require_same(job, part, job.toolchain.get(part), now.get(part))
+        token = store.claim(job.id)
+        loop = TuningLoop(
+            store.job(job.id),
+            token,
+            store=store,
+            kernel=kernel,
+            space=space,
+            generator=generator,
+            measurer=measurer,
+            on_progress=on_progress,
+            stop=stop,
+        )
+        loop.run()
+    return result(job.id, store)
+
+
+def _require_same(job: Job, part: str, then: str | None, now: str | None) -> None:
+    if then != now:
+        raise UserError(
+            f"job {job.id} began with {part} {(then or 'none')[:16]}, here it is "
+            f"{(now or 'none')[:16]}: its cycles could not be compared",
+            next_step="start a new job with `hvxtune tune`, or install the versions it began with",
+        )
+
+
+def result(job_id: str, store: TrialStore) -> TuneResult:
+    """What a stored job has come to so far."""
+    job = store.job(job_id)
+    trials = store.trials(job.id)
+    kernel = find_kernel(job.spec.problem.workload.kernel)
+    measured = [t for t in trials if t.measurement is not None]
+    best = min(measured, key=lambda t: (t.measurement.cycles, t.number), default=None)  # type: ignore[union-attr]
+
+    def trial_of(config: Config) -> Trial | None:
+        return next((t for t in trials if t.config == config), None)
+
+    return TuneResult(
+        job=job,
+        outcomes=Counter(t.outcome.value for t in trials),
+        default=trial_of(kernel.default_config(job.spec.problem)),
+        textbook=trial_of(kernel.textbook_config(job.spec.problem)),
+        best=best,
+        schedule=store.best(job.spec.problem),
+        interrupted=job.state in (JobState.QUEUED, JobState.RUNNING),
+    )
+
+
+def tune(
+    kernel: str,
+    params: Mapping[str, int] | None = None,
+    *,
+    store: TrialStore | None = None,
+    target: str = DEFAULT_TARGET,
+    contract: str = "static",
+    trials: int | None = 100,
+    seconds: float | None = None,
+    patience: int | None = None,
+    sampler: str = "tpe",
+    seed: int = 0,
+    workers: int | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    stop: threading.Event | None = None,
+) -> TuneResult:
+    """Submits a job and runs it. Without a ``store`` nothing outlives the process.
+
+    ``db.open_store()`` gives the store that the command line uses.
+    """
+    store = store or MemoryStore()
+    job = submit(
+        kernel,
+        params,
+        store=store,
+        target=target,
+        contract=contract,
+        trials=trials,
+        seconds=seconds,
+        patience=patience,
+        sampler=sampler,
+        seed=seed,
+        workers=workers,
+    )
+    return run(job.id, store, on_progress=on_progress, stop=stop)
+
+
+def named_config(problem: Problem, name: str) -> Config | None:
+    """The ``default`` or ``textbook`` config of a problem, or ``None`` for another name."""
+    kernel = find_kernel(problem.workload.kernel)
+    if name == "default":
+        return kernel.default_config(problem)
+    if name == "textbook":
+        return kernel.textbook_config(problem)
+    return None
+
+
+def measure(
+    problem: Problem, config: Config, *, generator: str = "halide", measurer: str = "qemu"
+) -> tuple[Trial, Artifact | None]:
+    """Compiles, verifies and times one config, without a job and without storing anything.
+
+    ``config`` must be a point of the problem's space (``Space.config`` makes sure). Returns a
+    trial numbered 0 with its outcome, and the artifact with its assembly if it compiled.
+    """
+    from tuner.search.evaluation import Evaluator
+
+    with find_generator(generator)(1) as codegen, find_measurer(measurer)() as device:
+        device.require(problem.target)
+        candidate = Candidate(problem, config, generator)
+        evaluation = Evaluator(codegen, device).evaluate(candidate, number=0, origin="measure")
+        if evaluation.artifact is None:
+            return evaluation.trial, None
+        return evaluation.trial, codegen.compile(candidate, with_assembly=True)
