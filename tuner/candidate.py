@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tuner.contract import Contract
 from tuner.identity import digest_of
@@ -16,6 +16,9 @@ from tuner.workload import Workload
 Fidelity = Literal["model", "cycle_accurate", "hardware"]
 """``model``: QEMU with the timing model; ``cycle_accurate``: Qualcomm's simulator; ``hardware``:
 a phone. Never compared with each other silently."""
+
+FIDELITIES: tuple[Fidelity, ...] = get_args(Fidelity)
+"""All fidelities, lowest first."""
 
 
 @dataclass(frozen=True)
