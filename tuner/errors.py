@@ -30,7 +30,8 @@ class HvxtuneError(Exception):
             parts.append(f"accepted: {self.accepted.rstrip('.')}")
         if self.next_step:
             parts.append(self.next_step.rstrip("."))
-        return ". ".join(parts) + "."
+        line = ". ".join(parts)
+        return line if line.endswith("?") else line + "."
 
     def as_dict(self) -> dict[str, str]:
         """The error as the JSON object that ``--json`` and the REST interface show."""

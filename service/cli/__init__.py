@@ -1,0 +1,72 @@
+"""The ``hvxtune`` command: joins tuner and db in this process.
+
+:func:`main` is the entry point. Whatever goes wrong below it ends here as one line on standard
+error (one JSON object with ``--json``) and an exit status: 2 if the request must change, 1 if
+this machine or hvxtune must, 130 after Ctrl-C. Standard output then stays empty.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from tuner.errors import HvxtuneError, InternalError, StoreError, UserError
+
+DEBUG_VARIABLE = "HVXTUNE_DEBUG"
+"""Set to anything, an unexpected error shows its traceback."""
+
+INTERRUPTED = 130
+"""What shells report for a process that Ctrl-C ended (128 + SIGINT)."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line ``arguments`` (by default the process's) and gives its exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(given or ["--help"])
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except HvxtuneError as error:
+        return _report(error, as_json="--json" in given)
+
+
+def _run(given: list[str]) -> int:
+    import typer
+
+    from service.cli.app import app
+    from service.cli.usage import usage_error
+
+    try:
+        status = app(args=given, prog_name="hvxtune", standalone_mode=False)
+    except HvxtuneError:
+        raise
+    except typer.Abort:
+        return INTERRUPTED
+    except typer.TyperException as error:
+        raise usage_error(error) from None
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise StoreError(f"{where}{error.strerror or error}") from None
+    except Exception as error:
+        if DEBUG_VARIABLE in os.environ:
+            raise
+        raise InternalError(
+            f"{type(error).__name__}: {error}",
+            next_step=f"run it again with {DEBUG_VARIABLE}=1 and report what that prints",
+        ) from error
+    return status if isinstance(status, int) else 0
+
+
+def _report(error: HvxtuneError, *, as_json: bool) -> int:
+    if as_json:
+        import json
+
+        line = json.dumps({"error": error.as_dict()})
+    else:
+        line = "error: " + " ".join(str(error).split())
+    sys.stderr.write(line + "\n")
+    return 2 if isinstance(error, UserError) else 1
+
+
+__all__ = ["DEBUG_VARIABLE", "main"]

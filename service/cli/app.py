@@ -1,0 +1,50 @@
+"""The tree of commands. Each group of commands is one file here and imports its work late."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from service.cli import catalogue, diagnosis, jobs, schedules, tuning
+
+app = typer.Typer(
+    name="hvxtune",
+    help="Finds fast schedules for Hexagon HVX kernels and hands them to compilers.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: importing Rich would double the time to the first line
+)
+
+for command in (
+    catalogue.kernels,
+    catalogue.space,
+    tuning.tune,
+    schedules.best,
+    schedules.measure,
+    jobs.jobs,
+    jobs.show,
+    tuning.resume,
+    diagnosis.doctor,
+):
+    app.command()(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"hvxtune {version('hvxtune')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Finds fast schedules for Hexagon HVX kernels and hands them to compilers."""

@@ -1,0 +1,111 @@
+"""What can be tuned, and over what: ``kernels`` and ``space``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from service.cli.options import (
+    DEFAULT_CONTRACT,
+    AsJson,
+    ContractName,
+    KernelName,
+    ParamTexts,
+    TargetName,
+    read_problem,
+)
+from service.cli.output import print_json, print_line, print_table
+from tuner.target import DEFAULT_TARGET
+
+if TYPE_CHECKING:
+    from tuner.kernels import Kernel
+    from tuner.space import Config, Space
+
+COUNT_LIMIT = 10_000
+"""Configs are counted one by one; more than this is said as such."""
+
+
+def kernels(as_json: AsJson = False) -> None:
+    """List the kernels that can be tuned, with their parameters."""
+    from tuner.kernels import find_kernel, kernel_names
+
+    found = [find_kernel(name) for name in kernel_names()]
+    if as_json:
+        print_json({"kernels": [_kernel_json(kernel) for kernel in found]})
+        return
+    print_table(
+        ["kernel", "parameters and defaults", "what it computes"],
+        [[k.name, " ".join(f"{p.name}={p.default}" for p in k.params), k.summary] for k in found],
+    )
+
+
+def _kernel_json(kernel: Kernel) -> dict[str, Any]:
+    return {
+        "name": kernel.name,
+        "version": kernel.version,
+        "summary": kernel.summary,
+        "params": [
+            {
+                "name": p.name,
+                "default": p.default,
+                "minimum": p.minimum,
+                "maximum": p.maximum,
+                "multiple": p.multiple,
+                "doc": p.doc,
+            }
+            for p in kernel.params
+        ],
+    }
+
+
+def space(
+    kernel: KernelName,
+    param: ParamTexts = None,
+    target: TargetName = DEFAULT_TARGET,
+    contract: ContractName = DEFAULT_CONTRACT,
+    as_json: AsJson = False,
+) -> None:
+    """Show the knobs and constraints a search over KERNEL would use."""
+    from tuner.kernels import find_kernel
+
+    problem = read_problem(kernel, param, target, contract)
+    found = find_kernel(kernel)
+    knobs = found.space(problem)
+    default, textbook = found.default_config(problem), found.textbook_config(problem)
+    if as_json:
+        print_json(
+            {
+                **knobs.as_dict(),
+                "digest": knobs.digest,
+                "default": default.as_dict(),
+                "textbook": textbook.as_dict(),
+            }
+        )
+        return
+    print_line(f"{problem.workload.label}, contract {contract}, {target}: {_size(knobs)}")
+    _print_space(knobs, default, textbook)
+
+
+def _size(space: Space) -> str:
+    count = space.count(COUNT_LIMIT)
+    return f"{'at least ' if count == COUNT_LIMIT else ''}{count:,} configs"
+
+
+def _print_space(space: Space, default: Config, textbook: Config) -> None:
+    print_line()
+    print_table(
+        ["knob", "choices", "default", "textbook", "what it sets", "only where"],
+        [
+            [
+                knob.name,
+                " ".join(str(choice) for choice in knob.choices),
+                default.get(knob.name, "-"),
+                textbook.get(knob.name, "-"),
+                knob.doc,
+                knob.when,
+            ]
+            for knob in space.knobs
+        ],
+    )
+    if space.constraints:
+        print_line()
+        print_table(["constraint", "because"], [[c.text, c.reason] for c in space.constraints])

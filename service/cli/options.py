@@ -1,0 +1,69 @@
+"""Arguments and options that several commands share, and how their text becomes values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.errors import UserError
+
+if TYPE_CHECKING:
+    from tuner.candidate import Problem
+
+KernelName = Annotated[
+    str, typer.Argument(metavar="KERNEL", help="A kernel's name; `hvxtune kernels` lists them.")
+]
+ParamTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-p",
+        "--param",
+        metavar="NAME=VALUE",
+        help="A parameter of the kernel, such as m=256; once per parameter, the rest by default.",
+    ),
+]
+TargetName = Annotated[
+    str, typer.Option("--target", metavar="TARGET", help="What the code is made for.")
+]
+ContractName = Annotated[
+    str,
+    typer.Option(
+        "--contract",
+        metavar="CONTRACT",
+        help="What callers promise about their buffers: none, host, stride, extent or static.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+DEFAULT_CONTRACT = "static"
+
+
+def read_params(texts: Sequence[str] | None) -> dict[str, int]:
+    """The parameters in ``texts`` (each ``NAME=VALUE``).
+
+    Raises ``UserError`` for a text of another form, a value that is no integer and a parameter
+    given twice. Names and ranges are the kernel's to check.
+    """
+    params: dict[str, int] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise UserError(f"-p '{text}'", accepted="NAME=INTEGER, such as -p m=256")
+        if name in params:
+            raise UserError(f"-p {name} is given twice", next_step="leave one out")
+        try:
+            params[name] = int(value)
+        except ValueError:
+            raise UserError(
+                f"-p {name}='{value[:40]}'", accepted=f"an integer, such as -p {name}=256"
+            ) from None
+    return params
+
+
+def read_problem(kernel: str, params: Sequence[str] | None, target: str, contract: str) -> Problem:
+    """What is to be tuned, from the texts of the command line; ``UserError`` if any is wrong."""
+    from tuner.tuning import find_problem
+
+    return find_problem(kernel, read_params(params), target, contract)

@@ -1,0 +1,182 @@
+"""What a job came to, for programs and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from service.cli.output import print_line, print_table
+
+if TYPE_CHECKING:
+    from tuner.candidate import Measurement, Problem
+    from tuner.trial import Job, Trial
+    from tuner.tuning import TuneResult
+
+
+def peak_cycles(problem: Problem) -> float:
+    """Cycles the problem needs at the HVX peak of its target, on one context."""
+    from tuner.kernels import find_kernel
+
+    workload = problem.workload
+    return find_kernel(workload.kernel).work(workload.params).peak_cycles(problem.target)
+
+
+def problem_json(problem: Problem) -> dict[str, Any]:
+    """The fields that name a problem."""
+    return {
+        "kernel": problem.workload.kernel,
+        "params": dict(problem.workload.params),
+        "contract": problem.contract.value,
+        "target": problem.target.name,
+    }
+
+
+def problem_options(problem: Problem) -> str:
+    """The part of a command line that names a problem: ``gemm_u8 -p m=256 ... --target ...``."""
+    workload = problem.workload
+    params = [f"-p {name}={value}" for name, value in workload.params.items()]
+    places = [f"--target {problem.target.name}", f"--contract {problem.contract}"]
+    return " ".join([workload.kernel, *params, *places])
+
+
+def measurement_json(measurement: Measurement | None, peak: float) -> dict[str, Any]:
+    """The figures of a measurement; all null, and not verified, where there is none."""
+    if measurement is None:
+        return {
+            "cycles": None,
+            "packets": None,
+            "stalls": None,
+            "verified": False,
+            "share_of_peak": None,
+            "fidelity": None,
+            "device": None,
+            "breakdown": {},
+        }
+    return {
+        "cycles": measurement.cycles,
+        "packets": measurement.packets,
+        "stalls": measurement.stalls,
+        "verified": measurement.verified,
+        "share_of_peak": round(peak / measurement.cycles, 4),
+        "fidelity": measurement.fidelity,
+        "device": measurement.device,
+        "breakdown": dict(measurement.breakdown),
+    }
+
+
+def trial_json(trial: Trial, peak: float) -> dict[str, Any]:
+    """A trial with its config and figures."""
+    return {
+        "trial": trial.number,
+        "origin": trial.origin,
+        "outcome": trial.outcome.value,
+        "config": trial.config.as_dict(),
+        **measurement_json(trial.measurement, peak),
+        "object_digest": trial.artifact_digest,
+        "duplicate_of": trial.duplicate_of,
+        "error": trial.error,
+    }
+
+
+def job_json(job: Job) -> dict[str, Any]:
+    """A job as ``jobs`` lists it."""
+    spec = job.spec
+    return {
+        "job": job.id,
+        "state": job.state.value,
+        **problem_json(spec.problem),
+        "sampler": spec.sampler,
+        "seed": spec.seed,
+        "workers": spec.workers,
+        "budget": {
+            "trials": spec.budget.trials,
+            "seconds": spec.budget.seconds,
+            "patience": spec.budget.patience,
+        },
+        "created_at": job.created_at,
+        "spent_s": round(job.spent_s, 3),
+        "note": job.note,
+    }
+
+
+def result_json(result: TuneResult, stored_in: str) -> dict[str, Any]:
+    """The object that ``tune --json`` prints."""
+    peak = peak_cycles(result.job.spec.problem)
+    marked = {"default": result.default, "textbook": result.textbook, "best": result.best}
+    return {
+        **job_json(result.job),
+        "interrupted": result.interrupted,
+        "outcomes": dict(result.outcomes),
+        **{name: None if t is None else trial_json(t, peak) for name, t in marked.items()},
+        "peak_cycles": peak,
+        "stored_in": stored_in,
+    }
+
+
+def outcomes_text(outcomes: Mapping[str, int]) -> str:
+    """``95 ok, 3 wrong_output, 2 timeout``, the most frequent first."""
+    ranked = sorted(outcomes.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count} {outcome}" for outcome, count in ranked) or "no trial yet"
+
+
+def print_result(result: TuneResult, stored_in: str) -> None:
+    """The result as a short table, and what can be run next."""
+    job = result.job
+    problem = job.spec.problem
+    peak = peak_cycles(problem)
+    print_line(f"{problem.workload.label}, contract {problem.contract}, {problem.target.name}")
+    print_line(
+        f"job {job.id} {job.state}: {sum(result.outcomes.values())} trials "
+        f"in {job.spent_s:.0f} s ({outcomes_text(result.outcomes)})"
+    )
+    print_line()
+    figures = ["cycles", "packets", "HVX peak", "speed-up"]
+    marked = {
+        "default schedule": result.default,
+        "textbook HVX": result.textbook,
+        "best found": result.best,
+    }
+    print_table(
+        ["", *figures],
+        [[name, *_figures(trial, result.default, peak)] for name, trial in marked.items()],
+        numeric=figures,
+    )
+    print_line()
+    if result.best is not None:
+        print_config(result.best.config)
+        print_line(f"stored in {stored_in}")
+    print_line()
+    _print_next(result)
+
+
+def print_config(config: Mapping[str, object]) -> None:
+    """The knobs of a config on one line."""
+    print_line("config " + " ".join(f"{knob}={value}" for knob, value in config.items()))
+
+
+def _figures(trial: Trial | None, base: Trial | None, peak: float) -> list[str]:
+    if trial is None:
+        return ["not reached", "", "", ""]
+    measured = trial.measurement
+    if measured is None:
+        return [trial.outcome.value, "", "", ""]
+    speedup = ""
+    if base is not None and base.measurement is not None:
+        speedup = f"{base.measurement.cycles / measured.cycles:.2f}x"
+    return [
+        f"{measured.cycles:,}",
+        f"{measured.packets:,}",
+        f"{peak / measured.cycles:.1%}",
+        speedup,
+    ]
+
+
+def _print_next(result: TuneResult) -> None:
+    job = result.job
+    if result.interrupted:
+        print_line(f"go on with:  hvxtune resume {job.id}")
+    if result.best is not None:
+        name = job.spec.problem.workload.kernel
+        options = problem_options(job.spec.problem)
+        print_line(f"use it:      hvxtune best {options} --object {name}.o --header {name}.h")
+    print_line(f"every trial: hvxtune show {job.id}")

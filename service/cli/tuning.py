@@ -1,0 +1,147 @@
+"""Running jobs: ``tune`` and ``resume``."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.options import (
+    DEFAULT_CONTRACT,
+    AsJson,
+    ContractName,
+    KernelName,
+    ParamTexts,
+    TargetName,
+    read_params,
+)
+from service.cli.output import print_json
+from service.cli.progress import shown
+from service.cli.summary import print_result, result_json
+from tuner.target import DEFAULT_TARGET
+from tuner.trial import JobState
+
+if TYPE_CHECKING:
+    from tuner.store import TrialStore
+    from tuner.tuning import TuneResult
+
+DEFAULT_TRIALS = 100
+INTERRUPTED = 130
+LARGEST_SEED = 2**32 - 1
+"""NumPy's generators, and so Optuna's samplers, take 32 bits."""
+
+
+def tune(
+    kernel: KernelName,
+    param: ParamTexts = None,
+    target: TargetName = DEFAULT_TARGET,
+    contract: ContractName = DEFAULT_CONTRACT,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Stop after so many trials ({DEFAULT_TRIALS} if no limit is given).",
+            show_default=False,
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Stop after so much time.", show_default=False)
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(help="Stop after so many trials without a better one.", show_default=False),
+    ] = None,
+    sampler: Annotated[str, typer.Option(help="How to search: tpe, random or brute.")] = "tpe",
+    seed: Annotated[
+        int, typer.Option(min=0, max=LARGEST_SEED, help="Repeats a search, given one worker.")
+    ] = 0,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Candidates in flight (one per processor).", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search for the fastest schedule of KERNEL and store it."""
+    from db import open_store
+    from tuner.tuning import submit
+
+    if trials is None and seconds is None and patience is None:
+        trials = DEFAULT_TRIALS
+    with closing(open_store()) as store:
+        job = submit(
+            kernel,
+            read_params(param),
+            store=store,
+            target=target,
+            contract=contract,
+            trials=trials,
+            seconds=seconds,
+            patience=patience,
+            sampler=sampler,
+            seed=seed,
+            workers=workers,
+        )
+        _run_and_print(job.id, store, as_json=as_json)
+
+
+def resume(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="A job's id; `hvxtune jobs` lists.")],
+    as_json: AsJson = False,
+) -> None:
+    """Go on with JOB where it was stopped or killed."""
+    from db import open_store
+
+    with closing(open_store()) as store:
+        _run_and_print(store.job(job).id, store, as_json=as_json)
+
+
+def _run_and_print(job_id: str, store: TrialStore, *, as_json: bool) -> None:
+    from db import describe_location
+
+    result = _run(job_id, store)
+    stored_in = describe_location()
+    if as_json:
+        print_json(result_json(result, stored_in))
+    else:
+        print_result(result, stored_in)
+    if result.interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if result.job.state is not JobState.DONE:
+        sys.stderr.write(f"error: job {job_id} {result.job.state}: {result.job.note}\n")
+        raise typer.Exit(1)
+
+
+def _run(job_id: str, store: TrialStore) -> TuneResult:
+    from tuner.tuning import run
+
+    label = store.job(job_id).spec.problem.workload.label
+    try:
+        with _stop_on_signal() as stop, shown(label) as show:
+            return run(job_id, store, on_progress=show, stop=stop)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"stopped; go on with: hvxtune resume {job_id}\n")
+        raise
+
+
+@contextmanager
+def _stop_on_signal() -> Iterator[threading.Event]:
+    """An event that Ctrl-C or a request to terminate sets; a second one interrupts at once."""
+    stop = threading.Event()
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        sys.stderr.write("\nfinishing the candidates in flight; once more to stop at once\n")
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,187 @@
+"""What this machine has of what hvxtune needs, and the command that installs what is missing."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import HvxtuneError
+from tuner.paths import STATE_DIR_VARIABLE, writable
+
+LEAST_FREE_BYTES = 1 << 30
+"""Free space below which a few long jobs could fill the disk with artifacts."""
+
+_SYS_LANDLOCK_CREATE_RULESET = 444  # asm-generic/unistd.h; the same on every architecture
+_LANDLOCK_CREATE_RULESET_VERSION = 1  # linux/landlock.h
+_ADDR_NO_RANDOMIZE = 0x0040000  # linux/personality.h
+_PERSONALITY_QUERY = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One part: whether it is there, what was found, what it is for, how to get it.
+
+    ``required`` parts must be there to tune at all; the others add something. ``remedy`` is a
+    command or a sentence that a person can follow, also filled in where the part is present.
+    """
+
+    name: str
+    present: bool
+    found: str
+    purpose: str
+    remedy: str
+    required: bool = True
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        return asdict(self)
+
+
+def examine() -> list[Finding]:
+    """Looks at every part once. Needs no network and changes nothing but the state directory,
+    which it creates."""
+    return [check() for check in _CHECKS]
+
+
+def _python() -> Finding:
+    version = platform.python_version()
+    return Finding(
+        "python",
+        (3, 11) <= sys.version_info[:2] <= (3, 13),
+        f"{version} ({sys.executable})",
+        "everything; the pinned Halide has wheels for 3.11 to 3.13",
+        "install Python 3.11 to 3.13, then: make clean setup PYTHON=python3.11",
+    )
+
+
+def _wheel(name: str, purpose: str, *, part: Callable[[Path], Path] | None = None) -> Finding:
+    """A pinned package; ``part`` is a file in its folder that must be there too."""
+    spec = importlib.util.find_spec(name)
+    found = "missing"
+    present = spec is not None and spec.origin is not None
+    if spec is not None and spec.origin is not None:
+        inside = part(Path(spec.origin).parent) if part else Path(spec.origin)
+        present = inside.exists()
+        found = f"{importlib.metadata.version(name)} ({inside})" if present else f"no {inside}"
+    return Finding(name, present, found, purpose, "make clean setup")
+
+
+def _halide() -> Finding:
+    return _wheel("halide", "making Hexagon code")
+
+
+def _zig() -> Finding:
+    return _wheel(
+        "ziglang",
+        "linking candidates and building the timing plugin",
+        part=lambda folder: folder / "zig",
+    )
+
+
+def _state_directory() -> Finding:
+    purpose = "database, artifacts, simulator"
+    remedy = f"free space there, or set {STATE_DIR_VARIABLE} to another folder"
+    try:
+        folder = writable("")
+        free_bytes = shutil.disk_usage(folder).free
+    except (HvxtuneError, OSError) as error:
+        return Finding("state directory", False, str(error), purpose, remedy)
+    found = f"{folder}, {free_bytes / (1 << 30):.1f} GiB free"
+    return Finding("state directory", free_bytes >= LEAST_FREE_BYTES, found, purpose, remedy)
+
+
+def _repeatable_objects() -> Finding:
+    libc = ctypes.CDLL(None)
+    current = libc.personality(ctypes.c_ulong(_PERSONALITY_QUERY))
+    allowed = libc.personality(ctypes.c_ulong(current | _ADDR_NO_RANDOMIZE)) >= 0
+    libc.personality(ctypes.c_ulong(current))
+    return Finding(
+        "fixed addresses",
+        allowed,
+        "address randomization can be switched off" if allowed else "forbidden here",
+        "the same candidate giving the same object, byte for byte",
+        "in a container, allow the personality system call in its seccomp profile",
+        required=False,
+    )
+
+
+def _landlock() -> Finding:
+    libc = ctypes.CDLL(None)
+    version = libc.syscall(_SYS_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_CREATE_RULESET_VERSION)
+    return Finding(
+        "landlock",
+        version > 0,
+        f"version {version}" if version > 0 else "not offered by this kernel",
+        "keeping candidates away from files",
+        "Linux 5.13 or newer with landlock among /sys/kernel/security/lsm",
+        required=False,
+    )
+
+
+def _seccomp() -> Finding:
+    status = Path("/proc/self/status").read_text()
+    present = "\nSeccomp:" in status
+    return Finding(
+        "seccomp",
+        present,
+        "offered by this kernel" if present else "not offered by this kernel",
+        "keeping candidates away from system calls",
+        "a kernel with CONFIG_SECCOMP_FILTER",
+        required=False,
+    )
+
+
+def _user_namespaces() -> Finding:
+    present = _can_unshare_user()
+    return Finding(
+        "user namespaces",
+        present,
+        "usable" if present else "not usable by this user",
+        "running candidates without a network",
+        "sysctl kernel.unprivileged_userns_clone=1 (and, on Ubuntu, "
+        "kernel.apparmor_restrict_unprivileged_userns=0)",
+        required=False,
+    )
+
+
+def _can_unshare_user() -> bool:
+    """Tries it in a child process, because a namespace once entered cannot be left."""
+    import subprocess
+
+    program = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000) != 0)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], check=False)
+    return done.returncode == 0
+
+
+def _postgres() -> Finding:
+    present = importlib.util.find_spec("psycopg") is not None
+    return Finding(
+        "psycopg",
+        present,
+        importlib.metadata.version("psycopg") if present else "missing",
+        "a PostgreSQL database instead of SQLite",
+        f"{os.path.relpath(sys.executable)} -m pip install 'psycopg[binary]>=3.2'",
+        required=False,
+    )
+
+
+_CHECKS: tuple[Callable[[], Finding], ...] = (
+    _python,
+    _halide,
+    _zig,
+    _state_directory,
+    _repeatable_objects,
+    _landlock,
+    _seccomp,
+    _user_namespaces,
+    _postgres,
+)
