@@ -210,7 +210,7 @@ class TuningLoop:
             self._token,
             finished=[e.trial for e in finished],
             started=[f.pending for f in started],
-            artifacts=[e.artifact for e in finished if e.artifact and not e.trial.duplicate_of],
+            artifacts=[e.artifact for e in finished if e.artifact],
             schedule=self._schedule(new_best) if new_best else None,
             spent_s=self._spent_s(),
         )

@@ -88,7 +88,13 @@ class HalideGenerator(CodeGenerator):
         if number != 0:
             raise CandidateError(Outcome.COMPILE_ERROR, _tail(server, "error"))
         kinds = [*request["kinds"], "loopnest"]
-        files = {kind: (server.directory / kind).read_bytes() for kind in kinds}
+        try:
+            files = {kind: (server.directory / kind).read_bytes() for kind in kinds}
+        except FileNotFoundError as error:
+            missing = str(error.filename).rpartition("/")[2]
+            raise CandidateError(
+                Outcome.COMPILE_ERROR, f"the compiler ended without writing the {missing}"
+            ) from None
         return Artifact(digest_of_bytes(files["object"]), request["symbol"], files)
 
     def close(self) -> None:

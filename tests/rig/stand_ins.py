@@ -1,0 +1,106 @@
+"""Stand-ins for the code generator and the measurer, for tests of the loop around them.
+
+They compile and run nothing: the "object" is a text made from the config, its "cycles" a formula.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from tuner.candidate import Artifact, Candidate, Measurement, Problem
+from tuner.codegen.generator import CodeGenerator
+from tuner.identity import digest_of_bytes
+from tuner.measure.measurer import Measurer, Timed
+from tuner.space import Config
+from tuner.target import Target
+
+Fault = Callable[[Config], Exception | None]
+
+
+def no_fault(config: Config) -> Exception | None:
+    """For configs that all behave."""
+    return None
+
+
+class StandInGenerator(CodeGenerator):
+    """``object_of`` gives the object's text; ``fault`` an error to raise for a config."""
+
+    name = "stand-in"
+
+    def __init__(
+        self,
+        workers: int = 1,
+        *,
+        object_of: Callable[[Config], str] = lambda config: config.json,
+        fault: Fault = no_fault,
+    ) -> None:
+        self.object_of = object_of
+        self.fault = fault
+        self.compiled: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def fingerprint(self) -> Mapping[str, str]:
+        return {"generator": "stand-in"}
+
+    def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
+        with self._lock:
+            self.compiled[candidate.config.digest] += 1
+        error = self.fault(candidate.config)
+        if error is not None:
+            raise error
+        data = self.object_of(candidate.config).encode()
+        return Artifact(digest_of_bytes(data), "stand_in", {"object": data})
+
+    def close(self) -> None:
+        pass
+
+
+class StandInMeasurer(Measurer):
+    """``cycles_of`` turns the object's text into cycles; a ``CandidateError`` may be raised."""
+
+    name = "stand-in"
+    fidelity = "model"
+
+    def __init__(self, cycles_of: Callable[[str], int] = len, *, delay_s: float = 0.0) -> None:
+        self.cycles_of = cycles_of
+        self.delay_s = delay_s
+        self.measured: Counter[str] = Counter()
+        self.budgets: list[int | None] = []
+        self.most_at_once = 0
+        self._at_once = 0
+        self._lock = threading.Lock()
+
+    def fingerprint(self) -> Mapping[str, str]:
+        return {"measurer": "stand-in"}
+
+    def require(self, target: Target) -> None:
+        pass
+
+    def measure(
+        self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
+    ) -> Timed:
+        with self._lock:
+            self.measured[artifact.digest] += 1
+            self.budgets.append(budget_cycles)
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+        time.sleep(self.delay_s)
+        with self._lock:
+            self._at_once -= 1
+        cycles = self.cycles_of(artifact.object_bytes.decode())
+        measurement = Measurement(
+            cycles=cycles,
+            packets=cycles,
+            stalls=0,
+            verified=True,
+            fidelity="model",
+            device="stand-in",
+            samples=(cycles,),
+        )
+        return Timed(measurement, link_s=0.0, run_s=self.delay_s)
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,164 @@
+"""The Halide generator: right kinds of files, contained failures, repeatable bytes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from tests.rig.scale_u8 import KERNELS
+from tuner.candidate import Candidate
+from tuner.codegen.halide.generator import HalideGenerator
+from tuner.contract import Contract
+from tuner.errors import CandidateError
+from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
+from tuner.outcome import Outcome
+from tuner.space import Config
+from tuner.target import find_target
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def _test_kernels(monkeypatch):
+    monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+@pytest.fixture
+def generator():
+    with HalideGenerator(1, time_limit_s=3.0) as made:
+        yield made
+
+
+def candidate(kernel="scale_u8", contract=Contract.STATIC, target="hexagon-v66", **knobs):
+    problem = find_kernel(kernel).problem({}, contract, find_target(target))
+    config = {"vectors": 1, "unroll_rows": 1, "behave": "well", **knobs}
+    return Candidate(problem, find_kernel(kernel).space(problem).config(config))
+
+
+def test_makes_a_hexagon_object_with_the_symbol_header_and_schedule(generator, tmp_path):
+    artifact = generator.compile(candidate(), with_assembly=True)
+    path = tmp_path / "object.o"
+    path.write_bytes(artifact.object_bytes)
+    with open(path, "rb") as file:
+        elf = ELFFile(file)
+        assert elf["e_machine"] == "EM_QDSP6"
+        names = {s.name for s in elf.get_section_by_name(".symtab").iter_symbols()}
+    assert artifact.symbol == "scale_u8_h4_n512_static"
+    assert artifact.symbol in names
+    assert artifact.symbol in artifact.files["header"].decode()
+    assert artifact.symbol in artifact.files["assembly"].decode()
+    assert "vectorized" in artifact.files["loopnest"].decode()
+    schedule = artifact.files["schedule"].decode()
+    assert f"apply_schedule_{artifact.symbol}" in schedule
+    assert "output.split(v_x, v_xo, v_xi, 128, TailStrategy::GuardWithIf);" in schedule
+
+
+@pytest.mark.parametrize("target", ["hexagon-v65", "hexagon-v68"])
+def test_compiles_for_other_targets(generator, target):
+    assert generator.compile(candidate(target=target)).object_bytes[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("contract", Contract)
+def test_every_contract_compiles_to_code_of_its_own(generator, contract):
+    other = Contract.NONE if contract is Contract.STATIC else Contract.STATIC
+    digest = generator.compile(candidate(contract=contract)).digest
+    assert digest != generator.compile(candidate(contract=other)).digest
+
+
+@pytest.mark.parametrize(
+    ("behave", "outcome", "word"),
+    [
+        ("abort", Outcome.COMPILER_CRASH, "SIGABRT"),
+        ("segfault", Outcome.COMPILER_CRASH, "SIGSEGV"),
+        ("hang", Outcome.TIMEOUT, "3 s"),
+        ("memory", Outcome.COMPILE_ERROR, "MemoryError"),
+        ("raise", Outcome.COMPILE_ERROR, "cannot be applied"),
+        ("exit", Outcome.COMPILE_ERROR, "without writing"),
+    ],
+)
+def test_a_bad_candidate_is_an_outcome_and_the_next_one_compiles(generator, behave, outcome, word):
+    before = generator.compile(candidate("hostile_u8")).digest
+    with pytest.raises(CandidateError) as caught:
+        generator.compile(candidate("hostile_u8", behave=behave))
+    assert caught.value.outcome is outcome
+    assert word in caught.value.message
+    assert generator.compile(candidate("hostile_u8")).digest == before
+
+
+def test_a_schedule_that_halide_refuses_is_a_compile_error(generator, monkeypatch):
+    bad = candidate()
+    object.__setattr__(bad, "config", Config({"vectors": 1, "unroll_rows": -1, "behave": "well"}))
+    with pytest.raises(CandidateError) as caught:
+        generator.compile(bad)
+    assert caught.value.outcome is Outcome.COMPILE_ERROR
+    assert "\n" not in caught.value.message
+
+
+def test_a_server_killed_between_jobs_is_replaced(generator):
+    first = generator.compile(candidate()).digest
+    process = generator._servers[0]._process
+    process.kill()
+    process.wait()
+    assert generator.compile(candidate()).digest == first
+
+
+def test_a_server_killed_in_a_job_costs_that_job_only(generator):
+    first = generator.compile(candidate("hostile_u8")).digest
+    killer = threading.Timer(0.5, generator._servers[0]._process.kill)
+    killer.start()
+    with pytest.raises(CandidateError) as caught:
+        generator.compile(candidate("hostile_u8", behave="hang"))
+    killer.join()
+    assert caught.value.outcome is Outcome.COMPILER_CRASH
+    assert generator.compile(candidate("hostile_u8")).digest == first
+
+
+def test_close_ends_the_processes_and_removes_the_scratch(generator):
+    generator.compile(candidate())
+    server = generator._servers[0]
+    pid, directory = server._process.pid, server.directory
+    generator.close()
+    generator.close()
+    assert not directory.exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+DIGESTS = """
+import sys
+from tests.tuner.codegen.test_halide_generator import candidate
+from tuner.codegen.halide.generator import HalideGenerator
+order = sys.argv[1:]
+with HalideGenerator(1) as generator:
+    digests = {k: generator.compile(candidate(vectors=int(k[0]), unroll_rows=int(k[1]))).digest
+               for k in order}
+print(sorted(digests.items()))
+"""
+
+
+def test_objects_do_not_depend_on_history_directory_environment_or_caches(tmp_path):
+    """Three fresh servers, other orders, another directory and environment, no bytecode."""
+    runs = [
+        (["11", "22", "44"], ROOT, {}),
+        (["44", "11", "22"], tmp_path, {"SOME_LONG_VARIABLE": "x" * 3000}),
+        (["22", "44", "11"], ROOT, {"PYTHONPYCACHEPREFIX": str(tmp_path / "empty")}),
+    ]
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", DIGESTS, *order],
+            cwd=directory,
+            env={**os.environ, **extra},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for order, directory, extra in runs
+    }
+    assert len(seen) == 1

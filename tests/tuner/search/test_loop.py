@@ -1,0 +1,258 @@
+"""The loop, around stand-ins for compiler and measurer: budget, dedupe, faults, stop, resume."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from tests.rig.scale_u8 import ScaleU8
+from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
+from tuner.contract import Contract
+from tuner.errors import CandidateError, DeviceError, ToolchainError
+from tuner.outcome import Outcome
+from tuner.search.loop import TuningLoop
+from tuner.space import Config, Knob, Space
+from tuner.store import MemoryStore
+from tuner.target import find_target
+from tuner.trial import Budget, JobSpec, JobState, PendingTrial
+
+KERNEL = ScaleU8()
+PROBLEM = KERNEL.problem({}, Contract.STATIC, find_target("hexagon-v66"))
+SPACE = Space(
+    "scale_u8",
+    (
+        Knob("vectors", (1, 2, 4), "vectors a step"),
+        Knob("unroll_rows", (1, 2, 4), "rows a step"),
+        Knob("behave", ("well",), "always well"),
+        Knob("extra", tuple(range(8)), "a knob that some tests let have no effect", "vectors > 2"),
+    ),
+)
+
+
+def cycles_of(text: str) -> int:
+    return 1000 - sum(int(c) for c in text if c.isdigit())
+
+
+class Rig:
+    """A job in a store in memory, and loops over it."""
+
+    def __init__(self, *, budget=Budget(trials=12), workers=1, seed=0, sampler="random"):  # noqa: B008
+        self.store = MemoryStore()
+        self.generator = StandInGenerator()
+        self.measurer = StandInMeasurer(cycles_of)
+        spec = JobSpec(PROBLEM, budget, sampler=sampler, seed=seed, workers=workers)
+        self.job_id = self.store.create_job(spec, SPACE, {}).id
+        self.stop = threading.Event()
+        self.seen = []
+
+    def run(self):
+        token = self.store.claim(self.job_id)
+        loop = TuningLoop(
+            self.store.job(self.job_id),
+            token,
+            store=self.store,
+            kernel=KERNEL,
+            space=SPACE,
+            generator=self.generator,
+            measurer=self.measurer,
+            on_progress=self.on_progress,
+            stop=self.stop,
+        )
+        return loop.run()
+
+    def on_progress(self, progress):
+        self.seen.append(progress)
+
+    @property
+    def trials(self):
+        return self.store.trials(self.job_id)
+
+
+def test_runs_default_and_textbook_first_then_the_budget_and_keeps_the_best():
+    rig = Rig()
+    assert rig.run() is JobState.DONE
+    assert [t.number for t in rig.trials] == list(range(12))
+    assert [t.origin for t in rig.trials[:3]] == ["default", "textbook", "random"]
+    assert len({t.config for t in rig.trials}) == 12
+    best = min(t.measurement.cycles for t in rig.trials)
+    schedule = rig.store.best(PROBLEM)
+    assert schedule.measurement.cycles == best
+    assert schedule.provenance["trial"] == next(
+        t.number for t in rig.trials if t.measurement.cycles == best
+    )
+    assert rig.store.pending(rig.job_id) == []
+    assert rig.seen[-1].finished == 12
+    assert rig.seen[-1].outcomes == {"ok": 12}
+
+
+def test_ends_when_every_config_was_tried():
+    rig = Rig(budget=Budget(trials=1000))
+    assert rig.run() is JobState.DONE
+    assert {t.config for t in rig.trials} == set(SPACE)
+
+
+def test_stops_on_patience():
+    rig = Rig(budget=Budget(trials=1000, patience=5))
+    rig.measurer.cycles_of = lambda text: 7
+    rig.run()
+    assert len(rig.trials) == 6  # the first improves on nothing; five more do not improve on it
+
+
+def test_stops_on_seconds():
+    rig = Rig(budget=Budget(trials=None, seconds=0.2))
+    rig.measurer.delay_s = 0.05
+    assert rig.run() is JobState.DONE
+    assert 2 <= len(rig.trials) < len(list(SPACE))
+    assert rig.store.job(rig.job_id).spent_s >= 0.2
+
+
+def test_identical_objects_are_measured_once():
+    rig = Rig(budget=Budget(trials=1000), workers=4)
+    rig.generator.object_of = lambda c: str(c["vectors"])
+    rig.run()
+    assert set(rig.measurer.measured.values()) == {1}
+    assert len(rig.measurer.measured) == 3
+    owners = {t.artifact_digest: t for t in rig.trials if t.duplicate_of is None}
+    assert len(owners) == 3
+    for trial in rig.trials:
+        owner = owners[trial.artifact_digest]
+        assert trial.measurement == owner.measurement
+        assert trial.duplicate_of in (None, owner.number)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_as_many_in_flight_as_workers(workers):
+    rig = Rig(workers=workers)
+    rig.measurer.delay_s = 0.02
+    rig.run()
+    assert rig.measurer.most_at_once == workers
+    assert len(rig.trials) == 12
+
+
+def test_every_kind_of_bad_candidate_is_recorded_and_the_job_goes_on():
+    outcomes = [Outcome.COMPILE_ERROR, Outcome.COMPILER_CRASH, Outcome.TIMEOUT]
+    rig = Rig(budget=Budget(trials=1000))
+
+    def fault(config: Config):
+        if config["vectors"] == 4 and config["extra"] < 3:
+            return CandidateError(outcomes[config["extra"]], f"made on purpose: {config['extra']}")
+        return None
+
+    rig.generator.fault = fault
+    assert rig.run() is JobState.DONE
+    for trial in rig.trials:
+        extra = trial.config.get("extra", 9)
+        if trial.config["vectors"] == 4 and extra < 3:
+            assert trial.outcome is outcomes[extra]
+            assert trial.error == f"made on purpose: {extra}"
+            assert trial.measurement is None
+        else:
+            assert trial.outcome is Outcome.OK
+
+
+def test_a_job_without_a_valid_trial_is_failed_and_says_why():
+    rig = Rig()
+    rig.generator.fault = lambda c: CandidateError(Outcome.COMPILER_CRASH, "it died of SIGABRT")
+    assert rig.run() is JobState.FAILED
+    note = rig.store.job(rig.job_id).note
+    assert "12 compiler_crash" in note
+    assert "it died of SIGABRT" in note
+    assert rig.store.best(PROBLEM) is None
+
+
+def test_slow_runs_get_a_budget_from_the_incumbent():
+    rig = Rig()
+    rig.run()
+    best = None
+    for trial, budget in zip(rig.trials, rig.measurer.budgets, strict=True):
+        assert budget == (None if best is None else 4 * best)
+        cycles = trial.measurement.cycles
+        best = cycles if best is None else min(best, cycles)
+
+
+def test_a_device_error_is_retried_and_then_recorded_as_such():
+    rig = Rig(budget=Budget(trials=2))
+    failures = iter([DeviceError("gone")] * 4)
+    whole = rig.measurer.measure
+
+    def flaky(problem, artifact, *, budget_cycles=None):
+        error = next(failures, None)
+        if error:
+            raise error
+        return whole(problem, artifact, budget_cycles=budget_cycles)
+
+    rig.measurer.measure = flaky
+    rig.run()
+    assert [t.outcome for t in rig.trials] == [Outcome.DEVICE_ERROR, Outcome.OK]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_broken_installation_ends_the_session_not_the_job(workers):
+    rig = Rig(workers=workers)
+    rig.generator.fault = lambda c: ToolchainError("lld is gone") if c["vectors"] == 4 else None
+    with pytest.raises(ToolchainError):
+        rig.run()
+    job = rig.store.job(rig.job_id)
+    assert job.state is JobState.QUEUED
+    assert "lld is gone" in job.note
+    rig.generator.fault = lambda c: None
+    assert rig.run() is JobState.DONE
+    assert [t.number for t in rig.trials] == list(range(12))
+
+
+def test_stopping_finishes_what_is_in_flight_and_resuming_goes_on():
+    rig = Rig(workers=2)
+    rig.on_progress = lambda p: rig.stop.set() if p.finished >= 5 else None
+    assert rig.run() is JobState.QUEUED
+    before = rig.trials
+    assert 5 <= len(before) < 12
+    assert rig.store.pending(rig.job_id) == []
+    rig.stop.clear()
+    rig.on_progress = rig.seen.append
+    assert rig.run() is JobState.DONE
+    assert rig.trials[: len(before)] == before
+    assert [t.number for t in rig.trials] == list(range(12))
+    assert len({t.config for t in rig.trials}) == 12
+    assert max(rig.generator.compiled.values()) <= 2  # the best: once more, for its assembly
+
+
+def test_what_was_in_flight_at_a_crash_is_run_again_once():
+    rig = Rig()
+    token = rig.store.claim(rig.job_id)
+    lost = [
+        PendingTrial(0, KERNEL.default_config(PROBLEM), "default"),
+        PendingTrial(
+            1, Config({"vectors": 4, "unroll_rows": 1, "behave": "well", "extra": 5}), "random"
+        ),
+    ]
+    rig.store.commit(rig.job_id, token, started=lost)
+    rig.store.release(rig.job_id, token, JobState.QUEUED)
+    assert rig.run() is JobState.DONE
+    assert [(t.number, t.config, t.origin) for t in rig.trials[:2]] == [
+        (p.number, p.config, p.origin) for p in lost
+    ]
+    assert len(rig.trials) == len({t.config for t in rig.trials}) == 12
+
+
+def test_results_of_earlier_sessions_are_not_measured_again():
+    rig = Rig(budget=Budget(trials=6))
+    rig.generator.object_of = lambda c: str(c["vectors"])
+    rig.run()
+    job = rig.store.job(rig.job_id)
+    longer = replace(job.spec, budget=Budget(trials=1000))
+    rig.store._jobs[job.id] = replace(job, spec=longer)
+    rig.run()
+    assert {t.config for t in rig.trials} == set(SPACE)
+    assert set(rig.measurer.measured.values()) == {1}
+
+
+def test_one_worker_and_one_seed_repeat():
+    def trace(seed):
+        rig = Rig(sampler="tpe", seed=seed, budget=Budget(trials=25))
+        rig.run()
+        return [(t.config, t.outcome, t.measurement.cycles) for t in rig.trials]
+
+    assert trace(4) == trace(4)
+    assert trace(4) != trace(5)
