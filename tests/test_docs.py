@@ -1,0 +1,105 @@
+"""The documents say what is true: nothing is missing from them, and what they show works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from service.cli.app import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COMMAND_PAGES = [ROOT / "README.md", ROOT / "docs" / "cli.md"]
+"""Pages whose console blocks are a session that can be typed in, in order."""
+
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMANDS = typer.main.get_command(app).commands
+
+
+def written() -> str:
+    return "\n".join(page.read_text() for page in PAGES)
+
+
+def shown_commands(page: Path) -> list[list[str]]:
+    """The command lines of a page's console blocks, split like a shell does."""
+    return [
+        shlex.split(line.removeprefix("$ "))
+        for kind, text in BLOCK.findall(page.read_text())
+        if kind == "console"
+        for line in text.splitlines()
+        if line.startswith("$ ")
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_and_option_is_documented(name: str) -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    options = {option for p in COMMANDS[name].params for option in p.opts if option[0] == "-"}
+    assert f"`hvxtune {name}" in page or f"$ hvxtune {name}" in page
+    assert {option for option in options if option not in page} == set()
+
+
+def test_every_environment_variable_is_documented() -> None:
+    sources = [p for room in ("tuner", "db", "service") for p in (ROOT / room).rglob("*.py")]
+    used = {name for p in sources for name in re.findall(r"HVXTUNE_[A-Z_]*[A-Z]", p.read_text())}
+    assert used
+    assert {name for name in used if f"`{name}`" not in written()} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text())
+    assert [t for t in targets if not (page.parent / t).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_shown_make_targets_exist(page: Path) -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    shown = re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), re.MULTILINE)
+    assert [name for name in shown if name not in targets] == []
+
+
+@pytest.mark.parametrize("page", COMMAND_PAGES, ids=lambda page: page.name)
+def test_shown_commands_parse(page: Path) -> None:
+    shown = shown_commands(page)
+    assert shown
+    for program, name, *arguments in shown:
+        assert program == "hvxtune"
+        COMMANDS[name].make_context(name, arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", COMMAND_PAGES, ids=lambda page: page.name)
+def test_shown_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, in one new database, as a reader would type them."""
+    monkeypatch.setenv("HVXTUNE_DATABASE_URL", f"sqlite:///{tmp_path / 'read.sqlite'}")
+    for _, *arguments in shown_commands(page):
+        done = subprocess.run(
+            [sys.executable, "-m", "service.cli", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, f"hvxtune {shlex.join(arguments)}: {done.stderr}"
+
+
+@pytest.mark.slow
+def test_shown_python_runs(tmp_path: Path) -> None:
+    blocks = [t for kind, t in BLOCK.findall((ROOT / "README.md").read_text()) if kind == "python"]
+    assert blocks
+    for text in blocks:
+        done = subprocess.run(
+            [sys.executable, "-c", text.replace("trials=100", "trials=4")],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stderr
