@@ -45,6 +45,7 @@ class CompileServer:
         """Starts the process if it does not run. ``ToolchainError`` if it cannot."""
         if self._process is not None and self._process.poll() is None:
             return
+        self.directory.mkdir(exist_ok=True)  # a server that ends takes it along
         environment = dict(_ENVIRONMENT)
         for variable in ("PYTHONPATH", EXTRA_KERNELS_VARIABLE):
             if variable in os.environ:
@@ -52,7 +53,14 @@ class CompileServer:
         log_path = self.directory / "server.log"
         with open(log_path, "wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", MODULE, str(self._time_limit_s)],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    MODULE,
+                    str(self._time_limit_s),
+                    str(self.directory),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -78,11 +86,7 @@ class CompileServer:
         assert self._process is not None  # noqa: S101
         assert self._process.stdin is not None  # noqa: S101
         self._clean()
-        job = {
-            **request,
-            "directory": str(self.directory),
-            "memory_limit_bytes": self._memory_limit_bytes,
-        }
+        job = {**request, "memory_limit_bytes": self._memory_limit_bytes}
         try:
             self._process.stdin.write(json.dumps(job).encode() + b"\n")
             self._process.stdin.flush()

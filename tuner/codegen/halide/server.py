@@ -1,7 +1,8 @@
 """The compile server: a process that holds Halide loaded and forks one child per candidate.
 
-Run as ``python -m tuner.codegen.halide.server SECONDS``, the time limit of one job; it reads
-jobs from standard input and answers on standard output, one JSON line each way per job.
+Run as ``python -m tuner.codegen.halide.server SECONDS DIRECTORY``, the time limit of one job and
+the folder for its files; it reads jobs from standard input and answers on standard output, one
+JSON line each way per job. When its client goes away, killed or not, it removes the folder.
 
 Why it is built like this:
 
@@ -21,6 +22,7 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import sys
 import threading
@@ -88,7 +90,7 @@ def _child() -> None:
     """Reads one job, compiles it, and exits; never returns."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     request = json.loads(_read_line())
-    os.chdir(request["directory"])
+    os.chdir(sys.argv[2])
     log = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -165,8 +167,11 @@ def main() -> None:
             find_kernel(name)
     assert compilation  # noqa: S101 - loaded so that children need not
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
-    with contextlib.suppress(BrokenPipeError):
-        _serve(time_limit_s=float(sys.argv[1]))
+    try:
+        with contextlib.suppress(BrokenPipeError):
+            _serve(time_limit_s=float(sys.argv[1]))
+    finally:
+        shutil.rmtree(sys.argv[2], ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,97 @@
+"""``kill -9`` of the tuning process at random points, then ``hvxtune resume``: nothing lost,
+nothing twice, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+import db
+import tuner
+from tests.rig.scale_u8 import KERNELS
+from tuner.kernels import EXTRA_KERNELS_VARIABLE
+
+ROOT = Path(__file__).parents[2]
+HVXTUNE = Path(sys.executable).with_name("hvxtune")
+TRIALS = 30
+KILLS = 10
+
+
+@pytest.fixture
+def environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("HVXTUNE_DATABASE_URL", f"sqlite:///{tmp_path}/hvxtune.sqlite")
+    monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return dict(os.environ)
+
+
+def kill_after(command: list[str], seconds: float, environment: dict[str, str]) -> bool:
+    """Runs ``command``, kills it after ``seconds``; false if it had ended by itself."""
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        process.wait(timeout=seconds)
+        return False
+    except subprocess.TimeoutExpired:
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        process.wait()
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive, f"left behind: {[p.cmdline() for p in alive]}"
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ten_kills_lose_and_repeat_nothing(environment, workers):
+    with db.open_store() as store:
+        job = tuner.submit("scale_u8", store=store, trials=TRIALS, workers=workers, seed=7)
+    resume = [str(HVXTUNE), "resume", job.id, "--json"]
+    points = random.Random(workers)
+    killed = 0
+    rows: dict[int, object] = {}
+    while killed < KILLS:
+        killed += kill_after(resume, points.uniform(0.2, 3.0), environment)
+        with db.open_store() as store:
+            now = {t.number: t for t in store.trials(job.id)}
+        assert now.items() >= rows.items(), "a committed trial was lost or changed"
+        rows = now
+        if len(rows) == TRIALS:
+            break
+    done = subprocess.run(resume, env=environment, capture_output=True, text=True, check=True)
+    with db.open_store() as store:
+        trials, pending = store.trials(job.id), store.pending(job.id)
+    assert [t.number for t in trials] == list(range(TRIALS))
+    assert len({t.config for t in trials}) == TRIALS
+    assert pending == []
+    assert killed >= 3, "the job ended before it could be killed"
+    answer = json.loads(done.stdout)
+    assert sum(answer["outcomes"].values()) == TRIALS
+    assert answer["best"]["verified"] is True
+
+
+@pytest.mark.slow
+def test_resuming_a_job_that_a_live_process_runs_is_refused(environment):
+    with db.open_store() as store:
+        job = tuner.submit("scale_u8", store=store, trials=TRIALS, workers=1)
+        resume = [str(HVXTUNE), "resume", job.id]
+        first = subprocess.Popen(resume, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            while first.poll() is None and not store.trials(job.id):
+                time.sleep(0.05)
+            second = subprocess.run(resume, capture_output=True, text=True, check=False)
+        finally:
+            first.kill()
+            first.wait()
+    assert second.returncode == 2
+    assert str(first.pid) in second.stderr
+    assert "Traceback" not in second.stderr

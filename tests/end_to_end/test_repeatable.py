@@ -1,0 +1,26 @@
+"""One worker and one seed: the same trials and the same cycles, run after run."""
+
+from __future__ import annotations
+
+import pytest
+
+import tuner
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["gemm_u8", "sobel_u8"])
+def test_two_runs_give_the_same_trials_and_cycles(kernel):
+    from tuner.store import MemoryStore
+
+    runs = []
+    for _ in range(2):
+        store = MemoryStore()
+        result = tuner.tune(kernel, store=store, trials=14, seed=3, workers=1)
+        runs.append(
+            [
+                (t.number, t.config, t.outcome, t.artifact_digest, t.measurement)
+                for t in store.trials(result.job.id)
+            ]
+        )
+    assert runs[0] == runs[1]
+    assert len(runs[0]) == 14
