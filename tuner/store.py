@@ -282,7 +282,7 @@ class MemoryStore(TrialStore):
     ) -> Schedule | None:
         with self._lock:
             wanted = self._toolchains[::-1] if toolchain is None else [digest_of(dict(toolchain))]
-            for fidelity in FIDELITIES[: FIDELITIES.index(min_fidelity) - 1 : -1]:
+            for fidelity in reversed(FIDELITIES[FIDELITIES.index(min_fidelity) :]):
                 for digest in wanted:
                     found = self._schedules.get((problem.digest, fidelity, digest))
                     if found is not None:

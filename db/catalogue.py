@@ -1,0 +1,108 @@
+"""What jobs and schedules refer to: rows that have a digest, are stored once and never change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from sqlalchemy import CursorResult, Insert, Update, select, update
+from sqlalchemy.orm import Session
+
+from db.models import Base, ProblemRow, SpaceRow, TargetRow, ToolchainRow, WorkloadRow
+from tuner.candidate import Problem
+from tuner.identity import digest_of
+from tuner.space import Space
+from tuner.target import Target
+from tuner.workload import Workload
+
+
+def insert_unless_there(
+    session: Session,
+    model: type[Base],
+    values: Mapping[str, Any],
+    keys: Sequence[str] = ("digest",),
+) -> bool:
+    """Inserts a row unless one with the same ``keys`` is there, or comes at the same time.
+
+    Says whether it did.
+    """
+    statement: Insert
+    if session.get_bind().dialect.name == "sqlite":
+        from sqlalchemy.dialects import sqlite
+
+        statement = sqlite.insert(model).on_conflict_do_nothing(index_elements=keys)
+    else:
+        from sqlalchemy.dialects import postgresql
+
+        statement = postgresql.insert(model).on_conflict_do_nothing(index_elements=keys)
+    return rows_changed(session, statement.values(**values)) == 1
+
+
+def rows_changed(session: Session, statement: Insert | Update) -> int:
+    """Executes ``statement`` and counts the rows it inserted or updated."""
+    quietly = {"synchronize_session": False} if isinstance(statement, Update) else {}
+    result = session.execute(statement, execution_options=quietly)
+    return cast("CursorResult[Any]", result).rowcount
+
+
+def _row_id(
+    session: Session,
+    model: type[WorkloadRow | TargetRow | ProblemRow | ToolchainRow],
+    digest: str,
+    values: Mapping[str, Any],
+) -> int:
+    """The id of the row with ``digest``, made from ``values`` if it is new."""
+    wanted = select(model.id).where(model.digest == digest)
+    found = session.scalar(wanted)
+    if found is None:
+        insert_unless_there(session, model, {"digest": digest, **values})
+        found = session.scalars(wanted).one()
+    return found
+
+
+def workload_id(session: Session, workload: Workload) -> int:
+    """The row of ``workload``."""
+    return _row_id(session, WorkloadRow, workload.digest, workload.as_dict())
+
+
+def target_id(session: Session, target: Target) -> int:
+    """The row of ``target``."""
+    figures = target.as_dict()
+    values = {"name": target.name, "arch": target.arch, "soc": target.soc, "figures": figures}
+    return _row_id(session, TargetRow, digest_of(figures), values)
+
+
+def problem_id(session: Session, problem: Problem) -> int:
+    """The row of ``problem``."""
+    found = session.scalar(select(ProblemRow.id).where(ProblemRow.digest == problem.digest))
+    if found is not None:
+        return found
+    values = {
+        "workload_id": workload_id(session, problem.workload),
+        "target_id": target_id(session, problem.target),
+        "contract": problem.contract,
+    }
+    return _row_id(session, ProblemRow, problem.digest, values)
+
+
+def toolchain_id(session: Session, fingerprint: Mapping[str, str]) -> int:
+    """The row of a toolchain."""
+    values = {"fingerprint": dict(fingerprint), "last_used_at": time.time()}
+    return _row_id(session, ToolchainRow, digest_of(dict(fingerprint)), values)
+
+
+def used_toolchain_id(session: Session, fingerprint: Mapping[str, str]) -> int:
+    """The row of a toolchain, which is in use from now on: the current one."""
+    found = toolchain_id(session, fingerprint)
+    session.execute(
+        update(ToolchainRow).where(ToolchainRow.id == found).values(last_used_at=time.time())
+    )
+    return found
+
+
+def keep_space(session: Session, space: Space) -> None:
+    """Stores ``space`` under its digest."""
+    if session.scalar(select(SpaceRow.digest).where(SpaceRow.digest == space.digest)) is None:
+        values = {"digest": space.digest, "kernel": space.kernel, "document": space.as_dict()}
+        insert_unless_there(session, SpaceRow, values)

@@ -1,0 +1,107 @@
+"""Claims on jobs: one writer at a time, by fencing token.
+
+A claim is a row's owner plus a token that rises with every claim. Each write names its token and
+touches the job's row first, so a writer that lost its claim is refused in the very transaction in
+which it tries. On this machine the owner's process tells whether the claim is alive; for owners
+elsewhere the lease does, which every commit extends.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from db.catalogue import rows_changed
+from db.models import JobRow
+from db.owner import Owner, this_process
+from tuner.errors import UserError
+from tuner.store import claim_lost
+from tuner.trial import JobState
+
+LEASE_S = 900.0
+"""A claim from another machine counts as abandoned after this long without a commit. Longer
+than any trial may take; a wrong guess costs repeated trials, never wrong rows (fencing)."""
+
+_NO_OWNER = {
+    "owner_host": None,
+    "owner_pid": None,
+    "owner_started_at": None,
+    "lease_expires_at": None,
+}
+
+_held_here: set[tuple[str, int]] = set()
+"""Job and token of the claims that stores of this process hold. A claim of this process that
+is not among them was left behind by a store that is closed, and may be taken over."""
+
+
+def owner_of(row: JobRow) -> Owner | None:
+    """The process that claimed the job last and did not release it, alive or not."""
+    if row.owner_host is None or row.owner_pid is None or row.owner_started_at is None:
+        return None
+    return Owner(row.owner_host, row.owner_pid, row.owner_started_at)
+
+
+def is_held(row: JobRow) -> bool:
+    """Whether somebody works on the job, as far as can be known."""
+    owner = owner_of(row)
+    if owner is None:
+        return False
+    if owner.is_this_process:
+        return (row.id, row.fencing_token) in _held_here
+    alive = owner.is_alive
+    if alive is None:
+        return (row.lease_expires_at or 0.0) > time.time()
+    return alive
+
+
+def take(session: Session, row: JobRow) -> int:
+    """Claims the job of ``row`` (read for update) for this process; returns the new token."""
+    if is_held(row):
+        owner = owner_of(row)
+        label = owner.label if owner else "another process"
+        raise UserError(
+            f"job {row.id} is running in {label}",
+            next_step=f"wait until it ends, or end {label}",
+        )
+    me = this_process()
+    row.fencing_token += 1
+    row.state = JobState.RUNNING
+    row.owner_host, row.owner_pid, row.owner_started_at = me.host, me.pid, me.started_at
+    row.lease_expires_at = time.time() + LEASE_S
+    session.flush()
+    return row.fencing_token
+
+
+def hold(session: Session, job_id: str, token: int, **values: Any) -> None:
+    """Sets columns of a claimed job, extends its lease, and keeps other writers out until the
+    transaction ends. ``StoreError`` if the claim is no longer this writer's.
+    """
+    _write_as_owner(session, job_id, token, lease_expires_at=time.time() + LEASE_S, **values)
+
+
+def let_go(session: Session, job_id: str, token: int, **values: Any) -> None:
+    """Ends a claim and sets columns of the job. ``StoreError`` if it is not this writer's."""
+    _write_as_owner(session, job_id, token, **_NO_OWNER, **values)
+
+
+def _write_as_owner(session: Session, job_id: str, token: int, **values: Any) -> None:
+    mine = (
+        update(JobRow)
+        .where(JobRow.id == job_id, JobRow.fencing_token == token, JobRow.owner_pid.is_not(None))
+        .values(**values)
+    )
+    if rows_changed(session, mine) != 1:
+        raise claim_lost(job_id)
+
+
+def remember(job_id: str, token: int) -> None:
+    """Notes that a store of this process holds a claim."""
+    _held_here.add((job_id, token))
+
+
+def forget(job_id: str, token: int) -> None:
+    """Notes that it no longer does."""
+    _held_here.discard((job_id, token))

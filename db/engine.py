@@ -1,0 +1,109 @@
+"""Connections: which database, which driver, and how SQLite is set up for one writer at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from db.failure import URL_VARIABLE, Place, wrong_url
+from tuner.errors import StoreError
+from tuner.paths import writable
+
+DATABASE_FILE = "hvxtune.sqlite"
+WRITING = {"hvxtune_begin": "BEGIN IMMEDIATE"}
+"""Execution options of a transaction that will write. It takes SQLite's write lock at its start:
+a reader that becomes a writer half-way would be refused instead of waiting."""
+
+_WAL_RETRY_S = 0.02
+
+
+def find_url(given: str | None) -> URL:
+    """The URL of the database: ``given``, else ``HVXTUNE_DATABASE_URL``, else the SQLite file
+    in the state directory (which is created). ``StoreError`` if it cannot be used.
+    """
+    text = given or os.environ.get(URL_VARIABLE)
+    if not text:
+        return URL.create("sqlite", database=str(writable("") / DATABASE_FILE))
+    try:
+        url = make_url(text)
+        kind = url.get_backend_name()
+        if kind not in ("sqlite", "postgresql"):
+            raise NoSuchModuleError(kind)
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+        # A URL that cannot be read may hold a password, so only its start is shown.
+        shown = text.partition("://")[0][:40] + "://..." if "://" in text else text[:40]
+        raise wrong_url(shown, error) from error
+    if kind == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    if not url.database or url.database == ":memory:":
+        raise StoreError(f"'{text}' names no file", accepted="sqlite:///FILE")
+    return url.set(database=str(Path(url.database).expanduser().absolute()))
+
+
+def place_of(url: URL) -> Place:
+    """``url`` for messages: the path of a file, or the URL without its password."""
+    if url.get_backend_name() == "sqlite":
+        path = Path(url.database or "")
+        return Place(str(path), path)
+    return Place(url.set(drivername="postgresql").render_as_string(hide_password=True))
+
+
+def make_engine(url: URL, busy_timeout_s: float) -> Engine:
+    """An engine for ``url``. ``busy_timeout_s`` is how long a locked SQLite file is waited for."""
+    is_sqlite = url.get_backend_name() == "sqlite"
+    try:
+        engine = create_engine(
+            url,
+            json_serializer=partial(json.dumps, separators=(",", ":"), allow_nan=False),
+            connect_args={"timeout": busy_timeout_s} if is_sqlite else {},
+        )
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise wrong_url(place_of(url).name, error) from error
+    if is_sqlite:
+        event.listen(engine, "connect", partial(_set_up_sqlite, busy_timeout_s))
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_up_sqlite(
+    busy_timeout_s: float, connection: sqlite3.Connection, _record: Any = None
+) -> None:
+    # sqlite3 would open transactions by itself, late, and none for DDL; `_begin_sqlite` does.
+    connection.isolation_level = None
+    connection.execute("PRAGMA foreign_keys = ON")
+    _enter_wal(connection, time.monotonic() + busy_timeout_s)
+    # FULL writes the log through to the disk at each commit, so that a trial once committed
+    # survives a power cut too. That is one fsync, against the hundreds of milliseconds a trial
+    # takes; NORMAL would only survive the end of the process.
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def _enter_wal(connection: sqlite3.Connection, deadline: float) -> None:
+    """Switches to write-ahead logging: readers and the writer do not wait for each other.
+
+    The mode is a property of the file, so only the first connection of all does work. SQLite
+    does not apply the busy timeout to the switch itself (two processes open a new database at
+    once), hence the loop.
+    """
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > deadline:
+                raise
+            time.sleep(_WAL_RETRY_S)
+        else:
+            return
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("hvxtune_begin", "BEGIN"))

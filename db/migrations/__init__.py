@@ -1,0 +1,1 @@
+"""The history of the schema, as Alembic migrations. They only go forward."""

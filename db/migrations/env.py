@@ -1,0 +1,32 @@
+"""Run by Alembic to apply migrations, and to write new ones.
+
+hvxtune hands over its own connection. From the command line (``alembic -c db/alembic.ini``, see
+docs) the database is the one hvxtune itself would use.
+"""
+
+from __future__ import annotations
+
+from alembic import context
+from sqlalchemy import Connection
+
+from db.engine import WRITING, find_url, make_engine
+from db.models import Base
+
+
+def _run(connection: Connection) -> None:
+    context.configure(
+        connection=connection,
+        target_metadata=Base.metadata,
+        render_as_batch=connection.dialect.name == "sqlite",  # it can alter few things in place
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+given: Connection | None = context.config.attributes.get("connection")
+if given is not None:
+    _run(given)
+else:
+    engine = make_engine(find_url(None), busy_timeout_s=10.0)
+    with engine.execution_options(**WRITING).begin() as opened:
+        _run(opened)

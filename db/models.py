@@ -1,0 +1,356 @@
+"""The tables, as typed SQLAlchemy models. The constraints hold the invariants, not the callers.
+
+Values that have a digest (workloads, targets, problems, spaces, toolchains, artifacts) are stored
+once and never change; jobs, trials and schedules refer to them. JSON columns are SQL ``JSON``,
+not PostgreSQL's ``JSONB``, because the order of parameters and knobs must survive. Times are Unix
+seconds. Every change here needs a migration (``db/migrations``); a test compares the two.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, get_args
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    Dialect,
+    Double,
+    Enum,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+from tuner.candidate import Fidelity
+from tuner.contract import Contract
+from tuner.outcome import Outcome
+from tuner.trial import JobState
+
+DIGEST_LENGTH = 64
+JOB_ID_LENGTH = 16
+
+
+class FreeText(TypeDecorator[str]):
+    """Text from compilers and candidates, which may hold anything.
+
+    NUL (PostgreSQL has none in text) and lone surrogates (no UTF-8 for them) become U+FFFD.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        if value is None:
+            return None
+        return (
+            value.replace("\0", "\ufffd")
+            .encode("utf-16", "surrogatepass")
+            .decode("utf-16", "replace")
+        )
+
+
+RowId = Annotated[
+    int,
+    # SQLite numbers rows by itself only for a column declared exactly INTEGER.
+    mapped_column(BigInteger().with_variant(Integer(), "sqlite"), primary_key=True),
+]
+Digest = Annotated[str, mapped_column(String(DIGEST_LENGTH))]
+Document = dict[str, Any]
+
+
+def _values(kind: type[StrEnum]) -> list[str]:
+    return [member.value for member in kind]
+
+
+def _choice(kind: type[StrEnum], name: str) -> Enum:
+    """A short text with a CHECK on the accepted values: portable, unlike a native enum."""
+    return Enum(
+        kind,
+        name=name,
+        native_enum=False,
+        create_constraint=True,
+        length=20,
+        values_callable=_values,
+    )
+
+
+def _fidelity() -> Enum:
+    return Enum(
+        *get_args(Fidelity), name="fidelity", native_enum=False, create_constraint=True, length=20
+    )
+
+
+class Base(DeclarativeBase):
+    """Base of all models. Constraints get fixed names, so that later migrations can alter them."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {  # noqa: RUF012 - SQLAlchemy reads it from the class
+        int: BigInteger(),
+        float: Double(),
+        str: Text(),
+        Document: JSON(),
+        list[int]: JSON(),
+    }
+
+
+class WorkloadRow(Base):
+    """A kernel with its parameters fixed (:class:`tuner.workload.Workload`)."""
+
+    __tablename__ = "workloads"
+
+    id: Mapped[RowId]
+    digest: Mapped[Digest] = mapped_column(unique=True)
+    kernel: Mapped[str] = mapped_column(String(100))
+    version: Mapped[int]
+    params: Mapped[Document]
+
+    __table_args__ = (Index(None, "kernel", "version"),)
+
+
+class TargetRow(Base):
+    """A target with all its figures (:class:`tuner.target.Target`).
+
+    The digest is unique, the name is not: figures of a named target may be corrected, and what
+    was tuned for the old ones stays apart.
+    """
+
+    __tablename__ = "targets"
+
+    id: Mapped[RowId]
+    digest: Mapped[Digest] = mapped_column(unique=True)
+    name: Mapped[str] = mapped_column(String(100), index=True)
+    arch: Mapped[str] = mapped_column(String(20))
+    soc: Mapped[str | None] = mapped_column(String(50))
+    figures: Mapped[Document]
+
+
+class ToolchainRow(Base):
+    """Everything that decides object bytes and measured numbers, by the digest of it all.
+
+    ``last_used_at`` is when a job was last created with it; the newest one is current.
+    """
+
+    __tablename__ = "toolchains"
+
+    id: Mapped[RowId]
+    digest: Mapped[Digest] = mapped_column(unique=True)
+    fingerprint: Mapped[Document]
+    last_used_at: Mapped[float]
+
+
+class SpaceRow(Base):
+    """A tuning space, kept so that stored configs can be checked against it again."""
+
+    __tablename__ = "spaces"
+
+    digest: Mapped[Digest] = mapped_column(primary_key=True)
+    kernel: Mapped[str] = mapped_column(String(100))
+    document: Mapped[Document]
+
+
+class ProblemRow(Base):
+    """A workload under a contract on a target (:class:`tuner.candidate.Problem`)."""
+
+    __tablename__ = "problems"
+
+    id: Mapped[RowId]
+    digest: Mapped[Digest] = mapped_column(unique=True)
+    workload_id: Mapped[int] = mapped_column(ForeignKey("workloads.id"))
+    target_id: Mapped[int] = mapped_column(ForeignKey("targets.id"))
+    contract: Mapped[Contract] = mapped_column(_choice(Contract, "contract"))
+
+    workload: Mapped[WorkloadRow] = relationship(lazy="joined", innerjoin=True)
+    target: Mapped[TargetRow] = relationship(lazy="joined", innerjoin=True)
+
+    # In this order the index also finds the other contracts of a workload on a target.
+    __table_args__ = (UniqueConstraint("workload_id", "target_id", "contract"),)
+
+
+class JobRow(Base):
+    """A job, its budget, and the claim on it.
+
+    The ``owner_*`` columns name the process that holds the claim; ``fencing_token`` rises with
+    each claim, so that a writer whose claim was taken over is told apart. ``lease_expires_at``
+    bounds a claim whose owner cannot be seen from here, because it runs on another machine.
+    """
+
+    __tablename__ = "jobs"
+
+    id: Mapped[str] = mapped_column(String(JOB_ID_LENGTH), primary_key=True)
+    problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"), index=True)
+    space_digest: Mapped[Digest] = mapped_column(ForeignKey("spaces.digest"))
+    toolchain_id: Mapped[int] = mapped_column(ForeignKey("toolchains.id"))
+    state: Mapped[JobState] = mapped_column(_choice(JobState, "state"))
+    sampler: Mapped[str] = mapped_column(String(100))
+    seed: Mapped[int]
+    generator: Mapped[str] = mapped_column(String(100))
+    measurer: Mapped[str] = mapped_column(String(100))
+    workers: Mapped[int]
+    cutoff_factor: Mapped[float]
+    budget_trials: Mapped[int | None]
+    budget_seconds: Mapped[float | None]
+    budget_patience: Mapped[int | None]
+    created_at: Mapped[float]
+    spent_s: Mapped[float] = mapped_column(server_default=text("0"))
+    note: Mapped[str] = mapped_column(FreeText(), server_default="")
+    fencing_token: Mapped[int] = mapped_column(server_default=text("0"))
+    owner_host: Mapped[str | None] = mapped_column(String(300))
+    owner_pid: Mapped[int | None]
+    owner_started_at: Mapped[float | None]
+    lease_expires_at: Mapped[float | None]
+
+    problem: Mapped[ProblemRow] = relationship(lazy="joined", innerjoin=True)
+    toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
+
+    __table_args__ = (
+        Index(None, "created_at", "id"),
+        Index(None, "state", "created_at"),
+        CheckConstraint(
+            "(owner_pid IS NULL) = (owner_host IS NULL)"
+            " AND (owner_pid IS NULL) = (owner_started_at IS NULL)"
+            " AND (owner_pid IS NULL) = (lease_expires_at IS NULL)",
+            name="owner_is_whole",
+        ),
+        CheckConstraint("owner_pid IS NULL OR state = 'running'", name="owned_is_running"),
+    )
+
+
+class ArtifactRow(Base):
+    """A compiled object; its bytes lie on disk (:mod:`db.artifact_files`).
+
+    The columns are the fields of :class:`db.artifact_files.StoredArtifact`.
+    """
+
+    __tablename__ = "artifacts"
+
+    digest: Mapped[Digest] = mapped_column(primary_key=True)
+    symbol: Mapped[str]
+    toolchain_id: Mapped[int] = mapped_column(ForeignKey("toolchains.id"))
+    files: Mapped[Document]
+    file_digest: Mapped[Digest]
+    object_bytes: Mapped[int]
+    stored_bytes: Mapped[int]
+    created_at: Mapped[float]
+
+
+class MeasurementRow(Base):
+    """Numbers of one verified artifact on one device (:class:`tuner.candidate.Measurement`).
+
+    A table of its own because one candidate may be measured at several fidelities.
+    """
+
+    __tablename__ = "measurements"
+
+    id: Mapped[RowId]
+    artifact_digest: Mapped[Digest] = mapped_column(ForeignKey("artifacts.digest"), index=True)
+    fidelity: Mapped[str] = mapped_column(_fidelity())
+    device: Mapped[str]
+    cycles: Mapped[int]
+    packets: Mapped[int]
+    stalls: Mapped[int]
+    verified: Mapped[bool]
+    samples: Mapped[list[int]]
+    breakdown: Mapped[Document]
+    code_bytes: Mapped[int]
+
+    __table_args__ = (CheckConstraint("verified IS TRUE", name="verified"),)
+
+
+class TrialRow(Base):
+    """One candidate's way through a job. Without an outcome it was handed out and is pending."""
+
+    __tablename__ = "trials"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    config: Mapped[Document]
+    config_digest: Mapped[Digest]
+    origin: Mapped[str]
+    outcome: Mapped[Outcome | None] = mapped_column(_choice(Outcome, "outcome"))
+    measurement_id: Mapped[int | None] = mapped_column(ForeignKey("measurements.id"))
+    artifact_digest: Mapped[Digest | None] = mapped_column(ForeignKey("artifacts.digest"))
+    duplicate_of: Mapped[int | None]
+    error: Mapped[str | None] = mapped_column(FreeText())
+    compile_s: Mapped[float] = mapped_column(server_default=text("0"))
+    link_s: Mapped[float] = mapped_column(server_default=text("0"))
+    run_s: Mapped[float] = mapped_column(server_default=text("0"))
+    overhead_s: Mapped[float] = mapped_column(server_default=text("0"))
+    started_at: Mapped[float]
+    finished_at: Mapped[float | None]
+
+    measurement: Mapped[MeasurementRow | None] = relationship(lazy="joined")
+
+    __table_args__ = (
+        # Deferred, because trials of one transaction may be written in any order.
+        ForeignKeyConstraint(
+            ["job_id", "duplicate_of"],
+            ["trials.job_id", "trials.number"],
+            deferrable=True,
+            initially="DEFERRED",
+        ),
+        CheckConstraint(
+            "(outcome IS NOT NULL AND outcome = 'ok') = (measurement_id IS NOT NULL)",
+            name="measured_iff_ok",
+        ),
+        CheckConstraint("outcome <> 'ok' OR artifact_digest IS NOT NULL", name="ok_has_artifact"),
+        CheckConstraint(
+            "(outcome IS NULL) = (finished_at IS NULL)"
+            " AND (outcome IS NOT NULL OR (artifact_digest IS NULL"
+            " AND duplicate_of IS NULL AND error IS NULL))",
+            name="pending_has_no_result",
+        ),
+        CheckConstraint("duplicate_of <> number", name="duplicate_of_another"),
+    )
+
+
+class ScheduleRow(Base):
+    """The best of a problem at one fidelity with one toolchain, with its provenance.
+
+    ``cycles`` repeats the measurement's, for the best-query and for the rule that only a faster
+    schedule replaces a stored one. ``job_id`` and ``trial_number`` are absent for a schedule
+    that came from elsewhere. ``provenance`` is stored without the toolchain, which is a row.
+    """
+
+    __tablename__ = "schedules"
+
+    id: Mapped[RowId]
+    problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"))
+    fidelity: Mapped[str] = mapped_column(_fidelity())
+    toolchain_id: Mapped[int] = mapped_column(ForeignKey("toolchains.id"))
+    cycles: Mapped[int]
+    config: Mapped[Document]
+    config_digest: Mapped[Digest]
+    generator: Mapped[str] = mapped_column(String(100))
+    measurement_id: Mapped[int] = mapped_column(ForeignKey("measurements.id"))
+    artifact_digest: Mapped[Digest] = mapped_column(ForeignKey("artifacts.digest"))
+    symbol: Mapped[str]
+    job_id: Mapped[str | None] = mapped_column(String(JOB_ID_LENGTH))
+    trial_number: Mapped[int | None]
+    provenance: Mapped[Document]
+    updated_at: Mapped[float]
+
+    measurement: Mapped[MeasurementRow] = relationship(lazy="joined", innerjoin=True)
+    toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
+
+    __table_args__ = (
+        UniqueConstraint("problem_id", "fidelity", "toolchain_id"),
+        ForeignKeyConstraint(["job_id", "trial_number"], ["trials.job_id", "trials.number"]),
+    )

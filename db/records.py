@@ -1,0 +1,152 @@
+"""Rows into the plain records of ``tuner``, checked against their digests on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from db.failure import DamagedRowError
+from db.models import (
+    JobRow,
+    MeasurementRow,
+    ProblemRow,
+    ScheduleRow,
+    SpaceRow,
+    ToolchainRow,
+    TrialRow,
+)
+from tuner.candidate import Measurement, Problem
+from tuner.errors import UserError
+from tuner.identity import digest_of
+from tuner.space import Config, Space
+from tuner.target import Target
+from tuner.trial import Budget, Job, JobSpec, PendingTrial, Schedule, Timings, Trial
+from tuner.workload import Workload
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Inside, whatever does not make a record means that the row is damaged."""
+    try:
+        yield
+    except DamagedRowError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise DamagedRowError(f"{what} cannot be read ({error})") from error
+
+
+def _require_digest(what: str, value: Any, digest: str) -> None:
+    if digest_of(value) != digest:
+        raise DamagedRowError(f"{what} is not what was stored: its digest differs")
+
+
+def problem_record(row: ProblemRow) -> Problem:
+    """The problem of a row."""
+    workload = Workload(row.workload.kernel, row.workload.version, row.workload.params)
+    figures = row.target.figures
+    parts = {"workload": workload.as_dict(), "contract": row.contract.value, "target": figures}
+    _require_digest(f"problem {row.id}", parts, row.digest)
+    return Problem(workload, row.contract, Target(**figures))
+
+
+def toolchain_record(row: ToolchainRow) -> dict[str, str]:
+    """The fingerprint of a row."""
+    _require_digest(f"toolchain {row.id}", row.fingerprint, row.digest)
+    return row.fingerprint
+
+
+def space_record(row: SpaceRow) -> Space:
+    """The space of a row."""
+    _require_digest(f"space {row.digest[:16]}", row.document, row.digest)
+    try:
+        return Space.from_dict(row.document)
+    except UserError as error:
+        raise DamagedRowError(f"space {row.digest[:16]} cannot be read ({error})") from error
+
+
+def job_record(row: JobRow) -> Job:
+    """The job of a row."""
+    spec = JobSpec(
+        problem=problem_record(row.problem),
+        budget=Budget(row.budget_trials, row.budget_seconds, row.budget_patience),
+        sampler=row.sampler,
+        seed=row.seed,
+        generator=row.generator,
+        measurer=row.measurer,
+        workers=row.workers,
+        cutoff_factor=row.cutoff_factor,
+    )
+    return Job(
+        id=row.id,
+        spec=spec,
+        state=row.state,
+        toolchain=toolchain_record(row.toolchain),
+        space_digest=row.space_digest,
+        created_at=row.created_at,
+        spent_s=row.spent_s,
+        note=row.note,
+    )
+
+
+def measurement_record(row: MeasurementRow) -> Measurement:
+    """The measurement of a row."""
+    return Measurement.from_dict(
+        {
+            "cycles": row.cycles,
+            "packets": row.packets,
+            "stalls": row.stalls,
+            "verified": row.verified,
+            "fidelity": row.fidelity,
+            "device": row.device,
+            "samples": row.samples,
+            "breakdown": row.breakdown,
+            "code_bytes": row.code_bytes,
+        }
+    )
+
+
+def _config(values: Mapping[str, Any], digest: str, what: str) -> Config:
+    config = Config(values)
+    if config.digest != digest:
+        raise DamagedRowError(f"the config of {what} is not what was stored: its digest differs")
+    return config
+
+
+def pending_record(row: TrialRow) -> PendingTrial:
+    """The pending trial of a row without outcome."""
+    what = f"trial {row.number} of job {row.job_id}"
+    return PendingTrial(row.number, _config(row.config, row.config_digest, what), row.origin)
+
+
+def trial_record(row: TrialRow) -> Trial:
+    """The finished trial of a row with an outcome."""
+    what = f"trial {row.number} of job {row.job_id}"
+    if row.outcome is None or row.finished_at is None:
+        raise DamagedRowError(f"{what} has no outcome")
+    return Trial(
+        number=row.number,
+        config=_config(row.config, row.config_digest, what),
+        origin=row.origin,
+        outcome=row.outcome,
+        measurement=None if row.measurement is None else measurement_record(row.measurement),
+        artifact_digest=row.artifact_digest,
+        duplicate_of=row.duplicate_of,
+        error=row.error,
+        timings=Timings(row.compile_s, row.link_s, row.run_s, row.overhead_s),
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )
+
+
+def schedule_record(row: ScheduleRow, problem: Problem) -> Schedule:
+    """The schedule of a row of ``problem``."""
+    return Schedule(
+        problem=problem,
+        config=_config(row.config, row.config_digest, f"schedule {row.id}"),
+        generator=row.generator,
+        measurement=measurement_record(row.measurement),
+        artifact_digest=row.artifact_digest,
+        symbol=row.symbol,
+        provenance={**row.provenance, "toolchain": toolchain_record(row.toolchain)},
+    )

@@ -1,0 +1,184 @@
+"""Writes results: artifacts, trials, measurements and schedules, within a transaction.
+
+All functions expect that the transaction holds the claim on the job (:func:`db.claims.hold`).
+Statements are written out rather than left to the session's unit of work: their order matters,
+and a trial costs a fixed handful of them.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Insert, insert, select, update
+from sqlalchemy.orm import Session
+
+from db import catalogue
+from db.artifact_files import ArtifactFiles, StoredArtifact
+from db.models import ArtifactRow, JobRow, MeasurementRow, ScheduleRow, TrialRow
+from db.records import measurement_record
+from tuner.candidate import Artifact, Measurement
+from tuner.errors import InternalError, StoreError
+from tuner.store import toolchain_of
+from tuner.trial import PendingTrial, Schedule, Trial
+
+
+def add_artifact(
+    session: Session,
+    files: ArtifactFiles,
+    job_id: str,
+    artifact: Artifact,
+    stored: StoredArtifact | None,
+) -> None:
+    """The row of an artifact whose file is on disk (``stored``).
+
+    If the artifact is known, the kinds of files it lacks are added, and a file that was lost or
+    damaged is written again.
+    """
+    if stored is not None:
+        toolchain = select(JobRow.toolchain_id).where(JobRow.id == job_id).scalar_subquery()
+        values = {"digest": stored.digest, "toolchain_id": toolchain, "created_at": time.time()}
+        if catalogue.insert_unless_there(session, ArtifactRow, values | _columns(stored)):
+            return
+    row = session.get_one(
+        ArtifactRow, artifact.digest, populate_existing=True, with_for_update=True
+    )
+    try:
+        first = files.read(row.digest, row.symbol, row.file_digest)
+    except StoreError:
+        first = artifact
+    whole = files.write(replace(first, files={**artifact.files, **first.files}))
+    if whole.file_digest != row.file_digest:
+        session.execute(
+            update(ArtifactRow).where(ArtifactRow.digest == row.digest).values(**_columns(whole))
+        )
+
+
+def _columns(stored: StoredArtifact) -> dict[str, Any]:
+    return {
+        "symbol": stored.symbol,
+        "files": dict(stored.files),
+        "file_digest": stored.file_digest,
+        "object_bytes": stored.object_bytes,
+        "stored_bytes": stored.stored_bytes,
+    }
+
+
+def finish_trial(session: Session, job_id: str, trial: Trial) -> None:
+    """The row of ``trial`` with its outcome: its pending row if it has one, else a new one.
+
+    A trial that has ended before breaks the primary key, and the transaction with it.
+    """
+    measurement_id = None
+    if trial.measurement is not None:
+        if trial.artifact_digest is None:
+            raise InternalError(f"trial {trial.number} is ok but names no artifact")
+        measurement_id = _add_measurement(session, trial.measurement, trial.artifact_digest)
+    values = {
+        "config": trial.config.as_dict(),
+        "config_digest": trial.config.digest,
+        "origin": trial.origin,
+        "outcome": trial.outcome,
+        "measurement_id": measurement_id,
+        "artifact_digest": trial.artifact_digest,
+        "duplicate_of": trial.duplicate_of,
+        "error": trial.error,
+        "compile_s": trial.timings.compile_s,
+        "link_s": trial.timings.link_s,
+        "run_s": trial.timings.run_s,
+        "overhead_s": trial.timings.overhead_s,
+        "started_at": trial.started_at,
+        "finished_at": trial.finished_at,
+    }
+    pending = update(TrialRow).where(
+        TrialRow.job_id == job_id, TrialRow.number == trial.number, TrialRow.outcome.is_(None)
+    )
+    if catalogue.rows_changed(session, pending.values(**values)) == 0:
+        session.execute(insert(TrialRow).values(job_id=job_id, number=trial.number, **values))
+
+
+def start_trial(session: Session, job_id: str, trial: PendingTrial) -> None:
+    """The row of a trial that is handed out. Handing out a pending one again changes nothing."""
+    values = {
+        "job_id": job_id,
+        "number": trial.number,
+        "config": trial.config.as_dict(),
+        "config_digest": trial.config.digest,
+        "origin": trial.origin,
+        "started_at": time.time(),
+    }
+    if not catalogue.insert_unless_there(session, TrialRow, values, keys=("job_id", "number")):
+        row = session.get_one(TrialRow, (job_id, trial.number), populate_existing=True)
+        if row.outcome is not None:
+            raise InternalError(f"trial {trial.number} of job {job_id} has ended before")
+
+
+def _add_measurement(session: Session, measurement: Measurement, artifact_digest: str) -> int:
+    values = measurement.as_dict() | {"artifact_digest": artifact_digest}
+    return session.execute(
+        insert(MeasurementRow).values(**values).returning(MeasurementRow.id)
+    ).scalar_one()
+
+
+def offer_schedule(session: Session, schedule: Schedule) -> None:
+    """Makes ``schedule`` the stored one unless one as fast, of the same toolchain, is there."""
+    measurement = schedule.measurement
+    key = {
+        "problem_id": catalogue.problem_id(session, schedule.problem),
+        "fidelity": measurement.fidelity,
+        "toolchain_id": catalogue.toolchain_id(session, toolchain_of(schedule)),
+    }
+    fastest = session.scalar(select(ScheduleRow.cycles).filter_by(**key))
+    if fastest is not None and fastest <= measurement.cycles:
+        return
+    provenance = dict(schedule.provenance)
+    del provenance["toolchain"]  # it is a row, shared by many schedules
+    values = {
+        "cycles": measurement.cycles,
+        "config": schedule.config.as_dict(),
+        "config_digest": schedule.config.digest,
+        "generator": schedule.generator,
+        "measurement_id": _measurement_id(session, schedule),
+        "artifact_digest": schedule.artifact_digest,
+        "symbol": schedule.symbol,
+        "job_id": provenance["job"],
+        "trial_number": provenance["trial"],
+        "provenance": provenance,
+        "updated_at": time.time(),
+    }
+    session.execute(_upsert_if_faster(session, key, values))
+
+
+def _measurement_id(session: Session, schedule: Schedule) -> int:
+    """The measurement of the schedule's trial if that is the one it was chosen by."""
+    row = session.scalar(
+        select(MeasurementRow)
+        .join(TrialRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(
+            TrialRow.job_id == schedule.provenance["job"],
+            TrialRow.number == schedule.provenance["trial"],
+        )
+    )
+    if row is not None and measurement_record(row) == schedule.measurement:
+        return row.id
+    return _add_measurement(session, schedule.measurement, schedule.artifact_digest)
+
+
+def _upsert_if_faster(session: Session, key: dict[str, Any], values: dict[str, Any]) -> Insert:
+    """One statement, so that two jobs that offer at once cannot overwrite the faster one."""
+    if session.get_bind().dialect.name == "sqlite":
+        from sqlalchemy.dialects import sqlite
+
+        offer = sqlite.insert(ScheduleRow).values(**key, **values)
+        return offer.on_conflict_do_update(
+            index_elements=list(key), set_=values, where=offer.excluded.cycles < ScheduleRow.cycles
+        )
+    from sqlalchemy.dialects import postgresql
+
+    insertion = postgresql.insert(ScheduleRow).values(**key, **values)
+    return insertion.on_conflict_do_update(
+        index_elements=list(key),
+        set_=values,
+        where=insertion.excluded.cycles < ScheduleRow.cycles,
+    )

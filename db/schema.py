@@ -1,0 +1,74 @@
+"""Brings a database to the schema of this code, or refuses it.
+
+The usual case, a database that is already current, costs one query; Alembic is imported only to
+change something.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from db.engine import WRITING
+from db.failure import Place
+from tuner.errors import StoreError
+
+SCHEMA_VERSION = "0001"
+"""The newest revision in ``db/migrations/versions``; a test keeps the two equal."""
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+_VERSION_TABLE = "alembic_version"
+_LOCK_KEY = 0x68767874756E65
+"""Names hvxtune's migrations among PostgreSQL's advisory locks: the letters of its name."""
+
+
+def ensure_schema(engine: Engine, place: Place) -> None:
+    """Creates or upgrades the tables; nothing to do if they are current.
+
+    Safe when several processes do it at once: one does the work, the others wait. A migration
+    happens wholly or not at all. Raises ``StoreError`` if the database was made by a newer
+    hvxtune or holds somebody else's tables.
+    """
+    with engine.connect() as connection:
+        if _stored_version(connection, place) == SCHEMA_VERSION:
+            return
+    with engine.execution_options(**WRITING).begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
+        if _stored_version(connection, place) != SCHEMA_VERSION:
+            upgrade(connection)
+
+
+def _stored_version(connection: Connection, place: Place) -> str | None:
+    """The revision of the database, or ``None`` if it is empty."""
+    inspector = inspect(connection)
+    if not inspector.has_table(_VERSION_TABLE):
+        tables = inspector.get_table_names()
+        if tables:
+            raise StoreError(
+                f"the database {place.name} holds tables that are not hvxtune's ({tables[0]})",
+                next_step="give hvxtune a database of its own",
+            )
+        return None
+    stored = connection.execute(text(f"SELECT version_num FROM {_VERSION_TABLE}")).scalar()  # noqa: S608
+    version = None if stored is None else str(stored)
+    # Revisions are numbered in order, so that an older program can tell a newer database.
+    if version is not None and version > SCHEMA_VERSION:
+        raise StoreError(
+            f"the database {place.name} was made by a newer hvxtune (its schema is {version})",
+            accepted=f"schemas up to {SCHEMA_VERSION}",
+            next_step="upgrade hvxtune, or set HVXTUNE_STATE_DIR to another directory",
+        )
+    return version
+
+
+def upgrade(connection: Connection, revision: str = "head") -> None:
+    """Runs the migrations up to ``revision`` within the caller's transaction."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)

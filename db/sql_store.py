@@ -1,0 +1,262 @@
+"""The trial store over SQL: what ``tuner.store.TrialStore`` promises, kept by a database."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import Engine, case, insert, select
+from sqlalchemy.orm import Session
+
+from db import catalogue, claims, results
+from db.artifact_files import ArtifactFiles, StoredArtifact
+from db.engine import WRITING
+from db.failure import Place, store_errors
+from db.job_id import as_typed, new_job_id
+from db.models import (
+    ArtifactRow,
+    JobRow,
+    ProblemRow,
+    ScheduleRow,
+    SpaceRow,
+    ToolchainRow,
+    TrialRow,
+)
+from db.records import (
+    job_record,
+    pending_record,
+    reading,
+    schedule_record,
+    space_record,
+    trial_record,
+)
+from db.summary import JobSummary, summaries_of
+from tuner.candidate import FIDELITIES, Artifact, Fidelity, Problem
+from tuner.errors import HvxtuneError, UserError
+from tuner.identity import digest_of
+from tuner.space import Space
+from tuner.store import TrialStore, pick_job_id, require_named_by_object
+from tuner.trial import Job, JobSpec, JobState, PendingTrial, Schedule, Trial
+
+
+class SqlStore(TrialStore):
+    """Jobs, trials and schedules in a database, artifacts beside it. :func:`db.open_store` makes
+    one.
+
+    Safe from several threads and with other processes on the same database, but not across a
+    ``fork``: a child opens its own. Reads see the last commit and never wait for a writer.
+    """
+
+    def __init__(self, engine: Engine, place: Place, files: ArtifactFiles) -> None:
+        self.place = place
+        self._engine = engine
+        self._writing_engine = engine.execution_options(**WRITING)
+        self._files = files
+        self._one_writer = threading.Lock()
+        self._claims: dict[str, int] = {}
+
+    @contextmanager
+    def _reading(self) -> Iterator[Session]:
+        with (
+            store_errors(self.place),
+            reading("a row"),
+            Session(self._engine, expire_on_commit=False) as session,
+            session.begin(),
+        ):
+            yield session
+
+    @contextmanager
+    def _writing(self) -> Iterator[Session]:
+        # Threads queue here; processes queue at the database, which polls.
+        with (
+            self._one_writer,
+            store_errors(self.place),
+            Session(self._writing_engine) as session,
+            session.begin(),
+        ):
+            yield session
+
+    def create_job(self, spec: JobSpec, space: Space, toolchain: Mapping[str, str]) -> Job:
+        with self._writing() as session:
+            now = time.time()
+            job_id = new_job_id(now)
+            while session.get(JobRow, job_id) is not None:
+                job_id = new_job_id(now)
+            catalogue.keep_space(session, space)
+            session.execute(
+                insert(JobRow).values(
+                    id=job_id,
+                    problem_id=catalogue.problem_id(session, spec.problem),
+                    space_digest=space.digest,
+                    toolchain_id=catalogue.used_toolchain_id(session, toolchain),
+                    state=JobState.QUEUED,
+                    sampler=spec.sampler,
+                    seed=spec.seed,
+                    generator=spec.generator,
+                    measurer=spec.measurer,
+                    workers=spec.workers,
+                    cutoff_factor=spec.cutoff_factor,
+                    budget_trials=spec.budget.trials,
+                    budget_seconds=spec.budget.seconds,
+                    budget_patience=spec.budget.patience,
+                    created_at=now,
+                )
+            )
+            return job_record(session.get_one(JobRow, job_id))
+
+    def job(self, job_id: str) -> Job:
+        with self._reading() as session:
+            return job_record(_find_job(session, job_id))
+
+    def jobs(self, limit: int = 50) -> list[Job]:
+        with self._reading() as session:
+            return [job_record(row) for row in _newest_jobs(session, limit)]
+
+    def summary(self, job_id: str) -> JobSummary:
+        """The job and its trials counted; ``UserError`` if there is no such job."""
+        with self._reading() as session:
+            return summaries_of(session, [_find_job(session, job_id)])[0]
+
+    def summaries(self, limit: int = 50) -> list[JobSummary]:
+        """The newest jobs and their trials counted, newest first."""
+        with self._reading() as session:
+            return summaries_of(session, _newest_jobs(session, limit))
+
+    def space(self, job_id: str) -> Space:
+        """The space a job was created with; ``UserError`` if there is no such job."""
+        with self._reading() as session:
+            return space_record(session.get_one(SpaceRow, _find_job(session, job_id).space_digest))
+
+    def claim(self, job_id: str) -> int:
+        with self._writing() as session:
+            found = _find_job(session, job_id).id
+            row = session.get_one(JobRow, found, populate_existing=True, with_for_update=True)
+            token = claims.take(session, row)
+        self._claims[found] = token
+        claims.remember(found, token)
+        return token
+
+    def commit(
+        self,
+        job_id: str,
+        token: int,
+        *,
+        finished: Sequence[Trial] = (),
+        started: Sequence[PendingTrial] = (),
+        artifacts: Sequence[Artifact] = (),
+        schedule: Schedule | None = None,
+        spent_s: float | None = None,
+    ) -> None:
+        on_disk = self._write_new(artifacts)
+        with self._writing() as session:
+            claims.hold(session, job_id, token, **({} if spent_s is None else {"spent_s": spent_s}))
+            for artifact in artifacts:
+                stored = on_disk.get(artifact.digest)
+                results.add_artifact(session, self._files, job_id, artifact, stored)
+            for trial in finished:
+                results.finish_trial(session, job_id, trial)
+            for pending in started:
+                results.start_trial(session, job_id, pending)
+            if schedule is not None:
+                results.offer_schedule(session, schedule)
+
+    def _write_new(self, artifacts: Sequence[Artifact]) -> dict[str, StoredArtifact]:
+        """Writes the files of artifacts that have no row yet, before the transaction begins."""
+        if not artifacts:
+            return {}
+        digests = [artifact.digest for artifact in artifacts]
+        with self._reading() as session:
+            known = set(
+                session.scalars(select(ArtifactRow.digest).where(ArtifactRow.digest.in_(digests)))
+            )
+        written = {}
+        for artifact in artifacts:
+            require_named_by_object(artifact)
+            if artifact.digest not in known:
+                written[artifact.digest] = self._files.write(artifact)
+        return written
+
+    def release(self, job_id: str, token: int, state: JobState, note: str = "") -> None:
+        with self._writing() as session:
+            claims.let_go(session, job_id, token, state=state, note=note)
+        self._claims.pop(job_id, None)
+        claims.forget(job_id, token)
+
+    def trials(self, job_id: str) -> list[Trial]:
+        with self._reading() as session:
+            wanted = (
+                select(TrialRow)
+                .where(TrialRow.job_id == _find_job(session, job_id).id)
+                .where(TrialRow.outcome.is_not(None))
+                .order_by(TrialRow.number)
+            )
+            return [trial_record(row) for row in session.scalars(wanted)]
+
+    def pending(self, job_id: str) -> list[PendingTrial]:
+        with self._reading() as session:
+            wanted = (
+                select(TrialRow)
+                .where(TrialRow.job_id == _find_job(session, job_id).id)
+                .where(TrialRow.outcome.is_(None))
+                .order_by(TrialRow.number)
+            )
+            return [pending_record(row) for row in session.scalars(wanted)]
+
+    def artifact(self, digest: str) -> Artifact:
+        with self._reading() as session:
+            row = session.get(ArtifactRow, digest)
+        if row is None:
+            raise UserError(f"no artifact '{digest}'", accepted="the digest of a stored object")
+        return self._files.read(row.digest, row.symbol, row.file_digest)
+
+    def best(
+        self,
+        problem: Problem,
+        min_fidelity: Fidelity = "model",
+        toolchain: Mapping[str, str] | None = None,
+    ) -> Schedule | None:
+        rank = case({f: i for i, f in enumerate(FIDELITIES)}, value=ScheduleRow.fidelity)
+        wanted = (
+            select(ScheduleRow)
+            .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
+            .join(ToolchainRow, ScheduleRow.toolchain_id == ToolchainRow.id)
+            .where(ProblemRow.digest == problem.digest)
+            .where(rank >= FIDELITIES.index(min_fidelity))
+            .order_by(rank.desc(), ToolchainRow.last_used_at.desc())
+            .limit(1)
+        )
+        if toolchain is not None:
+            wanted = wanted.where(ToolchainRow.digest == digest_of(dict(toolchain)))
+        with self._reading() as session:
+            row = session.scalar(wanted)
+            return None if row is None else schedule_record(row, problem)
+
+    def close(self) -> None:
+        """Ends claims that were not released (their jobs can be resumed) and all connections."""
+        for job_id, token in list(self._claims.items()):
+            claims.forget(job_id, token)
+            try:
+                with self._writing() as session:
+                    claims.let_go(session, job_id, token)
+            except HvxtuneError:
+                continue  # taken over, or the database is unusable: the row tells who held it
+        self._claims.clear()
+        self._engine.dispose()
+
+
+def _find_job(session: Session, given: str) -> JobRow:
+    """The job with the id, or the only one whose id begins with, what a person typed."""
+    start = as_typed(given)
+    row = session.get(JobRow, start)
+    if row is not None:
+        return row
+    newest = select(JobRow.id).order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(6)
+    alike = session.scalars(newest.where(JobRow.id.startswith(start, autoescape=True))).all()
+    return session.get_one(JobRow, pick_job_id(start, alike or session.scalars(newest).all()))
+
+
+def _newest_jobs(session: Session, limit: int) -> Sequence[JobRow]:
+    newest = select(JobRow).order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(limit)
+    return session.scalars(newest).all()
