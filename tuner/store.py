@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Self
 
 from tuner.candidate import FIDELITIES, Artifact, Fidelity, Problem
 from tuner.errors import InternalError, StoreError, UserError
@@ -99,6 +100,12 @@ class TrialStore(ABC):
     @abstractmethod
     def close(self) -> None:
         """Frees connections. Safe to call twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
 
 def pick_job_id(given: str, ids: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from service.cli.options import (
     read_problem,
 )
 from service.cli.output import print_json, print_line, print_table
+from service.cli.summary import problem_label
 from tuner.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def space(
             }
         )
         return
-    print_line(f"{problem.workload.label}, contract {contract}, {target}: {_size(knobs)}")
+    print_line(f"{problem_label(problem)}: {_size(knobs)}")
     _print_space(knobs, default, textbook)
 
 

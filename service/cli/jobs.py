@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from service.cli.options import AsJson
 from service.cli.output import print_json, print_line, print_table
-from service.cli.summary import job_json, peak_cycles, print_result, result_json, trial_json
+from service.cli.summary import (
+    job_json,
+    peak_cycles,
+    print_result,
+    problem_label,
+    result_json,
+    trial_json,
+)
+from tuner.outcome import Outcome
 
 if TYPE_CHECKING:
+    from db import JobSummary
     from tuner.trial import Trial
 
 
@@ -23,30 +31,44 @@ def jobs(
     """List the newest jobs."""
     from db import open_store
 
-    with closing(open_store()) as store:
-        found = store.jobs(limit)
+    with open_store() as store:
+        found = store.summaries(limit)
     if as_json:
-        print_json({"jobs": [job_json(job) for job in found]})
+        print_json({"jobs": [_summary_json(summary) for summary in found]})
     elif not found:
         print_line("no job yet; start one with `hvxtune tune KERNEL`")
     else:
-        print_table(
-            ["job", "state", "made", "spent", "workload", "contract", "target", "note"],
+        _print_jobs(found)
+
+
+def _summary_json(summary: JobSummary) -> dict[str, Any]:
+    return {
+        **job_json(summary.job),
+        "interrupted": summary.interrupted,
+        "outcomes": {outcome.value: count for outcome, count in summary.outcomes.items()},
+        "pending": summary.pending,
+        "best_cycles": summary.best_cycles,
+    }
+
+
+def _print_jobs(found: list[JobSummary]) -> None:
+    print_table(
+        ["job", "state", "made", "trials", "ok", "best cycles", "what", "note"],
+        [
             [
-                [
-                    job.id,
-                    job.state,
-                    datetime.fromtimestamp(job.created_at).strftime("%Y-%m-%d %H:%M"),
-                    f"{job.spent_s:.0f} s",
-                    job.spec.problem.workload.label,
-                    job.spec.problem.contract,
-                    job.spec.problem.target.name,
-                    job.note,
-                ]
-                for job in found
-            ],
-            numeric=["spent"],
-        )
+                summary.job.id,
+                "interrupted" if summary.interrupted else summary.job.state,
+                datetime.fromtimestamp(summary.job.created_at).strftime("%Y-%m-%d %H:%M"),
+                summary.finished,
+                summary.outcomes.get(Outcome.OK, 0),
+                "" if summary.best_cycles is None else f"{summary.best_cycles:,}",
+                problem_label(summary.job.spec.problem),
+                summary.job.note,
+            ]
+            for summary in found
+        ],
+        numeric=["trials", "ok", "best cycles"],
+    )
 
 
 def show(
@@ -54,18 +76,19 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show JOB: its result and every trial."""
-    from db import describe_location, open_store
+    from db import open_store
     from tuner.tuning import result
 
-    with closing(open_store()) as store:
+    with open_store() as store:
         found = result(job, store)
         trials = store.trials(found.job.id)
+        stored_in = store.place.name
     if as_json:
         peak = peak_cycles(found.job.spec.problem)
         rows = [trial_json(trial, peak) for trial in trials]
-        print_json({**result_json(found, describe_location()), "trials": rows})
+        print_json({**result_json(found, stored_in), "trials": rows})
         return
-    print_result(found, describe_location())
+    print_result(found, stored_in)
     print_line()
     _print_trials(trials)
 

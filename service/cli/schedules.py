@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +25,7 @@ from service.cli.summary import (
     peak_cycles,
     print_config,
     problem_json,
+    problem_label,
     problem_options,
     trial_json,
 )
@@ -62,12 +62,11 @@ def best(
 
     problem = read_problem(kernel, param, target, contract)
     wanted = {"object": object_file, "header": header_file, "schedule": schedule_file}
-    with closing(open_store()) as store:
+    with open_store() as store:
         schedule = store.best(problem)
         if schedule is None:
             raise UserError(
-                f"no schedule is stored for {problem.workload.label}, contract {contract}, "
-                f"{target}",
+                f"no schedule is stored for {problem_label(problem)}",
                 next_step=f"run `hvxtune tune {problem_options(problem)}`",
             )
         files: Mapping[str, bytes] = {}
@@ -79,7 +78,7 @@ def best(
     if as_json:
         print_json(_schedule_json(schedule))
         return
-    print_line(f"{problem.workload.label}, contract {contract}, {target}")
+    print_line(problem_label(problem))
     _print_measurement(schedule.measurement, problem)
     print_config(schedule.config)
     print_line(f"symbol {schedule.symbol}, object {schedule.artifact_digest[:16]}")
@@ -149,7 +148,7 @@ def measure(
     if as_json:
         print_json({**problem_json(problem), **trial_json(trial, peak_cycles(problem))})
     elif trial.measurement is not None:
-        print_line(f"{problem.workload.label}, contract {contract}, {target}")
+        print_line(problem_label(problem))
         _print_measurement(trial.measurement, problem)
         for cause, cycles in trial.measurement.breakdown.items():
             print_line(f"  {cycles:>12,}  {cause}")

@@ -31,6 +31,11 @@ def problem_json(problem: Problem) -> dict[str, Any]:
     }
 
 
+def problem_label(problem: Problem) -> str:
+    """For people: ``gemm_u8 m=256 n=256 k=256, contract static, hexagon-v66``."""
+    return f"{problem.workload.label}, contract {problem.contract}, {problem.target.name}"
+
+
 def problem_options(problem: Problem) -> str:
     """The part of a command line that names a problem: ``gemm_u8 -p m=256 ... --target ...``."""
     workload = problem.workload
@@ -124,7 +129,7 @@ def print_result(result: TuneResult, stored_in: str) -> None:
     job = result.job
     problem = job.spec.problem
     peak = peak_cycles(problem)
-    print_line(f"{problem.workload.label}, contract {problem.contract}, {problem.target.name}")
+    print_line(problem_label(problem))
     print_line(
         f"job {job.id} {job.state}: {sum(result.outcomes.values())} trials "
         f"in {job.spent_s:.0f} s ({outcomes_text(result.outcomes)})"

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,7 +28,7 @@ from tuner.target import DEFAULT_TARGET
 from tuner.trial import JobState
 
 if TYPE_CHECKING:
-    from tuner.store import TrialStore
+    from db import SqlStore
     from tuner.tuning import TuneResult
 
 DEFAULT_TRIALS = 100
@@ -72,7 +72,7 @@ def tune(
 
     if trials is None and seconds is None and patience is None:
         trials = DEFAULT_TRIALS
-    with closing(open_store()) as store:
+    with open_store() as store:
         job = submit(
             kernel,
             read_params(param),
@@ -96,15 +96,13 @@ def resume(
     """Go on with JOB where it was stopped or killed."""
     from db import open_store
 
-    with closing(open_store()) as store:
+    with open_store() as store:
         _run_and_print(store.job(job).id, store, as_json=as_json)
 
 
-def _run_and_print(job_id: str, store: TrialStore, *, as_json: bool) -> None:
-    from db import describe_location
-
+def _run_and_print(job_id: str, store: SqlStore, *, as_json: bool) -> None:
     result = _run(job_id, store)
-    stored_in = describe_location()
+    stored_in = store.place.name
     if as_json:
         print_json(result_json(result, stored_in))
     else:
@@ -116,7 +114,7 @@ def _run_and_print(job_id: str, store: TrialStore, *, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _run(job_id: str, store: TrialStore) -> TuneResult:
+def _run(job_id: str, store: SqlStore) -> TuneResult:
     from tuner.tuning import run
 
     label = store.job(job_id).spec.problem.workload.label
