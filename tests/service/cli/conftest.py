@@ -1,0 +1,96 @@
+"""The command run in this process, in a new state directory, on stand-ins for the slow parts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from service.cli import main
+from tests.rig.scale_u8 import KERNELS
+from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
+from tuner import tuning
+from tuner.errors import CandidateError
+from tuner.kernels import EXTRA_KERNELS_VARIABLE
+from tuner.outcome import Outcome
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one run of the command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+    @property
+    def error_line(self) -> str:
+        """The only line on standard error, in the form every error has."""
+        assert self.status != 0
+        assert self.out == ""
+        assert self.err.count("\n") == 1, self.err
+        assert "Traceback" not in self.err
+        return self.err.removesuffix("\n")
+
+
+@pytest.fixture
+def hvxtune(tmp_path, monkeypatch, capsys):
+    """``hvxtune("jobs", "--json")`` gives an :class:`Answer`."""
+    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
+    monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Answer:
+        capsys.readouterr()
+        status = main(arguments)
+        return Answer(status, *capsys.readouterr())
+
+    return run
+
+
+class Bench:
+    """Stand-ins whose misbehaviour a test can set."""
+
+    def __init__(self) -> None:
+        self.broken_everywhere = False
+        self.on_measure = lambda: None
+
+    def fault(self, config):
+        if self.broken_everywhere:
+            return CandidateError(Outcome.COMPILER_CRASH, "the compiler aborted\nwith a message")
+        return None
+
+    def cycles(self, text: str) -> int:
+        self.on_measure()
+        return 100_000 + sum(text.encode())
+
+
+class Generator(StandInGenerator):
+    """Writes every kind of file an artifact has."""
+
+    def compile(self, candidate, *, with_assembly=False):
+        from dataclasses import replace
+
+        artifact = super().compile(candidate)
+        data = artifact.object_bytes
+        files = {kind: kind.encode() + data for kind in ("header", "schedule", "loopnest")}
+        return replace(artifact, files={"object": data, **files})
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """Puts the stand-ins where the command looks for compilers and simulators."""
+    made = Bench()
+    monkeypatch.setattr(
+        tuning,
+        "find_generator",
+        lambda name: lambda workers=1: Generator(workers, fault=made.fault),
+    )
+    monkeypatch.setattr(tuning, "find_measurer", lambda name: lambda: StandInMeasurer(made.cycles))
+    return made

@@ -1,0 +1,37 @@
+"""``kernels`` and ``space``."""
+
+from __future__ import annotations
+
+from tuner.kernels import find_kernel, kernel_names
+from tuner.space import Space
+
+
+def test_kernels_lists_every_kernel_with_its_parameters(hvxtune):
+    listed = {kernel["name"]: kernel for kernel in hvxtune("kernels", "--json").json["kernels"]}
+    assert list(listed) == kernel_names()
+    for name, kernel in listed.items():
+        assert kernel["summary"] == find_kernel(name).summary
+        assert {p["name"]: p["default"] for p in kernel["params"]} == {
+            p.name: p.default for p in find_kernel(name).params
+        }
+
+
+def test_kernels_reads_as_a_table(hvxtune):
+    text = hvxtune("kernels").out
+    assert all(name in text for name in kernel_names())
+    assert "h=4 n=512" in text
+
+
+def test_a_printed_space_can_be_read_back(hvxtune):
+    printed = hvxtune("space", "scale_u8", "--json").json
+    space = Space.from_dict(printed)
+    assert space.digest == printed["digest"]
+    assert dict(space.config(printed["default"])) == printed["default"]
+    assert dict(space.config(printed["textbook"])) == printed["textbook"]
+
+
+def test_a_space_reads_as_a_table(hvxtune):
+    text = hvxtune("space", "scale_u8", "-p", "n=256").out
+    assert "scale_u8 h=4 n=256, contract static, hexagon-v66: 36 configs" in text
+    assert "1 2 3 4 6 8" in text
+    assert "vectors a step" in text

@@ -1,0 +1,42 @@
+"""``doctor``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tuner import doctor
+
+
+def test_doctor_looks_at_every_part(hvxtune, tmp_path):
+    findings = {f["name"]: f for f in hvxtune("doctor", "--json").json["findings"]}
+    for name in ("python", "halide", "ziglang", "state directory"):
+        assert findings[name]["present"], findings[name]
+        assert findings[name]["required"]
+    assert str(tmp_path / "state") in findings["state directory"]["found"]
+    assert all(finding["purpose"] and finding["remedy"] for finding in findings.values())
+
+
+def test_doctor_fails_if_a_needed_part_is_missing_and_says_how_to_get_it(hvxtune, monkeypatch):
+    python = doctor.examine()[0]
+    lost = replace(python, name="halide", present=False, found="missing", remedy="make setup")
+    monkeypatch.setattr(doctor, "examine", lambda: [python, lost])
+    answer = hvxtune("doctor")
+    assert answer.status == 1
+    assert "MISSING" in answer.out
+    assert "halide: make setup" in answer.out
+    assert hvxtune("doctor", "--json").json["ok"] is False
+
+
+def test_doctor_only_mentions_an_optional_part(hvxtune, monkeypatch):
+    python = doctor.examine()[0]
+    lost = replace(python, name="psycopg", present=False, required=False)
+    monkeypatch.setattr(doctor, "examine", lambda: [python, lost])
+    assert hvxtune("doctor").status == 0
+
+
+def test_a_full_or_closed_state_directory_is_found(hvxtune, tmp_path):
+    (tmp_path / "state").write_text("in the way")
+    answer = hvxtune("doctor", "--json")
+    assert answer.status == 1
+    broken = [f["name"] for f in answer.json["findings"] if f["required"] and not f["present"]]
+    assert "state directory" in broken

@@ -1,0 +1,120 @@
+"""Bad input: one line that names the value and what is accepted, a status, no traceback."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from service.cli import catalogue
+from tuner.errors import ToolchainError
+
+WRONG_REQUESTS = {
+    "unknown command": (["tun"], ["'tun'", "tune", "measure"]),
+    "unknown option": (["tune", "scale_u8", "--trails", "3"], ["--trails", "--trials"]),
+    "no kernel": (["tune"], ["KERNEL", "scale_u8"]),
+    "unknown kernel": (["tune", "scale_u9"], ["'scale_u9'", "scale_u8"]),
+    "unknown parameter": (["tune", "scale_u8", "-p", "w=4"], ["'w'", "h, n"]),
+    "parameter without value": (["space", "scale_u8", "-p", "h"], ["'h'", "NAME=INTEGER"]),
+    "parameter without name": (["space", "scale_u8", "-p", "=4"], ["'=4'", "NAME=INTEGER"]),
+    "parameter twice": (["space", "scale_u8", "-p", "h=4", "-p", "h=5"], ["h", "twice"]),
+    "parameter not a number": (["space", "scale_u8", "-p", "h=4.5"], ["h='4.5'", "integer"]),
+    "shape of zero": (["tune", "scale_u8", "-p", "h=0"], ["h=0", "1 to 65536"]),
+    "negative shape": (["tune", "scale_u8", "-p", "h=-4"], ["h=-4", "1 to 65536"]),
+    "huge shape": (["tune", "scale_u8", "-p", "h=" + "9" * 30], ["9" * 30, "1 to 65536"]),
+    "number of 5000 digits": (["tune", "scale_u8", "-p", "h=" + "9" * 5000], ["h=", "integer"]),
+    "shape too big in all": (["tune", "scale_u8", "-p", "h=65536", "-p", "n=65536"], ["h=65536"]),
+    "shape off its contract": (
+        ["tune", "scale_u8", "-p", "n=100", "--contract", "extent"],
+        ["100", "multiples of 128"],
+    ),
+    "unknown target": (["tune", "scale_u8", "--target", "hexagon-v60"], ["v60", "hexagon-v66"]),
+    "unknown contract": (["tune", "scale_u8", "--contract", "fixed"], ["'fixed'", "static"]),
+    "unknown sampler": (["tune", "scale_u8", "--sampler", "tpa"], ["'tpa'", "tpe"]),
+    "no trials": (["tune", "scale_u8", "--trials", "0"], ["trials=0", "1 to"]),
+    "trials not a number": (["tune", "scale_u8", "--trials", "many"], ["'many'", "integer"]),
+    "no time": (["tune", "scale_u8", "--seconds", "nan"], ["seconds=nan", "1 to"]),
+    "negative seed": (["tune", "scale_u8", "--seed", "-1"], ["--seed", "'-1'", "0"]),
+    "no workers": (["tune", "scale_u8", "--workers", "0"], ["workers=0", "1 to"]),
+    "no config": (["measure", "scale_u8"], ["--config", "textbook"]),
+    "no such config": (["measure", "scale_u8", "--config", "nowhere"], ["'nowhere'", "textbook"]),
+    "config not JSON": (["measure", "scale_u8", "--config", "text"], ["'text'", "JSON"]),
+    "config not an object": (["measure", "scale_u8", "--config", "list"], ["'list'", "object"]),
+    "unknown knob": (["measure", "scale_u8", "--config", "knob"], ["'vektors'", "vectors"]),
+    "knob value": (["measure", "scale_u8", "--config", "value"], ["vectors=5", "1, 2, 3, 4, 6, 8"]),
+    "nothing stored": (["best", "scale_u8"], ["scale_u8 h=4 n=512", "hvxtune tune scale_u8"]),
+    "unknown job": (["show", "zzz"], ["'zzz'"]),
+    "unknown job to resume": (["resume", "zzz"], ["'zzz'"]),
+}
+
+FILES = {
+    "text": "m = 4",
+    "list": "[1]",
+    "knob": '{"vektors": 1}',
+    "value": '{"vectors": 5, "unroll_rows": 1, "behave": "well"}',
+}
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+
+
+@pytest.mark.parametrize(("arguments", "named"), WRONG_REQUESTS.values(), ids=WRONG_REQUESTS.keys())
+def test_a_wrong_request_is_one_line_that_helps(arguments, named, hvxtune, bench, files):
+    answer = hvxtune(*arguments)
+    assert answer.status == 2
+    line = answer.error_line
+    assert line.startswith("error: ")
+    assert [text for text in named if text not in line] == []
+    assert hvxtune("jobs", "--json").json == {"jobs": []}, "nothing is stored for a wrong request"
+
+
+def test_an_error_is_an_object_with_json(hvxtune, bench):
+    error = json.loads(hvxtune("tune", "scale_u9", "--json").error_line)["error"]
+    assert error["kind"] == "user"
+    assert error["message"] == "unknown kernel 'scale_u9'"
+    assert "scale_u8" in error["accepted"]
+    assert error["next_step"] == "did you mean scale_u8?"
+
+
+def test_a_broken_installation_is_status_1(hvxtune, monkeypatch):
+    def fail(*arguments):
+        raise ToolchainError("qemu-hexagon is missing", next_step="run `make setup`")
+
+    monkeypatch.setattr(catalogue, "read_problem", fail)
+    answer = hvxtune("space", "scale_u8")
+    assert answer.status == 1
+    assert answer.error_line == "error: qemu-hexagon is missing. run `make setup`."
+
+
+def test_a_fault_of_our_own_is_one_line_and_shows_more_on_request(hvxtune, monkeypatch):
+    def fail(*arguments):
+        raise ValueError("two\nlines")
+
+    monkeypatch.setattr(catalogue, "read_problem", fail)
+    answer = hvxtune("space", "scale_u8")
+    assert answer.status == 1
+    assert "ValueError: two lines" in answer.error_line
+    assert "HVXTUNE_DEBUG=1" in answer.error_line
+    monkeypatch.setenv("HVXTUNE_DEBUG", "1")
+    with pytest.raises(ValueError, match="two"):
+        hvxtune("space", "scale_u8")
+
+
+def test_a_corrupt_database_is_named_and_kept(hvxtune, tmp_path):
+    database = tmp_path / "state" / "hvxtune.sqlite"
+    database.parent.mkdir()
+    database.write_bytes(b"no database" * 1000)
+    answer = hvxtune("jobs")
+    assert answer.status == 1
+    assert str(database) in answer.error_line
+    assert database.read_bytes() == b"no database" * 1000
+
+
+def test_a_state_directory_that_is_a_file_is_named(hvxtune, tmp_path):
+    (tmp_path / "state").write_text("in the way")
+    answer = hvxtune("jobs")
+    assert answer.status == 1
+    assert str(tmp_path / "state") in answer.error_line

@@ -1,0 +1,86 @@
+"""``best`` and ``measure``, on stand-ins for compiler and simulator."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tuner.identity import digest_of_bytes
+
+TUNE = ["tune", "scale_u8", "--trials", "8", "--workers", "1", "--json"]
+
+
+@pytest.fixture
+def tuned(hvxtune, bench):
+    return hvxtune(*TUNE).json
+
+
+def test_best_gives_what_tune_found(hvxtune, tuned):
+    best = hvxtune("best", "scale_u8", "--json").json
+    for field in ("config", "cycles", "packets", "verified", "object_digest"):
+        assert best[field] == tuned["best"][field]
+    assert best["kernel"] == "scale_u8"
+    assert best["params"] == {"h": 4, "n": 512}
+    assert best["contract"] == "static"
+    assert best["target"] == "hexagon-v66"
+    assert best["fidelity"] == "model"
+    assert best["provenance"]["job"] == tuned["job"]
+    assert best["provenance"]["toolchain"]["generator"] == "stand-in"
+
+
+def test_best_writes_the_files_a_build_needs(hvxtune, tuned, tmp_path):
+    hvxtune("best", "scale_u8", "--object", "k.o", "--header", "k.h", "--schedule", "k.s.h")
+    data = (tmp_path / "k.o").read_bytes()
+    assert digest_of_bytes(data) == tuned["best"]["object_digest"]
+    assert (tmp_path / "k.h").read_bytes() == b"header" + data
+    assert (tmp_path / "k.s.h").read_bytes() == b"schedule" + data
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["k.h", "k.o", "k.s.h", "state"]
+
+
+def test_a_file_that_cannot_be_written_is_named(hvxtune, tuned):
+    answer = hvxtune("best", "scale_u8", "--object", "nowhere/k.o")
+    assert answer.status == 2
+    assert "nowhere/k.o" in answer.error_line
+
+
+def test_best_knows_only_what_was_tuned(hvxtune, tuned):
+    other = hvxtune("best", "scale_u8", "-p", "n=256", "--contract", "host")
+    assert other.status == 2
+    assert "scale_u8 -p h=4 -p n=256 --target hexagon-v66 --contract host" in other.error_line
+
+
+@pytest.mark.parametrize("name", ["default", "textbook"])
+def test_measure_agrees_with_tune(hvxtune, tuned, name):
+    measured = hvxtune("measure", "scale_u8", "--config", name, "--json").json
+    for field in ("config", "cycles", "packets", "verified"):
+        assert measured[field] == tuned[name][field]
+
+
+def test_measure_takes_what_best_prints(hvxtune, tuned, tmp_path):
+    (tmp_path / "best.json").write_text(hvxtune("best", "scale_u8", "--json").out)
+    measured = hvxtune("measure", "scale_u8", "--config", "best.json", "--json").json
+    assert measured["config"] == tuned["best"]["config"]
+    assert measured["cycles"] == tuned["best"]["cycles"]
+
+
+def test_measure_takes_plain_knobs(hvxtune, bench, tmp_path):
+    config = {"vectors": 3, "unroll_rows": 6, "behave": "well"}
+    (tmp_path / "knobs.json").write_text(json.dumps(config))
+    assert (
+        hvxtune("measure", "scale_u8", "--config", "knobs.json", "--json").json["config"] == config
+    )
+
+
+def test_measure_reports_a_bad_candidate(hvxtune, bench):
+    bench.broken_everywhere = True
+    answer = hvxtune("measure", "scale_u8", "--config", "default", "--json")
+    assert answer.status == 1
+    assert answer.json["outcome"] == "compiler_crash"
+    assert answer.json["cycles"] is None
+    assert "compiler_crash" in hvxtune("measure", "scale_u8", "--config", "default").out
+
+
+def test_measure_stores_nothing(hvxtune, bench):
+    hvxtune("measure", "scale_u8", "--config", "default")
+    assert hvxtune("jobs", "--json").json == {"jobs": []}

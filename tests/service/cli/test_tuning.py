@@ -1,0 +1,113 @@
+"""``tune``, ``resume``, ``jobs`` and ``show``, on stand-ins for compiler and simulator."""
+
+from __future__ import annotations
+
+import os
+import signal
+from itertools import count
+
+import pytest
+
+TUNE = ["tune", "scale_u8", "--trials", "12", "--workers", "1", "--seed", "3"]
+
+
+def test_tune_prints_one_object(hvxtune, bench):
+    answer = hvxtune(*TUNE, "--json")
+    assert answer.status == 0
+    result = answer.json
+    assert result["state"] == "done"
+    assert result["outcomes"] == {"ok": 12}
+    assert result["budget"] == {"trials": 12, "seconds": None, "patience": None}
+    for name in ("default", "textbook", "best"):
+        assert result[name]["verified"] is True
+        assert result[name]["cycles"] > 0
+        assert result[name]["packets"] > 0
+        assert set(result[name]["config"]) == {"vectors", "unroll_rows", "behave"}
+    assert result["best"]["cycles"] <= min(result[n]["cycles"] for n in ("default", "textbook"))
+    share = result["peak_cycles"] / result["best"]["cycles"]
+    assert result["best"]["share_of_peak"] == pytest.approx(share, abs=1e-4)
+
+
+def test_tune_reads_as_a_table_that_says_what_to_run_next(hvxtune, bench):
+    text = hvxtune(*TUNE).out
+    job = hvxtune("jobs", "--json").json["jobs"][0]["job"]
+    assert f"job {job} done: 12 trials" in text
+    for row in ("default schedule", "textbook HVX", "best found"):
+        assert row in text
+    assert "hvxtune.sqlite" in text
+    assert "hvxtune best scale_u8 -p h=4 -p n=512 --target hexagon-v66 --contract static" in text
+    assert f"hvxtune show {job}" in text
+
+
+def test_progress_goes_to_standard_error(hvxtune, bench):
+    answer = hvxtune(*TUNE, "--json")
+    last = answer.err.splitlines()[-1]
+    assert "scale_u8 h=4 n=512: 12/12 trials (12 ok)" in last
+    assert f"best {answer.json['best']['cycles']:,} cycles" in last
+
+
+def test_without_any_limit_there_is_one(hvxtune, bench):
+    result = hvxtune("tune", "scale_u8", "--json").json
+    assert result["budget"]["trials"] == 100
+    assert result["outcomes"] == {"ok": 36}, "the space has no more"
+
+
+def test_a_job_without_one_valid_trial_fails(hvxtune, bench):
+    bench.broken_everywhere = True
+    answer = hvxtune(*TUNE, "--json")
+    assert answer.status == 1
+    assert answer.json["state"] == "failed"
+    assert answer.json["best"] is None
+    assert answer.json["default"]["outcome"] == "compiler_crash"
+    assert answer.json["default"]["cycles"] is None
+    assert answer.json["default"]["verified"] is False
+    assert "Traceback" not in answer.err
+    text = hvxtune("show", answer.json["job"]).out
+    assert "compiler_crash" in text
+
+
+def test_ctrl_c_stops_in_order_and_resume_finishes(hvxtune, bench):
+    calls = count(1)
+    bench.on_measure = lambda: os.kill(os.getpid(), signal.SIGINT) if next(calls) == 4 else None
+    stopped = hvxtune(*TUNE, "--json")
+    assert stopped.status == 130
+    assert stopped.json["interrupted"] is True
+    assert 4 <= sum(stopped.json["outcomes"].values()) < 12
+    job = stopped.json["job"]
+
+    resumed = hvxtune("resume", job, "--json")
+    assert resumed.status == 0
+    assert resumed.json["job"] == job
+    assert resumed.json["outcomes"] == {"ok": 12}
+
+    again = hvxtune("resume", job, "--json")
+    assert again.json == resumed.json, "a job that is done is left alone"
+
+
+def test_ctrl_c_says_how_to_go_on(hvxtune, bench):
+    calls = count(1)
+    bench.on_measure = lambda: os.kill(os.getpid(), signal.SIGINT) if next(calls) == 4 else None
+    stopped = hvxtune(*TUNE)
+    job = hvxtune("jobs", "--json").json["jobs"][0]["job"]
+    assert f"hvxtune resume {job}" in stopped.out
+
+
+def test_jobs_lists_the_newest_first(hvxtune, bench):
+    first = hvxtune(*TUNE, "--json").json["job"]
+    second = hvxtune("tune", "scale_u8", "-p", "n=256", "--trials", "3", "--json").json["job"]
+    listed = hvxtune("jobs", "--json").json["jobs"]
+    assert [job["job"] for job in listed] == [second, first]
+    assert listed[0]["outcomes"] == {"ok": 3}
+    assert [j["job"] for j in hvxtune("jobs", "--limit", "1", "--json").json["jobs"]] == [second]
+    text = hvxtune("jobs").out
+    assert first in text
+    assert "n=256" in text
+
+
+def test_show_lists_every_trial(hvxtune, bench):
+    job = hvxtune(*TUNE, "--json").json["job"]
+    shown = hvxtune("show", job, "--json").json
+    assert [trial["trial"] for trial in shown["trials"]] == list(range(12))
+    assert [trial["origin"] for trial in shown["trials"][:2]] == ["default", "textbook"]
+    assert shown["best"] in shown["trials"]
+    assert hvxtune("show", job[:-2], "--json").json["job"] == job, "the start of an id will do"
