@@ -32,7 +32,7 @@ def _incumbent(progress: Progress) -> str:
     trial = progress.incumbent
     if trial is None or trial.measurement is None:
         return "nothing valid yet"
-    return f"best {trial.measurement.cycles:,} cycles, {trial.measurement.packets:,} packets"
+    return f"best {trial.measurement.cycles:,} cycles"
 
 
 def _seconds(seconds: float) -> str:
@@ -49,7 +49,7 @@ def _bar(label: str) -> Iterator[Show]:
 
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=16),
         MofNCompleteColumn(),
         TextColumn("{task.fields[state]}"),
     )
@@ -61,19 +61,20 @@ def _bar(label: str) -> Iterator[Show]:
                 task,
                 completed=progress.finished,
                 total=progress.total,
-                state=f"{_incumbent(progress)}  {_pace(progress)}",
+                state=_state(progress),
             )
 
         yield show
 
 
-def _pace(progress: Progress) -> str:
-    text = _seconds(progress.elapsed_s)
+def _state(progress: Progress) -> str:
+    """Best so far, outcomes, rate, time to go."""
+    parts = [_incumbent(progress), outcomes_text(progress.outcomes)]
     if progress.elapsed_s > 0:
-        text += f", {progress.finished / progress.elapsed_s:.1f}/s"
+        parts.append(f"{progress.finished / progress.elapsed_s:.1f}/s")
     if progress.eta_s is not None:
-        text += f", {_seconds(progress.eta_s)} to go"
-    return text
+        parts.append(f"{_seconds(progress.eta_s)} to go")
+    return ", ".join(parts)
 
 
 def _lines(label: str) -> Show:
@@ -86,10 +87,7 @@ def _lines(label: str) -> Show:
             return
         last = now
         total = "" if progress.total is None else f"/{progress.total}"
-        sys.stderr.write(
-            f"{label}: {progress.finished}{total} trials ({outcomes_text(progress.outcomes)}), "
-            f"{_incumbent(progress)}; {_pace(progress)}\n"
-        )
+        sys.stderr.write(f"{label}: {progress.finished}{total} trials, {_state(progress)}\n")
         sys.stderr.flush()
 
     return show

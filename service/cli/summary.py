@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -176,12 +177,19 @@ def _figures(trial: Trial | None, base: Trial | None, peak: float) -> list[str]:
     ]
 
 
+def _program() -> str:
+    """The command as it can be typed here: with its path where the shell would not find it."""
+    import shutil
+
+    return "hvxtune" if shutil.which("hvxtune") else sys.argv[0]
+
+
 def _print_next(result: TuneResult) -> None:
-    job = result.job
+    job, program = result.job, _program()
     if result.interrupted:
-        print_line(f"go on with:  hvxtune resume {job.id}")
+        print_line(f"go on with:  {program} resume {job.id}")
     if result.best is not None:
         name = job.spec.problem.workload.kernel
         options = problem_options(job.spec.problem)
-        print_line(f"use it:      hvxtune best {options} --object {name}.o --header {name}.h")
-    print_line(f"every trial: hvxtune show {job.id}")
+        print_line(f"use it:      {program} best {options} --object {name}.o --header {name}.h")
+    print_line(f"every trial: {program} show {job.id}")

@@ -117,9 +117,9 @@ def _run_and_print(job_id: str, store: SqlStore, *, as_json: bool) -> None:
 def _run(job_id: str, store: SqlStore) -> TuneResult:
     from tuner.tuning import run
 
-    label = store.job(job_id).spec.problem.workload.label
+    kernel = store.job(job_id).spec.problem.workload.kernel
     try:
-        with _stop_on_signal() as stop, shown(label) as show:
+        with _stop_on_signal() as stop, shown(kernel) as show:
             return run(job_id, store, on_progress=show, stop=stop)
     except KeyboardInterrupt:
         sys.stderr.write(f"stopped; go on with: hvxtune resume {job_id}\n")

@@ -45,6 +45,7 @@ def hvxtune(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
     monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["hvxtune"])
 
     def run(*arguments: str) -> Answer:
         capsys.readouterr()

@@ -42,7 +42,8 @@ def test_tune_reads_as_a_table_that_says_what_to_run_next(hvxtune, bench):
 def test_progress_goes_to_standard_error(hvxtune, bench):
     answer = hvxtune(*TUNE, "--json")
     last = answer.err.splitlines()[-1]
-    assert "scale_u8 h=4 n=512: 12/12 trials (12 ok)" in last
+    assert "scale_u8: 12/12 trials" in last
+    assert "12 ok" in last
     assert f"best {answer.json['best']['cycles']:,} cycles" in last
 
 
