@@ -45,7 +45,8 @@ def find_url(given: str | None) -> URL:
         return url.set(drivername="postgresql+psycopg")
     if not url.database or url.database == ":memory:":
         raise StoreError(f"'{text}' names no file", accepted="sqlite:///FILE")
-    return url.set(database=str(Path(url.database).expanduser().absolute()))
+    file = str(Path(url.database).expanduser().absolute())
+    return url.set(drivername="sqlite", database=file)
 
 
 def place_of(url: URL) -> Place:
@@ -64,6 +65,7 @@ def make_engine(url: URL, busy_timeout_s: float) -> Engine:
             url,
             json_serializer=partial(json.dumps, separators=(",", ":"), allow_nan=False),
             connect_args={"timeout": busy_timeout_s} if is_sqlite else {},
+            pool_pre_ping=not is_sqlite,  # a server may have been restarted meanwhile
         )
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise wrong_url(place_of(url).name, error) from error

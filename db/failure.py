@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy.exc import (
-    ArgumentError,
     DBAPIError,
     NoSuchModuleError,
     SQLAlchemyError,
@@ -131,9 +130,9 @@ def _read_only(where: str) -> StoreError:
 
 def _locked(place: Place) -> StoreError:
     pids = _users_of(place.path) if place.path else []
-    who = f"process {', '.join(map(str, pids))}" if pids else "another process"
+    users = f" (process {', '.join(map(str, pids))} has it open)" if pids else ""
     return StoreError(
-        f"the database {place.name} is locked by {who}",
+        f"the database {place.name} is locked by another process{users}",
         next_step="wait until it is done, or end it, and run the command again",
     )
 
@@ -169,11 +168,14 @@ def _cannot_open(place: Place) -> StoreError:
 
 
 def _corrupt(place: Place, detail: str) -> StoreError:
-    aside = f"move it aside (mv {place.path} {place.path}.broken)" if place.path else "restore it"
-    rescue = f"; `sqlite3 {place.path} .recover` may save its rows" if place.path else ""
+    path = place.path
     return StoreError(
         f"the database {place.name} is damaged or not hvxtune's: {detail}",
-        next_step=f"{aside} and run the command again{rescue}",
+        # All of its files: a log left behind would be replayed into the next database.
+        next_step=f"move it with its -wal and -shm files elsewhere (mv {path}* FOLDER) and run the "
+        f"command again; `sqlite3 {path} .recover` may save its rows"
+        if path
+        else "restore it from a backup",
     )
 
 
@@ -211,9 +213,7 @@ def wrong_url(url: str, error: Exception) -> StoreError:
         )
     if isinstance(error, NoSuchModuleError):
         return StoreError(f"unknown kind of database in {url}", accepted=accepted)
-    if isinstance(error, ArgumentError):
-        return StoreError(f"'{url}' is no database URL", accepted=accepted)
-    return StoreError(f"{url} cannot be used: {_first_line(error)}", accepted=accepted)
+    return StoreError(f"'{url}' is no database URL", accepted=accepted)
 
 
 def _first_line(error: BaseException) -> str:

@@ -118,8 +118,8 @@ def pick_job_id(given: str, ids: Iterable[str]) -> str:
         return matches[0]
     raise UserError(
         f"'{given}' is the start of several jobs" if matches else f"no job '{given}'",
-        accepted=", ".join((matches or known)[:5]) or "none: there are no jobs yet",
-        next_step="`hvxtune jobs` lists them",
+        accepted=", ".join((matches or known)[:5]),
+        next_step="`hvxtune jobs` lists them" if known else "`hvxtune tune KERNEL` makes the first",
     )
 
 

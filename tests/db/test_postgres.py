@@ -1,0 +1,156 @@
+"""The same promises on PostgreSQL, against a real server started here."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from db import open_store
+from db.engine import find_url, make_engine, place_of
+from db.failure import URL_VARIABLE
+from db.models import Base
+from db.schema import ensure_schema
+from tests.db.postgres_server import programs, running_server
+from tests.db.test_kill import kill_rounds
+from tests.db.test_schema import shape
+from tests.db.test_two_processes import (
+    test_a_new_database_may_be_opened_by_several_processes_at_once as open_at_once,
+)
+from tests.db.test_two_processes import (
+    test_two_processes_commit_at_once_and_lose_nothing as commit_at_once,
+)
+from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tests.tuner.store_conformance import StoreConformance
+from tuner.errors import StoreError, UserError
+from tuner.store import TrialStore
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(programs() is None, reason="no PostgreSQL server is installed here"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("psycopg") is None, reason="the extra 'postgres' is not installed"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def new_database() -> Iterator[Callable[..., str]]:
+    """Makes empty databases, or copies of one that has the tables already."""
+    numbers = itertools.count(1)
+    with running_server() as socket_folder:
+
+        def url(name: str) -> str:
+            return f"postgresql://hvxtune@/{name}?host={socket_folder}"
+
+        admin = make_engine(find_url(url("postgres")), 1.0).execution_options(
+            isolation_level="AUTOCOMMIT"
+        )
+
+        def make(template: str = "tables") -> str:
+            name = f"test_{next(numbers)}"
+            with admin.connect() as connection:
+                connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
+            return url(name)
+
+        with admin.connect() as connection:
+            connection.execute(text("CREATE DATABASE tables"))
+        open_store(url("tables")).close()
+        yield make
+        admin.dispose()
+
+
+class TestPostgresStore(StoreConformance):
+    @pytest.fixture
+    def store(self, new_database: Callable[..., str]) -> Iterator[TrialStore]:
+        store = open_store(new_database())
+        yield store
+        store.close()
+
+
+def test_migrations_make_what_the_models_say(new_database: Callable[..., str]) -> None:
+    migrated, created = (make_engine(find_url(new_database("template1")), 1.0) for _ in range(2))
+    ensure_schema(migrated, place_of(migrated.url))
+    Base.metadata.create_all(created)
+    assert shape(migrated) == shape(created)
+    migrated.dispose()
+    created.dispose()
+
+
+@pytest.mark.parametrize("together", [open_at_once, commit_at_once])
+def test_several_processes_at_once(
+    new_database: Callable[..., str],
+    together: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(URL_VARIABLE, new_database("template1"))
+    together()
+
+
+def test_a_killed_writer_loses_nothing(
+    new_database: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(URL_VARIABLE, new_database())
+    kill_rounds(6, seed=4)
+
+
+def test_a_database_of_a_newer_hvxtune_is_refused(new_database: Callable[..., str]) -> None:
+    url = new_database()
+    engine = make_engine(find_url(url), 1.0)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0999'"))
+    engine.dispose()
+    with pytest.raises(StoreError, match="newer hvxtune"):
+        open_store(url)
+
+
+def test_numbers_too_large_to_store_are_refused(new_database: Callable[..., str]) -> None:
+    with closing(open_store(new_database())) as store, pytest.raises(UserError, match="63 bits"):
+        store.create_job(spec(seed=1 << 70), SPACE, TOOLCHAIN)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "part"),
+    [
+        ("/test_", "/nowhere_", "does not exist"),
+        ("hvxtune@", "nobody:secret@", "nobody"),
+        ("?host=", "?host=/nowhere", "/nowhere"),
+    ],
+    ids=["database", "user", "server"],
+)
+def test_a_server_that_cannot_be_used_is_named_without_the_password(
+    new_database: Callable[..., str], old: str, new: str, part: str
+) -> None:
+    with pytest.raises(StoreError) as refused:
+        open_store(new_database().replace(old, new))
+    message = str(refused.value)
+    assert part in message
+    assert "\n" not in message
+    assert "postgresql://" in message
+    assert URL_VARIABLE in message
+    assert "secret" not in message
+
+
+def test_a_read_only_server_is_named(new_database: Callable[..., str], state: Path) -> None:
+    url = new_database() + "&options=-c%20default_transaction_read_only%3Don"
+    with closing(open_store(url)) as store:
+        assert store.jobs() == []
+        with pytest.raises(StoreError, match="read-only"):
+            store.create_job(spec(), SPACE, TOOLCHAIN)
+
+
+def test_a_connection_lost_half_way_leaves_nothing_and_the_next_one_works(
+    new_database: Callable[..., str],
+) -> None:
+    with closing(open_store(new_database())) as store:
+        job = store.create_job(spec(), SPACE, TOOLCHAIN)
+        with pytest.raises(StoreError, match="cannot be used"), store._writing() as session:  # noqa: PT012
+            session.execute(text("UPDATE jobs SET note = 'half'"))
+            session.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+        assert store.job(job.id) == job
+        assert store.claim(job.id) == 1

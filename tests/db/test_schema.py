@@ -1,0 +1,90 @@
+"""Migrations make exactly the tables of the models, from nothing, wholly or not at all."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, inspect
+
+import db.schema
+from db import open_store
+from db.engine import find_url, make_engine, place_of
+from db.models import Base
+from db.schema import MIGRATIONS, SCHEMA_VERSION, ensure_schema, upgrade
+
+
+def new_engine(path: Path) -> Engine:
+    return make_engine(find_url(f"sqlite:///{path}"), busy_timeout_s=1.0)
+
+
+def shape(engine: Engine) -> dict[str, Any]:
+    """All tables with their columns, keys, indexes and checks, in an order of its own."""
+    found = inspect(engine)
+    return {
+        table: {
+            "columns": [{**column, "type": str(column["type"])} for column in columns],
+            "primary key": found.get_pk_constraint(table),
+            "foreign keys": sorted(found.get_foreign_keys(table), key=str),
+            "unique": sorted(found.get_unique_constraints(table), key=str),
+            "checks": sorted(found.get_check_constraints(table), key=str),
+            "indexes": sorted(found.get_indexes(table), key=str),
+        }
+        for table in sorted(found.get_table_names())
+        if table != "alembic_version"
+        for columns in [found.get_columns(table)]
+    }
+
+
+def test_migrations_make_what_the_models_say(tmp_path: Path) -> None:
+    migrated, created = new_engine(tmp_path / "a.sqlite"), new_engine(tmp_path / "b.sqlite")
+    ensure_schema(migrated, place_of(migrated.url))
+    Base.metadata.create_all(created)
+    assert shape(migrated) == shape(created)
+    assert shape(migrated)["trials"]["checks"], "checks are compared too"
+    with migrated.connect() as connection:
+        context = MigrationContext.configure(connection)
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_the_version_of_the_code_is_the_newest_migration() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    script = ScriptDirectory.from_config(config)
+    assert script.get_heads() == [SCHEMA_VERSION]
+    revisions = [revision.revision for revision in script.walk_revisions()]
+    assert revisions == sorted(revisions, reverse=True), "versions are compared by their order"
+
+
+def test_a_migration_that_fails_leaves_nothing(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def upgrade_and_fail(connection: Any) -> None:
+        upgrade(connection)
+        assert inspect(connection).has_table("trials")
+        raise RuntimeError("power cut")
+
+    monkeypatch.setattr(db.schema, "upgrade", upgrade_and_fail)
+    with pytest.raises(RuntimeError, match="power cut"):
+        open_store()
+    assert inspect(new_engine(state / "hvxtune.sqlite")).get_table_names() == []
+    monkeypatch.undo()
+    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(state))
+    with closing(open_store()) as store:
+        assert store.jobs() == []
+
+
+def test_sqlite_is_set_up_to_keep_what_it_confirmed(state: Path) -> None:
+    with closing(open_store()) as store, store._engine.connect() as connection:
+        pragmas = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
+    full = 2
+    assert pragmas == {"journal_mode": "wal", "synchronous": full, "foreign_keys": 1}

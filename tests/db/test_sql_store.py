@@ -1,0 +1,19 @@
+"""The store over SQLite: the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from db import open_store
+from tests.tuner.store_conformance import StoreConformance
+from tuner.store import TrialStore
+
+
+class TestSqliteStore(StoreConformance):
+    @pytest.fixture
+    def store(self) -> Iterator[TrialStore]:
+        store = open_store()
+        yield store
+        store.close()

@@ -1,0 +1,126 @@
+"""Records with plausible values, for tests of stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuner.candidate import Artifact, Fidelity, Measurement, Problem
+from tuner.contract import Contract
+from tuner.identity import digest_of_bytes
+from tuner.outcome import Outcome
+from tuner.space import Config, Constraint, Knob, Space
+from tuner.target import find_target
+from tuner.trial import Budget, JobSpec, PendingTrial, Schedule, Timings, Trial
+from tuner.workload import Workload
+
+TOOLCHAIN = {"generator": "halide 21", "llvm": "20.1", "simulator": "qemu 7.2"}
+NEWER_TOOLCHAIN = {**TOOLCHAIN, "llvm": "21.0"}
+SPACE = Space(
+    "gemm_u8",
+    (Knob("tile_m", (1, 2, 4, 8), "rows"), Knob("order", ("ij", "ji"), "loops")),
+    (Constraint("tile_m > 1 or order == 'ij'", "one row has no other order"),),
+    {"m": 256},
+)
+
+
+def problem(m: int = 256, contract: Contract = Contract.STATIC) -> Problem:
+    # The kernel's order of parameters is not the alphabet's, and must survive.
+    workload = Workload("gemm_u8", 1, {"m": m, "n": 64, "k": 32})
+    return Problem(workload, contract, find_target("hexagon-v68-sm8350"))
+
+
+def spec(**changes: Any) -> JobSpec:
+    values: dict[str, Any] = {
+        "problem": problem(),
+        "budget": Budget(trials=12, seconds=1.5, patience=None),
+        "sampler": "random",
+        "seed": 7,
+        "generator": "halide",
+        "measurer": "qemu",
+        "workers": 3,
+        "cutoff_factor": 2.5,
+    }
+    return JobSpec(**{**values, **changes})
+
+
+def config(number: int) -> Config:
+    return Config({"tile_m": number, "order": "ij"})
+
+
+def pending(number: int) -> PendingTrial:
+    return PendingTrial(number, config(number), "tpe")
+
+
+def artifact(seed: int, **more: bytes) -> Artifact:
+    data = b"\x7fELF" + bytes((seed * k) % 251 for k in range(500))
+    files = {"object": data, "header": b"int f(void);\n", **more}
+    return Artifact(digest_of_bytes(data), "gemm_u8_m256_n64_k32_static", files)
+
+
+def measurement(cycles: int = 1000, fidelity: Fidelity = "model") -> Measurement:
+    return Measurement(
+        cycles=cycles,
+        packets=cycles // 2,
+        stalls=cycles // 10,
+        verified=True,
+        fidelity=fidelity,
+        device="qemu-7.2",
+        samples=(cycles, cycles + 1),
+        breakdown={"issue": cycles // 2, "cache": 3},
+        code_bytes=640,
+    )
+
+
+def ok(number: int, made: Artifact, cycles: int = 1000, **changes: Any) -> Trial:
+    values: dict[str, Any] = {
+        "number": number,
+        "config": config(number),
+        "origin": "tpe",
+        "outcome": Outcome.OK,
+        "measurement": measurement(cycles),
+        "artifact_digest": made.digest,
+        "timings": Timings(0.2, 0.1, 0.05, 0.01),
+        "started_at": 1_700_000_000.25,
+        "finished_at": 1_700_000_001.5,
+    }
+    return Trial(**{**values, **changes})
+
+
+def failed(number: int, outcome: Outcome = Outcome.COMPILE_ERROR) -> Trial:
+    return Trial(
+        number,
+        config(number),
+        "random",
+        outcome,
+        error="Error: vector lanes",
+        started_at=1_700_000_000.0,
+        finished_at=1_700_000_000.5,
+    )
+
+
+def schedule(
+    job_id: str,
+    trial: Trial,
+    *,
+    of: Problem | None = None,
+    toolchain: dict[str, str] | None = None,
+    **changes: Any,
+) -> Schedule:
+    assert trial.measurement is not None
+    assert trial.artifact_digest is not None
+    values: dict[str, Any] = {
+        "problem": of or problem(),
+        "config": trial.config,
+        "generator": "halide",
+        "measurement": trial.measurement,
+        "artifact_digest": trial.artifact_digest,
+        "symbol": "gemm_u8_m256_n64_k32_static",
+        "provenance": {
+            "job": job_id,
+            "trial": trial.number,
+            "space_digest": SPACE.digest,
+            "toolchain": toolchain or TOOLCHAIN,
+            "created_at": trial.finished_at,
+        },
+    }
+    return Schedule(**{**values, **changes})

@@ -1,0 +1,326 @@
+"""What every trial store must do. A store's test module inherits the class and makes the store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.tuner.sample_records import (
+    NEWER_TOOLCHAIN,
+    SPACE,
+    TOOLCHAIN,
+    artifact,
+    failed,
+    measurement,
+    ok,
+    pending,
+    problem,
+    schedule,
+    spec,
+)
+from tuner.contract import Contract
+from tuner.errors import InternalError, StoreError, UserError
+from tuner.outcome import Outcome
+from tuner.store import TrialStore
+from tuner.trial import Job, JobState
+
+
+class StoreConformance:
+    """Inherit it and override :meth:`store`."""
+
+    @pytest.fixture
+    def store(self) -> Iterator[TrialStore]:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def job(self, store: TrialStore) -> Job:
+        return store.create_job(spec(), SPACE, TOOLCHAIN)
+
+    # Jobs
+
+    def test_a_new_job_is_queued_and_read_back_as_it_was_given(self, store: TrialStore) -> None:
+        job = store.create_job(spec(), SPACE, TOOLCHAIN)
+        assert job.spec == spec()
+        assert list(job.spec.problem.workload.params) == ["m", "n", "k"]
+        assert (job.state, job.spent_s, job.note) == (JobState.QUEUED, 0.0, "")
+        assert job.toolchain == TOOLCHAIN
+        assert job.space_digest == SPACE.digest
+        assert store.job(job.id) == job
+
+    def test_jobs_are_listed_newest_first(self, store: TrialStore) -> None:
+        made = [store.create_job(spec(seed=i), SPACE, TOOLCHAIN) for i in range(4)]
+        assert store.jobs() == made[::-1]
+        assert store.jobs(limit=2) == [made[3], made[2]]
+
+    def test_an_unknown_job_is_refused_and_known_ones_are_named(
+        self, store: TrialStore, job: Job
+    ) -> None:
+        with pytest.raises(UserError, match="no job 'zzz'") as refused:
+            store.job("zzz")
+        assert job.id in refused.value.accepted
+        for use in (store.claim, store.trials, store.pending):
+            with pytest.raises(UserError, match="no job 'zzz'"):
+                use("zzz")
+
+    def test_the_start_of_an_id_is_enough_if_it_is_the_only_one(self, store: TrialStore) -> None:
+        job = store.create_job(spec(), SPACE, TOOLCHAIN)
+        assert store.job(job.id[:1]) == job
+        other = store.create_job(spec(), SPACE, TOOLCHAIN)
+        with pytest.raises(UserError, match="several jobs") as refused:
+            store.job(job.id[:1])
+        assert {job.id, other.id} <= set(refused.value.accepted.split(", "))
+        with pytest.raises(UserError, match="no job"):
+            store.job("")
+
+    # Claims
+
+    def test_a_claim_sets_the_job_running_and_release_its_last_state(
+        self, store: TrialStore, job: Job
+    ) -> None:
+        token = store.claim(job.id)
+        assert store.job(job.id).state is JobState.RUNNING
+        store.release(job.id, token, JobState.FAILED, "no valid trial")
+        ended = store.job(job.id)
+        assert (ended.state, ended.note) == (JobState.FAILED, "no valid trial")
+
+    def test_a_held_job_cannot_be_claimed_and_tokens_rise(
+        self, store: TrialStore, job: Job
+    ) -> None:
+        first = store.claim(job.id)
+        with pytest.raises(UserError, match=job.id):
+            store.claim(job.id)
+        store.release(job.id, first, JobState.QUEUED)
+        assert store.claim(job.id) > first
+
+    def test_a_stale_writer_is_refused_and_changes_nothing(
+        self, store: TrialStore, job: Job
+    ) -> None:
+        stale = store.claim(job.id)
+        store.release(job.id, stale, JobState.QUEUED)
+        self.assert_refused(store, job, stale)
+        store.claim(job.id)
+        self.assert_refused(store, job, stale)
+
+    @staticmethod
+    def assert_refused(store: TrialStore, job: Job, token: int) -> None:
+        before = store.job(job.id)
+        with pytest.raises(StoreError, match=job.id):
+            store.commit(job.id, token, finished=[failed(0)], started=[pending(1)], spent_s=9.0)
+        with pytest.raises(StoreError, match=job.id):
+            store.release(job.id, token, JobState.DONE)
+        assert store.trials(job.id) == []
+        assert store.pending(job.id) == []
+        assert store.job(job.id) == before
+
+    # Trials
+
+    def test_trials_are_handed_out_finished_and_read_back_as_they_were(
+        self, store: TrialStore, job: Job
+    ) -> None:
+        token = store.claim(job.id)
+        store.commit(job.id, token, started=[pending(2), pending(0), pending(1)])
+        assert store.pending(job.id) == [pending(0), pending(1), pending(2)]
+        made = artifact(1)
+        done = [
+            ok(2, made),
+            failed(0),
+            ok(1, made, duplicate_of=2, error=None),
+        ]
+        store.commit(
+            job.id, token, finished=done, started=[pending(3)], artifacts=[made], spent_s=2.5
+        )
+        assert store.trials(job.id) == sorted(done, key=lambda t: t.number)
+        assert list(store.trials(job.id)[2].config) == ["tile_m", "order"]
+        assert store.pending(job.id) == [pending(3)]
+        assert store.job(job.id).spent_s == 2.5
+
+    @pytest.mark.parametrize("outcome", [o for o in Outcome if o is not Outcome.OK])
+    def test_every_outcome_can_be_stored(
+        self, store: TrialStore, job: Job, outcome: Outcome
+    ) -> None:
+        token = store.claim(job.id)
+        store.commit(job.id, token, finished=[failed(0, outcome)])
+        assert store.trials(job.id) == [failed(0, outcome)]
+
+    def test_a_trial_ends_once(self, store: TrialStore, job: Job) -> None:
+        token = store.claim(job.id)
+        store.commit(job.id, token, finished=[failed(0)])
+        with pytest.raises(InternalError):
+            store.commit(job.id, token, finished=[failed(0, Outcome.TIMEOUT)])
+        with pytest.raises(InternalError):
+            store.commit(job.id, token, started=[pending(0)])
+        assert store.trials(job.id) == [failed(0)]
+        assert store.pending(job.id) == []
+
+    def test_a_pending_trial_may_be_handed_out_again(self, store: TrialStore, job: Job) -> None:
+        token = store.claim(job.id)
+        store.commit(job.id, token, started=[pending(0)])
+        store.commit(job.id, token, started=[pending(0), pending(1)])
+        assert store.pending(job.id) == [pending(0), pending(1)]
+
+    def test_pending_trials_outlive_the_claim(self, store: TrialStore, job: Job) -> None:
+        token = store.claim(job.id)
+        store.commit(job.id, token, started=[pending(0)])
+        store.release(job.id, token, JobState.QUEUED)
+        assert store.pending(job.id) == [pending(0)]
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"finished": [ok(1, artifact(9))]},
+            {"finished": [ok(1, artifact(1), artifact_digest=None)]},
+            {"finished": [ok(1, artifact(1), duplicate_of=77)]},
+            {"artifacts": [replace(artifact(1), digest="0" * 64)]},
+        ],
+        ids=["unknown artifact", "ok without artifact", "duplicate of none", "misnamed artifact"],
+    )
+    def test_a_commit_that_breaks_a_rule_leaves_no_trace(
+        self, store: TrialStore, job: Job, wrong: dict[str, Any]
+    ) -> None:
+        token = store.claim(job.id)
+        store.commit(job.id, token, started=[pending(0), pending(1)], artifacts=[artifact(1)])
+        finished = [failed(0), *wrong.get("finished", ())]
+        with pytest.raises(InternalError):
+            store.commit(
+                job.id,
+                token,
+                finished=finished,
+                started=[pending(2)],
+                artifacts=[artifact(2), *wrong.get("artifacts", ())],
+                spent_s=5.0,
+            )
+        assert store.trials(job.id) == []
+        assert store.pending(job.id) == [pending(0), pending(1)]
+        assert store.job(job.id).spent_s == 0.0
+        with pytest.raises(UserError):
+            store.artifact(artifact(2).digest)
+
+    def test_jobs_do_not_see_each_others_trials(self, store: TrialStore, job: Job) -> None:
+        other = store.create_job(spec(), SPACE, TOOLCHAIN)
+        store.commit(job.id, store.claim(job.id), finished=[failed(0)])
+        store.commit(other.id, store.claim(other.id), started=[pending(0)])
+        assert (store.trials(job.id), store.pending(job.id)) == ([failed(0)], [])
+        assert (store.trials(other.id), store.pending(other.id)) == ([], [pending(0)])
+
+    def test_threads_may_commit_at_once(self, store: TrialStore, job: Job) -> None:
+        token = store.claim(job.id)
+
+        def commit(first: int) -> None:
+            for number in range(first, first + 10):
+                made = artifact(number)
+                store.commit(job.id, token, finished=[ok(number, made)], artifacts=[made])
+
+        threads = [threading.Thread(target=commit, args=(10 * i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert store.trials(job.id) == [ok(n, artifact(n)) for n in range(40)]
+
+    # Artifacts
+
+    def test_an_artifact_is_read_back_byte_for_byte(self, store: TrialStore, job: Job) -> None:
+        made = artifact(3, loopnest=bytes(range(256)), schedule=b"")
+        store.commit(job.id, store.claim(job.id), artifacts=[made])
+        found = store.artifact(made.digest)
+        assert found == made
+        assert found.files == made.files
+
+    def test_an_unknown_artifact_is_refused(self, store: TrialStore) -> None:
+        with pytest.raises(UserError, match="no artifact"):
+            store.artifact("0" * 64)
+
+    def test_files_are_added_to_a_known_artifact_and_none_is_replaced(
+        self, store: TrialStore, job: Job
+    ) -> None:
+        token = store.claim(job.id)
+        store.commit(job.id, token, artifacts=[artifact(3, loopnest=b"first")])
+        again = artifact(3, loopnest=b"second", assembly=b"{ nop }")
+        store.commit(job.id, token, artifacts=[again])
+        found = store.artifact(again.digest)
+        assert found.files == {**again.files, "loopnest": b"first"}
+
+    # Schedules
+
+    def offer(
+        self, store: TrialStore, cycles: int, toolchain: dict[str, str], **changes: Any
+    ) -> None:
+        """A job of its own whose only trial needs ``cycles``."""
+        job = store.create_job(spec(), SPACE, toolchain)
+        token = store.claim(job.id)
+        made = artifact(cycles)
+        trial = ok(0, made, cycles)
+        offered = schedule(job.id, trial, toolchain=toolchain, **changes)
+        store.commit(job.id, token, finished=[trial], artifacts=[made], schedule=offered)
+        store.release(job.id, token, JobState.DONE)
+
+    def cycles(self, store: TrialStore, *args: Any, **kwargs: Any) -> int | None:
+        found = store.best(*args, **kwargs)
+        return None if found is None else found.measurement.cycles
+
+    def test_a_schedule_is_read_back_with_its_provenance(self, store: TrialStore, job: Job) -> None:
+        token = store.claim(job.id)
+        made = artifact(1)
+        trial = ok(4, made)
+        offered = schedule(job.id, trial)
+        store.commit(job.id, token, finished=[trial], artifacts=[made], schedule=offered)
+        assert store.best(problem()) == offered
+        assert offered.provenance["toolchain"] == TOOLCHAIN
+
+    def test_only_a_faster_schedule_replaces_the_best(self, store: TrialStore) -> None:
+        for offered, expected in ((900, 900), (950, 900), (800, 800), (800, 800)):
+            self.offer(store, offered, TOOLCHAIN)
+            assert self.cycles(store, problem()) == expected
+
+    def test_best_is_of_exactly_this_problem(self, store: TrialStore) -> None:
+        self.offer(store, 900, TOOLCHAIN)
+        assert store.best(problem(m=128)) is None
+        assert store.best(problem(contract=Contract.NONE)) is None
+
+    def test_the_highest_fidelity_wins_and_a_lower_one_can_be_refused(
+        self, store: TrialStore
+    ) -> None:
+        self.offer(store, 500, TOOLCHAIN)
+        assert store.best(problem(), "cycle_accurate") is None
+        self.offer(store, 700, TOOLCHAIN, measurement=measurement(700, "hardware"))
+        self.offer(store, 600, TOOLCHAIN, measurement=measurement(600, "cycle_accurate"))
+        for least in ("model", "cycle_accurate", "hardware"):
+            found = store.best(problem(), least)
+            assert found is not None
+            assert found.measurement == measurement(700, "hardware")
+
+    def test_toolchains_are_kept_apart_and_the_last_used_one_answers(
+        self, store: TrialStore
+    ) -> None:
+        self.offer(store, 500, TOOLCHAIN)
+        self.offer(store, 800, NEWER_TOOLCHAIN)
+        assert self.cycles(store, problem()) == 800
+        assert self.cycles(store, problem(), toolchain=TOOLCHAIN) == 500
+        assert self.cycles(store, problem(), toolchain={"llvm": "1"}) is None
+        self.offer(store, 600, TOOLCHAIN)  # slower than what is stored, but in use again
+        assert self.cycles(store, problem()) == 500
+
+    def test_a_toolchain_without_a_schedule_hides_no_older_one(self, store: TrialStore) -> None:
+        self.offer(store, 500, TOOLCHAIN)
+        store.create_job(spec(), SPACE, NEWER_TOOLCHAIN)
+        assert self.cycles(store, problem()) == 500
+
+    @pytest.mark.parametrize(
+        "changes", [{"provenance": {"job": "x"}}, {"artifact_digest": "0" * 64}]
+    )
+    def test_a_schedule_nobody_could_trace_is_refused(
+        self, store: TrialStore, changes: dict[str, Any]
+    ) -> None:
+        with pytest.raises(InternalError):
+            self.offer(store, 500, TOOLCHAIN, **changes)
+        assert store.best(problem()) is None
+
+    # The end
+
+    def test_closing_twice_is_harmless(self, store: TrialStore) -> None:
+        store.close()
+        store.close()

@@ -1,0 +1,18 @@
+"""The store that keeps everything in the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.tuner.store_conformance import StoreConformance
+from tuner.store import MemoryStore, TrialStore
+
+
+class TestMemoryStore(StoreConformance):
+    @pytest.fixture
+    def store(self) -> Iterator[TrialStore]:
+        store = MemoryStore()
+        yield store
+        store.close()
