@@ -87,6 +87,40 @@ def _zig() -> Finding:
     )
 
 
+def _simulator() -> Finding:
+    from tuner.measure.qemu.simulator import find_simulator
+
+    purpose = "running, checking and timing candidates"
+    try:
+        simulator = find_simulator()
+    except HvxtuneError as error:
+        return Finding("qemu-hexagon", False, error.message, purpose, error.next_step)
+    found = f"{simulator.version}, loads plugins ({simulator.command[-1]})"
+    return Finding("qemu-hexagon", True, found, purpose, "make setup")
+
+
+def _runnable_targets() -> Finding:
+    """Which targets the simulator can run; code for the others can only be compiled."""
+    from tuner.measure import find_measurer
+    from tuner.target import TARGETS
+
+    can, cannot = [], []
+    with find_measurer("qemu")() as measurer:
+        for target in TARGETS.values():
+            try:
+                measurer.require(target)
+                can.append(target.name)
+            except HvxtuneError:
+                cannot.append(target.name)
+    return Finding(
+        "targets",
+        bool(can),
+        f"{', '.join(can)} run here" + (f"; not {', '.join(cannot)}" if cannot else ""),
+        "tuning for them",
+        "choose a target that runs here with --target",
+    )
+
+
 def _state_directory() -> Finding:
     purpose = "database, artifacts, simulator"
     remedy = f"free space there, or set {STATE_DIR_VARIABLE} to another folder"
@@ -178,6 +212,8 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     _python,
     _halide,
     _zig,
+    _simulator,
+    _runnable_targets,
     _state_directory,
     _repeatable_objects,
     _landlock,

@@ -54,7 +54,7 @@ def _bar(label: str) -> Iterator[Show]:
         TextColumn("{task.fields[state]}"),
     )
     with RichProgress(*columns, console=console(stderr=True), transient=True) as rich:
-        task = rich.add_task(label, total=None, state="starting the compilers")
+        task = rich.add_task(label, total=None, state="starting")
 
         def show(progress: Progress) -> None:
             rich.update(
@@ -69,6 +69,8 @@ def _bar(label: str) -> Iterator[Show]:
 
 def _state(progress: Progress) -> str:
     """Best so far, outcomes, rate, time to go."""
+    if not progress.finished:
+        return "starting"
     parts = [_incumbent(progress), outcomes_text(progress.outcomes)]
     if progress.elapsed_s > 0:
         parts.append(f"{progress.finished / progress.elapsed_s:.1f}/s")
