@@ -33,15 +33,28 @@ class Toolchain:
     zig: Path
     version: str
 
-    def lld(self, arguments: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
-        """Runs the linker; the caller judges its exit status. About 5 ms for a small program."""
+    def lld(
+        self,
+        arguments: Sequence[str | Path],
+        *,
+        output: int | None = None,
+        inputs: Sequence[int] = (),
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the linker; the caller judges its exit status. About 5 ms for a small program.
+
+        With ``-o -`` among the arguments the program goes to the descriptor ``output``;
+        ``inputs`` are handed on, for arguments such as ``/proc/self/fd/7``.
+        """
         return subprocess.run(
             [self.zig, "ld.lld", *arguments],
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL if output is None else output,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
             timeout=_BUILD_SECONDS,
             env={},
+            pass_fds=inputs,
             check=False,
         )
 

@@ -1,1 +1,34 @@
-"""Artifact -> verified measurement: measurers and the cases they verify against."""
+"""Artifact -> verified measurement: measurers and the cases they verify against.
+
+One line in ``_REGISTRY`` makes a new measurer known; ``tests/tuner/measure`` holds the
+conformance suite that each inherits.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from tuner.errors import UserError
+from tuner.measure.measurer import Measurer, Timed
+
+_REGISTRY = {
+    "qemu": "tuner.measure.qemu.measurer:QemuMeasurer",
+}
+"""Measurer name to ``module:class``; imported on first use."""
+
+
+def measurer_names() -> list[str]:
+    """The names of all measurers."""
+    return list(_REGISTRY)
+
+
+def find_measurer(name: str) -> type[Measurer]:
+    """The class of the measurer called ``name``; it can be made without arguments."""
+    if name not in _REGISTRY:
+        raise UserError(f"unknown measurer '{name}'", accepted=", ".join(_REGISTRY))
+    module, _, cls = _REGISTRY[name].partition(":")
+    found: type[Measurer] = getattr(import_module(module), cls)
+    return found
+
+
+__all__ = ["Measurer", "Timed", "find_measurer", "measurer_names"]

@@ -1,0 +1,29 @@
+"""The program around a candidate: freestanding C for Hexagon, one file the system it runs on.
+
+``cases.c`` runs the cases of an image and knows no system; ``linux_user.c`` makes it a program
+for qemu-hexagon. A harness for phones is the same without ``linux_user.c``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tuner.codegen.toolchain import NativePart
+
+_FOLDER = Path(__file__).parent
+LINKER_SCRIPT = _FOLDER / "program.ld"
+"""Lays out harness and candidate for qemu-hexagon."""
+_PORTABLE = ("call.S", "cases.c", "memory.c", "arithmetic.c", "halide_runtime.c")
+
+
+def linux_user_harness(arch: str) -> NativePart:
+    """The harness as a program for qemu-hexagon, for ``arch`` (``v66``)."""
+    return NativePart(
+        name=f"harness-{arch}",
+        machine="hexagon",
+        sources=tuple(_FOLDER / name for name in (*_PORTABLE, "linux_user.c")),
+        headers=(_FOLDER / "harness.h", _FOLDER / "image.h"),
+        arch=arch,
+        # Without it clang would make memcpy's loop a call of memcpy.
+        flags=("-fno-builtin",),
+    )

@@ -1,0 +1,67 @@
+/* Runs the candidate on every case of an image. Knows nothing of the system it runs on. */
+#include "harness.h"
+
+struct halide_dimension {
+    int32_t min, extent, stride;
+    uint32_t flags;
+};
+
+/* halide_buffer_t of Halide 21 (HalideRuntime.h) with 32-bit pointers. */
+struct halide_buffer {
+    uint64_t device;
+    const void *device_interface;
+    uint8_t *host;
+    uint64_t flags;
+    uint8_t type_code, type_bits;
+    uint16_t type_lanes;
+    int32_t dimensions;
+    struct halide_dimension *dim;
+    void *padding;
+};
+
+struct argument {
+    struct halide_buffer buffer;
+    struct halide_dimension dim[IMAGE_DIMENSIONS];
+};
+
+struct runtime runtime;
+
+static void fill(struct argument *argument, const struct image_buffer *from, uint8_t *image) {
+    argument->buffer = (struct halide_buffer){
+        .host = image + from->data_offset,
+        .type_code = from->type_code,
+        .type_bits = from->type_bits,
+        .type_lanes = 1,
+        .dimensions = from->dimensions,
+        .dim = argument->dim,
+    };
+    for (int d = 0; d < from->dimensions; d++)
+        argument->dim[d] = (struct halide_dimension){0, from->extent[d], from->stride[d], 0};
+}
+
+static int run_case(const struct image_case *one, uint8_t *image) {
+    struct argument arguments[MAX_ARGUMENTS];
+    void *pointers[MAX_ARGUMENTS] = {0};
+    const struct image_buffer *buffers = (const void *)(image + one->buffers_offset);
+    for (uint32_t i = 0; i < one->buffer_count; i++) {
+        fill(&arguments[i], &buffers[i], image);
+        pointers[i] = &arguments[i].buffer;
+    }
+    return hvxtune_call(pointers, one->buffer_count);
+}
+
+int run_cases(struct image_header *image, void *heap, void *vtcm) {
+    uint8_t *bytes = (uint8_t *)image;
+    const struct image_case *cases = (const void *)(bytes + image->cases_offset);
+    struct image_report *report = (void *)(bytes + image->report_offset);
+    for (uint32_t i = 0; i < image->case_count; i++) {
+        runtime.report = report;
+        arena_open(&runtime.heap, heap, image->heap_bytes, image->alignment_bytes);
+        arena_open(&runtime.vtcm, vtcm, image->vtcm_bytes, image->alignment_bytes);
+        report->result = run_case(&cases[i], bytes);
+        if (report->result != 0)
+            return 1;
+        report->finished_cases = i + 1;
+    }
+    return 0;
+}

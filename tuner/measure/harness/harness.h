@@ -1,0 +1,39 @@
+/* The parts of the harness and what each offers the others. */
+#ifndef HVXTUNE_HARNESS_H
+#define HVXTUNE_HARNESS_H
+
+#include "image.h"
+
+/* The most arguments hvxtune_call can pass. */
+#define MAX_ARGUMENTS IMAGE_BUFFERS
+
+/* Calls the candidate with `count` arguments; `arguments` has room for MAX_ARGUMENTS. The region
+ * that is counted begins with the call itself and ends with the return from it (call.S). */
+int hvxtune_call(void *const *arguments, uint32_t count);
+
+/* Runs every case of the image; 0 if each call returned 0. Needs a heap and VTCM in place. */
+int run_cases(struct image_header *image, void *heap, void *vtcm);
+
+/* Memory the candidate may ask for: freed in any order, given back once the latest is free. */
+struct arena {
+    uint8_t *base;
+    uint32_t bytes;
+    uint32_t used;
+    uint32_t last; /* offset of the latest block's header plus one; 0 if none */
+    uint32_t alignment;
+};
+
+void arena_open(struct arena *arena, void *base, uint32_t bytes, uint32_t alignment);
+void *arena_take(struct arena *arena, uint32_t bytes); /* NULL if it does not fit */
+void arena_give_back(struct arena *arena, void *block);
+
+/* Where the runtime functions find memory and leave messages during a call. */
+struct runtime {
+    struct arena heap;
+    struct arena vtcm;
+    struct image_report *report;
+};
+
+extern struct runtime runtime;
+
+#endif

@@ -1,0 +1,206 @@
+"""Cases as the memory image the harness works on, and the comparison of what came back.
+
+The image holds every buffer in place, between red zones and with padding filled with a pattern.
+After a run, all of it must equal what the image would be with the reference's outputs: one
+comparison covers outputs, inputs, paddings and the memory around them.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from tuner.kernels.kernel import Array
+from tuner.measure.cases import Argument, Case, CaseSet
+from tuner.target import Target
+
+Bytes = NDArray[np.uint8]
+
+_MAGIC, _VERSION = 0x49565848, 1
+_DIMENSIONS = 6
+_HEADER = struct.Struct("<9I")
+_CASE = struct.Struct("<2I")
+_BUFFER = struct.Struct(f"<IBBH{_DIMENSIONS}i{_DIMENSIONS}i")
+_REPORT = struct.Struct("<IiII240s")
+"""``image_header``, ``image_case``, ``image_buffer``, ``image_report`` of harness/image.h."""
+
+_PAGE_BYTES = 1 << 16
+"""Hexagon Linux pages."""
+RED_ZONE_VECTORS = 8
+"""Vectors between buffers: wider than what an HVX schedule writes past an end in one go."""
+HEAP_BYTES = 1 << 28
+"""What a candidate may allocate; twice the largest accepted set of buffers."""
+_PATTERN = 0xA5
+"""Fills red zones, padding and outputs: unlike 0 and 255, which edge inputs are made of."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the harness says of a run. ``result`` is what the last call returned."""
+
+    finished_cases: int
+    result: int
+    vtcm_refused_bytes: int
+    heap_refused_bytes: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Image:
+    """The image of a set of cases: before a run, and as it must be after a good one.
+
+    ``starts`` holds, for each case and argument, the offset of its first element.
+    """
+
+    cases: CaseSet
+    before: Bytes
+    after: Bytes
+    report_offset: int
+    starts: tuple[tuple[int, ...], ...]
+
+    def report(self, returned: Bytes) -> Report:
+        """The harness's report in a ``returned`` image."""
+        finished, result, vtcm, heap, message = _REPORT.unpack_from(
+            returned.data, self.report_offset
+        )
+        text = message.split(b"\0")[0].decode(errors="replace")
+        return Report(finished, result, vtcm, heap, text)
+
+    def difference(self, returned: Bytes) -> str | None:
+        """What is wrong in a ``returned`` image of which all cases finished; ``None`` if nothing.
+
+        The report's page is the harness's own and not compared.
+        """
+        last = self.report_offset + _PAGE_BYTES
+        if np.array_equal(returned[last:], self.after[last:]) and np.array_equal(
+            returned[: self.report_offset], self.after[: self.report_offset]
+        ):
+            return None
+        for case, starts in zip(self.cases.cases, self.starts, strict=True):
+            for argument, start in zip(case.arguments, starts, strict=True):
+                found = _compare(case, argument, _elements(returned, argument, start))
+                if found is not None:
+                    return found
+        return self._stray_write(returned)
+
+    def _stray_write(self, returned: Bytes) -> str:
+        changed = returned != self.after
+        changed[self.report_offset : self.report_offset + _PAGE_BYTES] = False
+        at = int(np.argmax(changed))
+        nearest = min(
+            (
+                (min(abs(at - start), abs(at - (start + a.layout.span_bytes))), start, case, a)
+                for case, starts in zip(self.cases.cases, self.starts, strict=True)
+                for a, start in zip(case.arguments, starts, strict=True)
+            ),
+            key=lambda found: found[0],
+        )
+        _, start, case, argument = nearest
+        if start <= at < start + argument.layout.span_bytes:
+            where = f"in the row padding of {argument.spec.name}"
+        elif at < start:
+            where = f"{start - at} bytes before {argument.spec.name}"
+        else:
+            past = at - (start + argument.layout.span_bytes) + 1
+            where = f"{past} bytes past the end of {argument.spec.name}"
+        return f"wrote {where} ({case.name})"
+
+
+def image_of(cases: CaseSet, target: Target) -> Image:
+    """Lays out ``cases`` for ``target``.
+
+    Buffers start at odd multiples of the target's vector alignment, plus the offset their layout
+    asks for: aligned as much as promised and no more.
+    """
+    alignment = target.vector_alignment_bytes
+    buffers = [argument for case in cases.cases for argument in case.arguments]
+    tables = _HEADER.size + _CASE.size * len(cases.cases) + _BUFFER.size * len(buffers)
+    report_offset = _whole(tables, _PAGE_BYTES)
+    end = report_offset + _PAGE_BYTES
+    starts: list[int] = []
+    for argument in buffers:
+        base = _whole(end + RED_ZONE_VECTORS * alignment, 2 * alignment) + alignment
+        starts.append(base + argument.layout.host_offset_bytes)
+        end = starts[-1] + argument.layout.span_bytes
+    total = _whole(end + RED_ZONE_VECTORS * alignment, _PAGE_BYTES)
+
+    before = np.full(total, _PATTERN, np.uint8)
+    before[: report_offset + _PAGE_BYTES] = 0
+    header = (report_offset, _HEADER.size, len(cases.cases), alignment, HEAP_BYTES)
+    _HEADER.pack_into(before.data, 0, _MAGIC, _VERSION, total, *header, target.vtcm_bytes)
+    _write_tables(before, cases, starts)
+    after = before.copy()
+    for argument, start in zip(buffers, starts, strict=True):
+        _elements(after, argument, start)[...] = argument.elements
+        if argument.spec.role == "input":
+            _elements(before, argument, start)[...] = argument.elements
+    by_case = iter(starts)
+    return Image(
+        cases=cases,
+        before=before,
+        after=after,
+        report_offset=report_offset,
+        starts=tuple(tuple(next(by_case) for _ in case.arguments) for case in cases.cases),
+    )
+
+
+def _whole(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def _write_tables(image: Bytes, cases: CaseSet, starts: list[int]) -> None:
+    at_case = _HEADER.size
+    at_buffer = at_case + _CASE.size * len(cases.cases)
+    remaining = iter(starts)
+    for case in cases.cases:
+        _CASE.pack_into(image.data, at_case, at_buffer, len(case.arguments))
+        at_case += _CASE.size
+        for argument in case.arguments:
+            spec, layout = argument.spec, argument.layout
+            unused = (0,) * (_DIMENSIONS - len(spec.shape))
+            _BUFFER.pack_into(
+                image.data,
+                at_buffer,
+                next(remaining),
+                _type_code(spec.dtype),
+                spec.element_bytes * 8,
+                len(spec.shape),
+                *spec.shape[::-1],
+                *unused,
+                *layout.strides[::-1],
+                *unused,
+            )
+            at_buffer += _BUFFER.size
+
+
+def _type_code(dtype: str) -> int:
+    """Halide's ``halide_type_code_t``."""
+    return {"i": 0, "u": 1, "f": 2}[np.dtype(dtype).kind]
+
+
+def _elements(image: Bytes, argument: Argument, start: int) -> Array:
+    """The elements of a buffer as they lie in ``image``: a view."""
+    spec, layout = argument.spec, argument.layout
+    flat = image[start : start + layout.span_bytes].view(spec.dtype)
+    strides = tuple(stride * spec.element_bytes for stride in layout.strides)
+    return as_strided(flat, spec.shape, strides)
+
+
+def _compare(case: Case, argument: Argument, found: Array) -> str | None:
+    wrong = found != argument.elements
+    count = int(np.count_nonzero(wrong))
+    if count == 0:
+        return None
+    spec = argument.spec
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), spec.shape))
+    at = ", ".join(map(str, index))
+    if spec.role == "input":
+        return f"changed its input {spec.name}[{at}] ({case.name})"
+    return (
+        f"{spec.name}[{at}] is {found[index]}, reference {argument.elements[index]}; "
+        f"{count} of {wrong.size} elements differ ({case.name})"
+    )

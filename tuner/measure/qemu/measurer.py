@@ -1,0 +1,131 @@
+"""The embedded simulator: qemu-hexagon with a timing model, for every machine without hardware."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import ClassVar
+
+from tuner.candidate import Artifact, Fidelity, Measurement, Problem
+from tuner.codegen.toolchain import find_toolchain
+from tuner.errors import UserError
+from tuner.measure.cases import CASES_VERSION, cases_of
+from tuner.measure.harness import linux_user_harness
+from tuner.measure.image import Image, image_of
+from tuner.measure.measurer import Measurer, Timed
+from tuner.measure.qemu.launch import ImageMemory, run
+from tuner.measure.qemu.program import (
+    CANDIDATE_BEGIN,
+    WINDOW_BEGIN,
+    WINDOW_END,
+    linked,
+)
+from tuner.measure.qemu.rules import find_rules
+from tuner.measure.qemu.session import Orders, Session
+from tuner.measure.qemu.simulator import PLUGIN, find_simulator
+from tuner.measure.qemu.timing import timing_of
+from tuner.measure.qemu.verdict import judge
+from tuner.target import TARGETS, Target
+
+RUNNABLE_ARCHS = ("v65", "v66")
+"""Archs whose integer code QEMU 7.2 executes: its Hexagon target implements v66."""
+TIMEOUT_S = 60.0
+"""Wall time of one run of all cases."""
+_IMAGES_KEPT = 4
+
+
+class QemuMeasurer(Measurer):
+    """Runs candidates under qemu-hexagon and times them with the in-order pipeline model.
+
+    Deterministic: the same object gives the same cycles everywhere. ``timeout_s`` bounds the wall
+    time of one run.
+    """
+
+    name: ClassVar[str] = "qemu"
+    fidelity: ClassVar[Fidelity] = "model"
+
+    def __init__(self, *, timeout_s: float = TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._images: OrderedDict[str, Image] = OrderedDict()
+
+    def fingerprint(self) -> Mapping[str, str]:
+        toolchain = find_toolchain()
+        return {
+            "simulator": find_simulator().version,
+            "plugin": PLUGIN.digest(toolchain)[:16],
+            "harness": linux_user_harness(RUNNABLE_ARCHS[-1]).digest(toolchain)[:16],
+            "timing model": find_rules(RUNNABLE_ARCHS[-1]).digest[:16],
+            "linker": toolchain.version,
+            "cases": CASES_VERSION,
+        }
+
+    def require(self, target: Target) -> None:
+        if target.arch not in RUNNABLE_ARCHS:
+            can = [t.name for t in TARGETS.values() if t.arch in RUNNABLE_ARCHS]
+            raise UserError(
+                f"the embedded simulator cannot run {target.arch} code",
+                accepted=", ".join(can),
+                next_step="choose one with --target, or another measurer",
+            )
+
+    def measure(
+        self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
+    ) -> Timed:
+        self.require(problem.target)
+        image = self._image(problem)
+        rules = find_rules(problem.target.arch)
+        orders = Orders(
+            window_begin=WINDOW_BEGIN,
+            window_end=WINDOW_END,
+            candidate_begin=CANDIDATE_BEGIN,
+            rules=rules,
+            timed_cycles=budget_cycles or 0,
+            cpu_seconds=int(self._timeout_s) + 1,
+        )
+        start = time.perf_counter()
+        with (
+            linked(artifact, problem.target.arch) as program,
+            Session(orders) as session,
+            ImageMemory(image) as memory,
+        ):
+            link_s = time.perf_counter() - start
+            start = time.perf_counter()
+            ending = run(find_simulator(), program, session, memory.descriptor, self._timeout_s)
+            run_s = time.perf_counter() - start
+            results = session.results()
+            judge(
+                ending, results, program, image, memory.contents(), problem.target, self._timeout_s
+            )
+            timing = timing_of(results, rules)
+        measurement = Measurement(
+            cycles=timing.cycles,
+            packets=timing.packets,
+            stalls=timing.stalls,
+            verified=True,
+            fidelity=self.fidelity,
+            device=self.name,
+            samples=(timing.cycles,),
+            breakdown=timing.breakdown,
+            code_bytes=program.code_bytes,
+        )
+        return Timed(measurement, link_s, run_s)
+
+    def close(self) -> None:
+        with self._lock:
+            self._images.clear()
+
+    def _image(self, problem: Problem) -> Image:
+        """The problem's image, made once: references take longer than most runs."""
+        with self._lock:
+            image = self._images.get(problem.digest)
+            if image is None:
+                image = image_of(cases_of(problem), problem.target)
+                self._images[problem.digest] = image
+                if len(self._images) > _IMAGES_KEPT:
+                    self._images.popitem(last=False)
+            else:
+                self._images.move_to_end(problem.digest)
+            return image

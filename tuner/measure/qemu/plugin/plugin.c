@@ -1,0 +1,168 @@
+/* QEMU plugin: counts and times the packets of the candidate's calls, and ends runs that leave
+ * their bounds. The launcher's orders and the results are in shared memory (session.h).
+ */
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "blocks.h"
+#include "qemu_api.h"
+#include "session.h"
+
+/* System calls of the harness (harness/linux_user.c), which makes them outside of calls. */
+enum { HEXAGON_EXIT_GROUP = 94, HEXAGON_MMAP = 222 };
+
+QEMU_EXPORT int qemu_plugin_version = 1;
+
+static struct session *session;
+static bool in_call;
+static uint32_t state; /* of the pipeline */
+static uint64_t limit; /* of the call under way: cycles if timed, else packets */
+
+/* Interface version 1 was dropped when scoreboards came; 2 is understood ever since. */
+__attribute__((constructor)) static void choose_interface(void) {
+    if (dlsym(RTLD_DEFAULT, "qemu_plugin_scoreboard_new") != NULL)
+        qemu_plugin_version = 2;
+}
+
+static bool is_timed(void) { return session->results.calls == 1; }
+
+static void call_begins(unsigned vcpu, void *data) {
+    (void)vcpu, (void)data;
+    struct results *results = &session->results;
+    const struct orders *orders = &session->orders;
+    if (in_call)
+        end_run(SESSION_STRAY);
+    in_call = true;
+    state = 0;
+    results->calls++;
+    results->untimed_packets = 0;
+    if (is_timed())
+        limit = orders->timed_cycles ? orders->timed_cycles : UINT64_MAX;
+    else
+        limit = orders->untimed_factor * results->packets + orders->untimed_slack;
+}
+
+static void call_ends(unsigned vcpu, void *data) {
+    (void)vcpu, (void)data;
+    if (!in_call)
+        end_run(SESSION_STRAY);
+    in_call = false;
+}
+
+static void block_entered(unsigned vcpu, void *data) {
+    (void)vcpu;
+    struct known_block *block = data;
+    struct results *results = &session->results;
+    results->address = block->address;
+    if (!in_call) {
+        if (block->address >= session->orders.candidate_begin)
+            end_run(SESSION_STRAY);
+    } else if (is_timed()) {
+        struct known_transition *transition = blocks_enter(block, state);
+        transition->record->count++;
+        state = transition->next_state;
+        results->packets += block->packets;
+        results->cycles += transition->cycles;
+        if (results->cycles > limit)
+            end_run(SESSION_CUT_OFF);
+    } else {
+        results->untimed_packets += block->packets;
+        if (results->untimed_packets > limit)
+            end_run(SESSION_RUNAWAY);
+    }
+}
+
+static struct known_block *describe(const struct qemu_plugin_tb *tb, uint32_t address,
+                                    uint32_t count) {
+    char *texts[count];
+    uint32_t addresses[count];
+    for (uint32_t i = 0; i < count; i++) {
+        const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+        addresses[i] = (uint32_t)qemu_plugin_insn_vaddr(insn);
+        texts[i] = qemu_plugin_insn_disas(insn);
+    }
+    struct known_block *block = blocks_add(address, count, addresses, texts);
+    for (uint32_t i = 0; i < count; i++)
+        free(texts[i]);
+    return block;
+}
+
+static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
+    (void)id;
+    uint32_t address = (uint32_t)qemu_plugin_tb_vaddr(tb);
+    uint32_t count = (uint32_t)qemu_plugin_tb_n_insns(tb);
+    tb_exec_callback callback = block_entered;
+    void *data = NULL;
+    if (address == session->orders.window_begin)
+        callback = call_begins;
+    else if (address == session->orders.window_end)
+        callback = call_ends;
+    else if ((data = blocks_find(address, count)) == NULL)
+        data = describe(tb, address, count);
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, QEMU_PLUGIN_CB_NO_REGS, data);
+}
+
+/* Called before QEMU acts on a system call. */
+static void system_call(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1,
+                        uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6,
+                        uint64_t a7, uint64_t a8) {
+    (void)id, (void)vcpu, (void)a1, (void)a2, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7;
+    (void)a8;
+    if (in_call || (number != HEXAGON_MMAP && number != HEXAGON_EXIT_GROUP)) {
+        session->results.system_call = number;
+        end_run(SESSION_SYSTEM_CALL);
+    }
+    if (number == HEXAGON_EXIT_GROUP)
+        session->results.state = SESSION_FINISHED;
+}
+
+static struct session *map_session(int descriptor) {
+    struct session *mapped =
+        mmap(NULL, sizeof *mapped, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    close(descriptor);
+    if (mapped == MAP_FAILED)
+        return NULL;
+    bool fits = mapped->orders.magic == SESSION_MAGIC && mapped->orders.version == SESSION_VERSION;
+    return fits && mapped->orders.rule_count <= SESSION_RULES ? mapped : NULL;
+}
+
+static void bound(int resource, uint64_t most) {
+    struct rlimit limits = {most, most};
+    setrlimit(resource, &limits);
+}
+
+static void bound_process(const struct orders *orders) {
+    bound(RLIMIT_CORE, 0);
+    bound(RLIMIT_CPU, orders->cpu_seconds);
+    bound(RLIMIT_AS, orders->address_space_bytes);
+    bound(RLIMIT_FSIZE, orders->output_bytes);
+    bound(RLIMIT_NPROC, 0);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if ((uint32_t)getppid() != orders->launcher) /* it died before the line above */
+        _exit(3);
+}
+
+QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int count,
+                                    char **arguments) {
+    static const char option[] = "session=";
+    if (count != 1 || strncmp(arguments[0], option, sizeof option - 1) != 0 ||
+        strcmp(info->target_name, "hexagon") != 0)
+        return 1;
+    session = map_session(atoi(arguments[0] + sizeof option - 1));
+    if (session == NULL)
+        return 1;
+    bound_process(&session->orders);
+    blocks_open(session);
+    qemu_plugin_register_vcpu_tb_trans_cb(id, block_translated);
+    qemu_plugin_register_vcpu_syscall_cb(id, system_call);
+    session->results.state = SESSION_LOADED;
+    return 0;
+}

@@ -1,0 +1,94 @@
+/* The memory the launcher and the plugin share: orders at the start, results behind them.
+ *
+ * Results are written as they come, so they are there however the simulated program ends. The
+ * simulated program cannot reach this memory: it lies outside its 32-bit space, and the plugin
+ * closes the descriptor before the program starts. tuner/measure/qemu/session.py mirrors this.
+ */
+#ifndef HVXTUNE_SESSION_H
+#define HVXTUNE_SESSION_H
+
+#include <stdint.h>
+
+#include "packet.h"
+
+#define SESSION_MAGIC 0x53565848u /* "HXVS" */
+#define SESSION_VERSION 1u
+#define SESSION_RULES 512
+#define SESSION_BLOCKS 32768
+#define SESSION_TRANSITIONS 131072
+#define SESSION_PACKETS 262144
+#define SESSION_DETAILS (1u << 20)
+#define SESSION_TEXT_BYTES (1u << 24)
+
+enum session_state {
+    SESSION_PREPARED,      /* the plugin was never loaded */
+    SESSION_LOADED,        /* loaded; still running, or ended by a signal */
+    SESSION_FINISHED,      /* the program ended by itself, outside the candidate */
+    SESSION_CUT_OFF,       /* the timed call exceeded its cycles */
+    SESSION_RUNAWAY,       /* an untimed call exceeded its packets */
+    SESSION_SYSTEM_CALL,   /* a system call that is not the harness's */
+    SESSION_STRAY,         /* candidate code ran outside a call, or a call began inside one */
+    SESSION_TABLE_FULL,    /* more code than the tables hold */
+    SESSION_UNREADABLE,    /* a packet the class table cannot describe */
+};
+
+enum session_flags { SESSION_KEEP_TEXT = 1 };
+
+struct orders {
+    uint32_t magic, version;
+    uint32_t flags;
+    uint32_t launcher; /* process that must stay alive */
+    uint32_t window_begin, window_end; /* addresses of the harness's call and its return */
+    uint32_t candidate_begin; /* code from here on is the candidate's */
+    uint32_t cpu_seconds;
+    uint64_t address_space_bytes;
+    uint64_t output_bytes;
+    uint64_t timed_cycles;   /* most cycles of the first call; 0 for no limit */
+    uint64_t untimed_factor; /* most packets of a later call, as multiple of the first's ... */
+    uint64_t untimed_slack;  /* ... plus these */
+    struct memory_stages memory;
+    uint16_t rule_count;
+    struct rule rules[SESSION_RULES];
+};
+
+struct results {
+    uint32_t state; /* enum session_state */
+    uint32_t address; /* start of the block that was last entered */
+    int64_t system_call; /* number of the refused system call */
+    uint32_t calls; /* calls begun */
+    uint32_t block_count, transition_count, packet_count;
+    uint32_t detail_count, text_bytes;
+    uint64_t packets, cycles; /* of the timed call */
+    uint64_t untimed_packets; /* of the latest untimed call */
+};
+
+/* A straight run of packets, as QEMU translated it. */
+struct block {
+    uint32_t address, packets, first_packet;
+};
+
+/* A block entered in a given state of the pipeline. `details` leads to one detail a packet. */
+struct transition {
+    uint32_t block, stalls, details, next_state;
+    uint64_t count;
+};
+
+struct packet_record {
+    uint32_t address, text;
+};
+
+struct detail {
+    uint8_t stalls, cause;
+};
+
+struct session {
+    struct orders orders;
+    struct results results;
+    struct block blocks[SESSION_BLOCKS];
+    struct transition transitions[SESSION_TRANSITIONS];
+    struct packet_record packets[SESSION_PACKETS];
+    struct detail details[SESSION_DETAILS];
+    char text[SESSION_TEXT_BYTES];
+};
+
+#endif

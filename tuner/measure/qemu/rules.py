@@ -1,0 +1,164 @@
+"""Timing parameters of a target: one TOML file each, checked, and packed for the plugin.
+
+``v66.toml`` says what every number means and where it comes from.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import ToolchainError
+from tuner.identity import digest_of_bytes
+
+_FOLDER = Path(__file__).parent
+_MNEMONIC_BYTES = 20
+_RULE = struct.Struct(f"<{_MNEMONIC_BYTES}s8B")
+"""``struct rule`` of plugin/packet.h."""
+_MEMORY = struct.Struct("<10B")
+"""``struct memory_stages`` of plugin/packet.h."""
+
+FORMS = {
+    "accumulates": 1,
+    "saturates": 2,
+    "halfwords": 4,
+    "new_predicate": 8,
+    "widens": 16,
+    "writes_control": 32,
+    "reads_control": 64,
+}
+_UNITS = {"scalar": 0, "vector": 1}
+_STAGES = ("writes", "reads", "accumulates", "scalars", "predicates")
+_MEMORY_STAGES = (
+    "base",
+    "modifier",
+    "scalar_data",
+    "vector_data",
+    "unaligned_vector_data",
+    "scalar_load",
+    "vector_load",
+    "updated_base",
+)
+MAX_STAGE = 15
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The class table of one target as the plugin reads it.
+
+    ``packed`` holds ``count`` rules, ``memory`` the stages of loads and stores. ``causes`` names
+    what stalls are booked under, by the number the plugin gives. ``digest`` is that of the file.
+    """
+
+    packed: bytes
+    count: int
+    memory: bytes
+    causes: tuple[str, ...]
+    digest: str
+
+
+@cache
+def find_rules(arch: str) -> Rules:
+    """The rules for ``arch`` (``v66``).
+
+    Archs without a file of their own are timed like the nearest older one that has one; all are
+    the same in-order machine.
+    """
+    known = sorted(_FOLDER.glob("v*.toml"), key=lambda path: int(path.stem[1:]))
+    older = [path for path in known if int(path.stem[1:]) <= int(arch[1:])]
+    return load_rules((older or known)[-1] if older else known[0])
+
+
+def load_rules(path: Path) -> Rules:
+    """Reads and checks a parameter file; ``ToolchainError`` names the file and the line."""
+    try:
+        text = path.read_text()
+        data = tomllib.loads(text)
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise _broken(path, str(error)) from None
+    causes: list[str] = ["address", "store data"]
+    rows: list[bytes] = []
+    try:
+        for unit in ("vector", "scalar"):
+            for entry in data[unit]:
+                rows += _pack_rule(unit, entry, causes)
+        stages = [_stage(data["memory"], name) for name in _MEMORY_STAGES]
+    except _BadEntryError as error:
+        raise _broken(path, f"{error} (at line {error.line_in(text)})") from None
+    except (KeyError, TypeError) as error:
+        raise _broken(path, f"section {error} is missing or no table") from None
+    return Rules(
+        packed=b"".join(rows),
+        count=len(rows),
+        memory=_MEMORY.pack(*stages, causes.index("address"), causes.index("store data")),
+        causes=tuple(causes),
+        digest=digest_of_bytes(text.encode()),
+    )
+
+
+class _BadEntryError(Exception):
+    """A value that is not accepted, with a pattern that finds its line."""
+
+    def __init__(self, message: str, pattern: str) -> None:
+        super().__init__(message)
+        self._pattern = pattern
+
+    def line_in(self, text: str) -> int:
+        found = re.search(self._pattern, text, re.MULTILINE)
+        return text[: found.start()].count("\n") + 1 if found else 1
+
+
+def _stage(table: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    value = table.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_STAGE:
+        shown = re.escape(str(value))
+        raise _BadEntryError(
+            f"{name} = {value!r}; accepted: 0 to {MAX_STAGE}",
+            rf"^\s*{name}\s*=\s*[\"']?{shown}" if value is not None else r"\A",
+        )
+    return value
+
+
+def _pack_rule(unit: str, entry: Mapping[str, Any], causes: list[str]) -> list[bytes]:
+    name = entry.get("name")
+    if not isinstance(name, str):
+        raise _BadEntryError(f"a rule of [[{unit}]] has no name", rf"^\[\[{unit}\]\]")
+    for key in entry:
+        if key not in ("name", "mnemonics", "forms", *_STAGES):
+            raise _BadEntryError(f"unknown key {key!r} in rule {name!r}", rf"^\s*{key}\s*=")
+    forms = 0
+    for form in entry.get("forms", ()):
+        if form not in FORMS:
+            raise _BadEntryError(
+                f"unknown form {form!r}; accepted: {', '.join(FORMS)}", re.escape(str(form))
+            )
+        forms |= FORMS[form]
+    if name not in causes:
+        causes.append(name)
+    reads = _stage(entry, "reads")
+    stages = [_stage(entry, "writes"), reads]
+    stages += [_stage(entry, key, reads) for key in _STAGES[2:]]
+    rows = []
+    for mnemonic in entry.get("mnemonics", ()):
+        encoded = str(mnemonic).encode()
+        if not 0 < len(encoded) < _MNEMONIC_BYTES:
+            raise _BadEntryError(
+                f"mnemonic {mnemonic!r} in rule {name!r}; accepted: 1 to {_MNEMONIC_BYTES - 1} "
+                "characters",
+                re.escape(f'"{mnemonic}"'),
+            )
+        rows.append(_RULE.pack(encoded, _UNITS[unit], forms, *stages, causes.index(name)))
+    return rows
+
+
+def _broken(path: Path, reason: str) -> ToolchainError:
+    return ToolchainError(
+        f"the timing parameters in {path} cannot be used: {reason}",
+        next_step="repair the file, or install hvxtune again",
+    )

@@ -1,0 +1,129 @@
+"""What a run came to: nothing if it went well, else the outcome the candidate has earned."""
+
+from __future__ import annotations
+
+import signal
+
+from tuner.errors import CandidateError, DeviceError, ToolchainError
+from tuner.measure.image import Bytes, Image, Report
+from tuner.measure.qemu.launch import Ending
+from tuner.measure.qemu.program import Program
+from tuner.measure.qemu.session import Results, State
+from tuner.outcome import Outcome
+from tuner.target import Target
+
+_EXIT_GOOD, _EXIT_CALL_FAILED = 0, 1
+"""Statuses of the harness: every call returned 0, or the last one did not."""
+
+_SYSTEM_CALLS = {
+    29: "ioctl",
+    56: "openat",
+    63: "read",
+    64: "write",
+    93: "exit",
+    94: "exit_group",
+    129: "kill",
+    198: "socket",
+    214: "brk",
+    220: "clone",
+    221: "execve",
+    222: "mmap",
+    226: "mprotect",
+}
+"""Names for messages, from the generic table Hexagon uses (Linux, asm-generic/unistd.h)."""
+
+
+def judge(
+    ending: Ending,
+    results: Results,
+    program: Program,
+    image: Image,
+    returned: Bytes,
+    target: Target,
+    timeout_s: float,
+) -> None:
+    """Returns if the run ended well and every byte of ``returned`` is right.
+
+    Raises ``CandidateError`` with the outcome if the candidate is at fault, ``DeviceError`` or
+    ``ToolchainError`` if this machine is.
+    """
+    if ending.timed_out:
+        raise CandidateError(Outcome.TIMEOUT, f"still ran after {timeout_s:g} s")
+    _refuse_stopped(results, program)
+    if results.state is not State.FINISHED:
+        _explain_death(ending, results, program)
+    if ending.status not in (_EXIT_GOOD, _EXIT_CALL_FAILED):
+        raise DeviceError(f"the harness could not set up its memory (status {ending.status})")
+    report = image.report(returned)
+    if ending.status == _EXIT_CALL_FAILED:
+        _explain_failed_call(report, image, target)
+    difference = image.difference(returned)
+    if difference is not None:
+        raise CandidateError(Outcome.WRONG_OUTPUT, difference)
+
+
+def _refuse_stopped(results: Results, program: Program) -> None:
+    """Raises if the plugin ended the run."""
+    if results.state is State.CUT_OFF:
+        raise CandidateError(Outcome.CUTOFF, f"stopped after {results.cycles} cycles")
+    if results.state is State.RUNAWAY:
+        raise CandidateError(
+            Outcome.TIMEOUT, f"call {results.calls} ran far longer than the timed one"
+        )
+    if results.state is State.SYSTEM_CALL:
+        name = _SYSTEM_CALLS.get(results.system_call, f"number {results.system_call}")
+        where = program.place(results.address)
+        raise CandidateError(Outcome.RUN_ERROR, f"made the system call {name} in {where}")
+    if results.state is State.STRAY:
+        where = program.place(results.address)
+        raise CandidateError(Outcome.RUN_ERROR, f"ran outside of its calls, in {where}")
+    if results.state in (State.TABLE_FULL, State.UNREADABLE):
+        where = program.place(results.address)
+        raise CandidateError(
+            Outcome.INFEASIBLE, f"has more code than the simulator can time, at {where}"
+        )
+
+
+def _explain_death(ending: Ending, results: Results, program: Program) -> None:
+    """Raises for a process that ended before the harness did."""
+    if results.state is State.PREPARED:
+        raise ToolchainError(
+            f"the simulator did not load its plugin: {ending.said or 'it says nothing'}",
+            next_step="run `hvxtune doctor`",
+        )
+    if ending.signal in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+        raise DeviceError(f"the simulator was killed by {_signal_name(ending.signal)}")
+    where = program.place(results.address)
+    if "target/hexagon" in ending.said:
+        # QEMU's own assertion: it asserts on encodings it does not know.
+        raise CandidateError(
+            Outcome.INFEASIBLE,
+            f"holds an instruction this simulator does not know, after {where}",
+        )
+    if results.calls == 0:
+        raise DeviceError(f"the simulator failed before the first call: {ending.said}")
+    how = _signal_name(ending.signal) if ending.signal else f"status {ending.status}"
+    raise CandidateError(Outcome.RUN_ERROR, f"died with {how} in or after {where}")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _explain_failed_call(report: Report, image: Image, target: Target) -> None:
+    """Raises for a call that returned an error."""
+    if report.vtcm_refused_bytes:
+        raise CandidateError(
+            Outcome.INFEASIBLE,
+            f"asked for {report.vtcm_refused_bytes} bytes of VTCM; {target.name} has "
+            f"{target.vtcm_bytes}",
+        )
+    case = image.cases.cases[min(report.finished_cases, len(image.cases.cases) - 1)].name
+    reason = report.message
+    if not reason and report.heap_refused_bytes:
+        reason = f"no memory for {report.heap_refused_bytes} bytes"
+    shown = f": {reason}" if reason else ""
+    raise CandidateError(Outcome.RUN_ERROR, f"returned {report.result} ({case}){shown}")
