@@ -23,6 +23,7 @@ help: ## list the targets
 
 setup: $(VENV)/.installed ## make .venv with the hvxtune command, and fetch the simulator
 	@$(BIN)/python -m compileall -q tuner db service dashboards
+	@$(BIN)/python -m tuner.measure.qemu.provision
 
 demo: setup ## tune one kernel end to end (about two minutes)
 	$(BIN)/hvxtune tune gemm_u8 -p m=256 -p n=256 -p k=256 --contract static --trials 60
