@@ -18,9 +18,9 @@ from tuner.measure.qemu.simulator import (
     PROGRAM,
     QEMU_VARIABLE,
     Simulator,
+    command_of,
     find_simulator,
     probe,
-    unpacked_command,
 )
 from tuner.paths import writable
 
@@ -68,9 +68,11 @@ def _fetch(scratch: Path, home: Path) -> None:
         folder.mkdir()
         unpack(apt.download(_PACKAGE, version), PROGRAM, folder)
         try:
-            found = probe(unpacked_command(folder))
+            found = probe(command_of(folder / PROGRAM))
         except ToolchainError as error:
-            failures.append(error.message.replace(str(folder.resolve()), f"package {version}"))
+            failures.append(
+                error.message.replace(str(folder / PROGRAM), f"that of version {version}")
+            )
             _say(f"{_PACKAGE} {version} does not serve")
             continue
         place = home / version.replace(":", "_").replace("/", "_")

@@ -55,7 +55,7 @@ def find_simulator() -> Simulator:
     """
     given = os.environ.get(QEMU_VARIABLE)
     if given:
-        return probe((str(Path(given).expanduser().absolute()),))
+        return probe(command_of(Path(given).expanduser().absolute()))
     failures = []
     for command in _known_commands():
         try:
@@ -71,24 +71,24 @@ def find_simulator() -> Simulator:
 
 def _known_commands() -> list[tuple[str, ...]]:
     on_path = shutil.which(PROGRAM)
-    commands = [(on_path,)] if on_path else []
-    return commands + [unpacked_command(folder) for folder in unpacked_folders()]
+    unpacked = [
+        path
+        for path in (state_dir() / "qemu").glob(f"*/{PROGRAM}")
+        if not path.parent.name.startswith(".")  # one that was never finished
+    ]
+    newest_first = sorted(unpacked, reverse=True)
+    return [command_of(path) for path in ([Path(on_path)] if on_path else []) + newest_first]
 
 
-def unpacked_folders() -> list[Path]:
-    """Folders with a simulator that ``provision`` unpacked, newest version first."""
-    found = (state_dir() / "qemu").glob(f"*/{PROGRAM}")
-    return sorted((path.parent for path in found if path.parent.name[0] != "."), reverse=True)
-
-
-def unpacked_command(folder: Path) -> tuple[str, ...]:
-    """How to start the simulator unpacked in ``folder`` with the libraries beside it.
+def command_of(program: Path) -> tuple[str, ...]:
+    """How to start ``program``, with the libraries that lie beside it if there are any.
 
     The ELF interpreter is called by name with the library path as an option: a variable in the
     environment would be handed on to the simulated program.
     """
-    folder = folder.resolve()
-    program = folder / PROGRAM
+    folder = program.parent
+    if not any(folder.glob("lib*.so*")):
+        return (str(program),)
     return (_interpreter(program), "--library-path", str(folder), str(program))
 
 
