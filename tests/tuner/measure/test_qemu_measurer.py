@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.tuner.measure.candidates import scale_artifact, scale_problem
+from tests.tuner.measure.candidates import scale_artifact
 from tests.tuner.measure.measurer_conformance import MeasurerConformance
 from tuner.candidate import Problem
 from tuner.measure import Measurer, find_measurer

@@ -103,7 +103,7 @@ def unpack(packages: Iterable[Path], program: str, folder: Path) -> None:
     Directories are not kept: names of libraries are unique.
     """
     for package in packages:
-        command = [shutil.which("dpkg-deb") or "dpkg-deb", "--fsys-tarfile", package]
+        command = [shutil.which("dpkg-deb") or "dpkg-deb", "--fsys-tarfile", str(package)]
         with (
             subprocess.Popen(command, stdout=subprocess.PIPE) as unpacker,
             tarfile.open(fileobj=unpacker.stdout, mode="r|") as archive,
