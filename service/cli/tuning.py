@@ -24,6 +24,7 @@ from service.cli.options import (
 from service.cli.output import print_json
 from service.cli.progress import shown
 from service.cli.summary import print_result, result_json
+from tuner.errors import HvxtuneError, UserError
 from tuner.target import DEFAULT_TARGET
 from tuner.trial import JobState
 
@@ -123,6 +124,11 @@ def _run(job_id: str, store: SqlStore) -> TuneResult:
             return run(job_id, store, on_progress=show, stop=stop)
     except KeyboardInterrupt:
         sys.stderr.write(f"stopped; go on with: hvxtune resume {job_id}\n")
+        raise
+    except UserError:
+        raise
+    except HvxtuneError as error:  # this machine's fault: the job itself can go on
+        error.next_step = f"{error.next_step}; then: hvxtune resume {job_id}".removeprefix("; ")
         raise
 
 

@@ -8,6 +8,8 @@ from itertools import count
 
 import pytest
 
+from tuner.errors import ToolchainError
+
 TUNE = ["tune", "scale_u8", "--trials", "12", "--workers", "1", "--seed", "3"]
 
 
@@ -91,6 +93,27 @@ def test_ctrl_c_says_how_to_go_on(hvxtune, bench):
     stopped = hvxtune(*TUNE)
     job = hvxtune("jobs", "--json").json["jobs"][0]["job"]
     assert f"hvxtune resume {job}" in stopped.out
+
+
+def test_a_broken_machine_stops_the_job_and_says_how_to_go_on(hvxtune, bench):
+    calls = count(1)
+
+    def lose_the_simulator():
+        if next(calls) > 5:
+            raise ToolchainError("qemu-hexagon is gone", next_step="run `make setup`")
+
+    bench.on_measure = lose_the_simulator
+    stopped = hvxtune(*TUNE)
+    listed = hvxtune("jobs", "--json").json["jobs"][0]
+    assert stopped.status == 1
+    assert stopped.out == ""
+    assert stopped.err.splitlines()[-1] == (
+        f"error: qemu-hexagon is gone. run `make setup`; then: hvxtune resume {listed['job']}."
+    )
+    assert listed["outcomes"] == {"ok": 5}
+
+    bench.on_measure = lambda: None
+    assert hvxtune("resume", listed["job"], "--json").json["outcomes"] == {"ok": 12}
 
 
 def test_jobs_lists_the_newest_first(hvxtune, bench):
