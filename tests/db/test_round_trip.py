@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from contextlib import closing
 from typing import Any
 
@@ -25,6 +26,8 @@ WHOLE = st.integers(0, 2**63 - 1)
 SECONDS = st.floats(0, 1e10, allow_nan=False)
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=8)
 MADE = artifact(11)
+EXAMPLES = itertools.count()
+"""The examples share a database, so each has a toolchain, and with it a best, of its own."""
 
 
 def every_field(record: type, **values: Any) -> st.SearchStrategy[Any]:
@@ -129,6 +132,7 @@ def test_records_come_back_as_they_were(
     extra: dict[str, Any],
     text: str,
 ) -> None:
+    toolchain["example"] = str(next(EXAMPLES))
     with closing(open_store()) as store:
         job = store.create_job(spec, SPACE, toolchain)
         token = store.claim(job.id)
@@ -152,13 +156,10 @@ def test_records_come_back_as_they_were(
         )
         found = store.job(job.id)
         assert found.spec == spec
-        assert list(found.spec.problem.workload.params) == list(spec.problem.workload.params)
         assert found.toolchain == toolchain
         assert store.trials(job.id) == list(finished)
         assert store.pending(job.id) == [waiting]
         best = store.best(spec.problem, measurement.fidelity, toolchain)
         assert best is not None
-        assert best.measurement.cycles <= measurement.cycles
-        if best.provenance["job"] == job.id:
-            assert best == offered
-            assert list(best.config) == list(config)
+        assert best == offered
+        assert list(best.config) == list(config)
