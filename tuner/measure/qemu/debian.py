@@ -7,6 +7,8 @@ folder, so that it works where no package list was ever fetched and nothing is i
 from __future__ import annotations
 
 import os
+import platform
+import re
 import shutil
 import subprocess
 import tarfile
@@ -15,20 +17,25 @@ from pathlib import Path, PurePosixPath
 
 from tuner.errors import ToolchainError
 
-_UPDATE_SECONDS = 600
-_DOWNLOAD_SECONDS = 900
+_SHARED_LIBRARY = re.compile(r"(lib|ld-).*\.so(\.[\d.]+)?")
+_RUN_SECONDS = 900
+"""Longest time for one apt command: the package lists of a slow network."""
 
 
 class PrivateApt:
-    """apt-get with state and cache under ``folder``, which must exist."""
+    """apt-get with state and cache under ``folder``, which is created.
 
-    def __init__(self, folder: Path) -> None:
+    ``sources`` are lines that replace the machine's sources. With them nothing counts as
+    installed, so that downloads are complete: another release's programs need its own libc.
+    """
+
+    def __init__(self, folder: Path, sources: Iterable[str] = ()) -> None:
         if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
             raise ToolchainError("there is no apt-get on this machine to fetch packages with")
         self._archives = folder / "archives"
         for needed in ("state/lists/partial", "archives/partial"):
             (folder / needed).mkdir(parents=True, exist_ok=True)
-        settings = {
+        settings: dict[str, object] = {
             "Dir::State": folder / "state",
             "Dir::State::status": "/var/lib/dpkg/status",
             "Dir::Cache": folder,
@@ -40,45 +47,65 @@ class PrivateApt:
             # As root apt would download as the user _apt, who may not write here.
             "APT::Sandbox::User": "root",
         }
+        lines = list(sources)
+        if lines:
+            (folder / "sources.list").write_text("\n".join(lines) + "\n")
+            (folder / "status").touch()
+            settings["Dir::State::status"] = folder / "status"
+            settings["Dir::Etc::SourceList"] = folder / "sources.list"
+            settings["Dir::Etc::SourceParts"] = "/dev/null"
         self._options = [f"-o{name}={value}" for name, value in settings.items()]
 
     def update(self) -> None:
         """Fetches the package lists. One broken source of several does no harm."""
-        self._run(["apt-get", "update"], _UPDATE_SECONDS)
+        self._run("apt-get", "update")
 
-    def versions(self, package: str) -> list[str]:
-        """The versions the sources offer, the one apt prefers first."""
-        policy = self._run(["apt-cache", "policy", package], _UPDATE_SECONDS).stdout
-        preferred = [
-            line.split(":", 1)[1].strip()
-            for line in policy.splitlines()
-            if line.strip().startswith("Candidate:")
-        ]
-        table = self._run(["apt-cache", "madison", package], _UPDATE_SECONDS).stdout
-        offered = [line.split("|")[1].strip() for line in table.splitlines() if "|" in line]
-        return [v for v in dict.fromkeys([*preferred, *offered]) if v in offered]
+    def version(self, package: str) -> str | None:
+        """The version of ``package`` apt would install, ``None`` if the sources have none."""
+        policy = self._run("apt-cache", "policy", package).stdout
+        found = re.search(r"^\s*Candidate: (\S+)$", policy, re.MULTILINE)
+        return found[1] if found and found[1] != "(none)" else None
 
-    def download(self, package: str, version: str) -> list[Path]:
-        """The package and what it needs that the system lacks, as package files.
+    def download(self, package: str) -> list[Path]:
+        """The package and what it needs that is not installed, as package files.
 
         Raises ``ToolchainError`` with apt's first complaint.
         """
-        for old in self._archives.glob("*.deb"):
-            old.unlink()
-        command = [
-            *("apt-get", "install", "--download-only", "--reinstall", "--yes"),
-            *("--no-install-recommends", "--allow-downgrades", f"{package}={version}"),
-        ]
-        done = self._run(command, _DOWNLOAD_SECONDS)
+        command = ("install", "--download-only", "--reinstall", "--yes", "--no-install-recommends")
+        done = self._run("apt-get", *command, package)
         files = sorted(self._archives.glob("*.deb"))
         if done.returncode or not any(file.name.startswith(f"{package}_") for file in files):
             lines = [line for line in done.stderr.splitlines() if line.startswith("E:")]
             reason = lines[0].removeprefix("E:").strip() if lines else "no package came"
-            raise ToolchainError(f"apt-get could not fetch {package} {version}: {reason}")
+            raise ToolchainError(
+                f"apt-get could not fetch {package}: {reason}",
+                next_step="check the network and the machine's apt sources",
+            )
         return files
 
-    def _run(self, command: list[str], seconds: int) -> subprocess.CompletedProcess[str]:
-        program, *arguments = command
+    def sources_of_release(self, release: str) -> list[str]:
+        """The machine's own sources, pointed at another ``release`` of the same distribution.
+
+        Empty if the machine runs that release already. The lists must have been fetched.
+        """
+        system = platform.freedesktop_os_release()
+        own, distribution = system.get("VERSION_CODENAME", ""), system["ID"]
+        keys = Path(f"/usr/share/keyrings/{distribution}-archive-keyring.gpg")
+        options = f"[signed-by={keys}] " if keys.exists() else ""
+        form = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)"
+        rows = self._run(
+            "apt-get", "indextargets", "--format", form, "Created-By: Packages"
+        ).stdout.splitlines()
+        lines = []
+        for address, suite, component, origin in (
+            r.split(" ", 3) for r in rows if r.count(" ") > 2
+        ):
+            main_suite = own and suite in (own, f"{own}-updates", f"{own}-security")
+            if main_suite and origin.lower() == distribution and own != release:
+                lines.append(f"deb {options}{address} {suite.replace(own, release)} {component}")
+        return lines
+
+    def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         try:
             return subprocess.run(
                 [program, *self._options, *arguments],
@@ -87,12 +114,12 @@ class PrivateApt:
                 errors="replace",
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"},
-                timeout=seconds,
+                timeout=_RUN_SECONDS,
                 check=False,
             )
         except subprocess.TimeoutExpired:
             raise ToolchainError(
-                f"{program} {arguments[0]} took longer than {seconds} s",
+                f"{program} {arguments[0]} took longer than {_RUN_SECONDS} s",
                 next_step="check the network and the machine's apt sources",
             ) from None
 
@@ -110,14 +137,16 @@ def unpack(packages: Iterable[Path], program: str, folder: Path) -> None:
         ):
             for member in archive:
                 name = PurePosixPath(member.name).name
-                if name == program or ".so" in PurePosixPath(name).suffixes:
+                if name == program or _SHARED_LIBRARY.fullmatch(name):
                     _take(archive, member, folder / name)
 
 
 def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> None:
     if member.issym():
-        place.unlink(missing_ok=True)
-        place.symlink_to(PurePosixPath(member.linkname).name)
+        target = PurePosixPath(member.linkname).name
+        if target != place.name:  # a link into another directory, whose file comes as well
+            place.unlink(missing_ok=True)
+            place.symlink_to(target)
         return
     content = archive.extractfile(member)
     if content is not None:

@@ -7,7 +7,7 @@ the state directory and needs no root; done once, it is quick to find that nothi
 from __future__ import annotations
 
 import os
-import shutil
+import platform
 import sys
 import tempfile
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 from tuner.errors import HvxtuneError, StoreError, ToolchainError
 from tuner.measure.qemu.debian import PrivateApt, unpack
 from tuner.measure.qemu.simulator import (
+    NEEDED,
     PROGRAM,
     QEMU_VARIABLE,
     Simulator,
@@ -25,6 +26,9 @@ from tuner.measure.qemu.simulator import (
 from tuner.paths import writable
 
 _PACKAGE = "qemu-user"
+_RELEASE_WITH_PLUGINS = {"debian": "bookworm", "ubuntu": "jammy"}
+"""The newest release of each distribution whose package loads plugins: QEMU 7.2 and 6.2. Later
+packages were built without (seen in Ubuntu's 8.2 and in Debian's 10.0 and 11.1)."""
 
 
 def provision() -> Simulator:
@@ -51,40 +55,51 @@ def provision() -> Simulator:
 
 
 def _fetch(scratch: Path, home: Path) -> None:
-    _say("fetching the package lists")
-    apt = PrivateApt(scratch)
-    apt.update()
-    versions = apt.versions(_PACKAGE)
-    if not versions:
-        raise ToolchainError(
-            f"this machine's apt sources offer no package {_PACKAGE}",
-            next_step=f"add a source that does, or set {QEMU_VARIABLE} to a {PROGRAM} with plugins",
-        )
+    """Takes the package of the machine's own release, else of an older one that has plugins."""
+    _say("fetching the package lists of this machine's sources")
+    own = PrivateApt(scratch / "own")
+    own.update()
     failures = []
-    for version in versions:
-        _say(f"fetching {_PACKAGE} {version} and its libraries")
-        folder = scratch / "unpacked"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        unpack(apt.download(_PACKAGE, version), PROGRAM, folder)
-        try:
-            found = probe(command_of(folder / PROGRAM))
-        except ToolchainError as error:
-            failures.append(
-                error.message.replace(str(folder / PROGRAM), f"that of version {version}")
-            )
-            _say(f"{_PACKAGE} {version} does not serve")
-            continue
-        place = home / version.replace(":", "_").replace("/", "_")
-        shutil.rmtree(place, ignore_errors=True)
-        os.replace(folder, place)
-        _say(f"unpacked {found.version} in {place}")
+    complaint = _try_package(own, scratch, home)
+    if complaint is None:
         return
+    failures.append(complaint)
+    release = _RELEASE_WITH_PLUGINS.get(platform.freedesktop_os_release()["ID"], "")
+    sources = own.sources_of_release(release)
+    if sources:
+        _say(f"{complaint}; fetching the package lists of {release}")
+        older = PrivateApt(scratch / "older", sources)
+        older.update()
+        complaint = _try_package(older, scratch, home)
+        if complaint is None:
+            return
+        failures.append(f"{release}: {complaint}")
     raise ToolchainError(
-        f"no {_PACKAGE} of this machine's apt sources serves: {'; '.join(failures)}",
-        accepted="a build with plugins, such as version 7.2 of Debian 12",
+        f"this machine's apt sources have no {PROGRAM} that serves: {'; '.join(failures)}",
+        accepted=NEEDED,
         next_step=f"set {QEMU_VARIABLE} to such a build of {PROGRAM}",
     )
+
+
+def _try_package(apt: PrivateApt, scratch: Path, home: Path) -> str | None:
+    """Unpacks what ``apt`` has into ``home`` if it serves, else says why it does not."""
+    version = apt.version(_PACKAGE)
+    if version is None:
+        return f"there is no package {_PACKAGE}"
+    _say(f"fetching {_PACKAGE} {version} and its libraries")
+    with tempfile.TemporaryDirectory(dir=scratch) as unpacked:
+        program = Path(unpacked) / "simulator" / PROGRAM
+        program.parent.mkdir()
+        unpack(apt.download(_PACKAGE), PROGRAM, program.parent)
+        try:
+            found = probe(command_of(program))
+        except ToolchainError as error:
+            return error.message.replace(str(program), f"{_PACKAGE} {version}")
+        place = home / version.replace(":", "_").replace("/", "_")
+        if not place.exists():
+            os.replace(program.parent, place)
+    _say(f"unpacked {found.version} in {place}")
+    return None
 
 
 def _say(line: str) -> None:

@@ -20,7 +20,8 @@ from tuner.paths import state_dir
 QEMU_VARIABLE = "HVXTUNE_QEMU"
 PROGRAM = "qemu-hexagon"
 _PROBE_SECONDS = 60
-_NEEDED = "a build with plugins (configure --enable-plugins), such as version 7.2 of Debian 12"
+NEEDED = "a build with plugins (configure --enable-plugins), such as version 7.2 of Debian 12"
+"""What serves, for messages."""
 
 _PLUGIN_FOLDER = Path(__file__).parent / "plugin"
 PLUGIN = NativePart(
@@ -64,7 +65,7 @@ def find_simulator() -> Simulator:
             failures.append(error.message)
     raise ToolchainError(
         "; ".join(failures) or f"there is no {PROGRAM} on this machine",
-        accepted=_NEEDED,
+        accepted=NEEDED,
         next_step=f"run `make setup`, which fetches one, or set {QEMU_VARIABLE}",
     )
 
@@ -93,6 +94,7 @@ def command_of(program: Path) -> tuple[str, ...]:
 
 
 def _interpreter(program: Path) -> str:
+    """The ELF interpreter of ``program``: the one beside it where it came with its own libc."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
@@ -100,7 +102,9 @@ def _interpreter(program: Path) -> str:
         with program.open("rb") as file:
             for segment in ELFFile(file).iter_segments("PT_INTERP"):
                 interpreter: Any = segment
-                return str(interpreter.get_interp_name())
+                name = str(interpreter.get_interp_name())
+                beside = program.parent / Path(name).name
+                return str(beside) if beside.exists() else name
     except (OSError, ELFError) as error:
         raise ToolchainError(f"{program} cannot be read: {error}") from None
     raise ToolchainError(f"{program} names no ELF interpreter")
@@ -118,7 +122,7 @@ def probe(command: tuple[str, ...]) -> Simulator:
         answer = (said.stderr or version).strip()[:200] or "it says nothing"
         raise ToolchainError(
             f"{shown} is no {PROGRAM}: {answer}",
-            accepted=_NEEDED,
+            accepted=NEEDED,
             next_step=f"set {QEMU_VARIABLE} to one, or unset it and run `make setup`",
         )
     orders = Orders(window_begin=0, window_end=0, candidate_begin=0, rules=find_rules("v66"))
@@ -132,7 +136,7 @@ def probe(command: tuple[str, ...]) -> Simulator:
             reason = said.stderr.strip().split("\n")[-1][:200]
             raise ToolchainError(
                 f"{shown} ({version}) does not load plugins: {reason}",
-                accepted=_NEEDED,
+                accepted=NEEDED,
                 next_step=f"set {QEMU_VARIABLE} to such a build",
             )
     return Simulator(command, version)
@@ -159,6 +163,6 @@ def _run(command: list[str], pass_fds: tuple[int, ...] = ()) -> subprocess.Compl
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(
             f"{command[-1] if len(command) == 1 else command[0]} cannot be run: {error}",
-            accepted=_NEEDED,
+            accepted=NEEDED,
             next_step=f"set {QEMU_VARIABLE} to such a build",
         ) from None
