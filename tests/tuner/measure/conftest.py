@@ -1,0 +1,20 @@
+"""Measurer tests build their candidates in a folder of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
+from tuner.paths import STATE_DIR_VARIABLE
+
+
+@pytest.fixture(scope="package", autouse=True)
+def private_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A fresh state directory, with the simulator that the user's has."""
+    program = find_simulator().command[-1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(STATE_DIR_VARIABLE, str(tmp_path_factory.mktemp("state")))
+        patch.setenv(QEMU_VARIABLE, program)
+        yield
