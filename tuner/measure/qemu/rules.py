@@ -136,7 +136,8 @@ def _pack_rule(unit: str, entry: Mapping[str, Any], causes: list[str]) -> list[b
     for form in entry.get("forms", ()):
         if form not in FORMS:
             raise _BadEntryError(
-                f"unknown form {form!r}; accepted: {', '.join(FORMS)}", re.escape(str(form))
+                f"unknown form {form!r}; accepted: {', '.join(FORMS)}",
+                rf"[\"']{re.escape(str(form))}[\"']",
             )
         forms |= FORMS[form]
     if name not in causes:

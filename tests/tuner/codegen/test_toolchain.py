@@ -1,0 +1,93 @@
+"""The wheel's compiler and the cache of what it built."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tuner.codegen import toolchain
+from tuner.codegen.toolchain import NativePart, built, find_toolchain
+from tuner.errors import InternalError, StoreError, ToolchainError
+from tuner.paths import STATE_DIR_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> NativePart:
+    (tmp_path / "answer.h").write_text("#define ANSWER 42\n")
+    source = tmp_path / "answer.c"
+    source.write_text('#include "answer.h"\nint answer(void) { return ANSWER; }\n')
+    return NativePart("answer", "hexagon", (source,), (tmp_path / "answer.h",), arch="v66")
+
+
+def test_hexagon_code_comes_out_relocatable(part: NativePart) -> None:
+    header = built(part).read_bytes()[:20]
+    assert header[:4] == b"\x7fELF"
+    assert (header[16], header[18]) == (1, 164)  # ET_REL, EM_QDSP6
+
+
+def test_host_code_comes_out_as_a_plugin(part: NativePart) -> None:
+    header = built(replace(part, machine="host")).read_bytes()[:20]
+    assert header[16] == 3  # ET_DYN
+
+
+def test_what_was_built_is_not_built_again(part: NativePart) -> None:
+    first = built(part)
+    stamp = first.stat().st_mtime_ns
+    assert built(part) == first
+    assert first.stat().st_mtime_ns == stamp
+
+
+def test_a_changed_source_header_flag_or_arch_is_another_build(part: NativePart) -> None:
+    places = {built(part)}
+    part.headers[0].write_text("#define ANSWER 43\n")
+    places.add(built(part))
+    part.sources[0].write_text(part.sources[0].read_text() + "int more;\n")
+    places.add(built(part))
+    places.add(built(replace(part, flags=("-DMORE",))))
+    places.add(built(replace(part, arch="v68")))
+    assert len(places) == 5
+
+
+def test_the_same_sources_give_the_same_bytes(
+    part: NativePart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = built(part).read_bytes()
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "elsewhere"))
+    assert built(part).read_bytes() == first
+
+
+def test_several_may_build_the_same_at_once(part: NativePart, state: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        places = set(pool.map(lambda _: built(part), range(4)))
+    assert len(places) == 1
+    assert [path.name for path in (state / "native").iterdir()] == [places.pop().name]
+
+
+def test_a_mistake_in_our_own_source_is_told_with_its_line(part: NativePart) -> None:
+    part.sources[0].write_text("int answer(void) { return; }\n")
+    with pytest.raises(InternalError, match=r"answer\.c:1"):
+        built(part)
+
+
+def test_a_read_only_state_directory_is_named(part: NativePart, state: Path) -> None:
+    state.mkdir()
+    (state / "native").write_text("not a folder")
+    with pytest.raises(StoreError, match="native"):
+        built(part)
+
+
+def test_a_missing_compiler_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    find_toolchain.cache_clear()
+    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ToolchainError) as caught:
+        find_toolchain()
+    assert "make setup" in caught.value.next_step

@@ -1,0 +1,74 @@
+"""Verification cases: what inputs a candidate is tried on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.tuner.measure.candidates import scale_problem
+from tuner.contract import Contract
+from tuner.errors import InternalError
+from tuner.kernels import find_kernel
+from tuner.measure import cases as cases_module
+from tuner.measure.cases import Case, case_of, cases_of
+from tuner.target import find_target
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HVXTUNE_KERNELS", "scale_u8=tests.rig.scale_u8:ScaleU8")
+
+
+def inputs_of(case: Case) -> list[np.ndarray]:
+    return [a.elements for a in case.arguments if a.spec.role == "input"]
+
+
+def test_the_timed_case_is_random_and_the_others_go_to_the_extremes() -> None:
+    first, extremes, most, zeros = cases_of(scale_problem()).cases
+    assert len(np.unique(inputs_of(first)[0])) > 200
+    assert set(np.unique(inputs_of(extremes)[0])) == {0, 255}
+    assert set(np.unique(inputs_of(most)[0])) == {255}
+    assert set(np.unique(inputs_of(zeros)[0])) == {0}
+
+
+def test_outputs_are_those_of_the_reference() -> None:
+    for case in cases_of(scale_problem()).cases:
+        source, result = (a.elements for a in case.arguments)
+        assert np.array_equal(result, source + np.uint8(1))
+
+
+def test_extremes_follow_the_dtype() -> None:
+    problem = find_kernel("depthwise_conv2d_u8").problem(
+        None, Contract.STATIC, find_target("hexagon-v66")
+    )
+    extremes = cases_of(problem).cases[1]
+    signed = [array for array in inputs_of(extremes) if array.dtype == np.int8]
+    assert signed
+    assert all(set(np.unique(array)) <= {-128, 127} for array in signed)
+
+
+def test_the_same_problem_has_the_same_cases_whatever_came_before() -> None:
+    digest = cases_of(scale_problem()).digest
+    other = cases_of(scale_problem(n=512)).digest
+    assert cases_of(scale_problem()).digest == digest != other
+
+
+@pytest.mark.parametrize("contract", list(Contract))
+def test_only_open_shapes_are_tried_in_other_shapes(contract: Contract) -> None:
+    shapes = {
+        case.arguments[0].spec.shape for case in cases_of(scale_problem(contract, n=512)).cases
+    }
+    assert (len(shapes) > 1) == (contract is not Contract.STATIC)
+
+
+def test_large_problems_are_tried_on_two_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cases_module, "LARGE_BYTES", 100)
+    assert len(cases_of(scale_problem()).cases) == 2
+
+
+def test_an_array_that_is_not_its_buffer_is_refused() -> None:
+    problem = scale_problem()
+    specs = find_kernel("scale_u8").buffers(problem.workload.params)
+    wrong = np.zeros((4, 499), np.uint8)
+    with pytest.raises(InternalError, match="499"):
+        case_of("wrong", specs, [wrong, wrong], problem.contract, problem.target)
