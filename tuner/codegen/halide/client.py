@@ -20,7 +20,11 @@ from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
 _START_LIMIT_S = 60.0
 _ANSWER_GRACE_S = 10.0
+LLVM_ARGUMENTS = "-ifcvt-limit=0"
+"""Switches LLVM's If Converter pass off: under register pressure it aborts on one HVX candidate in
+ten ("Couldn't find the register class"), and without it the code is as fast."""
 _ENVIRONMENT = {
+    "HL_LLVM_ARGS": LLVM_ARGUMENTS,
     "PYTHONHASHSEED": "0",
     # A fixed threshold: by default glibc moves it with the history of frees.
     "MALLOC_MMAP_THRESHOLD_": str(1 << 20),

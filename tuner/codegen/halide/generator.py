@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner.candidate import Artifact, Candidate
 from tuner.codegen.generator import CodeGenerator
-from tuner.codegen.halide.client import CompileServer, ServerDiedError
+from tuner.codegen.halide.client import LLVM_ARGUMENTS, CompileServer, ServerDiedError
 from tuner.errors import CandidateError, ToolchainError
 from tuner.identity import digest_of_bytes
 from tuner.outcome import Outcome
@@ -46,7 +46,11 @@ class HalideGenerator(CodeGenerator):
 
     def fingerprint(self) -> Mapping[str, str]:
         try:
-            return {"generator": "halide", "halide": version("halide")}
+            return {
+                "generator": "halide",
+                "halide": version("halide"),
+                "llvm_arguments": LLVM_ARGUMENTS,
+            }
         except PackageNotFoundError:
             raise ToolchainError(
                 "the Python package 'halide' is missing", next_step="run `make setup`"

@@ -24,6 +24,8 @@ def promise(
     The compiled function checks the promises when it is called and returns an error code if the
     caller breaks one.
     """
+    for dimension in range(len(spec.shape)):
+        parameter.dim(dimension).set_min(0)  # coordinates count from the first element
     if contract is Contract.NONE:
         return
     alignment = target.vector_alignment_bytes
