@@ -33,7 +33,8 @@ RUNNABLE_ARCHS = ("v65", "v66")
 """Archs whose integer code QEMU 7.2 executes: its Hexagon target implements v66."""
 TIMEOUT_S = 60.0
 """Wall time of one run of all cases."""
-_IMAGES_KEPT = 4
+_IMAGE_BYTES_KEPT = 1 << 29
+"""Images of the latest problems are kept up to this size together, the latest one in any case."""
 
 
 class QemuMeasurer(Measurer):
@@ -120,12 +121,13 @@ class QemuMeasurer(Measurer):
     def _image(self, problem: Problem) -> Image:
         """The problem's image, made once: references take longer than most runs."""
         with self._lock:
-            image = self._images.get(problem.digest)
+            image = self._images.pop(problem.digest, None)
             if image is None:
                 image = image_of(cases_of(problem), problem.target)
-                self._images[problem.digest] = image
-                if len(self._images) > _IMAGES_KEPT:
-                    self._images.popitem(last=False)
-            else:
-                self._images.move_to_end(problem.digest)
+            self._images[problem.digest] = image
+            while len(self._images) > 1 and self._kept_bytes() > _IMAGE_BYTES_KEPT:
+                self._images.popitem(last=False)
             return image
+
+    def _kept_bytes(self) -> int:
+        return sum(image.before.nbytes + image.after.nbytes for image in self._images.values())

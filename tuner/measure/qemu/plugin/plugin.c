@@ -138,9 +138,15 @@ static void bound(int resource, uint64_t most) {
     setrlimit(resource, &limits);
 }
 
+/* A hard limit above the soft one: time-outs are then told by their signal, SIGXCPU. */
+static void bound_cpu(uint64_t seconds) {
+    struct rlimit limits = {seconds, seconds + 1};
+    setrlimit(RLIMIT_CPU, &limits);
+}
+
 static void bound_process(const struct orders *orders) {
     bound(RLIMIT_CORE, 0);
-    bound(RLIMIT_CPU, orders->cpu_seconds);
+    bound_cpu(orders->cpu_seconds);
     bound(RLIMIT_AS, orders->address_space_bytes);
     bound(RLIMIT_FSIZE, orders->output_bytes);
     bound(RLIMIT_NPROC, 0);
