@@ -1,6 +1,7 @@
 """Cases as the memory image the harness works on, and the comparison of what came back.
 
 The image holds every buffer in place, between red zones and with padding filled with a pattern.
+Each case has whole pages of its own: the candidate sees only those of the call under way.
 After a run, all of it must equal what the image would be with the reference's outputs: one
 comparison covers outputs, inputs, paddings and the memory around them.
 """
@@ -20,10 +21,10 @@ from tuner.target import Target
 
 Bytes = NDArray[np.uint8]
 
-_MAGIC, _VERSION = 0x49565848, 1
+_MAGIC, _VERSION = 0x49565848, 2
 _DIMENSIONS = 6
 _HEADER = struct.Struct("<9I")
-_CASE = struct.Struct("<2I")
+_CASE = struct.Struct("<4I")
 _BUFFER = struct.Struct(f"<IBBH{_DIMENSIONS}i{_DIMENSIONS}i")
 _REPORT = struct.Struct("<IiII240s")
 """``image_header``, ``image_case``, ``image_buffer``, ``image_report`` of harness/image.h."""
@@ -67,8 +68,10 @@ class Image:
         finished, result, vtcm, heap, message = _REPORT.unpack_from(
             returned.data, self.report_offset
         )
-        text = message.split(b"\0")[0].decode(errors="replace")
-        return Report(finished, result, vtcm, heap, text)
+        text = message.split(b"\0")[0].decode("ascii", errors="replace")
+        # The candidate chose it: nothing that moves a terminal's cursor comes through.
+        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+        return Report(finished, result, vtcm, heap, shown)
 
     def difference(self, returned: Bytes) -> str | None:
         """What is wrong in a ``returned`` image of which all cases finished; ``None`` if nothing.
@@ -120,52 +123,70 @@ def image_of(cases: CaseSet, target: Target) -> Image:
     buffers = [argument for case in cases.cases for argument in case.arguments]
     tables = _HEADER.size + _CASE.size * len(cases.cases) + _BUFFER.size * len(buffers)
     report_offset = _whole(tables, _PAGE_BYTES)
-    end = report_offset + _PAGE_BYTES
-    starts: list[int] = []
-    for argument in buffers:
-        base = _whole(end + RED_ZONE_VECTORS * alignment, 2 * alignment) + alignment
-        starts.append(base + argument.layout.host_offset_bytes)
-        end = starts[-1] + argument.layout.span_bytes
-    total = _whole(end + RED_ZONE_VECTORS * alignment, _PAGE_BYTES)
+    total = report_offset + _PAGE_BYTES
+    parts: list[_Part] = []
+    for case in cases.cases:
+        parts.append(_part(case, total, alignment))
+        total += parts[-1].size
 
     before = np.full(total, _PATTERN, np.uint8)
     before[: report_offset + _PAGE_BYTES] = 0
     header = (report_offset, _HEADER.size, len(cases.cases), alignment, HEAP_BYTES)
     _HEADER.pack_into(before.data, 0, _MAGIC, _VERSION, total, *header, target.vtcm_bytes)
-    _write_tables(before, cases, starts)
+    _write_tables(before, cases, parts)
     after = before.copy()
+    starts = [start for part in parts for start in part.starts]
     for argument, start in zip(buffers, starts, strict=True):
         _elements(after, argument, start)[...] = argument.elements
         if argument.spec.role == "input":
             _elements(before, argument, start)[...] = argument.elements
-    by_case = iter(starts)
     return Image(
         cases=cases,
         before=before,
         after=after,
         report_offset=report_offset,
-        starts=tuple(tuple(next(by_case) for _ in case.arguments) for case in cases.cases),
+        starts=tuple(part.starts for part in parts),
     )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Where a case lies in the image, and in it the first elements of its arguments."""
+
+    offset: int
+    size: int
+    starts: tuple[int, ...]
+
+
+def _part(case: Case, offset: int, alignment: int) -> _Part:
+    end = offset
+    starts: list[int] = []
+    for argument in case.arguments:
+        base = _whole(end + RED_ZONE_VECTORS * alignment, 2 * alignment) + alignment
+        starts.append(base + argument.layout.host_offset_bytes)
+        end = starts[-1] + argument.layout.span_bytes
+    size = _whole(end + RED_ZONE_VECTORS * alignment - offset, _PAGE_BYTES)
+    return _Part(offset, size, tuple(starts))
 
 
 def _whole(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
-def _write_tables(image: Bytes, cases: CaseSet, starts: list[int]) -> None:
+def _write_tables(image: Bytes, cases: CaseSet, parts: list[_Part]) -> None:
     at_case = _HEADER.size
     at_buffer = at_case + _CASE.size * len(cases.cases)
-    remaining = iter(starts)
-    for case in cases.cases:
-        _CASE.pack_into(image.data, at_case, at_buffer, len(case.arguments))
+    for case, part in zip(cases.cases, parts, strict=True):
+        arguments = case.arguments
+        _CASE.pack_into(image.data, at_case, part.offset, part.size, at_buffer, len(arguments))
         at_case += _CASE.size
-        for argument in case.arguments:
+        for argument, start in zip(arguments, part.starts, strict=True):
             spec, layout = argument.spec, argument.layout
             unused = (0,) * (_DIMENSIONS - len(spec.shape))
             _BUFFER.pack_into(
                 image.data,
                 at_buffer,
-                next(remaining),
+                start - part.offset,
                 _type_code(spec.dtype),
                 spec.element_bytes * 8,
                 len(spec.shape),

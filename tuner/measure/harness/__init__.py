@@ -1,7 +1,7 @@
 """The program around a candidate: freestanding C for Hexagon, one file the system it runs on.
 
-``cases.c`` runs the cases of an image and knows no system; ``linux_user.c`` makes it a program
-for qemu-hexagon. A harness for phones is the same without ``linux_user.c``.
+``cases.c`` runs the cases of an image and knows no system; ``linux_user.c`` and ``call.S`` make it
+a program for qemu-hexagon. A harness for phones is the same with other files for these two.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tuner.codegen.toolchain import NativePart
 _FOLDER = Path(__file__).parent
 LINKER_SCRIPT = _FOLDER / "program.ld"
 """Lays out harness and candidate for qemu-hexagon."""
-_PORTABLE = ("call.S", "cases.c", "memory.c", "arithmetic.c", "halide_runtime.c")
+_PORTABLE = ("cases.c", "memory.c", "arithmetic.c", "halide_runtime.c")
 
 
 def linux_user_harness(arch: str) -> NativePart:
@@ -21,9 +21,10 @@ def linux_user_harness(arch: str) -> NativePart:
     return NativePart(
         name=f"harness-{arch}",
         machine="hexagon",
-        sources=tuple(_FOLDER / name for name in (*_PORTABLE, "linux_user.c")),
-        headers=(_FOLDER / "harness.h", _FOLDER / "image.h"),
+        sources=tuple(_FOLDER / name for name in (*_PORTABLE, "call.S", "linux_user.c")),
+        headers=tuple(_FOLDER / f"{name}.h" for name in ("harness", "image", "memory_map")),
         arch=arch,
         # Without it clang would make memcpy's loop a call of memcpy.
-        flags=("-fno-builtin",),
+        # -G0: nothing is found through the register GP, which a candidate may change.
+        flags=("-fno-builtin", "-G0"),
     )

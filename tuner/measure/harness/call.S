@@ -2,6 +2,19 @@
 //
 // The linker puts the section .hvxtune.window at an address the simulator knows: its first packet
 // opens the region of interest, the packet the candidate returns to closes it.
+//
+// The candidate runs on a stack of its own while that of the harness, where all it knows lies, is
+// closed to every access. Once it has returned, nothing is taken from its registers but the
+// result, and nothing from memory it could write to: it cannot lead the harness astray.
+
+#include "memory_map.h"
+
+#define SYS_EXIT_GROUP 94
+#define SYS_MPROTECT 226
+#define CLOSED 0
+#define READABLE_AND_WRITABLE 3
+#define STATUS_NO_PROTECTION 102
+#define ARGUMENT_BYTES 40 /* MAX_ARGUMENTS less the six that travel in registers */
 
     .section .hvxtune.window, "ax", @progbits
     .p2align 2
@@ -9,7 +22,7 @@
 hvxtune_window_begin:
     { call hvxtune_entry }
 hvxtune_window_end:
-    { dealloc_return }
+    { jump .Lreturned }
 
 // int hvxtune_call(void *const *arguments, uint32_t count)
 // Six arguments travel in r0 to r5, the others on the stack (Hexagon ABI, argument passing).
@@ -18,20 +31,73 @@ hvxtune_window_end:
     .type hvxtune_call, @function
     .p2align 4
 hvxtune_call:
-    { allocframe(#40)
-      r28 = r0 }
-    { r2 = add(r0, #24)
-      r3 = add(r1, #-6)
-      r4 = add(r29, #0) }
-    { p0 = cmp.gt(r3, #0)
-      if (!p0.new) jump:nt .Lregisters }
+    { r29 = add(r29, #-56) }
+    { memd(r29 + #0) = r17:16
+      memd(r29 + #8) = r19:18 }
+    { memd(r29 + #16) = r21:20
+      memd(r29 + #24) = r23:22 }
+    { memd(r29 + #32) = r25:24
+      memd(r29 + #40) = r27:26 }
+    { memd(r29 + #48) = r31:30
+      r16 = r0
+      r3 = usr }
+    { r17 = ##HARNESS_ADDRESS }
+    { memw(r17 + #0) = r29
+      memw(r17 + #4) = r3 }
+    { r29 = ##(STACK_ADDRESS + STACK_BYTES - ARGUMENT_BYTES)
+      r2 = add(r0, #24)
+      r3 = add(r1, #-6) }
+    { r4 = r29
+      p0 = cmp.gt(r3, #0)
+      if (!p0.new) jump:nt .Lclose }
     { loop0(.Lstack, r3) }
     .p2align 4
 .Lstack:
     { r5 = memw(r2++#4) }
     { memw(r4++#4) = r5 } :endloop0
-.Lregisters:
-    { r1:0 = memd(r28 + #0)
-      r3:2 = memd(r28 + #8) }
-    { r5:4 = memd(r28 + #16) }
+.Lclose:
+    { r0 = r17
+      r1 = ##HARNESS_BYTES }
+    { r2 = #CLOSED
+      r6 = #SYS_MPROTECT }
+    { trap0(#1) }
+    { p0 = cmp.eq(r0, #0)
+      if (!p0.new) jump:nt .Lfailed }
+    { r1:0 = memd(r16 + #0)
+      r3:2 = memd(r16 + #8) }
+    { r5:4 = memd(r16 + #16)
+      r30 = #0 }
     { jump hvxtune_window_begin }
+
+.Lreturned:
+    { r16 = r0
+      r0 = ##HARNESS_ADDRESS }
+    { r1 = ##HARNESS_BYTES
+      r2 = #READABLE_AND_WRITABLE
+      r6 = #SYS_MPROTECT }
+    { trap0(#1) }
+    { p0 = cmp.eq(r0, #0)
+      if (!p0.new) jump:nt .Lfailed }
+    { r17 = ##HARNESS_ADDRESS
+      r3:2 = combine(#0, #0) }
+    { r29 = memw(r17 + #0)
+      r4 = memw(r17 + #4) }
+    { usr = r4 }
+    // The frame key garbles every return address that allocframe stores.
+    { c17:16 = r3:2
+      r0 = r16 }
+    { r17:16 = memd(r29 + #0)
+      r19:18 = memd(r29 + #8) }
+    { r21:20 = memd(r29 + #16)
+      r23:22 = memd(r29 + #24) }
+    { r25:24 = memd(r29 + #32)
+      r27:26 = memd(r29 + #40) }
+    { r31:30 = memd(r29 + #48)
+      r29 = add(r29, #56) }
+    { jumpr r31 }
+
+.Lfailed:
+    { r0 = #STATUS_NO_PROTECTION
+      r6 = #SYS_EXIT_GROUP }
+    { trap0(#1) }
+    { jump .Lfailed }

@@ -1,4 +1,6 @@
 /* Runs the candidate on every case of an image. Knows nothing of the system it runs on. */
+#include <stddef.h>
+
 #include "harness.h"
 
 struct halide_dimension {
@@ -26,9 +28,13 @@ struct argument {
 
 struct runtime runtime;
 
-static void fill(struct argument *argument, const struct image_buffer *from, uint8_t *image) {
+/* What the candidate gets: it may write here, so nothing is read back. */
+static struct argument arguments[MAX_ARGUMENTS];
+static void *pointers[MAX_ARGUMENTS];
+
+static void fill(struct argument *argument, const struct image_buffer *from, uint8_t *part) {
     argument->buffer = (struct halide_buffer){
-        .host = image + from->data_offset,
+        .host = part + from->data_offset,
         .type_code = from->type_code,
         .type_bits = from->type_bits,
         .type_lanes = 1,
@@ -39,15 +45,16 @@ static void fill(struct argument *argument, const struct image_buffer *from, uin
         argument->dim[d] = (struct halide_dimension){0, from->extent[d], from->stride[d], 0};
 }
 
-static int run_case(const struct image_case *one, uint8_t *image) {
-    struct argument arguments[MAX_ARGUMENTS];
-    void *pointers[MAX_ARGUMENTS] = {0};
-    const struct image_buffer *buffers = (const void *)(image + one->buffers_offset);
-    for (uint32_t i = 0; i < one->buffer_count; i++) {
-        fill(&arguments[i], &buffers[i], image);
-        pointers[i] = &arguments[i].buffer;
+static int run_case(const struct image_case *one, const struct image_buffer *buffers) {
+    uint8_t *part = open_case(one);
+    for (uint32_t i = 0; i < MAX_ARGUMENTS; i++) {
+        if (i < one->buffer_count)
+            fill(&arguments[i], &buffers[i], part);
+        pointers[i] = i < one->buffer_count ? &arguments[i].buffer : NULL;
     }
-    return hvxtune_call(pointers, one->buffer_count);
+    int result = hvxtune_call(pointers, one->buffer_count);
+    close_case(one);
+    return result;
 }
 
 int run_cases(struct image_header *image, void *heap, void *vtcm) {
@@ -58,7 +65,7 @@ int run_cases(struct image_header *image, void *heap, void *vtcm) {
         runtime.report = report;
         arena_open(&runtime.heap, heap, image->heap_bytes, image->alignment_bytes);
         arena_open(&runtime.vtcm, vtcm, image->vtcm_bytes, image->alignment_bytes);
-        report->result = run_case(&cases[i], bytes);
+        report->result = run_case(&cases[i], (const void *)(bytes + cases[i].buffers_offset));
         if (report->result != 0)
             return 1;
         report->finished_cases = i + 1;

@@ -7,9 +7,15 @@
 /* The most arguments hvxtune_call can pass. */
 #define MAX_ARGUMENTS IMAGE_BUFFERS
 
-/* Calls the candidate with `count` arguments; `arguments` has room for MAX_ARGUMENTS. The region
- * that is counted begins with the call itself and ends with the return from it (call.S). */
+/* Calls the candidate with `count` arguments; `arguments` has room for MAX_ARGUMENTS and is one
+ * the candidate can reach. The region that is counted begins with the call itself and ends with
+ * the return from it. */
 int hvxtune_call(void *const *arguments, uint32_t count);
+
+/* Makes the buffers of `one` reachable, and those of no other case, until it is closed. Whatever
+ * a call does it can do to its own case only: work cannot be moved out of the timed call. */
+uint8_t *open_case(const struct image_case *one);
+void close_case(const struct image_case *one);
 
 /* Runs every case of the image; 0 if each call returned 0. Needs a heap and VTCM in place. */
 int run_cases(struct image_header *image, void *heap, void *vtcm);

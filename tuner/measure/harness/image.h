@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define IMAGE_MAGIC 0x49565848u /* "HXVI" */
-#define IMAGE_VERSION 1u
+#define IMAGE_VERSION 2u
 #define IMAGE_DIMENSIONS 6
 #define IMAGE_BUFFERS 16
 #define IMAGE_MESSAGE_BYTES 240
@@ -27,13 +27,16 @@ struct image_header {
     uint32_t vtcm_bytes;
 };
 
+/* All that one call works on lies in a part of the image of its own, in whole pages. */
 struct image_case {
+    uint32_t part_offset;
+    uint32_t part_bytes;
     uint32_t buffers_offset;
     uint32_t buffer_count;
 };
 
 struct image_buffer {
-    uint32_t data_offset;
+    uint32_t data_offset; /* from the start of the case's part */
     uint8_t type_code; /* halide_type_t: 0 signed, 1 unsigned */
     uint8_t type_bits;
     uint16_t dimensions;
@@ -41,7 +44,7 @@ struct image_buffer {
     int32_t stride[IMAGE_DIMENSIONS]; /* in elements */
 };
 
-/* The only part of the image that the harness itself writes. */
+/* What the harness says. The candidate can write here as well: good for messages only. */
 struct image_report {
     uint32_t finished_cases;
     int32_t result;             /* what the last call returned; not 0 ends the run */

@@ -1,23 +1,14 @@
-/* The harness as a program for qemu-hexagon: three system calls, and memory at fixed addresses.
- *
- * Everything lies where it lay in every other run, whatever arguments and environment the
- * process was given: a candidate's addresses, and so its cache behaviour, repeat exactly.
- */
+/* The harness as a program for qemu-hexagon: four system calls, and memory at fixed addresses. */
 #include <stddef.h>
 
 #include "harness.h"
+#include "memory_map.h"
 
-/* Addresses in the candidate's 32-bit space; tuner/measure/qemu/program.py knows them too. */
-#define IMAGE_ADDRESS 0x20000000u
-#define HEAP_ADDRESS 0x80000000u
-#define VTCM_ADDRESS 0xd8000000u
-#define STACK_ADDRESS 0xe0000000u /* nothing is mapped below it: running out traps */
-#define STACK_BYTES 0x00100000u
-
-enum { SYS_EXIT_GROUP = 94, SYS_MMAP = 222 };
+/* The plugin lets these through outside of calls (plugin/plugin.c); call.S makes the fourth. */
+enum { SYS_EXIT_GROUP = 94, SYS_MUNMAP = 215, SYS_MMAP = 222 };
 enum { PROT_READ = 1, PROT_WRITE = 2 };
 enum { MAP_SHARED = 1, MAP_PRIVATE = 2, MAP_FIXED = 16, MAP_ANONYMOUS = 32, MAP_NORESERVE = 0x4000 };
-enum { IMAGE_DESCRIPTOR = 0 };
+enum { IMAGE_DESCRIPTOR = 0, MMAP_UNIT_BYTES = 4096 }; /* mmap counts offsets in these */
 
 static int32_t system_call(int32_t number, uint32_t a, uint32_t b, uint32_t c, uint32_t d,
                            int32_t e, uint32_t f) {
@@ -40,28 +31,49 @@ static __attribute__((noreturn)) void leave(int status) {
         system_call(SYS_EXIT_GROUP, (uint32_t)status, 0, 0, 0, 0, 0);
 }
 
-static void *map(uint32_t address, uint32_t bytes, int shared) {
-    uint32_t flags = MAP_FIXED | (shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+static void *map(uint32_t address, uint32_t bytes, uint32_t protection, uint32_t flags,
+                 int32_t descriptor, uint32_t offset) {
     if (bytes == 0)
         return NULL;
-    int32_t got = system_call(SYS_MMAP, address, bytes, PROT_READ | PROT_WRITE, flags,
-                              shared ? IMAGE_DESCRIPTOR : -1, 0);
+    int32_t got = system_call(SYS_MMAP, address, bytes, protection, flags | MAP_FIXED, descriptor,
+                              offset / MMAP_UNIT_BYTES);
     if ((uint32_t)got != address)
         leave(100);
     return (void *)address;
 }
 
+static void *map_memory(uint32_t address, uint32_t bytes) {
+    uint32_t flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    return map(address, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+}
+
+static void *map_image(uint32_t address, uint32_t bytes, uint32_t protection, uint32_t offset) {
+    return map(address, bytes, protection, MAP_SHARED, IMAGE_DESCRIPTOR, offset);
+}
+
+uint8_t *open_case(const struct image_case *one) {
+    return map_image(CASE_ADDRESS, one->part_bytes, PROT_READ | PROT_WRITE, one->part_offset);
+}
+
+void close_case(const struct image_case *one) {
+    if (system_call(SYS_MUNMAP, CASE_ADDRESS, one->part_bytes, 0, 0, 0, 0) != 0)
+        leave(103);
+}
+
 static __attribute__((noreturn, used)) void run_image(void) {
-    struct image_header *image = map(IMAGE_ADDRESS, sizeof *image, 1);
+    struct image_header *image = map_image(IMAGE_ADDRESS, sizeof *image, PROT_READ, 0);
     if (image->magic != IMAGE_MAGIC || image->version != IMAGE_VERSION)
         leave(101);
-    map(IMAGE_ADDRESS, image->image_bytes, 1);
-    leave(run_cases(image, map(HEAP_ADDRESS, image->heap_bytes, 0),
-                    map(VTCM_ADDRESS, image->vtcm_bytes, 0)));
+    uint32_t report = image->report_offset;
+    map_image(IMAGE_ADDRESS, report, PROT_READ, 0);
+    map_image(IMAGE_ADDRESS + report, sizeof(struct image_report), PROT_READ | PROT_WRITE, report);
+    map_memory(STACK_ADDRESS, STACK_BYTES);
+    leave(run_cases(image, map_memory(HEAP_ADDRESS, image->heap_bytes),
+                    map_memory(VTCM_ADDRESS, image->vtcm_bytes)));
 }
 
 __attribute__((noreturn)) void hvxtune_start(void) {
-    uint8_t *stack = map(STACK_ADDRESS, STACK_BYTES, 0);
-    __asm__ volatile("{ r29 = %0\n  r30 = #0\n  jump run_image }" : : "r"(stack + STACK_BYTES));
+    uint8_t *stack = map_memory(HARNESS_ADDRESS, HARNESS_BYTES);
+    __asm__ volatile("{ r29 = %0\n  r30 = #0\n  jump run_image }" : : "r"(stack + HARNESS_BYTES));
     __builtin_unreachable();
 }

@@ -15,8 +15,8 @@
 #include "qemu_api.h"
 #include "session.h"
 
-/* System calls of the harness (harness/linux_user.c), which makes them outside of calls. */
-enum { HEXAGON_EXIT_GROUP = 94, HEXAGON_MMAP = 222 };
+/* System calls of the harness (linux_user.c, call.S), which makes them outside of calls. */
+enum { HEXAGON_EXIT_GROUP = 94, HEXAGON_MUNMAP = 215, HEXAGON_MMAP = 222, HEXAGON_MPROTECT = 226 };
 
 QEMU_EXPORT int qemu_plugin_version = 1;
 
@@ -115,7 +115,9 @@ static void system_call(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint
                         uint64_t a7, uint64_t a8) {
     (void)id, (void)vcpu, (void)a1, (void)a2, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7;
     (void)a8;
-    if (in_call || (number != HEXAGON_MMAP && number != HEXAGON_EXIT_GROUP)) {
+    bool of_harness = number == HEXAGON_MMAP || number == HEXAGON_MUNMAP ||
+                      number == HEXAGON_MPROTECT || number == HEXAGON_EXIT_GROUP;
+    if (in_call || !of_harness) {
         session->results.system_call = number;
         end_run(SESSION_SYSTEM_CALL);
     }
