@@ -1,7 +1,7 @@
 """Run by Alembic to apply migrations, and to write new ones.
 
-hvxtune hands over its own connection. From the command line (``alembic -c db/alembic.ini``, see
-docs) the database is the one hvxtune itself would use.
+hvxtune hands over its own connection. From the command line (``alembic -c db/alembic.ini``) the
+database is the one hvxtune itself would use.
 """
 
 from __future__ import annotations
