@@ -15,7 +15,7 @@ from tuner.errors import DeviceError
 from tuner.measure.image import Bytes, Image
 from tuner.measure.qemu.program import Program
 from tuner.measure.qemu.session import Session
-from tuner.measure.qemu.simulator import Simulator, plugin_option
+from tuner.measure.qemu.simulator import Simulator
 
 _MESSAGE_BYTES = 4096
 """How much of what QEMU says about a failure is kept."""
@@ -67,15 +67,15 @@ def run(
     """Runs ``program`` on the image behind ``image_descriptor`` until it ends or time is up.
 
     The process has an empty environment and a process group of its own; on time-out and on any
-    exception here the whole group is killed. The plugin sets the resource limits before the
-    first simulated instruction (plugin/plugin.c).
+    exception here the whole group is killed. The plugin sets the resource limits and closes the
+    sandbox before the first simulated instruction (plugin/sandbox.c).
     """
     complaints = os.memfd_create("complaints", os.MFD_CLOEXEC)
     try:
         process = subprocess.Popen(
             [
-                *simulator.command,
-                *("-0", "candidate", "-plugin", plugin_option(session)),
+                *simulator.start(session),
+                *("-0", "candidate"),
                 program.path,
             ],
             stdin=image_descriptor,

@@ -23,7 +23,7 @@ _DETAILS, _TEXT_BYTES = 1 << 20, 1 << 24
 _KEEP_TEXT = 1
 
 _ORDERS = struct.Struct("<8I5Q")
-_RESULTS = struct.Struct("<2Iq6I3Q")
+_RESULTS = struct.Struct("<2Iq7I4x3Q")
 _ORDERS_BYTES = -(-(_ORDERS.size + 10 + 2 + _RULES * 28) // 8) * 8
 
 BLOCK = np.dtype([("address", "<u4"), ("packets", "<u4"), ("first_packet", "<u4")])
@@ -77,7 +77,8 @@ class Orders:
 class Results:
     """What the plugin wrote. ``address`` is the start of the block last entered.
 
-    ``packets`` and ``cycles`` are of the timed call.
+    ``packets`` and ``cycles`` are of the timed call. ``sandbox_layers`` is what containment.py
+    reads.
     """
 
     state: State
@@ -86,6 +87,7 @@ class Results:
     calls: int
     packets: int
     cycles: int
+    sandbox_layers: int
     blocks: Table
     transitions: Table
     packet_table: Table
@@ -128,7 +130,7 @@ class Session:
 
     def results(self) -> Results:
         """A copy of what the plugin has written so far."""
-        state, address, number, calls, blocks, transitions, packets, details, _, *counts = (
+        state, address, number, calls, blocks, transitions, packets, details, _, layers, *counts = (
             _RESULTS.unpack_from(self._memory, _ORDERS_BYTES)
         )
         return Results(
@@ -138,6 +140,7 @@ class Session:
             calls=calls,
             packets=counts[0],
             cycles=counts[1],
+            sandbox_layers=layers,
             blocks=self._table("blocks", BLOCK, blocks),
             transitions=self._table("transitions", TRANSITION, transitions),
             packet_table=self._table("packets", PACKET, packets),

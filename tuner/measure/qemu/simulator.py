@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,12 @@ PLUGIN = NativePart(
     name="plugin",
     machine="host",
     sources=tuple(
-        _PLUGIN_FOLDER / f"{name}.c" for name in ("plugin", "blocks", "pipeline", "packet")
+        _PLUGIN_FOLDER / f"{name}.c"
+        for name in ("plugin", "blocks", "pipeline", "packet", "sandbox")
     ),
     headers=tuple(
         _PLUGIN_FOLDER / f"{name}.h"
-        for name in ("qemu_api", "session", "blocks", "pipeline", "packet")
+        for name in ("qemu_api", "session", "blocks", "pipeline", "packet", "sandbox")
     ),
 )
 
@@ -42,10 +44,22 @@ class Simulator:
     """A qemu-hexagon that was seen to load the plugin.
 
     ``command`` starts it, to be followed by its options. ``version`` is the line it prints.
+    ``interpreter`` is the dynamic linker's path if that can load the plugin before QEMU itself
+    starts, as long as the process has one thread and may enter a user namespace; else ``None``.
     """
 
     command: tuple[str, ...]
     version: str
+    interpreter: str | None = None
+
+    def start(self, session: Session) -> list[str]:
+        """The command of a run with ``session``: options and the program are to follow."""
+        plugin = built(PLUGIN)
+        command = list(self.command)
+        if self.interpreter is not None:
+            options = command[1:-1] if len(command) > 1 else []
+            command = [self.interpreter, "--preload", str(plugin), *options, command[-1]]
+        return [*command, "-plugin", f"{plugin},session={session.descriptor}"]
 
 
 @cache
@@ -125,26 +139,30 @@ def probe(command: tuple[str, ...]) -> Simulator:
             accepted=NEEDED,
             next_step=f"set {QEMU_VARIABLE} to one, or unset it and run `make setup`",
         )
+    plain = Simulator(command, version)
+    with contextlib.suppress(ToolchainError):
+        preloading = replace(plain, interpreter=_interpreter(Path(shown)))
+        if _failure_to_load(preloading) is None:
+            return preloading
+    reason = _failure_to_load(plain)
+    if reason is not None:
+        raise ToolchainError(
+            f"{shown} ({version}) does not load plugins: {reason}",
+            accepted=NEEDED,
+            next_step=f"set {QEMU_VARIABLE} to such a build",
+        )
+    return plain
+
+
+def _failure_to_load(simulator: Simulator) -> str | None:
+    """What ``simulator`` says where it does not load the plugin; ``None`` if it does."""
     orders = Orders(window_begin=0, window_end=0, candidate_begin=0, rules=find_rules("v66"))
     with Session(orders) as session:
         # The plugin is loaded before QEMU finds that /dev/null is no program.
-        said = _run(
-            [*command, "-plugin", plugin_option(session), "/dev/null"],
-            pass_fds=(session.descriptor,),
-        )
-        if session.results().state is not State.LOADED:
-            reason = said.stderr.strip().split("\n")[-1][:200]
-            raise ToolchainError(
-                f"{shown} ({version}) does not load plugins: {reason}",
-                accepted=NEEDED,
-                next_step=f"set {QEMU_VARIABLE} to such a build",
-            )
-    return Simulator(command, version)
-
-
-def plugin_option(session: Session) -> str:
-    """QEMU's ``-plugin`` value for a run with ``session``."""
-    return f"{built(PLUGIN)},session={session.descriptor}"
+        said = _run([*simulator.start(session), "/dev/null"], pass_fds=(session.descriptor,))
+        if session.results().state is State.LOADED:
+            return None
+        return said.stderr.strip().split("\n")[-1][:200]
 
 
 def _run(command: list[str], pass_fds: tuple[int, ...] = ()) -> subprocess.CompletedProcess[str]:

@@ -2,17 +2,15 @@
  * their bounds. The launcher's orders and the results are in shared memory (session.h).
  */
 #include <dlfcn.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "blocks.h"
 #include "qemu_api.h"
+#include "sandbox.h"
 #include "session.h"
 
 /* System calls of the harness (linux_user.c, call.S), which makes them outside of calls. */
@@ -94,8 +92,19 @@ static struct known_block *describe(const struct qemu_plugin_tb *tb, uint32_t ad
     return block;
 }
 
+/* With the first block the program is loaded, and nothing of it has run yet. */
+static void close_sandbox_once(void) {
+    static bool closed;
+    if (!closed) {
+        closed = true;
+        sandbox_close();
+        session->results.sandbox_layers = sandbox_layers();
+    }
+}
+
 static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
     (void)id;
+    close_sandbox_once();
     uint32_t address = (uint32_t)qemu_plugin_tb_vaddr(tb);
     uint32_t count = (uint32_t)qemu_plugin_tb_n_insns(tb);
     tb_exec_callback callback = block_entered;
@@ -135,27 +144,10 @@ static struct session *map_session(int descriptor) {
     return fits && mapped->orders.rule_count <= SESSION_RULES ? mapped : NULL;
 }
 
-static void bound(int resource, uint64_t most) {
-    struct rlimit limits = {most, most};
-    setrlimit(resource, &limits);
-}
-
-/* A hard limit above the soft one: time-outs are then told by their signal, SIGXCPU. */
-static void bound_cpu(uint64_t seconds) {
-    struct rlimit limits = {seconds, seconds + 1};
-    setrlimit(RLIMIT_CPU, &limits);
-}
-
 static void bound_process(const struct orders *orders) {
-    bound(RLIMIT_CORE, 0);
-    bound_cpu(orders->cpu_seconds);
-    bound(RLIMIT_AS, orders->address_space_bytes);
-    bound(RLIMIT_FSIZE, orders->output_bytes);
-    bound(RLIMIT_NPROC, 0);
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if ((uint32_t)getppid() != orders->launcher) /* it died before the line above */
-        _exit(3);
+    struct sandbox_limits limits = {orders->cpu_seconds, orders->address_space_bytes,
+                                    orders->output_bytes};
+    sandbox_bound(&limits, orders->launcher);
 }
 
 QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int count,

@@ -58,6 +58,7 @@ struct results {
     uint32_t calls; /* calls begun */
     uint32_t block_count, transition_count, packet_count;
     uint32_t detail_count, text_bytes;
+    uint32_t sandbox_layers; /* enum sandbox_layer */
     uint64_t packets, cycles; /* of the timed call */
     uint64_t untimed_packets; /* of the latest untimed call */
 };
