@@ -16,16 +16,16 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast lint format lock clean
+.PHONY: help setup demo test test-fast lint format bench-tuning lock clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: $(VENV)/.installed ## make .venv with the hvxtune command, and fetch the simulator
 	@$(BIN)/python -m compileall -q tuner db service dashboards
 	@$(BIN)/python -m tuner.measure.qemu.provision
 
-demo: setup ## tune one kernel end to end (about two minutes)
+demo: setup ## tune one kernel end to end (about a minute)
 	$(BIN)/hvxtune tune gemm_u8 -p m=256 -p n=256 -p k=256 --contract static --trials 60
 
 test: lint test-fast ## everything CI runs: lint, fast tests, slow tests
@@ -42,6 +42,9 @@ lint: setup $(VENV)/.dev ## ruff and mypy
 format: $(VENV)/.dev ## let ruff lay out the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+bench-tuning: setup ## tune every kernel; print the bests and the tuner's own share of the time
+	$(BIN)/python -m benchmarks.tuning
 
 lock: ## pin the dependencies anew (UPGRADE=--upgrade takes newer versions)
 	$(PYTHON) -m venv build/lock-tool
