@@ -1,0 +1,277 @@
+"""3x3 depthwise convolution of u8 NHWC images with i8 weights, requantized to u8.
+
+Channels are the vector lanes. For ``vrmpy``, which sums four byte products per 32-bit lane, four
+horizontal neighbours of each channel lie interleaved (``quads``); one quad serves two pixels, the
+even one with the weights w0 w1 w2 0, the odd one with 0 w0 w1 w2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from tuner.buffers import BufferSpec
+from tuner.candidate import Problem
+from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
+from tuner.kernels.settle import settle
+from tuner.kernels.steps import Stage, Steps
+from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
+from tuner.space import Config, Constraint, Directive, Knob, Space, TailStrategy
+
+if TYPE_CHECKING:
+    import halide as hl
+
+_ROUND_UP = TailStrategy.ROUND_UP
+_SIZE = 3
+_PAIR = 2
+"""Pixels that share a quad."""
+_SCALE_BITS = 15
+"""``multiplier`` counts units of 2**-15."""
+
+
+class DepthwiseConv2dU8(Kernel):
+    """Requantized sums of (input - zero_in) * weights over 3x3, stride 1, same size.
+
+    Beyond the image, input is ``zero_in`` (it adds nothing). With the sum in i32, exact, the
+    output is, as HVX computes it in 16 bits::
+
+        a = saturate_i16((sum + 2**(pre_shift - 1)) >> pre_shift)
+        b = (a * multiplier + 2**14) >> 15
+        output = saturate_u8(((b + 2**(shift - 1)) >> shift) + zero_out)
+
+    so its scale is multiplier * 2**-(15 + pre_shift + shift). A ``pre_shift`` of 4 loses nothing
+    to saturation (|sum| <= 9 * 255 * 128); a multiplier of at least 2**14 keeps 15 bits.
+    """
+
+    name: ClassVar[str] = "depthwise_conv2d_u8"
+    summary: ClassVar[str] = "3x3 depthwise convolution, u8 NHWC x i8 -> u8, requantized"
+    params: ClassVar[tuple[Param, ...]] = (
+        Param("height", 32, "rows"),
+        Param("width", 32, "pixels of a row"),
+        Param("channels", 128, "channels"),
+        Param("zero_in", 128, "zero point of the input", 0, 255, is_extent=False),
+        Param("pre_shift", 4, "right shift of the sum", 1, 15, is_extent=False),
+        Param("multiplier", 20000, "scale, in 2**-15", 1, 32767, is_extent=False),
+        Param("shift", 6, "right shift after scaling", 1, 7, is_extent=False),
+        Param("zero_out", 128, "zero point of the output", 0, 255, is_extent=False),
+    )
+
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+        channels = params["channels"]
+        shape = (params["height"], params["width"], channels)
+        return (
+            BufferSpec("input", "uint8", shape, "input"),
+            BufferSpec("weights", "int8", (_SIZE, _SIZE, channels), "input", promised=False),
+            BufferSpec("output", "uint8", shape, "output"),
+        )
+
+    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+        height, width = params["height"], params["width"]
+        centred = inputs[0].astype(np.int32) - params["zero_in"]
+        padded = np.pad(centred, ((1, 1), (1, 1), (0, 0)))
+        weights = inputs[1].astype(np.int32)
+        sums = np.zeros(centred.shape, np.int32)
+        for i in range(_SIZE):
+            for j in range(_SIZE):
+                sums += padded[i : i + height, j : j + width] * weights[i, j]
+        a = np.clip(_rounded_shift(sums, params["pre_shift"]), -(2**15), 2**15 - 1)
+        b = _rounded_shift(a * params["multiplier"], _SCALE_BITS)
+        output = _rounded_shift(b, params["shift"]) + params["zero_out"]
+        return [np.clip(output, 0, 255).astype(np.uint8)]
+
+    def work(self, params: Mapping[str, int]) -> WorkCounts:
+        # Requantization takes 16-bit lanes of: scaling, adding the zero point, narrowing.
+        elements = params["height"] * params["width"] * params["channels"]
+        taps = _SIZE * _SIZE
+        return WorkCounts(
+            macs=taps * elements,
+            lane_ops=3 * 2 * elements,
+            read_bytes=elements + taps * params["channels"],
+            written_bytes=elements,
+        )
+
+    def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
+        import halide as hl
+
+        c, x, y, lane, odd = (hl.Var(name) for name in ("c", "x", "y", "lane", "odd"))
+        image = hl.ImageParam(hl.UInt(8), 3, "input")
+        weights = hl.ImageParam(hl.Int(8), 3, "weights")
+        for dimension in (1, 2):
+            weights.dim(dimension).set_bounds(0, _SIZE)
+        channels, width, height = (image.dim(i).extent() for i in range(3))
+
+        # Whole vectors are computed even beyond the last channel: what they hold is not used.
+        every = (hl.Expr(), hl.Expr())
+        wide_image = hl.BoundaryConditions.repeat_edge(image, [(0, channels), every, every])
+        wide_weights = hl.BoundaryConditions.repeat_edge(weights, [(0, channels), every, every])
+        zero = hl.u8(params["zero_in"])
+        padded = hl.BoundaryConditions.constant_exterior(
+            wide_image, zero, [every, (0, width), (0, height)]
+        )
+        quads = hl.Func("quads")
+        quads[lane, c, x, y] = padded[c, _PAIR * x + lane - 1, y]
+        packed_weights = hl.Func("packed_weights")
+        tap = lane - odd
+        packed_weights[lane, c, odd, y] = hl.select(
+            (tap >= 0) & (tap < _SIZE), wide_weights[c, hl.clamp(tap, 0, _SIZE - 1), y], hl.i8(0)
+        )
+
+        # sum (input - zero) w = sum input w - zero sum w, and the last is one value per channel.
+        weight_sums = hl.Func("weight_sums")
+        weight_sums[c] = sum(
+            (hl.i16(wide_weights[c, i, j]) for i in range(_SIZE) for j in range(_SIZE)), hl.i16(0)
+        )
+        corrections = hl.Func("corrections")
+        corrections[c] = hl.widening_mul(weight_sums[c], hl.i16(-params["zero_in"]))
+        r = hl.RDom([(0, _PAIR * 2), (0, _SIZE)], "r")
+        sums = hl.Func("sums")
+        sums[c, x, y] = corrections[c]
+        sums[c, x, y] += hl.i32(quads[r.x, c, x / _PAIR, y + r.y - 1]) * hl.i32(
+            packed_weights[r.x, c, x % _PAIR, r.y]
+        )
+        output = hl.Func("output")
+        output[c, x, y] = _requantized(sums[c, x, y], params)
+        stages = (quads, packed_weights, weight_sums, corrections, sums, output)
+        names = ("quads", "packed_weights", "weight_sums", "corrections", "sums", "output")
+        return HalidePipeline((image, weights), output, dict(zip(names, stages, strict=True)))
+
+    def space(self, problem: Problem) -> Space:
+        params, lanes = problem.workload.params, problem.target.lanes(1)
+        image = self.buffers(params)[0]
+        extents = {name: params[name] for name in ("height", "width", "channels")}
+        constants = {
+            **extents,
+            "height_multiple": known_multiple(problem, params["height"]),
+            "width_multiple": known_multiple(problem, params["width"]),
+            "channels_multiple": known_multiple(problem, params["channels"], image),
+            "byte_lanes": lanes,
+        }
+        knobs = (
+            Knob("order", ("channels_outer", "channels_inner"), "loops over blocks of channels"),
+            Knob("tile_x", (2, 4, 8), "pixels of a row in a tile"),
+            Knob("tile_y", (1, 2, 4), "rows of a tile"),
+            Knob("reduction", ("plain", "vrmpy"), "multiply-accumulate by lane, or by four bytes"),
+            Knob("walk", ("taps_first", "pixels_first", "channels_first"), "order inside a tile"),
+            Knob("quads_at", ("root", "strip", "tile"), "neighbours interleaved: at once, per ..."),
+            Knob("slide_quads", ("off", "on"), "strips reuse quads", when="quads_at == 'strip'"),
+            Knob("quads_unroll", (1, 2, 4), "pairs of pixels interleaved in one iteration"),
+            Knob("align_quads", ("off", "on"), "storage of quads aligned to vectors"),
+            tail_knob("tail_c", "byte_lanes", "channels_multiple"),
+            tail_knob("tail_x", "tile_x", "width_multiple"),
+            tail_knob("tail_y", "tile_y", "height_multiple"),
+        )
+        return Space(self.name, knobs, _CONSTRAINTS, constants)
+
+    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
+        lanes = problem.target.lanes(1)
+        steps = Steps()
+        output = steps.stage("output").compute_root()
+        output.split("c", "co", "ci", lanes, tail(config, "tail_c"))
+        output.split("x", "xo", "xi", config.integer("tile_x"), tail(config, "tail_x"))
+        output.split("y", "yo", "yi", config.integer("tile_y"), tail(config, "tail_y"))
+        outer = ("xo", "yo", "co")
+        if config.text("order") == "channels_inner":
+            outer = ("co", "xo", "yo")
+        output.reorder("ci", "xi", "yi", *outer).vectorize("ci").unroll("xi").unroll("yi")
+        _schedule_sums(steps, config, problem, outer[0])
+        _schedule_quads(steps, config, lanes, outer[0])
+        for name in ("packed_weights", "weight_sums", "corrections"):
+            stage = steps.stage(name).compute_root()
+            if name == "packed_weights":
+                _lay_out(stage, config, "odd").unroll("lane")
+            # Half a byte vector of 32-bit corrections: the width at which they are multiplied.
+            stage.vectorize("c", lanes // 2 if name == "corrections" else lanes, _ROUND_UP)
+        return steps.directives
+
+    def default_config(self, problem: Problem) -> Config:
+        return settle(self.space(problem), {"reduction": "plain"})
+
+    def textbook_config(self, problem: Problem) -> Config:
+        """vrmpy on interleaved neighbours, prepared once, and a 2 x 2 tile in registers."""
+        wanted = {"tile_x": 2, "tile_y": 2, "reduction": "vrmpy", "align_quads": "on"}
+        return settle(self.space(problem), wanted)
+
+
+_CONSTRAINTS = (
+    Constraint(
+        "tile_x * tile_y <= 8",
+        "a tile of four sum vectors per pixel beyond the 32 vector registers only spills",
+    ),
+    Constraint(
+        "reduction == 'vrmpy' or tile_x * tile_y <= 2",
+        "a plain product needs three registers for each of the tile's, and long code",
+    ),
+    tail_constraint("tail_c", "byte_lanes", "channels"),
+    tail_constraint("tail_x", "tile_x", "width"),
+    tail_constraint("tail_y", "tile_y", "height"),
+)
+
+
+def _rounded_shift(values: Array, bits: int) -> Array:
+    """``values`` / 2**bits, halves up."""
+    shifted: Array = (values + (1 << (bits - 1))) >> bits
+    return shifted
+
+
+def _requantized(total: hl.Expr, params: Mapping[str, int]) -> hl.Expr:
+    import halide as hl
+
+    a = hl.i16_sat(hl.rounding_shift_right(total, hl.u32(params["pre_shift"])))
+    b = hl.rounding_mul_shift_right(a, hl.i16(params["multiplier"]), hl.u16(_SCALE_BITS))
+    # Adding the zero point before the shift lets one instruction shift, round and saturate.
+    zero = hl.i16(params["zero_out"] << params["shift"])
+    return hl.u8_sat(
+        hl.rounding_shift_right(hl.saturating_add(b, zero), hl.u16(params["shift"]))
+    )
+
+
+def _lay_out(stage: Stage, config: Config, third: str) -> Stage:
+    """Quads interleaved for vrmpy, or lane by lane for a plain product."""
+    if config.text("reduction") == "vrmpy":
+        return stage.reorder_storage("lane", "c", third, "y").reorder("lane", "c", third, "y")
+    return stage.reorder_storage("c", "lane", third, "y").reorder("lane", "c", third, "y")
+
+
+def _schedule_sums(steps: Steps, config: Config, problem: Problem, tile: str) -> None:
+    vrmpy = config.text("reduction") == "vrmpy"
+    lanes = problem.target.lanes(4) if vrmpy else problem.target.lanes(1)
+    blocks = problem.target.lanes(1) // lanes
+    pure, update = steps.stage("sums").compute_at("output", tile), steps.stage("sums", 0)
+    for stage in (pure, update):
+        stage.split("c", "cv", "ci", lanes, _ROUND_UP).split("cv", "co", "cv", blocks, _ROUND_UP)
+        stage.split("x", "xo", "xi", config.integer("tile_x"), _ROUND_UP)
+        stage.split("y", "yo", "yi", config.integer("tile_y"), _ROUND_UP)
+    pure.reorder("ci", "cv", "xi", "yi", "co", "xo", "yo")
+    inside = {
+        "taps_first": ("r$y", "xi", "yi", "cv"),
+        "pixels_first": ("xi", "yi", "r$y", "cv"),
+        "channels_first": ("cv", "xi", "yi", "r$y"),
+    }[config.text("walk")]
+    first = ("r$x", "ci") if vrmpy else ("ci", "r$x")
+    update.reorder(*first, *inside, "co", "xo", "yo")
+    for stage in (pure, update):
+        stage.vectorize("ci").unroll("cv").unroll("xi").unroll("yi")
+    update.unroll("r$y")
+    if vrmpy:
+        update.atomic().vectorize("r$x")
+    else:
+        update.unroll("r$x")
+
+
+def _schedule_quads(steps: Steps, config: Config, lanes: int, tile: str) -> None:
+    quads = steps.stage("quads")
+    where = config.text("quads_at")
+    if where == "root":
+        quads.compute_root()
+    elif where == "strip":
+        quads.compute_at("output", "yo")
+        if config.is_on("slide_quads"):
+            quads.store_root()
+    else:
+        quads.compute_at("output", tile)
+    _lay_out(quads, config, "x").vectorize("c", lanes, _ROUND_UP).unroll("lane")
+    quads.unroll("x", config.integer("quads_unroll"), _ROUND_UP)
+    if config.is_on("align_quads"):
+        quads.align_storage("c", lanes)

@@ -1,0 +1,84 @@
+"""5x5 Gaussian blur of u8 images with binomial weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from tuner.buffers import BufferSpec
+from tuner.candidate import Problem
+from tuner.kernels import row_stencil
+from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
+from tuner.space import Config, Directive, Space
+
+_WEIGHTS = (1, 4, 6, 4, 1)
+_RADIUS = 2
+
+
+class Gaussian5x5U8(Kernel):
+    """output = (sum of w[i] w[j] input[y+i-2, x+j-2] + 128) >> 8 with w = 1 4 6 4 1.
+
+    Pixels beyond an edge are those of the edge. All sums are exact; halves round up.
+    """
+
+    name: ClassVar[str] = "gaussian5x5_u8"
+    summary: ClassVar[str] = "5x5 Gaussian blur, edges repeated"
+    params: ClassVar[tuple[Param, ...]] = row_stencil.PARAMS
+
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+        shape = params["width"], params["height"]
+        return (
+            row_stencil.image("input", *shape, "input"),
+            row_stencil.image("output", *shape, "output"),
+        )
+
+    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+        width, height = params["width"], params["height"]
+        padded = np.pad(inputs[0], _RADIUS, mode="edge").astype(np.uint32)
+        rows = sum(w * padded[:, i : i + width] for i, w in enumerate(_WEIGHTS))
+        total = sum(w * rows[i : i + height] for i, w in enumerate(_WEIGHTS))
+        return [((total + 128) >> 8).astype(np.uint8)]
+
+    def work(self, params: Mapping[str, int]) -> WorkCounts:
+        # Along the row three multiply-accumulates (1 needs none), down the column on 16 bits two
+        # multiplies or shifts and two adds.
+        pixels = params["width"] * params["height"]
+        return WorkCounts(
+            macs=3 * pixels, lane_ops=4 * 2 * pixels, read_bytes=pixels, written_bytes=pixels
+        )
+
+    def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
+        import halide as hl
+
+        x, y = hl.Var("x"), hl.Var("y")
+        pixels = hl.ImageParam(hl.UInt(8), 2, "input")
+        padded = row_stencil.repeat_edges(pixels, _RADIUS)
+
+        def binomial(at: list[hl.Expr]) -> hl.Expr:
+            return at[0] + at[4] + hl.i16(4) * (at[1] + at[3]) + hl.i16(6) * at[2]
+
+        # 8 in each row becomes 16 * 8 = 128 in the sum: the rounding costs nothing down there.
+        rows = hl.Func("rows")
+        rows[x, y] = binomial([hl.i16(padded[x + d, y]) for d in range(-2, 3)]) + hl.i16(8)
+        # Up to 65408: right as 16 bits without a sign, and HVX multiplies i16 by small constants.
+        total = binomial([rows[x, y + d] for d in range(-2, 3)])
+        combined = hl.Func("combined")
+        combined[x, y] = hl.u8(hl.u16(total) >> 8)
+        output = hl.Func("output")
+        output[x, y] = combined[x, y]
+        stages = {"padded": padded, "rows": rows, "combined": combined, "output": output}
+        return HalidePipeline((pixels,), output, stages)
+
+    def space(self, problem: Problem) -> Space:
+        return row_stencil.space(problem)
+
+    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
+        return row_stencil.schedule(problem, config)
+
+    def default_config(self, problem: Problem) -> Config:
+        return row_stencil.default_config(problem)
+
+    def textbook_config(self, problem: Problem) -> Config:
+        return row_stencil.textbook_config(problem)

@@ -1,0 +1,242 @@
+"""Matrix product of u8 operands with u32 sums.
+
+HVX multiplies 8-bit values best with ``vrmpy``: four neighbouring bytes of each 32-bit lane times
+four bytes of a scalar register, summed into that lane. A row of A supplies the scalars as it is; B
+is packed so that four rows lie interleaved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from tuner.buffers import BufferSpec
+from tuner.candidate import Problem
+from tuner.contract import Contract
+from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
+from tuner.kernels.settle import settle
+from tuner.kernels.steps import Stage, Steps
+from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
+from tuner.space import Config, Constraint, Directive, Knob, Space, TailStrategy
+
+_QUAD = 4
+"""Bytes that one vrmpy lane reduces."""
+_ROUND_UP = TailStrategy.ROUND_UP
+
+
+class GemmU8(Kernel):
+    """C[m, n] = sum over k of A[m, k] B[k, n], in u32 (modulo 2**32).
+
+    ``k`` is a multiple of 4; pad A and B with zeros for others.
+    """
+
+    name: ClassVar[str] = "gemm_u8"
+    summary: ClassVar[str] = "matrix product, u8 x u8 -> u32"
+    params: ClassVar[tuple[Param, ...]] = (
+        Param("m", 256, "rows of A and of C"),
+        Param("n", 256, "columns of B and of C"),
+        Param("k", 256, "columns of A, rows of B", minimum=_QUAD, multiple=_QUAD),
+    )
+
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+        m, n, k = params["m"], params["n"], params["k"]
+        return (
+            BufferSpec("A", "uint8", (m, k), "input"),
+            BufferSpec("B", "uint8", (k, n), "input"),
+            BufferSpec("C", "uint32", (m, n), "output"),
+        )
+
+    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+        # Doubles hold the sums exactly (65536 * 255**2 < 2**53), and NumPy multiplies them fast.
+        a, b = (matrix.astype(np.float64) for matrix in inputs)
+        return [(a @ b).astype(np.uint64).astype(np.uint32)]
+
+    def work(self, params: Mapping[str, int]) -> WorkCounts:
+        m, n, k = params["m"], params["n"], params["k"]
+        return WorkCounts(
+            macs=m * n * k, lane_ops=0, read_bytes=m * k + k * n, written_bytes=4 * m * n
+        )
+
+    def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
+        import halide as hl
+
+        x, y, k, lane, quad = (hl.Var(name) for name in ("x", "y", "k", "lane", "quad"))
+        a = hl.ImageParam(hl.UInt(8), 2, "A")
+        b = hl.ImageParam(hl.UInt(8), 2, "B")
+        columns, rows = b.dim(0).extent(), a.dim(1).extent()
+
+        # Whole tiles are computed even at the edges of C: operands repeat beyond theirs.
+        packed_a = hl.Func("packed_a")
+        packed_a[k, y] = a[k, hl.clamp(y, 0, rows - 1)]
+        wide_b = hl.BoundaryConditions.repeat_edge(b, [(0, columns), (hl.Expr(), hl.Expr())])
+        packed_b = hl.Func("packed_b")
+        packed_b[lane, x, quad] = wide_b[x, _QUAD * quad + lane]
+
+        r = hl.RDom([(0, _QUAD), (0, a.dim(0).extent() // _QUAD)], "r")
+        sums = hl.Func("sums")
+        sums[x, y] = hl.u32(0)
+        sums[x, y] += hl.u32(packed_a[_QUAD * r.y + r.x, y]) * hl.u32(packed_b[r.x, x, r.y])
+        c = hl.Func("C")
+        c[x, y] = sums[x, y]
+        stages = {"packed_a": packed_a, "packed_b": packed_b, "sums": sums, "C": c}
+        return HalidePipeline((a, b), c, stages)
+
+    def space(self, problem: Problem) -> Space:
+        params, target = problem.workload.params, problem.target
+        bytes_, words = target.lanes(1), target.lanes(4)
+        b = self.buffers(params)[1]
+        constants = {
+            **params,
+            "m_multiple": known_multiple(problem, params["m"]),
+            "n_multiple": known_multiple(problem, params["n"], b),
+            "byte_lanes": bytes_,
+            "word_lanes": words,
+            "static": int(problem.contract is Contract.STATIC),
+        }
+        knobs = (
+            Knob("order", ("rows_inner", "columns_inner"), "inner loop over tiles of C"),
+            Knob("tile_n", tuple(words * v for v in (1, 2, 3, 4, 6, 8)), "columns of a tile"),
+            Knob("tile_m", (1, 2, 3, 4, 6, 8), "rows of a tile"),
+            Knob("unroll_k", (1, 2, 4, 8), "steps of 4 along k in one iteration"),
+            Knob("reduction", ("plain", "vrmpy"), "multiply-accumulate by lane, or by four bytes"),
+            Knob("walk", ("columns_first", "rows_first"), "order inside a tile"),
+            Knob("pack_b", ("none", "root", "panel"), "B interleaved: not, whole, by column tile"),
+            Knob("pack_a", ("none", "root", "block"), "A copied: not, whole, by row tile"),
+            Knob("align_packed", ("off", "on"), "storage of packed rows aligned to vectors"),
+            tail_knob("tail_n", "tile_n", "n_multiple"),
+            tail_knob("tail_m", "tile_m", "m_multiple"),
+        )
+        return Space(self.name, knobs, _CONSTRAINTS, constants)
+
+    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
+        bytes_, words = problem.target.lanes(1), problem.target.lanes(4)
+        lanes = words if config.text("reduction") == "vrmpy" else bytes_
+        rows_inner = config.text("order") == "rows_inner"
+        inner, outer = ("yo", "xo") if rows_inner else ("xo", "yo")
+        steps = Steps()
+        c = steps.stage("C").compute_root()
+        c.split("x", "xo", "xi", config.integer("tile_n"), tail(config, "tail_n"))
+        c.split("y", "yo", "yi", config.integer("tile_m"), tail(config, "tail_m"))
+        c.split("xi", "xv", "xi", lanes, _ROUND_UP).reorder("xi", "xv", "yi", inner, outer)
+        c.vectorize("xi").unroll("xv").unroll("yi")
+
+        sums = steps.stage("sums").compute_at("C", inner)
+        _tile(sums, config, lanes).reorder("xi", "xv", "yi", "xo", "yo")
+        sums.vectorize("xi").unroll("xv").unroll("yi")
+        _reduce(steps.stage("sums", 0), config, bytes_, words)
+        _pack(steps, problem, config, outer)
+        return steps.directives
+
+    def default_config(self, problem: Problem) -> Config:
+        return settle(
+            self.space(problem), {"reduction": "plain", "tile_n": problem.target.lanes(1)}
+        )
+
+    def textbook_config(self, problem: Problem) -> Config:
+        """A 4 x 4 tile of vector registers, vrmpy, B packed once (HVX programming guides)."""
+        wanted = {
+            "reduction": "vrmpy",
+            "tile_n": problem.target.lanes(1),
+            "tile_m": 4,
+            "pack_b": "root",
+            "align_packed": "on",
+        }
+        return settle(self.space(problem), wanted)
+
+
+_CONSTRAINTS = (
+    Constraint(
+        "reduction == 'vrmpy' or tile_n % byte_lanes == 0",
+        "a plain product widens bytes: fewer than a whole byte vector makes wrong code",
+    ),
+    Constraint(
+        "tile_n // word_lanes * tile_m <= 32",
+        "a tile of sums beyond the 32 vector registers only spills",
+    ),
+    Constraint(
+        "tile_n // word_lanes * tile_m * unroll_k <= 128",
+        "longer loop bodies take seconds to compile and are never faster",
+    ),
+    Constraint(
+        "reduction == 'vrmpy' or tile_n // word_lanes * tile_m * unroll_k <= 8",
+        "a plain product needs three registers for each of the tile's, and long code",
+    ),
+    Constraint(
+        "static == 0 or k // 4 % unroll_k == 0",
+        "a guard in the innermost loop costs more than unrolling gains",
+    ),
+    Constraint(
+        "reduction == 'plain' or pack_b != 'none'",
+        "vrmpy reads four rows of B interleaved",
+    ),
+    Constraint(
+        "pack_b != 'panel' or order == 'rows_inner'",
+        "with columns inside, every tile of rows would pack all of B again",
+    ),
+    Constraint(
+        "pack_b != 'panel' or tile_n % byte_lanes == 0",
+        "packing works on whole byte vectors",
+    ),
+    Constraint(
+        "pack_a != 'block' or order == 'columns_inner'",
+        "with rows inside, every tile of columns would pack all of A again",
+    ),
+    tail_constraint("tail_n", "tile_n", "n"),
+    tail_constraint("tail_m", "tile_m", "m"),
+)
+
+
+def _tile(stage: Stage, config: Config, lanes: int) -> Stage:
+    """Splits x into vectors and both loops by the tile, alike for both definitions of sums."""
+    stage.split("x", "xv", "xi", lanes, _ROUND_UP)
+    stage.split("xv", "xo", "xv", config.integer("tile_n") // lanes, _ROUND_UP)
+    return stage.split("y", "yo", "yi", config.integer("tile_m"), _ROUND_UP)
+
+
+def _reduce(update: Stage, config: Config, bytes_: int, words: int) -> None:
+    vrmpy = config.text("reduction") == "vrmpy"
+    _tile(update, config, words if vrmpy else bytes_)
+    update.split("r$y", "ro", "ri", config.integer("unroll_k"))
+    tile = ("xv", "yi") if config.text("walk") == "columns_first" else ("yi", "xv")
+    if vrmpy:
+        update.reorder("r$x", "xi", *tile, "ri", "ro", "xo", "yo")
+    else:
+        update.reorder("xi", *tile, "r$x", "ri", "ro", "xo", "yo")
+    for loop in (*tile, "ri"):
+        update.unroll(loop)
+    update.vectorize("xi")
+    if vrmpy:
+        update.atomic().vectorize("r$x")
+    else:
+        update.unroll("r$x")
+
+
+def _pack(steps: Steps, problem: Problem, config: Config, outer: str) -> None:
+    lanes = problem.target.lanes(1)
+    align = config.is_on("align_packed")
+    if config.text("pack_b") != "none":
+        b = steps.stage("packed_b")
+        if config.text("pack_b") == "root":
+            b.compute_root()
+        else:
+            b.compute_at("C", outer)
+        if config.text("reduction") == "vrmpy":
+            b.reorder_storage("lane", "x", "quad")
+        else:
+            b.reorder_storage("x", "lane", "quad")
+        b.reorder("lane", "x", "quad").vectorize("x", lanes, _ROUND_UP).unroll("lane")
+        if align:
+            b.align_storage("x", lanes)
+    if config.text("pack_a") != "none":
+        a = steps.stage("packed_a")
+        if config.text("pack_a") == "root":
+            a.compute_root()
+        else:
+            a.compute_at("C", outer)
+        whole = problem.contract in (Contract.STATIC, Contract.EXTENT)
+        whole = whole and problem.workload.params["k"] % lanes == 0
+        a.vectorize("k", lanes, _ROUND_UP if whole else TailStrategy.GUARD_WITH_IF)
+        if align:
+            a.align_storage("k", lanes)

@@ -1,0 +1,91 @@
+"""Writing directives the way Halide schedules are written: a chain of calls per stage."""
+
+from __future__ import annotations
+
+from tuner.space import Directive, TailStrategy
+
+
+class Steps:
+    """Collects the directives of one schedule, in the order in which they are to be applied."""
+
+    def __init__(self) -> None:
+        self.directives: list[Directive] = []
+
+    def stage(self, name: str, update: int | None = None) -> Stage:
+        """The stage called ``name`` (or its update definition ``update``), to chain calls on."""
+        return Stage(self.directives, name, update)
+
+
+class Stage:
+    """Halide's scheduling calls on one stage, each of which returns the stage.
+
+    Variables, loops and stages are given by name; ``tail`` says what happens where a factor does
+    not divide the extent.
+    """
+
+    def __init__(self, directives: list[Directive], name: str, update: int | None) -> None:
+        self._directives = directives
+        self._name = name
+        self._update = update
+
+    def _add(self, op: str, *args: str | int | TailStrategy | None) -> Stage:
+        given = tuple(arg for arg in args if arg is not None)
+        self._directives.append(Directive(self._name, op, given, self._update))
+        return self
+
+    def compute_root(self) -> Stage:
+        """Computes the whole stage before anything that uses it."""
+        return self._add("compute_root")
+
+    def compute_at(self, consumer: str, loop: str) -> Stage:
+        """Computes what one iteration of ``consumer``'s loop ``loop`` needs, inside it."""
+        return self._add("compute_at", consumer, loop)
+
+    def store_root(self) -> Stage:
+        """Keeps the values over the whole pipeline, so that they slide along the loops."""
+        return self._add("store_root")
+
+    def split(
+        self, var: str, outer: str, inner: str, factor: int, tail: TailStrategy | None = None
+    ) -> Stage:
+        """Makes two loops of ``var``, the inner one of ``factor`` iterations."""
+        return self._add("split", var, outer, inner, factor, tail)
+
+    def fuse(self, inner: str, outer: str, fused: str) -> Stage:
+        """Makes one loop of two."""
+        return self._add("fuse", inner, outer, fused)
+
+    def reorder(self, *innermost_first: str) -> Stage:
+        """Nests the loops."""
+        return self._add("reorder", *innermost_first)
+
+    def vectorize(
+        self, var: str, lanes: int | None = None, tail: TailStrategy | None = None
+    ) -> Stage:
+        """Computes ``lanes`` iterations of ``var`` (all, if not given) as one vector."""
+        return self._add("vectorize", var, lanes, tail)
+
+    def unroll(
+        self, var: str, factor: int | None = None, tail: TailStrategy | None = None
+    ) -> Stage:
+        """Writes out ``factor`` iterations of ``var`` (all, if not given)."""
+        return self._add("unroll", var, factor, tail)
+
+    def atomic(self) -> Stage:
+        """Allows a reduction variable to be vectorized, as a horizontal reduction."""
+        return self._add("atomic")
+
+    def reorder_storage(self, *innermost_first: str) -> Stage:
+        """Lays the dimensions out in memory."""
+        return self._add("reorder_storage", *innermost_first)
+
+    def align_storage(self, var: str, elements: int) -> Stage:
+        """Pads the extent of ``var`` in memory to a multiple of ``elements``."""
+        return self._add("align_storage", var, elements)
+
+    def align_bounds(self, var: str, elements: int) -> Stage:
+        """Widens what is computed along ``var`` to multiples of ``elements`` at both ends.
+
+        Not for stages of 16-bit values: Halide 21 makes wrong code of those.
+        """
+        return self._add("align_bounds", var, elements)
