@@ -21,7 +21,7 @@ from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 HVXTUNE = Path(sys.executable).with_name("hvxtune")
-TRIALS = 30
+TRIALS = 60
 KILLS = 10
 
 
@@ -60,7 +60,7 @@ def test_ten_kills_lose_and_repeat_nothing(environment, workers):
     killed = 0
     rows: dict[int, object] = {}
     while killed < KILLS:
-        killed += kill_after(resume, points.uniform(0.2, 3.0), environment)
+        killed += kill_after(resume, points.uniform(0.2, 2.5), environment)
         with db.open_store() as store:
             now = {t.number: t for t in store.trials(job.id)}
         assert now.items() >= rows.items(), "a committed trial was lost or changed"
@@ -73,7 +73,7 @@ def test_ten_kills_lose_and_repeat_nothing(environment, workers):
     assert [t.number for t in trials] == list(range(TRIALS))
     assert len({t.config for t in trials}) == TRIALS
     assert pending == []
-    assert killed >= 3, "the job ended before it could be killed"
+    assert killed == KILLS, "the job ended before it was killed often enough"
     answer = json.loads(done.stdout)
     assert sum(answer["outcomes"].values()) == TRIALS
     assert answer["best"]["verified"] is True

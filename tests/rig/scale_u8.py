@@ -54,8 +54,8 @@ class ScaleU8(Kernel):
         return Space(
             kernel=self.name,
             knobs=(
-                Knob("vectors", (1, 2, 3, 4, 6, 8), "vectors a step"),
-                Knob("unroll_rows", (1, 2, 3, 4, 6, 8), "rows a step"),
+                Knob("vectors", tuple(range(1, 9)), "vectors a step"),
+                Knob("unroll_rows", tuple(range(1, 9)), "rows a step"),
                 Knob("behave", self.behaviours, "what to do wrong"),
             ),
             constants={"lanes": problem.target.lanes(1)},
