@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from tuner.candidate import Artifact, Candidate, Problem
 from tuner.codegen import CodeGenerator, find_generator
@@ -198,40 +198,37 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
     )
 
 
+class JobOptions(TypedDict, total=False):
+    """What :func:`submit` takes beside kernel, parameters and store, with its defaults."""
+
+    target: str
+    contract: str
+    trials: int | None
+    seconds: float | None
+    patience: int | None
+    sampler: str
+    seed: int
+    workers: int | None
+    generator: str
+    measurer: str
+
+
 def tune(
     kernel: str,
     params: Mapping[str, int] | None = None,
     *,
     store: TrialStore | None = None,
-    target: str = DEFAULT_TARGET,
-    contract: str = "static",
-    trials: int | None = 100,
-    seconds: float | None = None,
-    patience: int | None = None,
-    sampler: str = "tpe",
-    seed: int = 0,
-    workers: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     stop: threading.Event | None = None,
+    **options: Unpack[JobOptions],
 ) -> TuneResult:
-    """Submits a job and runs it. Without a ``store`` nothing outlives the process.
+    """Submits a job and runs it; ``options`` are those of :func:`submit`.
 
-    ``db.open_store()`` gives the store that the command line uses.
+    Without a ``store`` nothing outlives the process; ``db.open_store()`` gives the store that the
+    command line uses.
     """
     store = store or MemoryStore()
-    job = submit(
-        kernel,
-        params,
-        store=store,
-        target=target,
-        contract=contract,
-        trials=trials,
-        seconds=seconds,
-        patience=patience,
-        sampler=sampler,
-        seed=seed,
-        workers=workers,
-    )
+    job = submit(kernel, params, store=store, **options)
     return run(job.id, store, on_progress=on_progress, stop=stop)
 
 
