@@ -18,7 +18,7 @@ from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCount
 from tuner.kernels.settle import settle
 from tuner.kernels.steps import Stage, Steps
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
-from tuner.space import Config, Constraint, Directive, Knob, Space, TailStrategy
+from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
 
 if TYPE_CHECKING:
     import halide as hl
@@ -190,7 +190,12 @@ class DepthwiseConv2dU8(Kernel):
 
     def textbook_config(self, problem: Problem) -> Config:
         """vrmpy on interleaved neighbours, prepared once, and a 2 x 2 tile in registers."""
-        wanted = {"tile_x": 2, "tile_y": 2, "reduction": "vrmpy", "align_quads": "on"}
+        wanted: dict[str, KnobValue] = {
+            "tile_x": 2,
+            "tile_y": 2,
+            "reduction": "vrmpy",
+            "align_quads": "on",
+        }
         return settle(self.space(problem), wanted)
 
 
@@ -202,6 +207,10 @@ _CONSTRAINTS = (
     Constraint(
         "reduction == 'vrmpy' or tile_x * tile_y <= 2",
         "a plain product needs three registers for each of the tile's, and long code",
+    ),
+    Constraint(
+        "reduction == 'vrmpy' or tail_c == 'guard_with_if'",
+        "a plain product would read corrections off vector boundaries: Halide 21 makes wrong code",
     ),
     tail_constraint("tail_c", "byte_lanes", "channels"),
     tail_constraint("tail_x", "tile_x", "width"),
@@ -222,9 +231,7 @@ def _requantized(total: hl.Expr, params: Mapping[str, int]) -> hl.Expr:
     b = hl.rounding_mul_shift_right(a, hl.i16(params["multiplier"]), hl.u16(_SCALE_BITS))
     # Adding the zero point before the shift lets one instruction shift, round and saturate.
     zero = hl.i16(params["zero_out"] << params["shift"])
-    return hl.u8_sat(
-        hl.rounding_shift_right(hl.saturating_add(b, zero), hl.u16(params["shift"]))
-    )
+    return hl.u8_sat(hl.rounding_shift_right(hl.saturating_add(b, zero), hl.u16(params["shift"])))
 
 
 def _lay_out(stage: Stage, config: Config, third: str) -> Stage:

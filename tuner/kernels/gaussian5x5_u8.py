@@ -37,8 +37,12 @@ class Gaussian5x5U8(Kernel):
     def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
         width, height = params["width"], params["height"]
         padded = np.pad(inputs[0], _RADIUS, mode="edge").astype(np.uint32)
-        rows = sum(w * padded[:, i : i + width] for i, w in enumerate(_WEIGHTS))
-        total = sum(w * rows[i : i + height] for i, w in enumerate(_WEIGHTS))
+        rows = np.zeros((height + 2 * _RADIUS, width), np.uint32)
+        total = np.zeros((height, width), np.uint32)
+        for i, weight in enumerate(_WEIGHTS):
+            rows += weight * padded[:, i : i + width]
+        for i, weight in enumerate(_WEIGHTS):
+            total += weight * rows[i : i + height]
         return [((total + 128) >> 8).astype(np.uint8)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:

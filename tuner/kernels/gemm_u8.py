@@ -19,7 +19,7 @@ from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCount
 from tuner.kernels.settle import settle
 from tuner.kernels.steps import Stage, Steps
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
-from tuner.space import Config, Constraint, Directive, Knob, Space, TailStrategy
+from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
 
 _QUAD = 4
 """Bytes that one vrmpy lane reduces."""
@@ -136,7 +136,7 @@ class GemmU8(Kernel):
 
     def textbook_config(self, problem: Problem) -> Config:
         """A 4 x 4 tile of vector registers, vrmpy, B packed once (HVX programming guides)."""
-        wanted = {
+        wanted: dict[str, KnobValue] = {
             "reduction": "vrmpy",
             "tile_n": problem.target.lanes(1),
             "tile_m": 4,

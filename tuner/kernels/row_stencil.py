@@ -1,9 +1,9 @@
 """2-D filters on u8 images as stages: pad rows, filter along rows, combine down columns.
 
 ``padded`` holds input rows with their edge pixels repeated, ``rows`` what the filter along each
-row gives (16 bit), ``combined`` what several rows give, and ``output`` is a copy of that. Shifts along a row are done on bytes, before
-widening: shifting a vector costs one permute, however many pixels it holds. Kernels of this shape
-define their filters and share the space and the schedule below.
+row gives (16 bit), ``combined`` what several rows give, and ``output`` is a copy of that. Shifts
+along a row are done on bytes, before widening: shifting a vector costs one permute, however many
+pixels it holds. Kernels of this shape define their filters and share space and schedule.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tuner.kernels.kernel import Param
 from tuner.kernels.settle import settle
 from tuner.kernels.steps import Steps
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
-from tuner.space import Config, Constraint, Directive, Knob, Space, TailStrategy
+from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
 
 if TYPE_CHECKING:
     import halide as hl
@@ -206,5 +206,10 @@ def default_config(problem: Problem) -> Config:
 
 def textbook_config(problem: Problem) -> Config:
     """Halide's HVX examples (apps/hexagon_benchmarks): tiles of 4 rows, rows filtered per tile."""
-    wanted = {"tile_rows": 4, "rows_at": "tile", "pad_at": "tile", "align_rows": "on"}
+    wanted: dict[str, KnobValue] = {
+        "tile_rows": 4,
+        "rows_at": "tile",
+        "pad_at": "tile",
+        "align_rows": "on",
+    }
     return settle(space(problem), wanted)

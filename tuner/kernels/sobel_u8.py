@@ -45,9 +45,7 @@ class SobelU8(Kernel):
         # Per pixel on 16 bits: 2 adds for smooth, 1 for slope, 2 for gx, 1 for gy, two absolute
         # values, their sum, and the narrowing.
         pixels = params["width"] * params["height"]
-        return WorkCounts(
-            macs=0, lane_ops=10 * 2 * pixels, read_bytes=pixels, written_bytes=pixels
-        )
+        return WorkCounts(macs=0, lane_ops=10 * 2 * pixels, read_bytes=pixels, written_bytes=pixels)
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl
