@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from tuner.candidate import Artifact, Fidelity, Measurement, Problem
@@ -15,6 +16,7 @@ from tuner.measure.cases import CASES_VERSION, cases_of
 from tuner.measure.harness import linux_user_harness
 from tuner.measure.image import Image, image_of
 from tuner.measure.measurer import Measurer, Timed
+from tuner.measure.qemu.instructions import first_release_running, runnable_archs
 from tuner.measure.qemu.launch import ImageMemory, run
 from tuner.measure.qemu.program import (
     CANDIDATE_BEGIN,
@@ -23,14 +25,15 @@ from tuner.measure.qemu.program import (
     linked,
 )
 from tuner.measure.qemu.rules import find_rules
+from tuner.measure.qemu.screen import screen
 from tuner.measure.qemu.session import Orders, Session
 from tuner.measure.qemu.simulator import PLUGIN, find_simulator
 from tuner.measure.qemu.timing import timing_of
 from tuner.measure.qemu.verdict import judge
 from tuner.target import TARGETS, Target
 
-RUNNABLE_ARCHS = ("v65", "v66")
-"""Archs whose integer code QEMU 7.2 executes: its Hexagon target implements v66."""
+_NAMED_ARCH = "v66"
+"""Whose harness and rules the fingerprint names: those of other archs change with them."""
 TIMEOUT_S = 60.0
 """Wall time of one run of all cases."""
 _IMAGE_BYTES_KEPT = 1 << 29
@@ -57,25 +60,36 @@ class QemuMeasurer(Measurer):
         return {
             "simulator": find_simulator().version,
             "plugin": PLUGIN.digest(toolchain)[:16],
-            "harness": linux_user_harness(RUNNABLE_ARCHS[-1]).digest(toolchain)[:16],
-            "timing model": find_rules(RUNNABLE_ARCHS[-1]).digest[:16],
+            "harness": linux_user_harness(_NAMED_ARCH).digest(toolchain)[:16],
+            "timing model": find_rules(_NAMED_ARCH).digest[:16],
             "linker": toolchain.version,
             "cases": CASES_VERSION,
         }
 
     def require(self, target: Target) -> None:
-        if target.arch not in RUNNABLE_ARCHS:
-            can = [t.name for t in TARGETS.values() if t.arch in RUNNABLE_ARCHS]
-            raise UserError(
-                f"the embedded simulator cannot run {target.arch} code",
-                accepted=", ".join(can),
-                next_step="choose one with --target, or another measurer",
-            )
+        simulator = find_simulator()
+        runnable = runnable_archs(simulator.release)
+        if target.arch in runnable:
+            return
+        needed = first_release_running(target.arch)
+        build = (
+            f"build QEMU {needed[0]}.{needed[1]} or newer, which can, with "
+            "`python -m tuner.measure.qemu.build_qemu TARBALL`"
+            if needed
+            else "no QEMU can so far: measure with Qualcomm's simulator or a phone"
+        )
+        raise UserError(
+            f"the embedded simulator (QEMU {simulator.release[0]}.{simulator.release[1]}) cannot "
+            f"run {target.arch} code",
+            accepted=", ".join(t.name for t in TARGETS.values() if t.arch in runnable),
+            next_step=f"choose one with --target, or {build}",
+        )
 
     def measure(
         self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
     ) -> Timed:
         self.require(problem.target)
+        screen(artifact.object_bytes, problem.target.arch, find_simulator().release)
         image = self._image(problem)
         rules = find_rules(problem.target.arch)
         orders = Orders(
@@ -89,7 +103,7 @@ class QemuMeasurer(Measurer):
         start = time.perf_counter()
         with (
             linked(artifact, problem.target.arch) as program,
-            Session(orders) as session,
+            Session(replace(orders, candidate_bytes=program.code_bytes)) as session,
             ImageMemory(image) as memory,
         ):
             link_s = time.perf_counter() - start

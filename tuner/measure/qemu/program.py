@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
-
 from tuner.candidate import Artifact
 from tuner.codegen.toolchain import built, find_toolchain, first_diagnostic
 from tuner.errors import CandidateError
 from tuner.measure.harness import LINKER_SCRIPT, linux_user_harness
+from tuner.measure.qemu.screen import open_elf, relocatable
 from tuner.outcome import Outcome
 
 WINDOW_BEGIN = 0x00010000
@@ -26,7 +24,8 @@ CANDIDATE_BEGIN = 0x00100000
 
 @dataclass(frozen=True)
 class Program:
-    """A linked candidate: an executable in memory, and the size of the candidate's code."""
+    """A linked candidate: an executable in memory, and the size of the candidate's code, which
+    begins at ``CANDIDATE_BEGIN``."""
 
     descriptor: int
     code_bytes: int
@@ -38,7 +37,7 @@ class Program:
 
     def place(self, address: int) -> str:
         """``symbol+offset`` of a code address, for messages."""
-        elf = _open_elf(_contents(self.descriptor))
+        elf = open_elf(_contents(self.descriptor))
         table = elf.get_section_by_name(".symtab") if elf else None
         symbols = table.iter_symbols() if table else ()
         below = [
@@ -59,9 +58,7 @@ def linked(artifact: Artifact, arch: str) -> Iterator[Program]:
     Raises ``CandidateError`` with outcome ``infeasible`` for an object that is not Hexagon code,
     lacks its entry symbol, or needs functions the harness does not have.
     """
-    elf = _open_elf(artifact.object_bytes)
-    if elf is None or elf["e_machine"] != "EM_QDSP6" or elf["e_type"] != "ET_REL":
-        raise CandidateError(Outcome.INFEASIBLE, "the object is no relocatable Hexagon ELF file")
+    relocatable(artifact.object_bytes)
     harness = built(linux_user_harness(arch))
     # Files in memory: a killed process leaves nothing behind.
     with _memory_file("candidate") as candidate, _memory_file("program") as program:
@@ -69,6 +66,7 @@ def linked(artifact: Artifact, arch: str) -> Iterator[Program]:
         done = find_toolchain().lld(
             [
                 *("-static", "--gc-sections", "--threads=1", "-z", "max-page-size=65536"),
+                "--orphan-handling=error",  # every section lies where program.ld says
                 f"--script={LINKER_SCRIPT}",
                 f"--defsym=hvxtune_entry={artifact.symbol}",
                 *(harness, _path_of(candidate), "-o", "-"),
@@ -78,8 +76,18 @@ def linked(artifact: Artifact, arch: str) -> Iterator[Program]:
         )
         if done.returncode:
             raise CandidateError(Outcome.INFEASIBLE, _link_failure(done.stderr, artifact.symbol))
-        code = _open_elf(_contents(program)).get_section_by_name(".text")
-        yield Program(program, code["sh_size"])
+        yield Program(program, _code_bytes(_contents(program), artifact.symbol))
+
+
+def _code_bytes(program: bytes, symbol: str) -> int:
+    """Size of the candidate's code; refuses a ``symbol`` that lies elsewhere, as absolute ones."""
+    elf = open_elf(program)
+    code = elf.get_section_by_name(".text")
+    size = int(code["sh_size"]) if code else 0
+    entries = elf.get_section_by_name(".symtab").get_symbol_by_name("hvxtune_entry") or []
+    if not any(0 <= entry["st_value"] - CANDIDATE_BEGIN < size for entry in entries):
+        raise CandidateError(Outcome.INFEASIBLE, f"the entry symbol {symbol} is no function")
+    return size
 
 
 @contextlib.contextmanager
@@ -97,17 +105,6 @@ def _path_of(descriptor: int) -> str:
 
 def _contents(descriptor: int) -> bytes:
     return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-
-
-def _open_elf(data: bytes) -> Any:
-    """The file as pyelftools sees it; ``None`` if it is no ELF file."""
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
-    try:
-        return ELFFile(io.BytesIO(data))
-    except ELFError:
-        return None
 
 
 def _link_failure(diagnostics: str, symbol: str) -> str:

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from tuner.measure.qemu.rules import Rules
 
-_MAGIC, _VERSION = 0x53565848, 1
+_MAGIC, _VERSION = 0x53565848, 2
 _RULES, _BLOCKS, _TRANSITIONS, _PACKETS = 512, 32768, 131072, 262144
 _DETAILS, _TEXT_BYTES = 1 << 20, 1 << 24
 _KEEP_TEXT = 1
 
-_ORDERS = struct.Struct("<8I5Q")
+_ORDERS = struct.Struct("<9I4x5Q")
 _RESULTS = struct.Struct("<2Iq7I4x3Q")
 _ORDERS_BYTES = -(-(_ORDERS.size + 10 + 2 + _RULES * 28) // 8) * 8
 
@@ -54,16 +54,22 @@ class State(IntEnum):
     STRAY = 6
     TABLE_FULL = 7
     UNREADABLE = 8
+    NOT_CODE = 9
 
 
 @dataclass(frozen=True)
 class Orders:
-    """What the plugin is told. Addresses are the candidate's; 0 cycles means no limit."""
+    """What the plugin is told. Addresses are the candidate's; 0 cycles means no limit.
+
+    ``candidate_bytes`` is the size of the code from ``candidate_begin`` on: nothing beyond it may
+    run.
+    """
 
     window_begin: int
     window_end: int
     candidate_begin: int
     rules: Rules
+    candidate_bytes: int = 1 << 24
     timed_cycles: int = 0
     untimed_factor: int = 16
     untimed_slack: int = 1_000_000
@@ -117,6 +123,7 @@ class Session:
             orders.window_begin,
             orders.window_end,
             orders.candidate_begin,
+            orders.candidate_begin + orders.candidate_bytes,
             orders.cpu_seconds,
             orders.address_space_bytes,
             orders.output_bytes,

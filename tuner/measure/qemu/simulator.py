@@ -14,6 +14,7 @@ from typing import Any
 
 from tuner.codegen.toolchain import NativePart, built
 from tuner.errors import ToolchainError
+from tuner.measure.qemu.instructions import Release, release_of
 from tuner.measure.qemu.rules import find_rules
 from tuner.measure.qemu.session import Orders, Session, State
 from tuner.paths import state_dir
@@ -51,6 +52,11 @@ class Simulator:
     command: tuple[str, ...]
     version: str
     interpreter: str | None = None
+
+    @property
+    def release(self) -> Release:
+        """Major and minor version of this QEMU."""
+        return release_of(self.version)
 
     def start(self, session: Session) -> list[str]:
         """The command of a run with ``session``: options and the program are to follow."""

@@ -57,6 +57,11 @@ def judge(
     report = image.report(returned)
     if ending.status == _EXIT_CALL_FAILED:
         _explain_failed_call(report, image, target)
+    if results.calls != len(image.cases.cases):
+        raise CandidateError(
+            Outcome.RUN_ERROR,
+            f"ended after {results.calls} of {len(image.cases.cases)} calls",
+        )
     difference = image.difference(returned)
     if difference is not None:
         raise CandidateError(Outcome.WRONG_OUTPUT, difference)
@@ -77,6 +82,10 @@ def _refuse_stopped(results: Results, program: Program) -> None:
     if results.state is State.STRAY:
         where = program.place(results.address)
         raise CandidateError(Outcome.RUN_ERROR, f"ran outside of its calls, in {where}")
+    if results.state is State.NOT_CODE:
+        raise CandidateError(
+            Outcome.RUN_ERROR, f"jumped to {results.address:#x}, where it has no code"
+        )
     if results.state in (State.TABLE_FULL, State.UNREADABLE):
         where = program.place(results.address)
         raise CandidateError(

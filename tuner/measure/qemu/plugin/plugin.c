@@ -107,6 +107,10 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
     close_sandbox_once();
     uint32_t address = (uint32_t)qemu_plugin_tb_vaddr(tb);
     uint32_t count = (uint32_t)qemu_plugin_tb_n_insns(tb);
+    if (address >= session->orders.candidate_end) {
+        session->results.address = address;
+        end_run(SESSION_NOT_CODE); /* what is known of a block would not hold where code can change */
+    }
     tb_exec_callback callback = block_entered;
     void *data = NULL;
     if (address == session->orders.window_begin)

@@ -12,7 +12,7 @@
 #include "packet.h"
 
 #define SESSION_MAGIC 0x53565848u /* "HXVS" */
-#define SESSION_VERSION 1u
+#define SESSION_VERSION 2u
 #define SESSION_RULES 512
 #define SESSION_BLOCKS 32768
 #define SESSION_TRANSITIONS 131072
@@ -30,6 +30,7 @@ enum session_state {
     SESSION_STRAY,         /* candidate code ran outside a call, or a call began inside one */
     SESSION_TABLE_FULL,    /* more code than the tables hold */
     SESSION_UNREADABLE,    /* a packet the class table cannot describe */
+    SESSION_NOT_CODE,      /* a jump to where no code was loaded */
 };
 
 enum session_flags { SESSION_KEEP_TEXT = 1 };
@@ -39,7 +40,7 @@ struct orders {
     uint32_t flags;
     uint32_t launcher; /* process that must stay alive */
     uint32_t window_begin, window_end; /* addresses of the harness's call and its return */
-    uint32_t candidate_begin; /* code from here on is the candidate's */
+    uint32_t candidate_begin, candidate_end; /* code between them is the candidate's */
     uint32_t cpu_seconds;
     uint64_t address_space_bytes;
     uint64_t output_bytes;
