@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+
 from tuner.candidate import Artifact
 from tuner.codegen.toolchain import built, find_toolchain, first_diagnostic
 from tuner.errors import CandidateError
