@@ -141,9 +141,10 @@ class TuningLoop:
                     exhausted = True
                 else:
                     started.append(flight)
-            self._commit([e for e, _ in finished], started)
+            # First to work, then to the books: a crash in between runs them again, no more.
             for flight in started:
                 flying[pool.submit(self._evaluate, flight.pending)] = flight
+            self._commit([e for e, _ in finished], started)
             if not flying:
                 return exhausted
             done: set[Future[Evaluation]] = set()
