@@ -96,10 +96,11 @@ class Measurement:
     """What a measurer found for one artifact whose outputs it checked.
 
     ``cycles`` is the figure to compare: model cycles for fidelity ``model``. ``packets`` are the
-    packets executed in the region of interest, ``stalls`` the model's stall cycles among
-    ``cycles``. ``samples`` holds every repeat (one for a deterministic simulator), in cycles.
-    ``breakdown`` names parts of ``cycles`` by cause. ``verified`` is true only if every output
-    byte of every case matched the reference.
+    packets executed in the region of interest, by all threads; ``stalls`` the cycles beyond one
+    for each of them. ``core_cycles`` are the cycles without what DDR adds (0: not known).
+    ``samples`` holds every repeat (one for a deterministic simulator), in cycles. ``breakdown``
+    names parts of ``cycles`` by cause. ``verified`` is true only if every output byte of every
+    case matched the reference.
     """
 
     cycles: int
@@ -111,6 +112,7 @@ class Measurement:
     samples: tuple[int, ...] = ()
     breakdown: Mapping[str, int] = field(default_factory=dict, hash=False)
     code_bytes: int = 0
+    core_cycles: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""

@@ -21,9 +21,9 @@ from tuner.target import Target
 
 Bytes = NDArray[np.uint8]
 
-_MAGIC, _VERSION = 0x49565848, 2
+_MAGIC, _VERSION = 0x49565848, 3
 _DIMENSIONS = 6
-_HEADER = struct.Struct("<9I")
+_HEADER = struct.Struct("<10I")
 _CASE = struct.Struct("<4I")
 _BUFFER = struct.Struct(f"<IBBH{_DIMENSIONS}i{_DIMENSIONS}i")
 _REPORT = struct.Struct("<IiII240s")
@@ -113,11 +113,12 @@ class Image:
         return f"wrote {where} ({case.name})"
 
 
-def image_of(cases: CaseSet, target: Target) -> Image:
+def image_of(cases: CaseSet, target: Target, practice_calls: int = 0) -> Image:
     """Lays out ``cases`` for ``target``.
 
     Buffers start at odd multiples of the target's vector alignment, plus the offset their layout
-    asks for: aligned as much as promised and no more.
+    asks for: aligned as much as promised and no more. Before all others come ``practice_calls`` of
+    the first case, on a copy of its buffers.
     """
     alignment = target.vector_alignment_bytes
     buffers = [argument for case in cases.cases for argument in case.arguments]
@@ -132,7 +133,8 @@ def image_of(cases: CaseSet, target: Target) -> Image:
     before = np.full(total, _PATTERN, np.uint8)
     before[: report_offset + _PAGE_BYTES] = 0
     header = (report_offset, _HEADER.size, len(cases.cases), alignment, HEAP_BYTES)
-    _HEADER.pack_into(before.data, 0, _MAGIC, _VERSION, total, *header, target.vtcm_bytes)
+    tail = (target.vtcm_bytes, practice_calls)
+    _HEADER.pack_into(before.data, 0, _MAGIC, _VERSION, total, *header, *tail)
     _write_tables(before, cases, parts)
     after = before.copy()
     starts = [start for part in parts for start in part.starts]

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.tuner.measure.candidates import artifact_of
 from tuner.measure.cases import Case, CaseSet
 from tuner.measure.image import image_of
-from tuner.measure.qemu.launch import ImageMemory, run
-from tuner.measure.qemu.program import CANDIDATE_BEGIN, WINDOW_BEGIN, WINDOW_END, linked
-from tuner.measure.qemu.rules import find_rules
-from tuner.measure.qemu.session import Orders, Session, State
-from tuner.measure.qemu.simulator import find_simulator
-from tuner.measure.qemu.timing import Timing, timing_of
+from tuner.measure.qemu.events import EVENTS
+from tuner.measure.qemu.model import find_model
+from tuner.measure.qemu.session import Caches, Orders
+from tuner.measure.qemu.simulation import simulate
+from tuner.measure.qemu.timing import Timing
 from tuner.target import find_target
 
-_TARGET = find_target("hexagon-v66")
-_EMPTY: list[Timing] = []
-"""What the preamble and the return cost: timed once."""
+TARGET = find_target("hexagon-v66")
+MODEL = find_model(TARGET.arch)
+_EMPTY: dict[Caches, Timing] = {}
+"""What the preamble and the return cost: timed once for each state of the caches."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What packets cost beyond the code around them: cycles by cause, and events by name."""
+
+    packets: int
+    stalls: int
+    stalls_by_cause: dict[str, int]
+    breakdown: dict[str, int]
+    events: dict[str, int]
+
+    @property
+    def cycles(self) -> int:
+        return sum(self.breakdown.values())
+
 
 # r10 points to vector-aligned memory with room on both sides, r11 to the same address kept there.
 PREAMBLE = """
@@ -32,41 +49,37 @@ PREAMBLE = """
 """
 
 
-def time_packets(assembly: str, folder: Path) -> Timing:
+def time_packets(assembly: str, folder: Path, caches: Caches = "none") -> Cost:
     """What ``assembly`` costs, between a preamble and a return that wait for nothing.
 
-    ``{a ; b}`` on a line is a packet. Registers r0 to r11 and v0 to v9 are free to use.
+    ``{a ; b}`` on a line is a packet. Registers r0 to r9 and v0 to v9 are free to use; r10 stays.
+    Memory costs nothing unless ``caches`` says in which state they are.
     """
-    with_body = _time(PREAMBLE + assembly, folder)
-    if not _EMPTY:
-        _EMPTY.append(_time(PREAMBLE, folder))
-    empty = _EMPTY[0]
-    causes = {
-        cause: stalls - empty.stalls_by_cause.get(cause, 0)
-        for cause, stalls in with_body.stalls_by_cause.items()
-    }
-    return Timing(
+    if caches not in _EMPTY:
+        _EMPTY[caches] = _time(PREAMBLE, folder, caches)
+    with_body, empty = _time(PREAMBLE + assembly, folder, caches), _EMPTY[caches]
+    stalls = _difference(with_body.stalls_by_cause, empty.stalls_by_cause)
+    return Cost(
         packets=with_body.packets - empty.packets,
-        stalls=with_body.stalls - empty.stalls,
-        stalls_by_cause={cause: stalls for cause, stalls in causes.items() if stalls},
+        stalls=sum(stalls.values()),
+        stalls_by_cause=stalls,
+        breakdown=_difference(with_body.breakdown, empty.breakdown),
+        events={name: with_body.events.count(name) - empty.events.count(name) for name in EVENTS},
     )
 
 
-def _time(body: str, folder: Path) -> Timing:
+def _difference(more: dict[str, int], less: dict[str, int]) -> dict[str, int]:
+    each = {name: more.get(name, 0) - less.get(name, 0) for name in {*more, *less}}
+    return {name: count for name, count in each.items() if count}
+
+
+def _time(body: str, folder: Path, caches: Caches) -> Timing:
     source = folder / "bench.S"
     code = body.replace(" ; ", "\n")
     source.write_text(
-        f"  .globl bench\nbench:\n{code}\n  {{ nop }}\n  {{ nop }}\n  {{ jumpr r31 }}\n"
+        f"  .globl bench\nbench:\n{code}\n  {{ r0 = #0 }}\n  {{ nop }}\n  {{ jumpr r31 }}\n"
     )
     artifact = artifact_of(source, "bench", ("-mcpu=hexagonv66+hvxv66+hvx_length128b",))
-    image = image_of(CaseSet((Case("none", ()),)), _TARGET)
-    rules = find_rules(_TARGET.arch)
-    with (
-        linked(artifact, _TARGET.arch) as program,
-        Session(Orders(WINDOW_BEGIN, WINDOW_END, CANDIDATE_BEGIN, rules)) as session,
-        ImageMemory(image) as memory,
-    ):
-        ending = run(find_simulator(), program, session, memory.descriptor, timeout_s=20)
-        results = session.results()
-        assert results.state is State.FINISHED, (results, ending)
-        return timing_of(results, rules)
+    orders = Orders(MODEL, TARGET, caches=caches)
+    image = image_of(CaseSet((Case("none", ()),)), TARGET, orders.timed_call - 1)
+    return simulate(artifact, image, orders, timeout_s=20).timing

@@ -231,4 +231,4 @@ def test_packets_are_counted_exactly(tmp_path: Path) -> None:
         tmp_path,
     )
     assert timing.packets == 2 + 3 * 1000 + 1
-    assert timing.cycles == timing.packets + timing.stalls
+    assert timing.cycles == timing.packets + timing.stalls + timing.breakdown["branch"]

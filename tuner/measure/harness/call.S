@@ -24,6 +24,15 @@ hvxtune_window_begin:
 hvxtune_window_end:
     { jump .Lreturned }
 
+// Marks of parallel loops (harness.h), which the simulator watches.
+    .globl hvxtune_loop_begins, hvxtune_task_begins, hvxtune_loop_ends
+hvxtune_loop_begins:
+    { jumpr r31 }
+hvxtune_task_begins:
+    { jumpr r31 }
+hvxtune_loop_ends:
+    { jumpr r31 }
+
 // int hvxtune_call(void *const *arguments, uint32_t count)
 // Six arguments travel in r0 to r5, the others on the stack (Hexagon ABI, argument passing).
     .text

@@ -45,8 +45,11 @@ static void fill(struct argument *argument, const struct image_buffer *from, uin
         argument->dim[d] = (struct halide_dimension){0, from->extent[d], from->stride[d], 0};
 }
 
-static int run_case(const struct image_case *one, const struct image_buffer *buffers) {
-    uint8_t *part = open_case(one);
+static int run_case(struct image_header *image, uint32_t number, int practice) {
+    uint8_t *bytes = (uint8_t *)image;
+    const struct image_case *one = (const struct image_case *)(bytes + image->cases_offset) + number;
+    const struct image_buffer *buffers = (const void *)(bytes + one->buffers_offset);
+    uint8_t *part = open_case(one, practice);
     for (uint32_t i = 0; i < MAX_ARGUMENTS; i++) {
         if (i < one->buffer_count)
             fill(&arguments[i], &buffers[i], part);
@@ -58,17 +61,18 @@ static int run_case(const struct image_case *one, const struct image_buffer *buf
 }
 
 int run_cases(struct image_header *image, void *heap, void *vtcm) {
-    uint8_t *bytes = (uint8_t *)image;
-    const struct image_case *cases = (const void *)(bytes + image->cases_offset);
-    struct image_report *report = (void *)(bytes + image->report_offset);
-    for (uint32_t i = 0; i < image->case_count; i++) {
+    struct image_report *report = (void *)((uint8_t *)image + image->report_offset);
+    uint32_t practice = image->practice_calls, calls = practice + image->case_count;
+    for (uint32_t call = 0; call < calls; call++) {
+        uint32_t number = call < practice ? 0 : call - practice;
         runtime.report = report;
         arena_open(&runtime.heap, heap, image->heap_bytes, image->alignment_bytes);
         arena_open(&runtime.vtcm, vtcm, image->vtcm_bytes, image->alignment_bytes);
-        report->result = run_case(&cases[i], (const void *)(bytes + cases[i].buffers_offset));
-        if (report->result != 0)
+        int result = run_case(image, number, call < practice);
+        report->result = result;
+        if (result != 0)
             return 1;
-        report->finished_cases = i + 1;
+        report->finished_cases = call < practice ? 0 : number + 1;
     }
     return 0;
 }

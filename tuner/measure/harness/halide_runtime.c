@@ -166,10 +166,12 @@ int halide_qurt_hvx_unlock(context c) { return (void)c, 0; }
 
 int halide_do_par_for(context c, int (*task)(context, int, uint8_t *), int min, int extent,
                       uint8_t *closure) {
-    for (int i = min; i < min + extent; i++) {
-        int result = task(c, i, closure);
-        if (result != 0)
-            return result;
+    int result = 0;
+    hvxtune_loop_begins();
+    for (int i = min; i < min + extent && result == 0; i++) {
+        hvxtune_task_begins();
+        result = task(c, i, closure);
     }
-    return 0;
+    hvxtune_loop_ends();
+    return result;
 }

@@ -12,9 +12,16 @@
  * the return from it. */
 int hvxtune_call(void *const *arguments, uint32_t count);
 
+/* Called around a parallel loop and before each of its tasks: on a simulator, which runs tasks one
+ * by one, they tell apart what contexts would do at the same time. */
+void hvxtune_loop_begins(void);
+void hvxtune_task_begins(void);
+void hvxtune_loop_ends(void);
+
 /* Makes the buffers of `one` reachable, and those of no other case, until it is closed. Whatever
- * a call does it can do to its own case only: work cannot be moved out of the timed call. */
-uint8_t *open_case(const struct image_case *one);
+ * a call does it can do to its own case only: work cannot be moved out of the timed call. In
+ * `practice` it works on a copy, which is dropped. */
+uint8_t *open_case(const struct image_case *one, int practice);
 void close_case(const struct image_case *one);
 
 /* Runs every case of the image; 0 if each call returned 0. Needs a heap and VTCM in place. */

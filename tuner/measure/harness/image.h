@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define IMAGE_MAGIC 0x49565848u /* "HXVI" */
-#define IMAGE_VERSION 2u
+#define IMAGE_VERSION 3u
 #define IMAGE_DIMENSIONS 6
 #define IMAGE_BUFFERS 16
 #define IMAGE_MESSAGE_BYTES 240
@@ -25,6 +25,7 @@ struct image_header {
     uint32_t alignment_bytes; /* of vectors, of the heap and of VTCM */
     uint32_t heap_bytes;
     uint32_t vtcm_bytes;
+    uint32_t practice_calls; /* of the first case, before it counts */
 };
 
 /* All that one call works on lies in a part of the image of its own, in whole pages. */

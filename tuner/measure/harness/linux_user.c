@@ -51,8 +51,9 @@ static void *map_image(uint32_t address, uint32_t bytes, uint32_t protection, ui
     return map(address, bytes, protection, MAP_SHARED, IMAGE_DESCRIPTOR, offset);
 }
 
-uint8_t *open_case(const struct image_case *one) {
-    return map_image(CASE_ADDRESS, one->part_bytes, PROT_READ | PROT_WRITE, one->part_offset);
+uint8_t *open_case(const struct image_case *one, int practice) {
+    return map(CASE_ADDRESS, one->part_bytes, PROT_READ | PROT_WRITE,
+               practice ? MAP_PRIVATE : MAP_SHARED, IMAGE_DESCRIPTOR, one->part_offset);
 }
 
 void close_case(const struct image_case *one) {

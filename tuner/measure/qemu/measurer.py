@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar
 
 from tuner.candidate import Artifact, Fidelity, Measurement, Problem
@@ -17,23 +15,15 @@ from tuner.measure.harness import linux_user_harness
 from tuner.measure.image import Image, image_of
 from tuner.measure.measurer import Measurer, Timed
 from tuner.measure.qemu.instructions import first_release_running, runnable_archs
-from tuner.measure.qemu.launch import ImageMemory, run
-from tuner.measure.qemu.program import (
-    CANDIDATE_BEGIN,
-    WINDOW_BEGIN,
-    WINDOW_END,
-    linked,
-)
-from tuner.measure.qemu.rules import find_rules
-from tuner.measure.qemu.screen import screen
-from tuner.measure.qemu.session import Orders, Session
+from tuner.measure.qemu.model import find_model
+from tuner.measure.qemu.session import Caches, Orders
+from tuner.measure.qemu.simulation import Simulation, simulate
 from tuner.measure.qemu.simulator import PLUGIN, find_simulator
-from tuner.measure.qemu.timing import timing_of
-from tuner.measure.qemu.verdict import judge
 from tuner.target import TARGETS, Target
 
 _NAMED_ARCH = "v66"
 """Whose harness and rules the fingerprint names: those of other archs change with them."""
+CACHE_STATES = ("warm", "cold")
 TIMEOUT_S = 60.0
 """Wall time of one run of all cases."""
 _IMAGE_BYTES_KEPT = 1 << 29
@@ -43,14 +33,18 @@ _IMAGE_BYTES_KEPT = 1 << 29
 class QemuMeasurer(Measurer):
     """Runs candidates under qemu-hexagon and times them with the in-order pipeline model.
 
-    Deterministic: the same object gives the same cycles everywhere. ``timeout_s`` bounds the wall
-    time of one run.
+    Deterministic: the same object gives the same cycles everywhere. ``cache`` says in which state
+    caches are when the timed call begins: ``warm``, as the same call before left them, or
+    ``cold``, empty. ``timeout_s`` bounds the wall time of one run.
     """
 
     name: ClassVar[str] = "qemu"
     fidelity: ClassVar[Fidelity] = "model"
 
-    def __init__(self, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, *, cache: Caches = "warm", timeout_s: float = TIMEOUT_S) -> None:
+        if cache not in CACHE_STATES:
+            raise UserError(f"cache '{cache}'", accepted=", ".join(CACHE_STATES))
+        self._cache: Caches = cache
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
         self._images: OrderedDict[str, Image] = OrderedDict()
@@ -61,7 +55,8 @@ class QemuMeasurer(Measurer):
             "simulator": find_simulator().version,
             "plugin": PLUGIN.digest(toolchain)[:16],
             "harness": linux_user_harness(_NAMED_ARCH).digest(toolchain)[:16],
-            "timing model": find_rules(_NAMED_ARCH).digest[:16],
+            "timing model": find_model(_NAMED_ARCH).digest[:16],
+            "cache": self._cache,
             "linker": toolchain.version,
             "cases": CASES_VERSION,
         }
@@ -88,56 +83,57 @@ class QemuMeasurer(Measurer):
     def measure(
         self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
     ) -> Timed:
-        self.require(problem.target)
-        screen(artifact.object_bytes, problem.target.arch, find_simulator().release)
-        image = self._image(problem)
-        rules = find_rules(problem.target.arch)
-        orders = Orders(
-            window_begin=WINDOW_BEGIN,
-            window_end=WINDOW_END,
-            candidate_begin=CANDIDATE_BEGIN,
-            rules=rules,
-            timed_cycles=budget_cycles or 0,
-            cpu_seconds=int(self._timeout_s) + 1,
-        )
-        start = time.perf_counter()
-        with (
-            linked(artifact, problem.target.arch) as program,
-            Session(replace(orders, candidate_bytes=program.code_bytes)) as session,
-            ImageMemory(image) as memory,
-        ):
-            link_s = time.perf_counter() - start
-            start = time.perf_counter()
-            ending = run(find_simulator(), program, session, memory.descriptor, self._timeout_s)
-            run_s = time.perf_counter() - start
-            results = session.results()
-            judge(
-                ending, results, program, image, memory.contents(), problem.target, self._timeout_s
-            )
-            timing = timing_of(results, rules)
+        simulation = self.simulate(problem, artifact, budget_cycles=budget_cycles)
+        timing = simulation.timing
         measurement = Measurement(
             cycles=timing.cycles,
+            core_cycles=timing.core_cycles,
             packets=timing.packets,
-            stalls=timing.stalls,
+            stalls=max(timing.cycles - timing.packets, 0),
             verified=True,
             fidelity=self.fidelity,
             device=self.name,
             samples=(timing.cycles,),
             breakdown=timing.breakdown,
-            code_bytes=program.code_bytes,
+            code_bytes=simulation.code_bytes,
         )
-        return Timed(measurement, link_s, run_s)
+        return Timed(measurement, simulation.link_s, simulation.run_s)
+
+    def simulate(
+        self,
+        problem: Problem,
+        artifact: Artifact,
+        *,
+        budget_cycles: int | None = None,
+        keep_text: bool = False,
+    ) -> Simulation:
+        """As :meth:`measure`, but gives all that was counted: events, blocks, packets.
+
+        ``keep_text`` keeps the disassembly of each packet. Raises as :meth:`measure` does.
+        """
+        self.require(problem.target)
+        orders = Orders(
+            find_model(problem.target.arch),
+            problem.target,
+            caches=self._cache,
+            timed_cycles=budget_cycles or 0,
+            cpu_seconds=int(self._timeout_s) + 1,
+            keep_text=keep_text,
+        )
+        return simulate(artifact, self._image(problem, orders), orders, self._timeout_s)
 
     def close(self) -> None:
         with self._lock:
             self._images.clear()
 
-    def _image(self, problem: Problem) -> Image:
+    def _image(self, problem: Problem, orders: Orders) -> Image:
         """The problem's image, made once: references take longer than most runs."""
         with self._lock:
             image = self._images.pop(problem.digest, None)
             if image is None:
-                image = image_of(cases_of(problem), problem.target)
+                image = image_of(
+                    cases_of(problem), problem.target, practice_calls=orders.timed_call - 1
+                )
             self._images[problem.digest] = image
             while len(self._images) > 1 and self._kept_bytes() > _IMAGE_BYTES_KEPT:
                 self._images.popitem(last=False)

@@ -12,15 +12,9 @@ from tuner.candidate import Artifact
 from tuner.codegen.toolchain import built, find_toolchain, first_diagnostic
 from tuner.errors import CandidateError
 from tuner.measure.harness import LINKER_SCRIPT, linux_user_harness
+from tuner.measure.qemu.memory_map import CANDIDATE_BEGIN
 from tuner.measure.qemu.screen import open_elf, relocatable
 from tuner.outcome import Outcome
-
-WINDOW_BEGIN = 0x00010000
-"""The packet that calls the candidate: harness/program.ld puts it first."""
-WINDOW_END = WINDOW_BEGIN + 4
-"""The packet after it, which the candidate returns to (harness/call.S)."""
-CANDIDATE_BEGIN = 0x00100000
-"""Code from here on is the candidate's (harness/program.ld)."""
 
 
 @dataclass(frozen=True)

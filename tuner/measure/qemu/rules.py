@@ -1,4 +1,4 @@
-"""Timing parameters of a target: one TOML file each, checked, and packed for the plugin.
+"""The class table of a target: when in the pipeline instructions read and write, for the plugin.
 
 ``v66.toml`` says what every number means and where it comes from.
 """
@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import re
 import struct
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import ToolchainError
-from tuner.identity import digest_of_bytes
+from tuner.measure.qemu.model_file import BadEntryError, ModelFile, model_path, read_model_file
 
-_FOLDER = Path(__file__).parent
 _MNEMONIC_BYTES = 20
 _RULE = struct.Struct(f"<{_MNEMONIC_BYTES}s8B")
 """``struct rule`` of plugin/packet.h."""
@@ -63,62 +60,42 @@ class Rules:
     digest: str
 
 
-@cache
 def find_rules(arch: str) -> Rules:
-    """The rules for ``arch`` (``v66``).
-
-    Archs without a file of their own are timed like the nearest older one that has one; all are
-    the same in-order machine.
-    """
-    known = sorted(_FOLDER.glob("v*.toml"), key=lambda path: int(path.stem[1:]))
-    older = [path for path in known if int(path.stem[1:]) <= int(arch[1:])]
-    return load_rules((older or known)[-1] if older else known[0])
+    """The rules for ``arch`` (``v66``)."""
+    return load_rules(model_path(arch))
 
 
+@cache
 def load_rules(path: Path) -> Rules:
     """Reads and checks a parameter file; ``ToolchainError`` names the file and the line."""
-    try:
-        text = path.read_text()
-        data = tomllib.loads(text)
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise _broken(path, str(error)) from None
+    return rules_of(read_model_file(path))
+
+
+def rules_of(file: ModelFile) -> Rules:
+    """The rules in ``file``; ``ToolchainError`` names the line of a broken one."""
     causes: list[str] = ["address", "store data"]
     rows: list[bytes] = []
     try:
         for unit in ("vector", "scalar"):
-            for entry in data[unit]:
+            for entry in file.section(unit):
                 rows += _pack_rule(unit, entry, causes)
-        stages = [_stage(data["memory"], name) for name in _MEMORY_STAGES]
-    except _BadEntryError as error:
-        raise _broken(path, f"{error} (at line {error.line_in(text)})") from None
-    except (KeyError, TypeError) as error:
-        raise _broken(path, f"section {error} is missing or no table") from None
+        stages = [_stage(file.section("memory"), name) for name in _MEMORY_STAGES]
+    except BadEntryError as error:
+        raise file.bad_entry(error) from None
     return Rules(
         packed=b"".join(rows),
         count=len(rows),
         memory=_MEMORY.pack(*stages, causes.index("address"), causes.index("store data")),
         causes=tuple(causes),
-        digest=digest_of_bytes(text.encode()),
+        digest=file.digest,
     )
-
-
-class _BadEntryError(Exception):
-    """A value that is not accepted, with a pattern that finds its line."""
-
-    def __init__(self, message: str, pattern: str) -> None:
-        super().__init__(message)
-        self._pattern = pattern
-
-    def line_in(self, text: str) -> int:
-        found = re.search(self._pattern, text, re.MULTILINE)
-        return text[: found.start()].count("\n") + 1 if found else 1
 
 
 def _stage(table: Mapping[str, Any], name: str, default: int | None = None) -> int:
     value = table.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_STAGE:
         shown = re.escape(str(value))
-        raise _BadEntryError(
+        raise BadEntryError(
             f"{name} = {value!r}; accepted: 0 to {MAX_STAGE}",
             rf"^\s*{name}\s*=\s*[\"']?{shown}" if value is not None else r"\A",
         )
@@ -128,14 +105,14 @@ def _stage(table: Mapping[str, Any], name: str, default: int | None = None) -> i
 def _pack_rule(unit: str, entry: Mapping[str, Any], causes: list[str]) -> list[bytes]:
     name = entry.get("name")
     if not isinstance(name, str):
-        raise _BadEntryError(f"a rule of [[{unit}]] has no name", rf"^\[\[{unit}\]\]")
+        raise BadEntryError(f"a rule of [[{unit}]] has no name", rf"^\[\[{unit}\]\]")
     for key in entry:
         if key not in ("name", "mnemonics", "forms", *_STAGES):
-            raise _BadEntryError(f"unknown key {key!r} in rule {name!r}", rf"^\s*{key}\s*=")
+            raise BadEntryError(f"unknown key {key!r} in rule {name!r}", rf"^\s*{key}\s*=")
     forms = 0
     for form in entry.get("forms", ()):
         if form not in FORMS:
-            raise _BadEntryError(
+            raise BadEntryError(
                 f"unknown form {form!r}; accepted: {', '.join(FORMS)}",
                 rf"[\"']{re.escape(str(form))}[\"']",
             )
@@ -149,17 +126,10 @@ def _pack_rule(unit: str, entry: Mapping[str, Any], causes: list[str]) -> list[b
     for mnemonic in entry.get("mnemonics", ()):
         encoded = str(mnemonic).encode()
         if not 0 < len(encoded) < _MNEMONIC_BYTES:
-            raise _BadEntryError(
+            raise BadEntryError(
                 f"mnemonic {mnemonic!r} in rule {name!r}; accepted: 1 to {_MNEMONIC_BYTES - 1} "
                 "characters",
                 re.escape(f'"{mnemonic}"'),
             )
         rows.append(_RULE.pack(encoded, _UNITS[unit], forms, *stages, causes.index(name)))
     return rows
-
-
-def _broken(path: Path, reason: str) -> ToolchainError:
-    return ToolchainError(
-        f"the timing parameters in {path} cannot be used: {reason}",
-        next_step="repair the file, or install hvxtune again",
-    )

@@ -10,23 +10,49 @@ import os
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.measure.qemu.rules import Rules
+from tuner.measure.qemu.cycles import weights
+from tuner.measure.qemu.events import EVENT_COUNT, INDEX
+from tuner.measure.qemu.hierarchy import SYSTEM
+from tuner.measure.qemu.memory_map import (
+    CANDIDATE_BEGIN,
+    MARKS_BEGIN,
+    STACK_BEGIN,
+    STACK_BYTES,
+    VTCM_BEGIN,
+    WINDOW_BEGIN,
+    WINDOW_END,
+)
+from tuner.measure.qemu.model import TimingModel
+from tuner.target import Target
 
-_MAGIC, _VERSION = 0x53565848, 2
+_MAGIC, _VERSION = 0x53565848, 3
 _RULES, _BLOCKS, _TRANSITIONS, _PACKETS = 512, 32768, 131072, 262144
-_DETAILS, _TEXT_BYTES = 1 << 20, 1 << 24
-_KEEP_TEXT = 1
+_DETAILS, _SEGMENTS, _TEXT_BYTES = 1 << 20, 16384, 1 << 24
+_KEEP_TEXT, _MODEL_MEMORY, _COLD_CACHES = 1, 2, 4
 
 _ORDERS = struct.Struct("<9I4x5Q")
-_RESULTS = struct.Struct("<2Iq7I4x3Q")
-_ORDERS_BYTES = -(-(_ORDERS.size + 10 + 2 + _RULES * 28) // 8) * 8
+_COSTS = struct.Struct(f"<{EVENT_COUNT}QQ2I")
+_PLACES = struct.Struct("<6I")
+_RESULTS = struct.Struct("<2Iq8I4Q")
 
-BLOCK = np.dtype([("address", "<u4"), ("packets", "<u4"), ("first_packet", "<u4")])
+Caches = Literal["none", "cold", "warm"]
+"""State of the caches when the timed call begins: not modelled at all, empty, or as the same call
+before left them."""
+
+BLOCK = np.dtype(
+    [
+        ("address", "<u4"),
+        ("packets", "<u4"),
+        ("first_packet", "<u4"),
+        ("first_target", "<u4"),
+        ("went_to", "<u8", 2),
+    ]
+)
 TRANSITION = np.dtype(
     [
         ("block", "<u4"),
@@ -36,8 +62,20 @@ TRANSITION = np.dtype(
         ("count", "<u8"),
     ]
 )
-PACKET = np.dtype([("address", "<u4"), ("text", "<u4")])
+PACKET = np.dtype(
+    [
+        ("address", "<u4"),
+        ("text", "<u4"),
+        ("traits", "<u4"),
+        ("unused", "<u4"),
+        ("l1_misses", "<u8"),
+        ("l2_misses", "<u8"),
+        ("line_splits", "<u8"),
+        ("store_to_load", "<u8"),
+    ]
+)
 DETAIL = np.dtype([("stalls", "u1"), ("cause", "u1")])
+SEGMENT = np.dtype([("loop", "<u4"), ("unused", "<u4"), ("counts", "<u8", EVENT_COUNT)])
 
 Table = NDArray[Any]
 
@@ -55,20 +93,20 @@ class State(IntEnum):
     TABLE_FULL = 7
     UNREADABLE = 8
     NOT_CODE = 9
+    HIDDEN = 10
 
 
 @dataclass(frozen=True)
 class Orders:
-    """What the plugin is told. Addresses are the candidate's; 0 cycles means no limit.
+    """What the plugin is told. 0 cycles means no limit.
 
-    ``candidate_bytes`` is the size of the code from ``candidate_begin`` on: nothing beyond it may
-    run.
+    ``target`` gives the sizes of caches and VTCM, and the contexts that share parallel loops.
+    ``candidate_bytes`` is the size of the candidate's code: nothing beyond it may run.
     """
 
-    window_begin: int
-    window_end: int
-    candidate_begin: int
-    rules: Rules
+    model: TimingModel
+    target: Target
+    caches: Caches = "warm"
     candidate_bytes: int = 1 << 24
     timed_cycles: int = 0
     untimed_factor: int = 16
@@ -78,13 +116,62 @@ class Orders:
     output_bytes: int = 1 << 16
     keep_text: bool = False
 
+    @property
+    def timed_call(self) -> int:
+        """The call that is timed, counted from 1: before it may come one that fills the caches."""
+        return 2 if self.caches == "warm" else 1
+
+    @property
+    def flags(self) -> int:
+        """``enum session_flags``."""
+        memory = {"none": 0, "cold": _MODEL_MEMORY | _COLD_CACHES, "warm": _MODEL_MEMORY}
+        return memory[self.caches] | (_KEEP_TEXT if self.keep_text else 0)
+
+    def packed(self) -> bytes:
+        """``struct orders``."""
+        rules = self.model.rules
+        return b"".join(
+            (
+                _ORDERS.pack(
+                    *(_MAGIC, _VERSION, self.flags, os.getpid()),
+                    *(WINDOW_BEGIN, WINDOW_END),
+                    *(CANDIDATE_BEGIN, CANDIDATE_BEGIN + self.candidate_bytes, self.cpu_seconds),
+                    *(self.address_space_bytes, self.output_bytes, self.timed_cycles),
+                    *(self.untimed_factor, self.untimed_slack),
+                ),
+                self._costs(),
+                self.model.hierarchy.packed(self.target),
+                _PLACES.pack(self.timed_call, MARKS_BEGIN, VTCM_BEGIN, STACK_BEGIN, STACK_BYTES, 0),
+                rules.memory,
+                struct.pack("<H", rules.count),
+                rules.packed,
+            )
+        )
+
+    def _costs(self) -> bytes:
+        """Rounded down: the plugin must not think a call costs more than it does."""
+        parameters = self.model.parameters
+        in_units = np.floor(weights(parameters) * 256).astype(np.int64)
+        # The plugin adds up issue and dependency stalls by itself.
+        in_units[[INDEX["packets"], INDEX["stalls"]]] = 0
+        of_byte = int(65536 / parameters.ddr_bandwidth)
+        return _COSTS.pack(*in_units.tolist(), of_byte, self.target.hvx_contexts, 0)
+
+
+_RULE_BYTES = 28
+_ORDERS_BYTES = (
+    _ORDERS.size + _COSTS.size + SYSTEM.size + _PLACES.size + 10 + 2 + _RULES * _RULE_BYTES
+)
+_RESULTS_AT = -(-_ORDERS_BYTES // 8) * 8
+
 
 @dataclass(frozen=True)
 class Results:
     """What the plugin wrote. ``address`` is the start of the block last entered.
 
-    ``packets`` and ``cycles`` are of the timed call. ``sandbox_layers`` is what containment.py
-    reads.
+    ``packets`` and ``cycles`` (issue and dependency stalls) are of the timed call; ``spent`` is
+    what a call that was cut off had cost by then, by all causes. ``sandbox_layers`` is what
+    containment.py reads.
     """
 
     state: State
@@ -93,11 +180,13 @@ class Results:
     calls: int
     packets: int
     cycles: int
+    spent: int
     sandbox_layers: int
     blocks: Table
     transitions: Table
     packet_table: Table
     details: Table
+    segments: Table
 
 
 class Session:
@@ -112,46 +201,29 @@ class Session:
         except OSError:
             os.close(self.descriptor)
             raise
-        flags = _KEEP_TEXT if orders.keep_text else 0
-        _ORDERS.pack_into(
-            self._memory,
-            0,
-            _MAGIC,
-            _VERSION,
-            flags,
-            os.getpid(),
-            orders.window_begin,
-            orders.window_end,
-            orders.candidate_begin,
-            orders.candidate_begin + orders.candidate_bytes,
-            orders.cpu_seconds,
-            orders.address_space_bytes,
-            orders.output_bytes,
-            orders.timed_cycles,
-            orders.untimed_factor,
-            orders.untimed_slack,
-        )
-        at = _ORDERS.size
-        tail = orders.rules.memory + struct.pack("<H", orders.rules.count) + orders.rules.packed
-        self._memory[at : at + len(tail)] = tail
+        packed = orders.packed()
+        self._memory[: len(packed)] = packed
 
     def results(self) -> Results:
         """A copy of what the plugin has written so far."""
-        state, address, number, calls, blocks, transitions, packets, details, _, layers, *counts = (
-            _RESULTS.unpack_from(self._memory, _ORDERS_BYTES)
+        state, address, number, calls, *rows, packets, cycles, spent, _ = _RESULTS.unpack_from(
+            self._memory, _RESULTS_AT
         )
+        blocks, transitions, packet_rows, details, _, segments, layers = rows
         return Results(
             state=State(state),
             address=address,
             system_call=number,
             calls=calls,
-            packets=counts[0],
-            cycles=counts[1],
+            packets=packets,
+            cycles=cycles,
+            spent=spent,
             sandbox_layers=layers,
             blocks=self._table("blocks", BLOCK, blocks),
             transitions=self._table("transitions", TRANSITION, transitions),
-            packet_table=self._table("packets", PACKET, packets),
+            packet_table=self._table("packets", PACKET, packet_rows),
             details=self._table("details", DETAIL, details),
+            segments=self._table("segments", SEGMENT, segments),
         )
 
     def text(self, offset: int) -> str:
@@ -180,10 +252,11 @@ def _table_offsets() -> dict[str, int]:
         "transitions": TRANSITION.itemsize * _TRANSITIONS,
         "packets": PACKET.itemsize * _PACKETS,
         "details": DETAIL.itemsize * _DETAILS,
+        "segments": SEGMENT.itemsize * _SEGMENTS,
         "text": _TEXT_BYTES,
     }
     offsets = {}
-    at = _ORDERS_BYTES + _RESULTS.size
+    at = _RESULTS_AT + _RESULTS.size
     for name, size in sizes.items():
         offsets[name] = at
         at += size

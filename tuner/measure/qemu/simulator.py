@@ -15,9 +15,10 @@ from typing import Any
 from tuner.codegen.toolchain import NativePart, built
 from tuner.errors import ToolchainError
 from tuner.measure.qemu.instructions import Release, release_of
-from tuner.measure.qemu.rules import find_rules
+from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders, Session, State
 from tuner.paths import state_dir
+from tuner.target import DEFAULT_TARGET, find_target
 
 QEMU_VARIABLE = "HVXTUNE_QEMU"
 PROGRAM = "qemu-hexagon"
@@ -26,16 +27,17 @@ NEEDED = "a build with plugins (configure --enable-plugins), such as version 7.2
 """What serves, for messages."""
 
 _PLUGIN_FOLDER = Path(__file__).parent / "plugin"
+_PLUGIN_PARTS = (
+    *("accesses", "blocks", "caches", "packet", "pipeline"),
+    *("prefetches", "sandbox", "timing", "traits", "waits"),
+)
 PLUGIN = NativePart(
     name="plugin",
     machine="host",
-    sources=tuple(
-        _PLUGIN_FOLDER / f"{name}.c"
-        for name in ("plugin", "blocks", "pipeline", "packet", "sandbox")
-    ),
+    sources=tuple(_PLUGIN_FOLDER / f"{name}.c" for name in ("plugin", *_PLUGIN_PARTS)),
     headers=tuple(
         _PLUGIN_FOLDER / f"{name}.h"
-        for name in ("qemu_api", "session", "blocks", "pipeline", "packet", "sandbox")
+        for name in ("qemu_api", "session", "events", "account", *_PLUGIN_PARTS)
     ),
 )
 
@@ -162,7 +164,7 @@ def probe(command: tuple[str, ...]) -> Simulator:
 
 def _failure_to_load(simulator: Simulator) -> str | None:
     """What ``simulator`` says where it does not load the plugin; ``None`` if it does."""
-    orders = Orders(window_begin=0, window_end=0, candidate_begin=0, rules=find_rules("v66"))
+    orders = Orders(find_model("v66"), find_target(DEFAULT_TARGET))
     with Session(orders) as session:
         # The plugin is loaded before QEMU finds that /dev/null is no program.
         said = _run([*simulator.start(session), "/dev/null"], pass_fds=(session.descriptor,))

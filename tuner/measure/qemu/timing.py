@@ -1,7 +1,8 @@
-"""What the plugin counted, as cycles by cause."""
+"""What the plugin counted, as events and as cycles by cause."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,52 +10,78 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import InternalError
+from tuner.measure.qemu.cycles import DDR_CAUSES, DEPENDENCY, cycles_of, whole
+from tuner.measure.qemu.events import Events
+from tuner.measure.qemu.model import TimingModel
 from tuner.measure.qemu.rules import Rules
 from tuner.measure.qemu.session import Results
 
 
 @dataclass(frozen=True)
 class Timing:
-    """The timed call. ``cycles`` is ``packets`` plus ``stalls``; ``stalls_by_cause`` adds up to
-    ``stalls``. All in packet times of one hardware thread."""
+    """The timed call, in packet times of one hardware thread.
 
-    packets: int
-    stalls: int
+    ``breakdown`` adds up to ``cycles``; dependency stalls are in it under the class of the reader.
+    ``core_cycles`` are what the call takes if DDR had neither latency nor limits.
+    ``stalls_by_cause`` are the dependency stalls alone, of all threads.
+    """
+
+    events: Events
     stalls_by_cause: dict[str, int]
+    breakdown: dict[str, int]
+    core_cycles: int
 
     @property
     def cycles(self) -> int:
-        return self.packets + self.stalls
+        return sum(self.breakdown.values())
 
     @property
-    def breakdown(self) -> dict[str, int]:
-        """Parts of the cycles by cause, the largest first."""
-        parts = {"issue": self.packets, **self.stalls_by_cause}
-        return dict(sorted(parts.items(), key=lambda part: -part[1]))
+    def packets(self) -> int:
+        """Packets of all threads."""
+        return self.events.count("packets")
 
 
-def timing_of(results: Results, rules: Rules) -> Timing:
-    """Adds up a run whose timed call came to its end.
+def timing_of(results: Results, model: TimingModel, contexts: int) -> Timing:
+    """Works out a run whose timed call came to its end, on a target with ``contexts``.
 
     Raises ``InternalError`` if the tables do not add up to the plugin's own sums.
     """
-    entered = results.transitions
-    counts = entered["count"]
-    lengths = results.blocks["packets"][entered["block"]]
-    packets = int(counts @ lengths)
-    stalls = int(counts @ entered["stalls"])
-    if (packets, packets + stalls) != (results.packets, results.cycles):
+    events = events_of(results)
+    by_cause = _stalls_by_cause(results, model.rules)
+    counted = (events.count("packets"), events.count("packets") + events.count("stalls"))
+    if counted != (results.packets, results.cycles) or (
+        sum(by_cause.values()) != events.count("stalls")
+    ):
         raise InternalError(
             f"the plugin counted {results.packets} packets and {results.cycles} cycles, its tables "
-            f"{packets} and {packets + stalls}"
+            f"{counted[0]} and {counted[1]}, {sum(by_cause.values())} of them stalls"
         )
-    return Timing(packets, stalls, _by_cause(results, lengths, rules))
+    cycles = cycles_of(events, model.parameters, contexts)
+    parts = dict(cycles.parts)
+    # All threads' stalls, as much of each cause as falls to the slowest thread.
+    dependency = parts.pop(DEPENDENCY) / max(sum(by_cause.values()), 1)
+    for cause, stalls in by_cause.items():
+        parts[cause] = parts.get(cause, 0.0) + stalls * dependency
+    breakdown = whole(parts)
+    if events.has_parallel_loops:
+        core_cycles = math.ceil(cycles.core)
+    else:
+        core_cycles = sum(n for cause, n in breakdown.items() if cause not in DDR_CAUSES)
+    return Timing(events, by_cause, breakdown, core_cycles)
 
 
-def _by_cause(results: Results, lengths: NDArray[Any], rules: Rules) -> dict[str, int]:
+def events_of(results: Results) -> Events:
+    """The events of the timed call."""
+    return Events(
+        results.segments["counts"].astype(np.float64), results.segments["loop"].astype(np.int64)
+    )
+
+
+def _stalls_by_cause(results: Results, rules: Rules) -> dict[str, int]:
     """Each transition's details, one per packet of its block, lie in the order of transitions."""
-    per_packet = np.repeat(results.transitions["count"], lengths)
-    booked = per_packet * results.details["stalls"]
+    entered = results.transitions
+    lengths: NDArray[Any] = results.blocks["packets"][entered["block"]]
+    booked = np.repeat(entered["count"], lengths) * results.details["stalls"]
     sums = np.bincount(
         results.details["cause"], weights=booked.astype(np.float64), minlength=len(rules.causes)
     )

@@ -70,7 +70,7 @@ def judge(
 def _refuse_stopped(results: Results, program: Program) -> None:
     """Raises if the plugin ended the run."""
     if results.state is State.CUT_OFF:
-        raise CandidateError(Outcome.CUTOFF, f"stopped after {results.cycles} cycles")
+        raise CandidateError(Outcome.CUTOFF, f"stopped after {results.spent} cycles")
     if results.state is State.RUNAWAY:
         raise CandidateError(
             Outcome.TIMEOUT, f"call {results.calls} ran far longer than the timed one"
@@ -85,6 +85,12 @@ def _refuse_stopped(results: Results, program: Program) -> None:
     if results.state is State.NOT_CODE:
         raise CandidateError(
             Outcome.RUN_ERROR, f"jumped to {results.address:#x}, where it has no code"
+        )
+    if results.state is State.HIDDEN:
+        where = program.place(results.address)
+        raise CandidateError(
+            Outcome.INFEASIBLE,
+            f"prefetches in {where}, which this build of the simulator gives no way to time",
         )
     if results.state in (State.TABLE_FULL, State.UNREADABLE):
         where = program.place(results.address)

@@ -82,6 +82,18 @@ static void keep_text(struct packet_record *record, const char *text) {
     results->text_bytes += bytes;
 }
 
+static void sum_up(struct known_block *block) {
+    for (uint32_t i = 0; i < block->packets; i++) {
+        uint16_t traits = block->parsed[i].traits;
+        block->vector_packets += (traits & TRAIT_VECTOR) != 0;
+        block->loop_ends += (traits & TRAIT_LOOP_END) != 0;
+        block->gathers += (traits & TRAIT_GATHER) != 0;
+        block->scatters += (traits & TRAIT_SCATTER) != 0;
+    }
+    block->has_rare = block->loop_ends || block->gathers || block->scatters;
+    block->branches = (block->parsed[block->packets - 1].traits & TRAIT_CONDITIONAL_JUMP) != 0;
+}
+
 struct known_block *blocks_add(uint32_t address, uint32_t count, const uint32_t *addresses,
                                char *const *texts) {
     struct results *results = &session->results;
@@ -95,11 +107,14 @@ struct known_block *blocks_add(uint32_t address, uint32_t count, const uint32_t 
             keep_text(record, texts[i]);
         if (!packet_parse(&parsed[i], &table, texts[i]))
             end_run(SESSION_UNREADABLE);
+        record->traits = parsed[i].traits;
     }
     struct known_block *block = need(malloc(sizeof *block));
-    *block = (struct known_block){results->block_count, address, count, parsed, NULL};
-    session->blocks[results->block_count++] =
-        (struct block){address, count, results->packet_count};
+    *block = (struct known_block){
+        .index = results->block_count, .address = address, .packets = count, .parsed = parsed};
+    sum_up(block);
+    session->blocks[results->block_count++] = (struct block){
+        .address = address, .packets = count, .first_packet = results->packet_count};
     results->packet_count += count;
     *bucket_of(address, count) = block;
     return block;

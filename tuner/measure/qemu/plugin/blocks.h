@@ -2,12 +2,19 @@
 #ifndef HVXTUNE_BLOCKS_H
 #define HVXTUNE_BLOCKS_H
 
+#include <stdbool.h>
+
 #include "session.h"
 
 /* A block with what its cost is worked out from. */
 struct known_block {
     uint32_t index; /* in the session's table */
     uint32_t address, packets;
+    uint32_t vector_packets;
+    bool branches; /* ends in a conditional jump */
+    bool has_rare; /* any of these: */
+    uint8_t loop_ends;
+    uint16_t gathers, scatters;
     const struct packet *parsed;
     struct known_transition *latest; /* list of those that begin with this block */
 };

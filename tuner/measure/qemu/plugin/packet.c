@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "traits.h"
+
 /* An instruction being read. `body` begins after its condition; `value` after its '='. */
 struct reading {
     struct packet *packet;
@@ -218,8 +220,6 @@ static void read_store(struct reading *r, const char *access) {
     bool unaligned = strncmp(access, "vmemu", 5) == 0;
     const char *open = memchr(access, '(', (size_t)(r->end - access));
     const char *p = open == NULL ? r->end : read_address(r, open + 1);
-    r->packet->stores |= access[0] != 'd';
-    r->packet->unaligned |= unaligned;
     while (p < r->end) {
         struct named_register reg = register_at(r->text, p);
         uint8_t vector_stage = unaligned ? m->unaligned_vector_data : m->vector_data;
@@ -236,8 +236,6 @@ static void read_load(struct reading *r, const char *access) {
     if (open != NULL)
         read_address(r, open + 1);
     add_write(r, target, is_vector_register(target.first) ? m->vector_load : m->scalar_load);
-    r->packet->loads = true;
-    r->packet->unaligned |= strncmp(access, "vmemu", 5) == 0;
 }
 
 static void read_sources(struct reading *r, const struct rule *result) {
@@ -324,7 +322,8 @@ static bool add_instruction(struct packet *packet, const struct class_table *tab
     struct reading r = {packet, table, text, text, text, end, UNIT_SCALAR, 0, true};
     read_condition(&r);
     r.unit = names_vectors(&r) ? UNIT_VECTOR : UNIT_SCALAR;
-    packet->vector |= r.unit == UNIT_VECTOR;
+    packet->traits |= r.unit == UNIT_VECTOR ? TRAIT_VECTOR : 0;
+    packet->traits |= instruction_traits(text, end, &packet->prefetch);
     const char *equals = NULL;
     for (const char *p = r.body; p < end && equals == NULL; p++)
         if (*p == '=' && (p[1] == ' ' || p[1] == '+' || p[1] == '-') && p > r.body)
@@ -350,6 +349,8 @@ bool packet_add(struct packet *packet, const struct class_table *table, const ch
 /* Each line ends in the instruction, after a tab; braces and loop ends are not part of it. */
 bool packet_parse(struct packet *packet, const struct class_table *table, const char *text) {
     bool fits = true;
+    if (strstr(text, ":endloop") != NULL)
+        packet->traits |= TRAIT_LOOP_END;
     while (*text != 0) {
         const char *end = strchr(text, '\n');
         if (end == NULL)

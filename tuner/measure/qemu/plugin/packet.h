@@ -30,6 +30,32 @@ enum {
     FORM_READS_CONTROL = 64,
 };
 
+/* What kind of packet it is. tuner/measure/qemu/events.py names the bits. */
+enum trait {
+    TRAIT_VECTOR = 1, /* needs an HVX context */
+    TRAIT_SCALAR_LOAD = 2,
+    TRAIT_SCALAR_STORE = 4,
+    TRAIT_VECTOR_LOAD = 8,
+    TRAIT_VECTOR_STORE = 16,
+    TRAIT_UNALIGNED_LOAD = 32, /* vmemu */
+    TRAIT_UNALIGNED_STORE = 64,
+    TRAIT_GATHER = 128,
+    TRAIT_SCATTER = 256,
+    TRAIT_PREFETCH = 512, /* l2fetch, dcfetch */
+    TRAIT_CONDITIONAL_JUMP = 1024,
+    TRAIT_LOOP_END = 2048,
+    TRAIT_SCALAR_ACCESS = TRAIT_SCALAR_LOAD | TRAIT_SCALAR_STORE,
+    TRAIT_VECTOR_ACCESS = TRAIT_VECTOR_LOAD | TRAIT_VECTOR_STORE | TRAIT_GATHER | TRAIT_SCATTER,
+};
+
+/* A prefetch in a packet: of the line at base + offset, or of the box that `box` (and `box` + 1
+ * if it is a pair) describes. */
+struct prefetch {
+    uint8_t base, box;
+    bool is_box, is_pair;
+    int32_t offset;
+};
+
 enum unit { UNIT_SCALAR, UNIT_VECTOR };
 
 /* One line of the class table. Stages are LLVM's operand cycles; the first match decides.
@@ -67,7 +93,8 @@ struct packet {
     struct operand read[PACKET_READS];
     struct operand write[PACKET_WRITES];
     uint8_t reads, writes;
-    bool loads, stores, vector, unaligned;
+    uint16_t traits; /* enum trait */
+    struct prefetch prefetch; /* with TRAIT_PREFETCH */
 };
 
 /* Adds to `packet` what one instruction does. Returns false if it holds more than fits. */

@@ -8,10 +8,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "accesses.h"
 #include "blocks.h"
+#include "prefetches.h"
 #include "qemu_api.h"
 #include "sandbox.h"
 #include "session.h"
+#include "timing.h"
 
 /* System calls of the harness (linux_user.c, call.S), which makes them outside of calls. */
 enum { HEXAGON_EXIT_GROUP = 94, HEXAGON_MUNMAP = 215, HEXAGON_MMAP = 222, HEXAGON_MPROTECT = 226 };
@@ -19,9 +22,9 @@ enum { HEXAGON_EXIT_GROUP = 94, HEXAGON_MUNMAP = 215, HEXAGON_MMAP = 222, HEXAGO
 QEMU_EXPORT int qemu_plugin_version = 1;
 
 static struct session *session;
-static bool in_call;
-static uint32_t state; /* of the pipeline */
-static uint64_t limit; /* of the call under way: cycles if timed, else packets */
+static qemu_plugin_id_t plugin;
+static bool in_call, in_followed_call;
+static uint64_t limit; /* most packets of a call that is not followed */
 
 /* Interface version 1 was dropped when scoreboards came; 2 is understood ever since. */
 __attribute__((constructor)) static void choose_interface(void) {
@@ -29,7 +32,14 @@ __attribute__((constructor)) static void choose_interface(void) {
         qemu_plugin_version = 2;
 }
 
-static bool is_timed(void) { return session->results.calls == 1; }
+static void register_callbacks(void);
+
+/* Memory costs are modelled in the calls that are followed. */
+static void follow(bool followed) {
+    in_followed_call = followed;
+    accesses_follow(followed);
+    prefetches_follow(followed);
+}
 
 static void call_begins(unsigned vcpu, void *data) {
     (void)vcpu, (void)data;
@@ -38,13 +48,17 @@ static void call_begins(unsigned vcpu, void *data) {
     if (in_call)
         end_run(SESSION_STRAY);
     in_call = true;
-    state = 0;
     results->calls++;
     results->untimed_packets = 0;
-    if (is_timed())
-        limit = orders->timed_cycles ? orders->timed_cycles : UINT64_MAX;
-    else
-        limit = orders->untimed_factor * results->packets + orders->untimed_slack;
+    limit = orders->untimed_factor * results->packets + orders->untimed_slack;
+    follow(timing_follows(results->calls));
+    if (in_followed_call)
+        timing_call_begins();
+}
+
+static void callbacks_dropped(qemu_plugin_id_t id) {
+    (void)id;
+    register_callbacks();
 }
 
 static void call_ends(unsigned vcpu, void *data) {
@@ -52,6 +66,10 @@ static void call_ends(unsigned vcpu, void *data) {
     if (!in_call)
         end_run(SESSION_STRAY);
     in_call = false;
+    follow(false);
+    /* What was followed need not be any more: have it translated anew. */
+    if (session->results.calls == session->orders.timed_call)
+        qemu_plugin_reset(plugin, callbacks_dropped);
 }
 
 static void block_entered(unsigned vcpu, void *data) {
@@ -62,19 +80,19 @@ static void block_entered(unsigned vcpu, void *data) {
     if (!in_call) {
         if (block->address >= session->orders.candidate_begin)
             end_run(SESSION_STRAY);
-    } else if (is_timed()) {
-        struct known_transition *transition = blocks_enter(block, state);
-        transition->record->count++;
-        state = transition->next_state;
-        results->packets += block->packets;
-        results->cycles += transition->cycles;
-        if (results->cycles > limit)
-            end_run(SESSION_CUT_OFF);
+    } else if (in_followed_call) {
+        timing_block_entered(block);
     } else {
         results->untimed_packets += block->packets;
         if (results->untimed_packets > limit)
             end_run(SESSION_RUNAWAY);
     }
+}
+
+static void mark_reached(unsigned vcpu, void *data) {
+    (void)vcpu;
+    if (in_followed_call)
+        timing_mark((uint32_t)(uintptr_t)data);
 }
 
 static struct known_block *describe(const struct qemu_plugin_tb *tb, uint32_t address,
@@ -107,19 +125,30 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
     close_sandbox_once();
     uint32_t address = (uint32_t)qemu_plugin_tb_vaddr(tb);
     uint32_t count = (uint32_t)qemu_plugin_tb_n_insns(tb);
-    if (address >= session->orders.candidate_end) {
+    const struct orders *orders = &session->orders;
+    if (address >= orders->candidate_end) {
         session->results.address = address;
         end_run(SESSION_NOT_CODE); /* what is known of a block would not hold where code can change */
     }
     tb_exec_callback callback = block_entered;
-    void *data = NULL;
-    if (address == session->orders.window_begin)
+    struct known_block *block = NULL;
+    if (address == orders->window_begin)
         callback = call_begins;
-    else if (address == session->orders.window_end)
+    else if (address == orders->window_end)
         callback = call_ends;
-    else if ((data = blocks_find(address, count)) == NULL)
-        data = describe(tb, address, count);
-    qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, QEMU_PLUGIN_CB_NO_REGS, data);
+    else if ((block = blocks_find(address, count)) == NULL)
+        block = describe(tb, address, count);
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, QEMU_PLUGIN_CB_NO_REGS, block);
+    uint32_t mark = (address - orders->marks_begin) / 4;
+    if (mark < TIMING_MARKS)
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, mark_reached, QEMU_PLUGIN_CB_NO_REGS,
+                                             (void *)(uintptr_t)mark);
+    if (!(orders->flags & SESSION_MODEL_MEMORY) || !timing_follows(session->results.calls))
+        return;
+    if (address == orders->window_begin)
+        prefetches_find_registers(tb);
+    if (block != NULL)
+        accesses_watch(tb, block);
 }
 
 /* Called before QEMU acts on a system call. */
@@ -136,6 +165,11 @@ static void system_call(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint
     }
     if (number == HEXAGON_EXIT_GROUP)
         session->results.state = SESSION_FINISHED;
+}
+
+static void register_callbacks(void) {
+    qemu_plugin_register_vcpu_tb_trans_cb(plugin, block_translated);
+    qemu_plugin_register_vcpu_syscall_cb(plugin, system_call);
 }
 
 static struct session *map_session(int descriptor) {
@@ -164,9 +198,13 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info 
     if (session == NULL)
         return 1;
     bound_process(&session->orders);
+    plugin = id;
     blocks_open(session);
-    qemu_plugin_register_vcpu_tb_trans_cb(id, block_translated);
-    qemu_plugin_register_vcpu_syscall_cb(id, system_call);
+    accesses_open(session);
+    prefetches_open(session);
+    if (!timing_open(session))
+        return 1;
+    register_callbacks();
     session->results.state = SESSION_LOADED;
     return 0;
 }

@@ -6,6 +6,7 @@
 #ifndef HVXTUNE_QEMU_API_H
 #define HVXTUNE_QEMU_API_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,17 +23,27 @@ struct qemu_info {
     } version;
 };
 
-enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
+enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_CB_R_REGS };
+enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W, QEMU_PLUGIN_MEM_RW };
 
+typedef void (*simple_callback)(qemu_plugin_id_t);
 typedef void (*tb_trans_callback)(qemu_plugin_id_t, struct qemu_plugin_tb *);
 typedef void (*tb_exec_callback)(unsigned vcpu, void *data);
+typedef void (*mem_callback)(unsigned vcpu, uint32_t info, uint64_t address, void *data);
 typedef void (*syscall_callback)(qemu_plugin_id_t, unsigned vcpu, int64_t number, uint64_t a1,
                                  uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6,
                                  uint64_t a7, uint64_t a8);
 
+void qemu_plugin_reset(qemu_plugin_id_t, simple_callback);
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t, tb_trans_callback);
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, tb_exec_callback,
                                           enum qemu_plugin_cb_flags, void *data);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *, tb_exec_callback,
+                                            enum qemu_plugin_cb_flags, void *data);
+void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *, mem_callback,
+                                      enum qemu_plugin_cb_flags, enum qemu_plugin_mem_rw,
+                                      void *data);
+bool qemu_plugin_mem_is_store(uint32_t info);
 void qemu_plugin_register_vcpu_syscall_cb(qemu_plugin_id_t, syscall_callback);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *);

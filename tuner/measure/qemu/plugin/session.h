@@ -9,15 +9,17 @@
 
 #include <stdint.h>
 
+#include "events.h"
 #include "packet.h"
 
 #define SESSION_MAGIC 0x53565848u /* "HXVS" */
-#define SESSION_VERSION 2u
+#define SESSION_VERSION 3u
 #define SESSION_RULES 512
 #define SESSION_BLOCKS 32768
 #define SESSION_TRANSITIONS 131072
 #define SESSION_PACKETS 262144
 #define SESSION_DETAILS (1u << 20)
+#define SESSION_SEGMENTS 16384
 #define SESSION_TEXT_BYTES (1u << 24)
 
 enum session_state {
@@ -31,9 +33,36 @@ enum session_state {
     SESSION_TABLE_FULL,    /* more code than the tables hold */
     SESSION_UNREADABLE,    /* a packet the class table cannot describe */
     SESSION_NOT_CODE,      /* a jump to where no code was loaded */
+    SESSION_HIDDEN,        /* a prefetch, while this QEMU does not show its registers */
 };
 
-enum session_flags { SESSION_KEEP_TEXT = 1 };
+enum session_flags {
+    SESSION_KEEP_TEXT = 1,
+    SESSION_MODEL_MEMORY = 2, /* caches, VTCM, DDR; else every access costs nothing */
+    SESSION_COLD_CACHES = 4,  /* empty when the timed call begins */
+};
+
+/* Sizes and distances that decide which events happen; distances in packet times. */
+struct memory_system {
+    uint32_t l1_line_bytes, l1_sets, l1_ways;
+    uint32_t l2_line_bytes, l2_sets, l2_ways;
+    uint32_t vector_bytes;
+    uint32_t vtcm_bytes;
+    uint32_t store_to_load;  /* between a vector store and a load of the same line */
+    uint32_t gather_to_load; /* between a gather and a load of what it gathered */
+    uint32_t l1_fetch;       /* until a line that dcfetch asked for is in L1 */
+    uint32_t line_transfer;  /* between two lines that come from DDR one after the other */
+    uint32_t windows[EVENT_WINDOWS];
+    uint32_t leads[EVENT_LEADS]; /* the last one: certainly arrived */
+};
+
+/* What events cost at least, for the early end of slow candidates: in 1/256 packet times. */
+struct costs {
+    uint64_t of_event[EVENT_COUNT];
+    uint64_t of_ddr_byte;
+    uint32_t contexts;
+    uint32_t unused;
+};
 
 struct orders {
     uint32_t magic, version;
@@ -44,9 +73,16 @@ struct orders {
     uint32_t cpu_seconds;
     uint64_t address_space_bytes;
     uint64_t output_bytes;
-    uint64_t timed_cycles;   /* most cycles of the first call; 0 for no limit */
-    uint64_t untimed_factor; /* most packets of a later call, as multiple of the first's ... */
+    uint64_t timed_cycles;   /* most cycles of the timed call; 0 for no limit */
+    uint64_t untimed_factor; /* most packets of a later call, as multiple of that one's ... */
     uint64_t untimed_slack;  /* ... plus these */
+    struct costs costs;
+    struct memory_system memory_system;
+    uint32_t timed_call;     /* 1, or 2 after a practice call that fills the caches */
+    uint32_t marks_begin;    /* the harness's marks of parallel loops (call.S) */
+    uint32_t vtcm_begin;
+    uint32_t stack_begin, stack_bytes; /* the candidate's */
+    uint32_t unused;
     struct memory_stages memory;
     uint16_t rule_count;
     struct rule rules[SESSION_RULES];
@@ -58,15 +94,18 @@ struct results {
     int64_t system_call; /* number of the refused system call */
     uint32_t calls; /* calls begun */
     uint32_t block_count, transition_count, packet_count;
-    uint32_t detail_count, text_bytes;
+    uint32_t detail_count, text_bytes, segment_count;
     uint32_t sandbox_layers; /* enum sandbox_layer */
-    uint64_t packets, cycles; /* of the timed call */
+    uint64_t packets, cycles; /* of the timed call: issue and dependency stalls */
+    uint64_t spent;           /* of the timed call, when it was cut off: cycles of all causes */
     uint64_t untimed_packets; /* of the latest untimed call */
 };
 
-/* A straight run of packets, as QEMU translated it. */
+/* A straight run of packets, as QEMU translated it. Where it ends in a conditional jump:
+ * how often it went on at `first_target`, and how often elsewhere. */
 struct block {
-    uint32_t address, packets, first_packet;
+    uint32_t address, packets, first_packet, first_target;
+    uint64_t went_to[2];
 };
 
 /* A block entered in a given state of the pipeline. `details` leads to one detail a packet. */
@@ -77,6 +116,15 @@ struct transition {
 
 struct packet_record {
     uint32_t address, text;
+    uint32_t traits; /* enum trait of packet.h */
+    uint32_t unused;
+    uint64_t l1_misses, l2_misses, line_splits, store_to_load;
+};
+
+/* A stretch of the timed call: serial code (loop 0), or a task of the parallel loop `loop`. */
+struct segment {
+    uint32_t loop, unused;
+    struct events events;
 };
 
 struct detail {
@@ -90,6 +138,7 @@ struct session {
     struct transition transitions[SESSION_TRANSITIONS];
     struct packet_record packets[SESSION_PACKETS];
     struct detail details[SESSION_DETAILS];
+    struct segment segments[SESSION_SEGMENTS];
     char text[SESSION_TEXT_BYTES];
 };
 
