@@ -270,6 +270,7 @@ class MeasurementRow(Base):
     samples: Mapped[list[int]]
     breakdown: Mapped[Document]
     code_bytes: Mapped[int]
+    core_cycles: Mapped[int] = mapped_column(server_default=text("0"))
 
     __table_args__ = (CheckConstraint("verified IS TRUE", name="verified"),)
 

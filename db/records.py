@@ -102,6 +102,7 @@ def measurement_record(row: MeasurementRow) -> Measurement:
             "samples": row.samples,
             "breakdown": row.breakdown,
             "code_bytes": row.code_bytes,
+            "core_cycles": row.core_cycles,
         }
     )
 

@@ -85,6 +85,7 @@ MEASUREMENTS = every_field(
     samples=st.lists(st.integers(), max_size=4).map(tuple),
     breakdown=st.dictionaries(TEXT, st.integers(), max_size=4),
     code_bytes=WHOLE,
+    core_cycles=WHOLE,
 )
 TIMINGS = every_field(Timings, compile_s=SECONDS, link_s=SECONDS, run_s=SECONDS, overhead_s=SECONDS)
 
