@@ -55,6 +55,7 @@ class Image:
     """The image of a set of cases: before a run, and as it must be after a good one.
 
     ``starts`` holds, for each case and argument, the offset of its first element.
+    ``practice_calls`` of the first case come before all others.
     """
 
     cases: CaseSet
@@ -62,6 +63,12 @@ class Image:
     after: Bytes
     report_offset: int
     starts: tuple[tuple[int, ...], ...]
+    practice_calls: int = 0
+
+    @property
+    def calls(self) -> int:
+        """How often the candidate is called."""
+        return self.practice_calls + len(self.cases.cases)
 
     def report(self, returned: Bytes) -> Report:
         """The harness's report in a ``returned`` image."""
@@ -148,6 +155,7 @@ def image_of(cases: CaseSet, target: Target, practice_calls: int = 0) -> Image:
         after=after,
         report_offset=report_offset,
         starts=tuple(part.starts for part in parts),
+        practice_calls=practice_calls,
     )
 
 

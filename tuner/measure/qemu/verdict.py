@@ -57,10 +57,10 @@ def judge(
     report = image.report(returned)
     if ending.status == _EXIT_CALL_FAILED:
         _explain_failed_call(report, image, target)
-    if results.calls != len(image.cases.cases):
+    if results.calls != image.calls:
         raise CandidateError(
             Outcome.RUN_ERROR,
-            f"ended after {results.calls} of {len(image.cases.cases)} calls",
+            f"ended after {results.calls} of {image.calls} calls",
         )
     difference = image.difference(returned)
     if difference is not None:
