@@ -25,6 +25,5 @@ def linux_user_harness(arch: str) -> NativePart:
         headers=tuple(_FOLDER / f"{name}.h" for name in ("harness", "image", "memory_map")),
         arch=arch,
         # Without it clang would make memcpy's loop a call of memcpy.
-        # -G0: nothing is found through the register GP, which a candidate may change.
-        flags=("-fno-builtin", "-G0"),
+        flags=("-fno-builtin",),
     )

@@ -50,9 +50,11 @@ hvxtune_call:
     { memd(r29 + #48) = r31:30
       r16 = r0
       r3 = usr }
-    { r17 = ##HARNESS_ADDRESS }
+    { r17 = ##HARNESS_ADDRESS
+      r4 = gp }
     { memw(r17 + #0) = r29
       memw(r17 + #4) = r3 }
+    { memw(r17 + #8) = r4 }
     { r29 = ##(STACK_ADDRESS + STACK_BYTES - ARGUMENT_BYTES)
       r2 = add(r0, #24)
       r3 = add(r1, #-6) }
@@ -91,8 +93,11 @@ hvxtune_call:
       r3:2 = combine(#0, #0) }
     { r29 = memw(r17 + #0)
       r4 = memw(r17 + #4) }
-    { usr = r4 }
-    // The frame key garbles every return address that allocframe stores.
+    { usr = r4
+      r5 = memw(r17 + #8) }
+    // Addresses of variables are relative to GP; the frame key garbles the return addresses that
+    // allocframe stores.
+    { gp = r5 }
     { c17:16 = r3:2
       r0 = r16 }
     { r17:16 = memd(r29 + #0)

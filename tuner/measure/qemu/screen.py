@@ -29,7 +29,8 @@ _REFUSED_SECTIONS = {
     "SHT_DYNAMIC": "a dynamic section",
     "SHT_DYNSYM": "dynamic symbols",
 }
-_REFUSED_SYMBOLS = {"STT_GNU_IFUNC": "is chosen at load time", "STT_TLS": "is thread-local"}
+_REFUSED_SYMBOLS = {"STT_LOOS": "is chosen at load time", "STT_TLS": "is thread-local"}
+"""pyelftools calls STT_GNU_IFUNC by the number it shares, STT_LOOS."""
 _REFUSED_FLAGS = {0x400: "thread-local data", 0x800: "compressed sections"}
 """SHF_TLS and SHF_COMPRESSED of the ELF specification."""
 _ALLOCATED, _EXECUTABLE = 0x2, 0x4
