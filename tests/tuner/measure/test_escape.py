@@ -152,6 +152,7 @@ ENDINGS = [
     ("FORGES_THE_REPORT", 0, Outcome.WRONG_OUTPUT, "output[0, 0]"),
     ("RETURNS_AT_ONCE", 0, Outcome.WRONG_OUTPUT, "output[0, 0]"),
     ("PUTS_WORK_OFF", 0, Outcome.WRONG_OUTPUT, "random values"),
+    ("REMEMBERS", 0, Outcome.RUN_ERROR, "keeps results between calls"),
 ]
 
 

@@ -94,6 +94,7 @@ class State(IntEnum):
     UNREADABLE = 8
     NOT_CODE = 9
     HIDDEN = 10
+    UNSTEADY = 11
 
 
 @dataclass(frozen=True)

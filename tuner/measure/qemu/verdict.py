@@ -86,6 +86,12 @@ def _refuse_stopped(results: Results, program: Program) -> None:
         raise CandidateError(
             Outcome.RUN_ERROR, f"jumped to {results.address:#x}, where it has no code"
         )
+    if results.state is State.UNSTEADY:
+        raise CandidateError(
+            Outcome.RUN_ERROR,
+            f"took another way ({results.packets} packets) in its timed call than in the one before "
+            "on the same inputs: it keeps results between calls",
+        )
     if results.state is State.HIDDEN:
         where = program.place(results.address)
         raise CandidateError(

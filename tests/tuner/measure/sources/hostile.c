@@ -40,6 +40,7 @@ enum attack {
     RETURNS_AT_ONCE,
     LEAVES_REGISTERS_IN_DISORDER,
     PUTS_WORK_OFF,
+    REMEMBERS,
     WORKS_AHEAD,
     FREES_WHAT_IT_NEVER_HAD,
     FILLS_ALL_MEMORY,
@@ -165,6 +166,17 @@ int ENTRY(struct buffer *in, struct buffer *out) {
         }
         for (int i = 0; i < in->dim[0].extent; i++)
             first_host[i] = kept[i] + 1;
+        break;
+    case REMEMBERS: /* a second call on the same inputs gives back what the first one found */
+        if (calls == 1)
+            scale(in, out);
+        for (int i = 0; i < 4 * 500; i += 4)
+            if (calls == 1)
+                *(uint32_t *)(kept + i) = *(uint32_t *)(out->host + i);
+            else
+                *(uint32_t *)(out->host + i) = *(uint32_t *)(kept + i);
+        if (calls <= 2)
+            return 0;
         break;
     case WORKS_AHEAD: /* writes where the buffers of later cases would lie behind its own */
         for (uint32_t *word = (uint32_t *)out->host; word < (uint32_t *)0x80000000; word += 16384)

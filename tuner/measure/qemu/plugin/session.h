@@ -34,6 +34,7 @@ enum session_state {
     SESSION_UNREADABLE,    /* a packet the class table cannot describe */
     SESSION_NOT_CODE,      /* a jump to where no code was loaded */
     SESSION_HIDDEN,        /* a prefetch, while this QEMU does not show its registers */
+    SESSION_UNSTEADY,      /* the timed call did other work than the practice call */
 };
 
 enum session_flags {
