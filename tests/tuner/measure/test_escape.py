@@ -199,6 +199,7 @@ def test_the_next_candidate_is_measured_as_ever(measurer: QemuMeasurer, problem:
     assert measurer.measure(problem, good).measurement.cycles == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_a_damaged_object_is_refused_or_measured_right(
     measurer: QemuMeasurer, problem: Problem, seed: int

@@ -59,7 +59,6 @@ enum { AT_FDCWD = -100 };
 
 void halide_error(void *, const char *);
 void halide_free(void *, void *);
-void *memset(void *, int, unsigned);
 int run_cases(void *, void *, void *);
 void hvxtune_start(void);
 
@@ -156,8 +155,8 @@ int ENTRY(struct buffer *in, struct buffer *out) {
         return 0;
     case RETURNS_AT_ONCE: return 0;
     case LEAVES_REGISTERS_IN_DISORDER: scale(in, out); leave_in_disorder();
-    case PUTS_WORK_OFF: /* the timed call does nothing; the next one does its work as well */
-        if (calls == 1) {
+    case PUTS_WORK_OFF: /* practice and timed call do nothing; the next does their work as well */
+        if (calls <= 2) {
             first_out = out;
             first_host = out->host;
             for (int i = 0; i < in->dim[0].extent; i++)
@@ -183,7 +182,10 @@ int ENTRY(struct buffer *in, struct buffer *out) {
             sink += (*(volatile uint32_t *)word = 7);
         break;
     case FREES_WHAT_IT_NEVER_HAD: halide_free(0, (void *)12); break;
-    case FILLS_ALL_MEMORY: memset((void *)0x80000000, 1, 0x7fffffff); break;
+    case FILLS_ALL_MEMORY:
+        for (uint32_t page = 0x80000000; page != 0; page += 4096)
+            *(volatile uint32_t *)page = 1;
+        break;
     case TALKS_TO_THE_TERMINAL: halide_error(0, "\033[2J\033]0;owned\007\rok\n\x9b"); return -1;
     case TALKS_WITHOUT_END:
         for (int i = 0; i < 100000; i++)
