@@ -27,3 +27,8 @@ def linux_user_harness(arch: str) -> NativePart:
         # Without it clang would make memcpy's loop a call of memcpy.
         flags=("-fno-builtin",),
     )
+
+
+def idle_candidate(arch: str) -> NativePart:
+    """A candidate called ``hvxtune_nothing`` that returns at once, to try a measurer with."""
+    return NativePart("nothing", "hexagon", (_FOLDER / "nothing.c",), arch=arch)

@@ -89,8 +89,8 @@ def _refuse_stopped(results: Results, program: Program) -> None:
     if results.state is State.UNSTEADY:
         raise CandidateError(
             Outcome.RUN_ERROR,
-            f"took another way ({results.packets} packets) in its timed call than in the one before "
-            "on the same inputs: it keeps results between calls",
+            f"took another way ({results.packets} packets) in its timed call than "
+            "before on the same inputs: it keeps results between calls",
         )
     if results.state is State.HIDDEN:
         where = program.place(results.address)
