@@ -20,8 +20,6 @@ from tuner.paths import STATE_DIR_VARIABLE, writable
 LEAST_FREE_BYTES = 1 << 30
 """Free space below which a few long jobs could fill the disk with artifacts."""
 
-_SYS_LANDLOCK_CREATE_RULESET = 444  # asm-generic/unistd.h; the same on every architecture
-_LANDLOCK_CREATE_RULESET_VERSION = 1  # linux/landlock.h
 _ADDR_NO_RANDOMIZE = 0x0040000  # linux/personality.h
 _PERSONALITY_QUERY = 0xFFFFFFFF
 
@@ -115,7 +113,7 @@ def _runnable_targets() -> Finding:
     return Finding(
         "targets",
         bool(can),
-        f"{', '.join(can)} run here" + (f"; not {', '.join(cannot)}" if cannot else ""),
+        f"{', '.join(can) or 'none'} run here" + (f"; not {', '.join(cannot)}" if cannot else ""),
         "tuning for them",
         "choose a target that runs here with --target",
     )
@@ -148,52 +146,29 @@ def _repeatable_objects() -> Finding:
     )
 
 
-def _landlock() -> Finding:
-    libc = ctypes.CDLL(None)
-    version = libc.syscall(_SYS_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_CREATE_RULESET_VERSION)
+def _containment() -> Finding:
+    """Runs a candidate that does nothing and asks which layers were around it."""
+    purpose = "keeping candidates away from files, processes and the network"
+    remedy = (
+        "Linux 5.13 or newer with landlock and CONFIG_SECCOMP_FILTER; for the network, sysctl "
+        "kernel.unprivileged_userns_clone=1 and, on Ubuntu, "
+        "kernel.apparmor_restrict_unprivileged_userns=0"
+    )
+    try:
+        from tuner.measure.qemu.containment import examine_containment
+
+        containment = examine_containment()
+    except HvxtuneError as error:
+        return Finding("containment", False, error.message, purpose, remedy, required=False)
+    refused = f"; refused here: {', '.join(containment.refused)}" if containment.refused else ""
     return Finding(
-        "landlock",
-        version > 0,
-        f"version {version}" if version > 0 else "not offered by this kernel",
-        "keeping candidates away from files",
-        "Linux 5.13 or newer with landlock among /sys/kernel/security/lsm",
+        "containment",
+        not containment.refused,
+        ", ".join(containment.active) + refused,
+        purpose,
+        remedy,
         required=False,
     )
-
-
-def _seccomp() -> Finding:
-    status = Path("/proc/self/status").read_text()
-    present = "\nSeccomp:" in status
-    return Finding(
-        "seccomp",
-        present,
-        "offered by this kernel" if present else "not offered by this kernel",
-        "keeping candidates away from system calls",
-        "a kernel with CONFIG_SECCOMP_FILTER",
-        required=False,
-    )
-
-
-def _user_namespaces() -> Finding:
-    present = _can_unshare_user()
-    return Finding(
-        "user namespaces",
-        present,
-        "usable" if present else "not usable by this user",
-        "running candidates without a network",
-        "sysctl kernel.unprivileged_userns_clone=1 (and, on Ubuntu, "
-        "kernel.apparmor_restrict_unprivileged_userns=0)",
-        required=False,
-    )
-
-
-def _can_unshare_user() -> bool:
-    """Tries it in a child process, because a namespace once entered cannot be left."""
-    import subprocess
-
-    program = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000) != 0)"
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], check=False)
-    return done.returncode == 0
 
 
 def _postgres() -> Finding:
@@ -216,8 +191,6 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     _runnable_targets,
     _state_directory,
     _repeatable_objects,
-    _landlock,
-    _seccomp,
-    _user_namespaces,
+    _containment,
     _postgres,
 )
