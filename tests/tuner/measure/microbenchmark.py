@@ -11,9 +11,9 @@ from tuner.measure.image import image_of
 from tuner.measure.qemu.events import EVENTS
 from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Caches, Orders
-from tuner.measure.qemu.simulation import simulate
+from tuner.measure.qemu.simulation import Simulation, simulate
 from tuner.measure.qemu.timing import Timing
-from tuner.target import find_target
+from tuner.target import Target, find_target
 
 TARGET = find_target("hexagon-v66")
 MODEL = find_model(TARGET.arch)
@@ -49,15 +49,18 @@ PREAMBLE = """
 """
 
 
-def time_packets(assembly: str, folder: Path, caches: Caches = "none") -> Cost:
+def time_packets(
+    assembly: str, folder: Path, caches: Caches = "none", target: Target = TARGET
+) -> Cost:
     """What ``assembly`` costs, between a preamble and a return that wait for nothing.
 
     ``{a ; b}`` on a line is a packet. Registers r0 to r9 and v0 to v9 are free to use; r10 stays.
     Memory costs nothing unless ``caches`` says in which state they are.
     """
     if caches not in _EMPTY:
-        _EMPTY[caches] = _time(PREAMBLE, folder, caches)
-    with_body, empty = _time(PREAMBLE + assembly, folder, caches), _EMPTY[caches]
+        _EMPTY[caches] = run_packets(PREAMBLE, folder, caches).timing
+    with_body = run_packets(PREAMBLE + assembly, folder, caches, target).timing
+    empty = _EMPTY[caches]
     stalls = _difference(with_body.stalls_by_cause, empty.stalls_by_cause)
     return Cost(
         packets=with_body.packets - empty.packets,
@@ -73,13 +76,21 @@ def _difference(more: dict[str, int], less: dict[str, int]) -> dict[str, int]:
     return {name: count for name, count in each.items() if count}
 
 
-def _time(body: str, folder: Path, caches: Caches) -> Timing:
+def run_packets(
+    body: str, folder: Path, caches: Caches = "none", target: Target = TARGET
+) -> Simulation:
+    """Runs ``body`` as a function of its own."""
     source = folder / "bench.S"
     code = body.replace(" ; ", "\n")
     source.write_text(
         f"  .globl bench\nbench:\n{code}\n  {{ r0 = #0 }}\n  {{ nop }}\n  {{ jumpr r31 }}\n"
     )
     artifact = artifact_of(source, "bench", ("-mcpu=hexagonv66+hvxv66+hvx_length128b",))
-    orders = Orders(MODEL, TARGET, caches=caches)
-    image = image_of(CaseSet((Case("none", ()),)), TARGET, orders.timed_call - 1)
-    return simulate(artifact, image, orders, timeout_s=20).timing
+    orders = Orders(MODEL, target, caches=caches)
+    image = image_of(CaseSet((Case("none", ()),)), target, orders.timed_call - 1)
+    return simulate(artifact, image, orders, timeout_s=20)
+
+
+def nops(count: int) -> str:
+    """``count`` packets that neither wait nor make anyone wait."""
+    return "{ nop }\n" * count

@@ -56,22 +56,26 @@ CAUSES = (
     CONTEXTS,
 )
 """What cycles are booked under."""
-DDR_CAUSES = (DDR_LATENCY, DDR_BANDWIDTH)
-"""The causes that core cycles leave out."""
+_DDR_CAUSES = (DDR_LATENCY, DDR_BANDWIDTH)
 
 
 @dataclass(frozen=True)
 class CycleBreakdown:
-    """Cycles by cause, in packet times. ``core`` are those the call would take if DDR had neither
-    latency nor limits."""
+    """Cycles by cause, in packet times. ``core_parts`` are those the call would take if DDR had
+    neither latency nor limits."""
 
     parts: Mapping[str, float]
-    core: float
+    core_parts: Mapping[str, float]
 
     @property
     def total(self) -> float:
         """All causes together."""
         return sum(self.parts.values())
+
+    @property
+    def core(self) -> float:
+        """The total without what DDR adds."""
+        return sum(self.core_parts.values())
 
 
 def whole(parts: Mapping[str, float]) -> dict[str, int]:
@@ -146,11 +150,12 @@ def cycles_of(events: Events, parameters: Parameters, contexts: int) -> CycleBre
     """What a call costs on a target with ``contexts`` HVX contexts."""
     parts = _parts(events, parameters, contexts)
     if events.has_parallel_loops:
+        # Another cause may bind once DDR does not.
         without_ddr = replace(parameters, ddr_latency=0.0, ddr_bandwidth=math.inf)
-        core = sum(_parts(events, without_ddr, contexts).values())
+        core_parts = _parts(events, without_ddr, contexts)
     else:
-        core = sum(part for cause, part in parts.items() if cause not in DDR_CAUSES)
-    return CycleBreakdown(parts, core)
+        core_parts = {cause: part for cause, part in parts.items() if cause not in _DDR_CAUSES}
+    return CycleBreakdown(parts, core_parts)
 
 
 def _parts(events: Events, parameters: Parameters, contexts: int) -> dict[str, float]:

@@ -30,7 +30,7 @@ from tuner.measure.qemu.memory_map import (
 from tuner.measure.qemu.model import TimingModel
 from tuner.target import Target
 
-_MAGIC, _VERSION = 0x53565848, 3
+_MAGIC, _VERSION = 0x53565848, 4
 _RULES, _BLOCKS, _TRANSITIONS, _PACKETS = 512, 32768, 131072, 262144
 _DETAILS, _SEGMENTS, _TEXT_BYTES = 1 << 20, 16384, 1 << 24
 _KEEP_TEXT, _MODEL_MEMORY, _COLD_CACHES = 1, 2, 4
@@ -38,7 +38,7 @@ _KEEP_TEXT, _MODEL_MEMORY, _COLD_CACHES = 1, 2, 4
 _ORDERS = struct.Struct("<9I4x5Q")
 _COSTS = struct.Struct(f"<{EVENT_COUNT}QQ2I")
 _PLACES = struct.Struct("<6I")
-_RESULTS = struct.Struct("<2Iq8I4Q")
+_RESULTS = struct.Struct("<2Iq9I4x4Q")
 
 Caches = Literal["none", "cold", "warm"]
 """State of the caches when the timed call begins: not modelled at all, empty, or as the same call
@@ -49,10 +49,12 @@ BLOCK = np.dtype(
         ("address", "<u4"),
         ("packets", "<u4"),
         ("first_packet", "<u4"),
-        ("first_target", "<u4"),
-        ("went_to", "<u8", 2),
+        ("branch", "<u4"),
     ]
 )
+BRANCH = np.dtype([("address", "<u4"), ("first_target", "<u4"), ("went_to", "<u8", 2)])
+NO_BRANCH = 0xFFFFFFFF
+"""``branch`` of a block that does not end in a conditional jump."""
 TRANSITION = np.dtype(
     [
         ("block", "<u4"),
@@ -184,6 +186,7 @@ class Results:
     spent: int
     sandbox_layers: int
     blocks: Table
+    branches: Table
     transitions: Table
     packet_table: Table
     details: Table
@@ -210,7 +213,7 @@ class Session:
         state, address, number, calls, *rows, packets, cycles, spent, _ = _RESULTS.unpack_from(
             self._memory, _RESULTS_AT
         )
-        blocks, transitions, packet_rows, details, _, segments, layers = rows
+        blocks, transitions, packet_rows, details, _, segments, branches, layers = rows
         return Results(
             state=State(state),
             address=address,
@@ -221,6 +224,7 @@ class Session:
             spent=spent,
             sandbox_layers=layers,
             blocks=self._table("blocks", BLOCK, blocks),
+            branches=self._table("branches", BRANCH, branches),
             transitions=self._table("transitions", TRANSITION, transitions),
             packet_table=self._table("packets", PACKET, packet_rows),
             details=self._table("details", DETAIL, details),
@@ -250,6 +254,7 @@ class Session:
 def _table_offsets() -> dict[str, int]:
     sizes = {
         "blocks": BLOCK.itemsize * _BLOCKS,
+        "branches": BRANCH.itemsize * _BLOCKS,
         "transitions": TRANSITION.itemsize * _TRANSITIONS,
         "packets": PACKET.itemsize * _PACKETS,
         "details": DETAIL.itemsize * _DETAILS,

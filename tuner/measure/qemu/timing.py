@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import InternalError
-from tuner.measure.qemu.cycles import DDR_CAUSES, DEPENDENCY, cycles_of, whole
+from tuner.measure.qemu.cycles import DEPENDENCY, cycles_of, whole
 from tuner.measure.qemu.events import Events
 from tuner.measure.qemu.model import TimingModel
 from tuner.measure.qemu.rules import Rules
@@ -57,17 +57,24 @@ def timing_of(results: Results, model: TimingModel, contexts: int) -> Timing:
             f"{counted[0]} and {counted[1]}, {sum(by_cause.values())} of them stalls"
         )
     cycles = cycles_of(events, model.parameters, contexts)
-    parts = dict(cycles.parts)
-    # All threads' stalls, as much of each cause as falls to the slowest thread.
-    dependency = parts.pop(DEPENDENCY) / max(sum(by_cause.values()), 1)
-    for cause, stalls in by_cause.items():
-        parts[cause] = parts.get(cause, 0.0) + stalls * dependency
-    breakdown = whole(parts)
-    if events.has_parallel_loops:
-        core_cycles = math.ceil(cycles.core)
-    else:
-        core_cycles = sum(n for cause, n in breakdown.items() if cause not in DDR_CAUSES)
-    return Timing(events, by_cause, breakdown, core_cycles)
+    return Timing(
+        events,
+        by_cause,
+        breakdown=whole(_by_reader(cycles.parts, by_cause)),
+        core_cycles=sum(whole(_by_reader(cycles.core_parts, by_cause)).values()),
+    )
+
+
+def _by_reader(parts: Mapping[str, float], stalls: Mapping[str, int]) -> dict[str, float]:
+    """``parts`` with dependency stalls split by the class of the reader, as ``stalls`` are.
+
+    The stalls are those of all threads; as much of each falls to the slowest one.
+    """
+    split = dict(parts)
+    share = split.pop(DEPENDENCY) / max(sum(stalls.values()), 1)
+    for cause, count in stalls.items():
+        split[cause] = split.get(cause, 0.0) + count * share
+    return split
 
 
 def events_of(results: Results) -> Events:

@@ -14,6 +14,7 @@ static struct class_table table;
 static struct pipeline_limits limits;
 
 static struct known_block *buckets[BUCKETS]; /* open addressing by block address */
+static uint32_t branch_buckets[BUCKETS];     /* branch number plus one */
 static uint32_t state_buckets[STATES * 2];   /* state number plus one */
 static struct pipeline_state *states[STATES];
 static uint32_t state_count;
@@ -82,6 +83,21 @@ static void keep_text(struct packet_record *record, const char *text) {
     results->text_bytes += bytes;
 }
 
+/* The branch at `address`. Blocks that begin at different packets may end in the same. */
+static struct branch *branch_at(uint32_t address) {
+    for (uint32_t slot = address >> 2;; slot++) {
+        uint32_t *number = &branch_buckets[slot % BUCKETS];
+        if (*number == 0) {
+            struct branch *branch = &session->branches[session->results.branch_count++];
+            branch->address = address;
+            *number = session->results.branch_count;
+        }
+        struct branch *branch = &session->branches[*number - 1];
+        if (branch->address == address)
+            return branch;
+    }
+}
+
 static void sum_up(struct known_block *block) {
     for (uint32_t i = 0; i < block->packets; i++) {
         uint16_t traits = block->parsed[i].traits;
@@ -91,7 +107,6 @@ static void sum_up(struct known_block *block) {
         block->scatters += (traits & TRAIT_SCATTER) != 0;
     }
     block->has_rare = block->loop_ends || block->gathers || block->scatters;
-    block->branches = (block->parsed[block->packets - 1].traits & TRAIT_CONDITIONAL_JUMP) != 0;
 }
 
 struct known_block *blocks_add(uint32_t address, uint32_t count, const uint32_t *addresses,
@@ -113,8 +128,13 @@ struct known_block *blocks_add(uint32_t address, uint32_t count, const uint32_t 
     *block = (struct known_block){
         .index = results->block_count, .address = address, .packets = count, .parsed = parsed};
     sum_up(block);
-    session->blocks[results->block_count++] = (struct block){
-        .address = address, .packets = count, .first_packet = results->packet_count};
+    uint32_t branch = SESSION_NO_BRANCH;
+    if (parsed[count - 1].traits & TRAIT_CONDITIONAL_JUMP) {
+        block->branch = branch_at(addresses[count - 1]);
+        branch = (uint32_t)(block->branch - session->branches);
+    }
+    session->blocks[results->block_count++] =
+        (struct block){address, count, results->packet_count, branch};
     results->packet_count += count;
     *bucket_of(address, count) = block;
     return block;

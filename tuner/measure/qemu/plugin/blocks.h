@@ -11,7 +11,7 @@ struct known_block {
     uint32_t index; /* in the session's table */
     uint32_t address, packets;
     uint32_t vector_packets;
-    bool branches; /* ends in a conditional jump */
+    struct branch *branch; /* the conditional jump it ends in; NULL if it ends otherwise */
     bool has_rare; /* any of these: */
     uint8_t loop_ends;
     uint16_t gathers, scatters;

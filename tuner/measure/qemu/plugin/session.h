@@ -13,7 +13,7 @@
 #include "packet.h"
 
 #define SESSION_MAGIC 0x53565848u /* "HXVS" */
-#define SESSION_VERSION 3u
+#define SESSION_VERSION 4u
 #define SESSION_RULES 512
 #define SESSION_BLOCKS 32768
 #define SESSION_TRANSITIONS 131072
@@ -95,17 +95,24 @@ struct results {
     int64_t system_call; /* number of the refused system call */
     uint32_t calls; /* calls begun */
     uint32_t block_count, transition_count, packet_count;
-    uint32_t detail_count, text_bytes, segment_count;
+    uint32_t detail_count, text_bytes, segment_count, branch_count;
     uint32_t sandbox_layers; /* enum sandbox_layer */
     uint64_t packets, cycles; /* of the timed call: issue and dependency stalls */
     uint64_t spent;           /* of the timed call, when it was cut off: cycles of all causes */
     uint64_t untimed_packets; /* of the latest untimed call */
 };
 
-/* A straight run of packets, as QEMU translated it. Where it ends in a conditional jump:
- * how often it went on at `first_target`, and how often elsewhere. */
+/* A straight run of packets, as QEMU translated it. `branch` is that of the conditional jump it
+ * ends in. */
 struct block {
-    uint32_t address, packets, first_packet, first_target;
+    uint32_t address, packets, first_packet, branch;
+};
+
+#define SESSION_NO_BRANCH UINT32_MAX
+
+/* A packet with a conditional jump: how often it went on at `first_target`, and elsewhere. */
+struct branch {
+    uint32_t address, first_target;
     uint64_t went_to[2];
 };
 
@@ -136,6 +143,7 @@ struct session {
     struct orders orders;
     struct results results;
     struct block blocks[SESSION_BLOCKS];
+    struct branch branches[SESSION_BLOCKS]; /* blocks end in one at most */
     struct transition transitions[SESSION_TRANSITIONS];
     struct packet_record packets[SESSION_PACKETS];
     struct detail details[SESSION_DETAILS];

@@ -52,8 +52,8 @@ static void forget_counts(void) {
     struct results *results = &session->results;
     for (uint32_t i = 0; i < results->transition_count; i++)
         session->transitions[i].count = 0;
-    for (uint32_t i = 0; i < results->block_count; i++)
-        session->blocks[i].went_to[0] = session->blocks[i].went_to[1] = 0;
+    for (uint32_t i = 0; i < results->branch_count; i++)
+        session->branches[i].went_to[0] = session->branches[i].went_to[1] = 0;
     for (uint32_t i = 0; i < results->packet_count; i++) {
         struct packet_record *packet = &session->packets[i];
         packet->l1_misses = packet->l2_misses = packet->line_splits = packet->store_to_load = 0;
@@ -81,11 +81,11 @@ void timing_call_begins(void) {
 }
 
 /* Of the two ways a conditional jump goes, the rarer one is mispredicted. */
-static void count_branch(struct block *block, uint32_t went_to) {
-    if (block->went_to[0] == 0)
-        block->first_target = went_to;
-    int other = went_to != block->first_target;
-    if (++block->went_to[other] <= block->went_to[!other])
+static void count_branch(struct branch *branch, uint32_t went_to) {
+    if (branch->went_to[0] == 0)
+        branch->first_target = went_to;
+    int other = went_to != branch->first_target;
+    if (++branch->went_to[other] <= branch->went_to[!other])
         charge(EVENT_MISPREDICTS, 1);
 }
 
@@ -109,8 +109,8 @@ static uint64_t spent(void) {
 
 void timing_block_entered(struct known_block *block) {
     struct results *results = &session->results;
-    if (latest != NULL && latest->branches)
-        count_branch(&session->blocks[latest->index], block->address);
+    if (latest != NULL && latest->branch != NULL)
+        count_branch(latest->branch, block->address);
     latest = block;
     struct known_transition *transition = blocks_enter(block, pipeline);
     transition->record->count++;
