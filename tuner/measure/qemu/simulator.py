@@ -22,6 +22,8 @@ from tuner.target import DEFAULT_TARGET, find_target
 
 QEMU_VARIABLE = "HVXTUNE_QEMU"
 PROGRAM = "qemu-hexagon"
+BUILT_PREFIX = "built-"
+"""Begins the names of folders with programs made by build_qemu.py: they come before all others."""
 _PROBE_SECONDS = 60
 NEEDED = "a build with plugins (configure --enable-plugins), such as version 7.2 of Debian 12"
 """What serves, for messages."""
@@ -72,7 +74,7 @@ class Simulator:
 
 @cache
 def find_simulator() -> Simulator:
-    """The simulator to use: ``$HVXTUNE_QEMU``, else the one on the PATH, else the unpacked one.
+    """The simulator to use: ``$HVXTUNE_QEMU``, else one built here, one on the PATH, one unpacked.
 
     Raises ``ToolchainError`` that names what was found and why it does not serve.
     """
@@ -99,8 +101,17 @@ def _known_commands() -> list[tuple[str, ...]]:
         for path in (state_dir() / "qemu").glob(f"*/{PROGRAM}")
         if not path.parent.name.startswith(".")  # one that was never finished
     ]
-    newest_first = sorted(unpacked, reverse=True)
-    return [command_of(path) for path in ([Path(on_path)] if on_path else []) + newest_first]
+    newest_first = sorted(unpacked, key=_release_in_name, reverse=True)
+    built_here = [path for path in newest_first if path.parent.name.startswith(BUILT_PREFIX)]
+    fetched = [path for path in newest_first if path not in built_here]
+    found = [*built_here, *([Path(on_path)] if on_path else []), *fetched]
+    return [command_of(path) for path in found]
+
+
+def _release_in_name(program: Path) -> list[int]:
+    """The numbers in the name of its folder: a version, without Debian's epoch."""
+    name = re.sub(r"^\d+_", "", program.parent.name)
+    return [int(number) for number in re.findall(r"\d+", name)]
 
 
 def command_of(program: Path) -> tuple[str, ...]:
