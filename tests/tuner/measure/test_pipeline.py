@@ -161,6 +161,27 @@ RULES = [
         None,
     ),
     (
+        "vector load used in its own packet, right after another into the same register",
+        [
+            "{ v5.cur = vmem(r10+#0) ; v6.uw = vrmpy(v5.ub,v1.ub) }",
+            "{ v5.cur = vmem(r10+#1) ; v7.uw = vrmpy(v5.ub,v1.ub) }",
+        ],
+        0,
+        None,
+    ),
+    (
+        "vector load used in its own packet and in the next one",
+        ["{ v5.cur = vmem(r10+#0) ; v6 = v5 }", "{ v7.uw = vrmpy(v5.ub,v1.ub) }"],
+        wait(VECTOR, 5),
+        "vector multiply",
+    ),
+    (
+        "vector load into its own packet alone",
+        ["{ v5.tmp = vmem(r10+#0) ; v6 = v5 }", "{ v7.uw = vrmpy(v5.ub,v1.ub) }"],
+        0,
+        None,
+    ),
+    (
         "vector to aligned store",
         ["{ v5.b = vadd(v1.b,v2.b) }", "{ vmem(r10+#0) = v5 }"],
         wait(VECTOR, 7),

@@ -342,12 +342,32 @@ static bool add_instruction(struct packet *packet, const struct class_table *tab
     return r.fits;
 }
 
-bool packet_add(struct packet *packet, const struct class_table *table, const char *instruction) {
-    return add_instruction(packet, table, instruction, instruction + strlen(instruction));
+static uint8_t without(struct operand *operands, uint8_t count, uint8_t reg) {
+    uint8_t kept = 0;
+    for (uint8_t i = 0; i < count; i++)
+        if (operands[i].reg != reg)
+            operands[kept++] = operands[i];
+    return kept;
+}
+
+/* "V0.cur = vmem(...)" and "V0.tmp = vmem(...)" hand the loaded vector to the other instructions
+ * of the packet, which wait for no earlier one; with .tmp no later packet gets it. */
+static void hand_over_load(struct packet *packet, const char *text) {
+    const char *current = strstr(text, ".cur = "), *temporary = strstr(text, ".tmp = ");
+    const char *name = current != NULL ? current : temporary;
+    while (name != NULL && name > text && *name != 'V')
+        name--;
+    if (name == NULL)
+        return;
+    uint8_t loaded = register_at(text, name).first;
+    packet->reads = without(packet->read, packet->reads, loaded);
+    if (temporary != NULL)
+        packet->writes = without(packet->write, packet->writes, loaded);
 }
 
 /* Each line ends in the instruction, after a tab; braces and loop ends are not part of it. */
 bool packet_parse(struct packet *packet, const struct class_table *table, const char *text) {
+    const char *whole = text;
     bool fits = true;
     if (strstr(text, ":endloop") != NULL)
         packet->traits |= TRAIT_LOOP_END;
@@ -374,5 +394,6 @@ bool packet_parse(struct packet *packet, const struct class_table *table, const 
         }
         text = next;
     }
+    hand_over_load(packet, whole);
     return fits;
 }

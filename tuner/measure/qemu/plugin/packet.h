@@ -97,10 +97,8 @@ struct packet {
     struct prefetch prefetch; /* with TRAIT_PREFETCH */
 };
 
-/* Adds to `packet` what one instruction does. Returns false if it holds more than fits. */
-bool packet_add(struct packet *packet, const struct class_table *table, const char *instruction);
-
-/* Reads QEMU's disassembly of a packet: one instruction a line, or two joined by a semicolon. */
+/* Reads QEMU's disassembly of a packet: one instruction a line, or two joined by a semicolon.
+ * Returns false if the packet holds more than fits. */
 bool packet_parse(struct packet *packet, const struct class_table *table, const char *text);
 
 #endif
