@@ -100,7 +100,7 @@ def _unpack(tarball: Path, scratch: Path) -> Path:
             return version.parent
     raise UserError(
         f"{tarball} holds no QEMU with a Hexagon target",
-        accepted="a release tarball of QEMU 7.2 or newer",
+        accepted="a release tarball of QEMU 8.1 or newer",
     )
 
 
