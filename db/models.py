@@ -216,6 +216,7 @@ class JobRow(Base):
     owner_pid: Mapped[int | None]
     owner_started_at: Mapped[float | None]
     lease_expires_at: Mapped[float | None]
+    cache: Mapped[str] = mapped_column(String(20), server_default="warm")
 
     problem: Mapped[ProblemRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
@@ -271,6 +272,7 @@ class MeasurementRow(Base):
     breakdown: Mapped[Document]
     code_bytes: Mapped[int]
     core_cycles: Mapped[int] = mapped_column(server_default=text("0"))
+    cache: Mapped[str] = mapped_column(String(20), server_default="warm")
 
     __table_args__ = (CheckConstraint("verified IS TRUE", name="verified"),)
 

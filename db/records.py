@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from db.failure import DamagedRowError
 from db.models import (
@@ -16,7 +16,7 @@ from db.models import (
     ToolchainRow,
     TrialRow,
 )
-from tuner.candidate import Measurement, Problem
+from tuner.candidate import CacheState, Measurement, Problem
 from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.space import Config, Space
@@ -74,6 +74,7 @@ def job_record(row: JobRow) -> Job:
         seed=row.seed,
         generator=row.generator,
         measurer=row.measurer,
+        cache=cast(CacheState, row.cache),
         workers=row.workers,
         cutoff_factor=row.cutoff_factor,
     )
@@ -103,6 +104,7 @@ def measurement_record(row: MeasurementRow) -> Measurement:
             "breakdown": row.breakdown,
             "code_bytes": row.code_bytes,
             "core_cycles": row.core_cycles,
+            "cache": row.cache,
         }
     )
 

@@ -18,6 +18,7 @@ from db.job_id import as_typed, new_job_id
 from db.models import (
     ArtifactRow,
     JobRow,
+    MeasurementRow,
     ProblemRow,
     ScheduleRow,
     SpaceRow,
@@ -33,7 +34,7 @@ from db.records import (
     trial_record,
 )
 from db.summary import JobSummary, summaries_of
-from tuner.candidate import FIDELITIES, Artifact, Fidelity, Problem
+from tuner.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
 from tuner.errors import HvxtuneError, UserError
 from tuner.identity import digest_of
 from tuner.space import Space
@@ -96,6 +97,7 @@ class SqlStore(TrialStore):
                     seed=spec.seed,
                     generator=spec.generator,
                     measurer=spec.measurer,
+                    cache=spec.cache,
                     workers=spec.workers,
                     cutoff_factor=spec.cutoff_factor,
                     budget_trials=spec.budget.trials,
@@ -216,13 +218,15 @@ class SqlStore(TrialStore):
         problem: Problem,
         min_fidelity: Fidelity = "model",
         toolchain: Mapping[str, str] | None = None,
+        cache: CacheState = "warm",
     ) -> Schedule | None:
         rank = case({f: i for i, f in enumerate(FIDELITIES)}, value=ScheduleRow.fidelity)
         wanted = (
             select(ScheduleRow)
             .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
             .join(ToolchainRow, ScheduleRow.toolchain_id == ToolchainRow.id)
-            .where(ProblemRow.digest == problem.digest)
+            .join(MeasurementRow, ScheduleRow.measurement_id == MeasurementRow.id)
+            .where(ProblemRow.digest == problem.digest, MeasurementRow.cache == cache)
             .where(rank >= FIDELITIES.index(min_fidelity))
             .order_by(rank.desc(), ToolchainRow.last_used_at.desc())
             .limit(1)

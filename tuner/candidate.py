@@ -13,6 +13,11 @@ from tuner.space.config import Config
 from tuner.target import Target
 from tuner.workload import Workload
 
+CacheState = Literal["warm", "cold"]
+"""State of the caches when the timed call begins: ``warm``, as the same call before left them (the
+steady state of a kernel called again and again), or ``cold``, empty."""
+CACHE_STATES: tuple[CacheState, ...] = get_args(CacheState)
+
 Fidelity = Literal["model", "cycle_accurate", "hardware"]
 """``model``: QEMU with the timing model; ``cycle_accurate``: Qualcomm's simulator; ``hardware``:
 a phone. Never compared with each other silently."""
@@ -99,8 +104,8 @@ class Measurement:
     packets executed in the region of interest, by all threads; ``stalls`` the cycles beyond one
     for each of them. ``core_cycles`` are the cycles without what DDR adds (0: not known).
     ``samples`` holds every repeat (one for a deterministic simulator), in cycles. ``breakdown``
-    names parts of ``cycles`` by cause. ``verified`` is true only if every output byte of every
-    case matched the reference.
+    names parts of ``cycles`` by cause, ``cache`` the condition it was measured under.
+    ``verified`` is true only if every output byte of every case matched the reference.
     """
 
     cycles: int
@@ -113,6 +118,7 @@ class Measurement:
     breakdown: Mapping[str, int] = field(default_factory=dict, hash=False)
     code_bytes: int = 0
     core_cycles: int = 0
+    cache: CacheState = "warm"
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""

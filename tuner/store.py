@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
-from tuner.candidate import FIDELITIES, Artifact, Fidelity, Problem
+from tuner.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
 from tuner.errors import InternalError, StoreError, UserError
 from tuner.identity import digest_of, digest_of_bytes
 from tuner.outcome import Outcome
@@ -90,11 +90,13 @@ class TrialStore(ABC):
         problem: Problem,
         min_fidelity: Fidelity = "model",
         toolchain: Mapping[str, str] | None = None,
+        cache: CacheState = "warm",
     ) -> Schedule | None:
         """The best stored schedule of exactly this problem, of the highest fidelity there is.
 
         Cycles of different toolchains are not compared: within that fidelity it is the best of
-        ``toolchain``, or, without one, of the toolchain that a job was last created with.
+        ``toolchain``, or, without one, of the toolchain that a job was last created with. Nor
+        are cycles of warm and of cold caches: only those measured under ``cache`` count.
         """
 
     @abstractmethod
@@ -286,13 +288,14 @@ class MemoryStore(TrialStore):
         problem: Problem,
         min_fidelity: Fidelity = "model",
         toolchain: Mapping[str, str] | None = None,
+        cache: CacheState = "warm",
     ) -> Schedule | None:
         with self._lock:
             wanted = self._toolchains[::-1] if toolchain is None else [digest_of(dict(toolchain))]
             for fidelity in reversed(FIDELITIES[FIDELITIES.index(min_fidelity) :]):
                 for digest in wanted:
                     found = self._schedules.get((problem.digest, fidelity, digest))
-                    if found is not None:
+                    if found is not None and found.measurement.cache == cache:
                         return found
             return None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tuner.candidate import Measurement, Problem
+from tuner.candidate import CacheState, Measurement, Problem
 from tuner.outcome import Outcome
 from tuner.space import Config
 
@@ -45,6 +45,7 @@ class JobSpec:
     seed: int = 0
     generator: str = "halide"
     measurer: str = "qemu"
+    cache: CacheState = "warm"
     workers: int = 1
     cutoff_factor: float = 4.0
     """A timed run is stopped once it needs this many times the incumbent's cycles."""

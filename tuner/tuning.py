@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from tuner.candidate import Artifact, Candidate, Problem
+from tuner.candidate import Artifact, CacheState, Candidate, Problem
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.contract import find_contract
 from tuner.errors import UserError
@@ -73,6 +73,7 @@ def submit(
     workers: int | None = None,
     generator: str = "halide",
     measurer: str = "qemu",
+    cache: CacheState = "warm",
 ) -> Job:
     """Stores a new job, without running it.
 
@@ -88,9 +89,10 @@ def submit(
         seed=seed,
         generator=generator,
         measurer=measurer,
+        cache=cache,
         workers=_checked_workers(workers),
     )
-    with find_generator(generator)() as codegen, find_measurer(measurer)() as device:
+    with find_generator(generator)() as codegen, find_measurer(measurer)(cache=cache) as device:
         device.require(problem.target)
         toolchain = _toolchain(codegen, device)
     return store.create_job(spec, find_kernel(kernel).space(problem), toolchain)
@@ -145,7 +147,7 @@ def run(
     space = kernel.space(spec.problem)
     with (
         find_generator(spec.generator)(spec.workers) as generator,
-        find_measurer(spec.measurer)() as measurer,
+        find_measurer(spec.measurer)(cache=spec.cache) as measurer,
     ):
         _require_same(job, "space", job.space_digest, space.digest)
         now = _toolchain(generator, measurer)
@@ -193,7 +195,7 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
         default=trial_of(kernel.default_config(job.spec.problem)),
         textbook=trial_of(kernel.textbook_config(job.spec.problem)),
         best=best,
-        schedule=store.best(job.spec.problem),
+        schedule=store.best(job.spec.problem, cache=job.spec.cache),
         interrupted=job.state in (JobState.QUEUED, JobState.RUNNING),
     )
 
@@ -211,6 +213,7 @@ class JobOptions(TypedDict, total=False):
     workers: int | None
     generator: str
     measurer: str
+    cache: CacheState
 
 
 def tune(
@@ -243,7 +246,12 @@ def named_config(problem: Problem, name: str) -> Config | None:
 
 
 def measure(
-    problem: Problem, config: Config, *, generator: str = "halide", measurer: str = "qemu"
+    problem: Problem,
+    config: Config,
+    *,
+    generator: str = "halide",
+    measurer: str = "qemu",
+    cache: CacheState = "warm",
 ) -> tuple[Trial, Artifact | None]:
     """Compiles, verifies and times one config, without a job and without storing anything.
 
@@ -252,7 +260,7 @@ def measure(
     """
     from tuner.search.evaluation import Evaluator
 
-    with find_generator(generator)(1) as codegen, find_measurer(measurer)() as device:
+    with find_generator(generator)(1) as codegen, find_measurer(measurer)(cache=cache) as device:
         device.require(problem.target)
         candidate = Candidate(problem, config, generator)
         evaluation = Evaluator(codegen, device).evaluate(candidate, number=0, origin="measure")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.candidate import CacheState
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
@@ -33,6 +34,13 @@ ContractName = Annotated[
         "--contract",
         metavar="CONTRACT",
         help="What callers promise about their buffers: none, host, stride, extent or static.",
+    ),
+]
+CacheName = Annotated[
+    CacheState,
+    typer.Option(
+        "--cache",
+        help="Caches when the timed call begins: warm (a kernel called again) or cold (empty).",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

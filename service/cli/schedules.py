@@ -13,6 +13,7 @@ import typer
 from service.cli.options import (
     DEFAULT_CONTRACT,
     AsJson,
+    CacheName,
     ContractName,
     KernelName,
     ParamTexts,
@@ -45,6 +46,7 @@ def best(
     param: ParamTexts = None,
     target: TargetName = DEFAULT_TARGET,
     contract: ContractName = DEFAULT_CONTRACT,
+    cache: CacheName = "warm",
     object_file: Annotated[
         FileOption, typer.Option("--object", metavar="FILE", help="Write the object there.")
     ] = None,
@@ -63,11 +65,11 @@ def best(
     problem = read_problem(kernel, param, target, contract)
     wanted = {"object": object_file, "header": header_file, "schedule": schedule_file}
     with open_store() as store:
-        schedule = store.best(problem)
+        schedule = store.best(problem, cache=cache)
         if schedule is None:
             raise UserError(
-                f"no schedule is stored for {problem_label(problem)}",
-                next_step=f"run `hvxtune tune {problem_options(problem)}`",
+                f"no schedule is stored for {problem_label(problem)}, caches {cache}",
+                next_step=f"run `hvxtune tune {problem_options(problem)} --cache {cache}`",
             )
         files: Mapping[str, bytes] = {}
         if any(wanted.values()):
@@ -101,8 +103,8 @@ def _schedule_json(schedule: Schedule) -> dict[str, Any]:
 
 def _print_measurement(measurement: Measurement, problem: Problem) -> None:
     print_line(
-        f"{measurement.cycles:,} cycles ({measurement.fidelity}), {measurement.packets:,} packets, "
-        f"{measurement.stalls:,} stalls, "
+        f"{measurement.cycles:,} cycles ({measurement.fidelity}, caches {measurement.cache}), "
+        f"{measurement.core_cycles:,} without DDR, {measurement.packets:,} packets, "
         f"{peak_cycles(problem) / measurement.cycles:.1%} of the HVX peak, outputs verified"
     )
 
@@ -135,6 +137,7 @@ def measure(
     param: ParamTexts = None,
     target: TargetName = DEFAULT_TARGET,
     contract: ContractName = DEFAULT_CONTRACT,
+    cache: CacheName = "warm",
     as_json: AsJson = False,
 ) -> None:
     """Compile, check and time one schedule of KERNEL.
@@ -144,7 +147,7 @@ def measure(
     from tuner.tuning import measure as measure_config
 
     problem = read_problem(kernel, param, target, contract)
-    trial, _ = measure_config(problem, _read_config(problem, config))
+    trial, _ = measure_config(problem, _read_config(problem, config), cache=cache)
     if as_json:
         print_json({**problem_json(problem), **trial_json(trial, peak_cycles(problem))})
     elif trial.measurement is not None:

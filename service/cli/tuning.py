@@ -15,6 +15,7 @@ import typer
 from service.cli.options import (
     DEFAULT_CONTRACT,
     AsJson,
+    CacheName,
     ContractName,
     KernelName,
     ParamTexts,
@@ -43,6 +44,7 @@ def tune(
     param: ParamTexts = None,
     target: TargetName = DEFAULT_TARGET,
     contract: ContractName = DEFAULT_CONTRACT,
+    cache: CacheName = "warm",
     trials: Annotated[
         int | None,
         typer.Option(
@@ -80,6 +82,7 @@ def tune(
             store=store,
             target=target,
             contract=contract,
+            cache=cache,
             trials=trials,
             seconds=seconds,
             patience=patience,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from db import open_store
 from tests.tuner.sample_records import SPACE, artifact
-from tuner.candidate import FIDELITIES, Measurement, Problem
+from tuner.candidate import CACHE_STATES, FIDELITIES, Measurement, Problem
 from tuner.contract import Contract
 from tuner.outcome import Outcome
 from tuner.space import Config
@@ -70,6 +70,7 @@ SPECS = every_field(
     seed=st.integers(-(2**63), 2**63 - 1),
     generator=NAMES,
     measurer=NAMES,
+    cache=st.sampled_from(CACHE_STATES),
     workers=WHOLE,
     cutoff_factor=st.floats(allow_nan=False, min_value=0),
 )
@@ -81,6 +82,7 @@ MEASUREMENTS = every_field(
     stalls=WHOLE,
     verified=st.just(True),
     fidelity=st.sampled_from(FIDELITIES),
+    cache=st.sampled_from(CACHE_STATES),
     device=TEXT,
     samples=st.lists(st.integers(), max_size=4).map(tuple),
     breakdown=st.dictionaries(TEXT, st.integers(), max_size=4),
@@ -160,7 +162,7 @@ def test_records_come_back_as_they_were(
         assert found.toolchain == toolchain
         assert store.trials(job.id) == list(finished)
         assert store.pending(job.id) == [waiting]
-        best = store.best(spec.problem, measurement.fidelity, toolchain)
+        best = store.best(spec.problem, measurement.fidelity, toolchain, measurement.cache)
         assert best is not None
         assert best == offered
         assert list(best.config) == list(config)

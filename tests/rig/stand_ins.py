@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from tuner.candidate import Artifact, Candidate, Measurement, Problem
+from tuner.candidate import Artifact, CacheState, Candidate, Measurement, Problem
 from tuner.codegen.generator import CodeGenerator
 from tuner.identity import digest_of_bytes
 from tuner.measure.measurer import Measurer, Timed
@@ -64,7 +64,14 @@ class StandInMeasurer(Measurer):
     name = "stand-in"
     fidelity = "model"
 
-    def __init__(self, cycles_of: Callable[[str], int] = len, *, delay_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        cycles_of: Callable[[str], int] = len,
+        *,
+        delay_s: float = 0.0,
+        cache: CacheState = "warm",
+    ) -> None:
+        self.cache = cache
         self.cycles_of = cycles_of
         self.delay_s = delay_s
         self.measured: Counter[str] = Counter()
@@ -74,7 +81,7 @@ class StandInMeasurer(Measurer):
         self._lock = threading.Lock()
 
     def fingerprint(self) -> Mapping[str, str]:
-        return {"measurer": "stand-in"}
+        return {"measurer": "stand-in", "cache": self.cache}
 
     def require(self, target: Target) -> None:
         pass
@@ -99,6 +106,7 @@ class StandInMeasurer(Measurer):
             fidelity="model",
             device="stand-in",
             samples=(cycles,),
+            cache=self.cache,
         )
         return Timed(measurement, link_s=0.0, run_s=self.delay_s)
 

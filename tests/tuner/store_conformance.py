@@ -304,6 +304,14 @@ class StoreConformance:
         self.offer(store, 600, TOOLCHAIN)  # slower than what is stored, but in use again
         assert self.cycles(store, problem()) == 500
 
+    def test_warm_and_cold_caches_are_kept_apart(self, store: TrialStore) -> None:
+        cold = replace(measurement(900), cache="cold")
+        self.offer(store, 900, {**TOOLCHAIN, "cache": "cold"}, measurement=cold)
+        assert self.cycles(store, problem()) is None
+        self.offer(store, 500, {**TOOLCHAIN, "cache": "warm"})
+        assert self.cycles(store, problem(), cache="warm") == 500
+        assert self.cycles(store, problem(), cache="cold") == 900
+
     def test_a_toolchain_without_a_schedule_hides_no_older_one(self, store: TrialStore) -> None:
         self.offer(store, 500, TOOLCHAIN)
         store.create_job(spec(), SPACE, NEWER_TOOLCHAIN)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tuner.candidate import Artifact, Fidelity, Measurement, Problem
+from tuner.candidate import Artifact, CacheState, Fidelity, Measurement, Problem
 from tuner.target import Target
 
 
@@ -30,6 +30,13 @@ class Measurer(ABC):
 
     name: ClassVar[str]
     fidelity: ClassVar[Fidelity]
+
+    @abstractmethod
+    def __init__(self, *, cache: CacheState = "warm") -> None:
+        """``cache`` is the condition to measure under; ``UserError`` if it cannot be had here.
+
+        Cheap: starts no process.
+        """
 
     @abstractmethod
     def fingerprint(self) -> Mapping[str, str]:

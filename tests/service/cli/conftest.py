@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -93,5 +94,5 @@ def bench(monkeypatch):
         "find_generator",
         lambda name: lambda workers=1: Generator(workers, fault=made.fault),
     )
-    monkeypatch.setattr(tuning, "find_measurer", lambda name: lambda: StandInMeasurer(made.cycles))
+    monkeypatch.setattr(tuning, "find_measurer", lambda name: partial(StandInMeasurer, made.cycles))
     return made

@@ -41,7 +41,10 @@ WRONG_REQUESTS = {
     "config not JSON": (["measure", "scale_u8", "--config", "text"], ["'text'", "JSON"]),
     "config not an object": (["measure", "scale_u8", "--config", "list"], ["'list'", "object"]),
     "unknown knob": (["measure", "scale_u8", "--config", "knob"], ["'vektors'", "vectors"]),
-    "knob value": (["measure", "scale_u8", "--config", "value"], ["vectors=5", "1, 2, 3, 4, 6, 8"]),
+    "knob value": (
+        ["measure", "scale_u8", "--config", "value"],
+        ["vectors=9", "5, 6, 7, 8"],
+    ),
     "nothing stored": (["best", "scale_u8"], ["scale_u8 h=4 n=512", "hvxtune tune scale_u8"]),
     "unknown job": (["show", "zzz"], ["'zzz'"]),
     "unknown job to resume": (["resume", "zzz"], ["'zzz'"]),
@@ -51,7 +54,7 @@ FILES = {
     "text": "m = 4",
     "list": "[1]",
     "knob": '{"vektors": 1}',
-    "value": '{"vectors": 5, "unroll_rows": 1, "behave": "well"}',
+    "value": '{"vectors": 9, "unroll_rows": 1, "behave": "well"}',
 }
 
 

@@ -52,7 +52,7 @@ def test_progress_goes_to_standard_error(hvxtune, bench):
 def test_without_any_limit_there_is_one(hvxtune, bench):
     result = hvxtune("tune", "scale_u8", "--json").json
     assert result["budget"]["trials"] == 100
-    assert result["outcomes"] == {"ok": 36}, "the space has no more"
+    assert result["outcomes"] == {"ok": 64}, "the space has no more"
 
 
 def test_a_job_without_one_valid_trial_fails(hvxtune, bench):

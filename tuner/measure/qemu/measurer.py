@@ -7,7 +7,14 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tuner.candidate import Artifact, Fidelity, Measurement, Problem
+from tuner.candidate import (
+    CACHE_STATES,
+    Artifact,
+    CacheState,
+    Fidelity,
+    Measurement,
+    Problem,
+)
 from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import UserError
 from tuner.measure.cases import CASES_VERSION, cases_of
@@ -16,14 +23,13 @@ from tuner.measure.image import Image, image_of
 from tuner.measure.measurer import Measurer, Timed
 from tuner.measure.qemu.instructions import first_release_running, runnable_archs
 from tuner.measure.qemu.model import find_model
-from tuner.measure.qemu.session import Caches, Orders
+from tuner.measure.qemu.session import Orders
 from tuner.measure.qemu.simulation import Simulation, simulate
 from tuner.measure.qemu.simulator import PLUGIN, find_simulator
 from tuner.target import TARGETS, Target
 
 _NAMED_ARCH = "v66"
 """Whose harness and rules the fingerprint names: those of other archs change with them."""
-CACHE_STATES = ("warm", "cold")
 TIMEOUT_S = 60.0
 """Wall time of one run of all cases."""
 _IMAGE_BYTES_KEPT = 1 << 29
@@ -41,10 +47,10 @@ class QemuMeasurer(Measurer):
     name: ClassVar[str] = "qemu"
     fidelity: ClassVar[Fidelity] = "model"
 
-    def __init__(self, *, cache: Caches = "warm", timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, *, cache: CacheState = "warm", timeout_s: float = TIMEOUT_S) -> None:
         if cache not in CACHE_STATES:
             raise UserError(f"cache '{cache}'", accepted=", ".join(CACHE_STATES))
-        self._cache: Caches = cache
+        self._cache: CacheState = cache
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
         self._images: OrderedDict[str, Image] = OrderedDict()
@@ -96,6 +102,7 @@ class QemuMeasurer(Measurer):
             samples=(timing.cycles,),
             breakdown=timing.breakdown,
             code_bytes=simulation.code_bytes,
+            cache=self._cache,
         )
         return Timed(measurement, simulation.link_s, simulation.run_s)
 
