@@ -54,9 +54,7 @@ def screen(object_bytes: bytes, arch: str, release: Release) -> None:
         for section in sections:
             if section["sh_type"] == "SHT_SYMTAB":
                 _refuse_symbols(section)
-        for index, section in enumerate(sections):
-            if section["sh_flags"] & _EXECUTABLE and section["sh_type"] == "SHT_PROGBITS":
-                _refuse_instructions(section, index, sections, release)
+        _refuse_instructions(sections, release)
     except CandidateError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a parser makes of a hostile file
@@ -138,11 +136,21 @@ def _refuse_symbols(table: Any) -> None:
         )
 
 
-def _refuse_instructions(section: Any, index: int, sections: list[Any], release: Release) -> None:
-    data = section.data()
-    words = np.frombuffer(data, "<u4", len(data) // 4)
-    for position, instruction in find_missing(words, release):
-        place = _place(index, 4 * position, sections) or section.name
+def _refuse_instructions(sections: list[Any], release: Release) -> None:
+    code = {
+        index: section.data()
+        for index, section in enumerate(sections)
+        if section["sh_flags"] & _EXECUTABLE and section["sh_type"] == "SHT_PROGBITS"
+    }
+    # All sections at once: most objects have many small ones, and the table is long.
+    whole = b"".join(data[: len(data) // 4 * 4] for data in code.values())
+    for position, instruction in find_missing(np.frombuffer(whole, "<u4"), release):
+        offset = 4 * position
+        for index, data in code.items():  # noqa: B007 - the one it stops at is wanted
+            if offset < len(data) // 4 * 4:
+                break
+            offset -= len(data) // 4 * 4
+        place = _place(index, offset, sections) or sections[index].name
         raise CandidateError(
             Outcome.INFEASIBLE,
             f"uses the instruction {instruction.syntax} ({instruction.group}) in {place}, which "
