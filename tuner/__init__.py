@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tuner.tuning import TuneResult, find_problem, measure, result, run, submit, tune
+    from tuner.tuning import TuneResult, explain, find_problem, measure, result, run, submit, tune
 
-__all__ = ["TuneResult", "find_problem", "measure", "result", "run", "submit", "tune"]
+__all__ = ["TuneResult", "explain", "find_problem", "measure", "result", "run", "submit", "tune"]
 
 
 def __getattr__(name: str) -> Any:

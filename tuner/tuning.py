@@ -27,6 +27,7 @@ from tuner.target import DEFAULT_TARGET, find_target
 from tuner.trial import Budget, Job, JobSpec, JobState, Schedule, Trial
 
 if TYPE_CHECKING:
+    from tuner.measure.explanation import Explanation
     from tuner.search.loop import Progress
 
 
@@ -267,3 +268,14 @@ def measure(
         if evaluation.artifact is None:
             return evaluation.trial, None
         return evaluation.trial, codegen.compile(candidate, with_assembly=True)
+
+
+def explain(
+    problem: Problem, artifact: Artifact, *, measurer: str = "qemu", cache: CacheState = "warm"
+) -> Explanation:
+    """Runs a compiled config once more and says where its cycles go.
+
+    Raises ``UserError`` if the measurer cannot tell, ``CandidateError`` if the candidate is bad.
+    """
+    with find_measurer(measurer)(cache=cache) as device:
+        return device.explain(problem, artifact)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tuner.candidate import Artifact, CacheState, Fidelity, Measurement, Problem
+from tuner.errors import UserError
 from tuner.target import Target
+
+if TYPE_CHECKING:
+    from tuner.measure.explanation import Explanation
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,17 @@ class Measurer(ABC):
         ``timeout``, ``wrong_output`` or ``run_error``; ``DeviceError`` if the device failed;
         ``ToolchainError`` if the installation is broken.
         """
+
+    def explain(self, problem: Problem, artifact: Artifact) -> Explanation:
+        """Runs ``artifact`` like :meth:`measure` and says where the cycles of that run go.
+
+        Raises what :meth:`measure` raises, and ``UserError`` if this measurer cannot look inside
+        a run.
+        """
+        raise UserError(
+            f"measurer '{self.name}' cannot tell where cycles go",
+            next_step="use one that can, such as qemu",
+        )
 
     @abstractmethod
     def close(self) -> None:

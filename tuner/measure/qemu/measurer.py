@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tuner.candidate import (
     CACHE_STATES,
@@ -27,6 +27,9 @@ from tuner.measure.qemu.session import Orders
 from tuner.measure.qemu.simulation import Simulation, simulate
 from tuner.measure.qemu.simulator import PLUGIN, find_simulator
 from tuner.target import TARGETS, Target
+
+if TYPE_CHECKING:
+    from tuner.measure.explanation import Explanation
 
 _NAMED_ARCH = "v66"
 """Whose harness and rules the fingerprint names: those of other archs change with them."""
@@ -90,8 +93,11 @@ class QemuMeasurer(Measurer):
         self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
     ) -> Timed:
         simulation = self.simulate(problem, artifact, budget_cycles=budget_cycles)
+        return Timed(self._measurement(simulation), simulation.link_s, simulation.run_s)
+
+    def _measurement(self, simulation: Simulation) -> Measurement:
         timing = simulation.timing
-        measurement = Measurement(
+        return Measurement(
             cycles=timing.cycles,
             core_cycles=timing.core_cycles,
             packets=timing.packets,
@@ -104,7 +110,6 @@ class QemuMeasurer(Measurer):
             code_bytes=simulation.code_bytes,
             cache=self._cache,
         )
-        return Timed(measurement, simulation.link_s, simulation.run_s)
 
     def simulate(
         self,
@@ -128,6 +133,13 @@ class QemuMeasurer(Measurer):
             keep_text=keep_text,
         )
         return simulate(artifact, self._image(problem, orders), orders, self._timeout_s)
+
+    def explain(self, problem: Problem, artifact: Artifact) -> Explanation:
+        from tuner.measure.qemu.explain import explanation_of
+
+        simulation = self.simulate(problem, artifact, keep_text=True)
+        measurement = self._measurement(simulation)
+        return explanation_of(problem, measurement, simulation, find_model(problem.target.arch))
 
     def close(self) -> None:
         with self._lock:

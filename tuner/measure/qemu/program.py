@@ -30,19 +30,24 @@ class Program:
         """Where a process that inherits the descriptor finds the executable."""
         return _path_of(self.descriptor)
 
-    def place(self, address: int) -> str:
-        """``symbol+offset`` of a code address, for messages."""
+    def functions(self) -> dict[int, str]:
+        """The functions of candidate and harness by their first address."""
         elf = open_elf(_contents(self.descriptor))
         table = elf.get_section_by_name(".symtab") if elf else None
-        symbols = table.iter_symbols() if table else ()
-        below = [
-            (symbol["st_value"], symbol.name)
-            for symbol in symbols
-            if symbol.name not in ("", "hvxtune_entry") and symbol["st_value"] <= address
-        ]
-        if not below:
+        return {
+            symbol["st_value"]: symbol.name
+            for symbol in (table.iter_symbols() if table else ())
+            if symbol.name not in ("", "hvxtune_entry")
+            and symbol["st_info"]["type"] in ("STT_FUNC", "STT_NOTYPE")
+        }
+
+    def place(self, address: int) -> str:
+        """``symbol+offset`` of a code address, for messages."""
+        functions = self.functions()
+        start = max((start for start in functions if start <= address), default=None)
+        if start is None:
             return f"{address:#x}"
-        start, name = max(below)
+        name = functions[start]
         return f"{name}+{address - start:#x}" if address > start else name
 
 

@@ -59,6 +59,18 @@ class Rules:
     causes: tuple[str, ...]
     digest: str
 
+    def name_of(self, mnemonic: str, unit: str, forms: int = 0) -> str:
+        """The name of the rule that an instruction falls under, found as the plugin does.
+
+        ``unit`` is ``vector`` or ``scalar``, ``forms`` a sum of :data:`FORMS`.
+        """
+        for encoded, of_unit, needs, *_, cause in _RULE.iter_unpack(self.packed):
+            pattern: str = encoded.rstrip(b"\0").decode()
+            fits = mnemonic.startswith(pattern[:-1]) if pattern[-1] == "*" else mnemonic == pattern
+            if fits and of_unit == _UNITS[unit] and not needs & ~forms:
+                return self.causes[int(cause)]
+        return ""
+
 
 def find_rules(arch: str) -> Rules:
     """The rules for ``arch`` (``v66``)."""

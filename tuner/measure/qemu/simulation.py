@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from tuner.candidate import Artifact
 from tuner.errors import CandidateError
@@ -23,12 +24,14 @@ class Simulation:
     """A run that ended well.
 
     ``texts`` holds QEMU's disassembly of each row of ``results.packet_table`` if the orders asked
-    to keep it, else nothing. ``analysis_s`` is the wall time from the end of the run to cycles.
+    to keep it, else nothing; ``functions`` then names functions by their first address.
+    ``analysis_s`` is the wall time from the end of the run to cycles.
     """
 
     timing: Timing
     results: Results
     texts: tuple[str, ...]
+    functions: Mapping[int, str] = field(hash=False)
     code_bytes: int
     link_s: float
     run_s: float
@@ -58,13 +61,19 @@ def simulate(artifact: Artifact, image: Image, orders: Orders, timeout_s: float)
         if orders.timed_cycles and timing.cycles > orders.timed_cycles:
             # The plugin stops at a lower bound that leaves fractions of cycles out.
             raise CandidateError(Outcome.CUTOFF, f"stopped after {timing.cycles} cycles")
-        texts = tuple(session.text(int(at)) for at in results.packet_table["text"])
         return Simulation(
             timing=timing,
             results=results,
-            texts=texts if orders.keep_text else (),
+            texts=_texts(session, results) if orders.keep_text else (),
+            functions=program.functions() if orders.keep_text else {},
             code_bytes=program.code_bytes,
             link_s=linked_at - start,
             run_s=ended_at - linked_at,
             analysis_s=time.perf_counter() - judged_at,
         )
+
+
+def _texts(session: Session, results: Results) -> tuple[str, ...]:
+    """Where the memory for texts was full, the offset stayed 0: the text of the first packet."""
+    offsets = results.packet_table["text"]
+    return tuple(session.text(int(at)) if at or not row else "" for row, at in enumerate(offsets))

@@ -1,0 +1,181 @@
+"""Packets as QEMU disassembles them, read for people: clean text, kinds of instructions, flow.
+
+QEMU prints a packet as one line a word, ``address:  word<tab>instruction``, with the braces of
+the packet around all of them and ``:endloop0`` behind. What costs time is told by the plugin
+(plugin/packet.c); this module tells what a packet does and where control goes from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tuner.measure.qemu.rules import FORMS, Rules
+
+SCALAR, SCALAR_LOAD, SCALAR_STORE, BRANCH, NOTHING = (
+    "scalar",
+    "scalar load",
+    "scalar store",
+    "branch",
+    "nop",
+)
+"""Kinds of scalar instructions. Vector arithmetic has the name of its rule in the class table."""
+VECTOR_LOAD, VECTOR_STORE = "vector load", "vector store"
+GATHER, SCATTER = "vector gather", "vector scatter"
+
+WORD_BYTES = 4
+_LARGEST_DECIMAL = 0xFFFF
+"""Immediates beyond it are addresses and masks, which are read in hexadecimal."""
+
+_JUMP = re.compile(r"\b(jump|call)(?::n?t)? PC\+#{0,2}(-?\d+)")
+_LOOP = re.compile(r"\b(?:sp\dloop|loop)([01])\(PC\+#{0,2}(-?\d+)")
+_LOOP_END = re.compile(r":endloop(0?1?)")
+_LEAVES = re.compile(r"\b(jumpr|hintjr|dealloc_return|rte)\b")
+_BRANCH = re.compile(r"jump|call|hintjr|dealloc_return|rte|(?:sp\d)?loop[01]")
+_RELATIVE = re.compile(r"PC\+#{0,2}(-?\d+)")
+_IMMEDIATE = re.compile(r"#0x([0-9a-f]+)")
+_REGISTER = re.compile(r"\b([RPCVQMNO])(?=\d)")
+_NEW_SCALAR = re.compile(r"\bn(\d+)\.new")
+_NEW_VECTOR = re.compile(r"\bo(\d+)\.new")
+_VECTOR = re.compile(r"\b[vq]\d|\bvtmp\b")
+_CONDITION = re.compile(r"^if \((?:[^()]|\([^()]*\))*\) ")
+_TARGET = re.compile(r"^(\S+) ([-+|&^]?)= ")
+_PAIR = re.compile(r"\bv\d+:\d+")
+_NAME = re.compile(r"([a-z]\w*(?:\.\w+)?)\(")
+_ACCESS = re.compile(r"^v?mem\w*\(")
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Where control goes from a packet, beside what calls do before they return.
+
+    ``targets`` are addresses jumped to, ``calls`` those called. ``loop_starts`` are hardware
+    loops set up here (level and first address), ``loop_ends`` the levels that end here.
+    """
+
+    targets: tuple[int, ...] = ()
+    falls_through: bool = True
+    calls: tuple[int, ...] = ()
+    loop_starts: tuple[tuple[int, int], ...] = ()
+    loop_ends: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A packet: ``instructions`` in Hexagon's assembly syntax, how many are of each kind.
+
+    ``slots`` is how much of the four slots is used; constant extenders take one like
+    instructions. ``unaligned`` counts vector accesses that need no aligned address (vmemu).
+    """
+
+    instructions: tuple[str, ...]
+    suffix: str
+    size_bytes: int
+    slots: int
+    kinds: Mapping[str, int] = field(hash=False)
+    unaligned: int
+    flow: Flow
+
+    @property
+    def text(self) -> str:
+        """``{ r0 = add(r0,#1) ; v1 = vmem(r0+#0) }:endloop0``."""
+        return f"{{ {' ; '.join(self.instructions)} }}{self.suffix}"
+
+
+def decode(
+    address: int, text: str, rules: Rules, functions: Mapping[int, str] | None = None
+) -> Decoded:
+    """Reads QEMU's disassembly ``text`` of the packet at ``address``.
+
+    ``functions`` names what is called. An empty text, which a run leaves that had no room for
+    more, gives a packet without instructions.
+    """
+    lines = [line.rpartition("\t")[2] for line in text.split("\n") if line]
+    suffix = "".join(lines[-1].rpartition("}")[2].split()) if lines else ""
+    words = [
+        [part for half in line.partition("}")[0].strip(" {").split(";") if (part := half.strip())]
+        for line in lines
+    ]
+    raw = [part for word in words for part in word if not part.startswith("immext(")]
+    instructions = tuple(_readable(part, address, functions or {}) for part in raw)
+    return Decoded(
+        instructions=instructions,
+        suffix=suffix,
+        size_bytes=WORD_BYTES * len(words),
+        slots=sum(_slots(word) for word in words),
+        kinds=dict(Counter(_kind(instruction, rules) for instruction in instructions)),
+        unaligned=sum("vmemu(" in instruction for instruction in instructions),
+        flow=_flow(raw, suffix, address),
+    )
+
+
+def _slots(word: list[str]) -> int:
+    """A word of two instructions takes two slots, unless it is a compare with its jump."""
+    compound = len(word) == 2 and re.search(r"\bjump\b", word[1])
+    return 1 if compound else len(word)
+
+
+def _readable(part: str, address: int, functions: Mapping[int, str]) -> str:
+    text = _REGISTER.sub(lambda found: found[1].lower(), part)
+    text = _NEW_VECTOR.sub(r"v\1.new", _NEW_SCALAR.sub(r"r\1.new", text))
+    text = _IMMEDIATE.sub(lambda found: "#" + _number(int(found[1], 16)), text)
+    return _RELATIVE.sub(lambda found: _place(address + int(found[1]), functions), text)
+
+
+def _number(value: int) -> str:
+    signed = value - (1 << 32) if value >> 31 else value
+    return str(signed) if abs(signed) <= _LARGEST_DECIMAL else f"{value:#x}"
+
+
+def _place(address: int, functions: Mapping[int, str]) -> str:
+    return functions.get(address, f"{address:#x}")
+
+
+def _kind(instruction: str, rules: Rules) -> str:
+    body = _CONDITION.sub("", instruction)
+    target = _TARGET.match(body)
+    value = body[target.end() :] if target else body
+    is_vector = _VECTOR.search(body) is not None
+    if "vgather(" in value or "vscatter(" in body:
+        return GATHER if "vgather(" in value else SCATTER
+    if _ACCESS.match(body):
+        return VECTOR_STORE if is_vector else SCALAR_STORE
+    if _ACCESS.match(value):
+        return VECTOR_LOAD if is_vector else SCALAR_LOAD
+    if is_vector:
+        return rules.name_of(_mnemonic(value), "vector", _forms(target, value))
+    if body == "nop":
+        return NOTHING
+    return BRANCH if _BRANCH.match(value) else SCALAR
+
+
+def _mnemonic(value: str) -> str:
+    """The innermost operation, like the plugin; ``=`` for a plain transfer."""
+    names = _NAME.findall(value)
+    return names[-1] if names else "="
+
+
+def _forms(target: re.Match[str] | None, value: str) -> int:
+    if target is None:
+        return 0
+    widens = _PAIR.match(target[1]) and not _PAIR.search(value)
+    return (FORMS["widens"] if widens else 0) | (FORMS["accumulates"] if target[2] else 0)
+
+
+def _flow(parts: list[str], suffix: str, address: int) -> Flow:
+    targets: list[int] = []
+    calls: list[int] = []
+    loops: list[tuple[int, int]] = []
+    falls_through = True
+    for part in parts:
+        conditional = part.startswith("if ")
+        for kind, distance in _JUMP.findall(part):
+            (calls if kind == "call" else targets).append(address + int(distance))
+            falls_through &= conditional or kind == "call"
+        if _LEAVES.search(part):
+            falls_through &= conditional
+        loops += [(int(level), address + int(start)) for level, start in _LOOP.findall(part)]
+    ends = "".join(_LOOP_END.findall(suffix))
+    return Flow(tuple(targets), falls_through, tuple(calls), tuple(loops), tuple(map(int, ends)))
