@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli import catalogue, diagnosis, jobs, schedules, tuning
+from service.cli import catalogue, diagnosis, jobs, measurement, schedules, tuning
 
 app = typer.Typer(
     name="hvxtune",
@@ -21,7 +21,7 @@ for command in (
     catalogue.space,
     tuning.tune,
     schedules.best,
-    schedules.measure,
+    measurement.measure,
     jobs.jobs,
     jobs.show,
     tuning.resume,

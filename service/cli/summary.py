@@ -160,6 +160,15 @@ def print_result(result: TuneResult, stored_in: str) -> None:
     _print_next(result)
 
 
+def print_measurement(measurement: Measurement, problem: Problem) -> None:
+    """The figures of a measurement on one line."""
+    print_line(
+        f"{measurement.cycles:,} cycles ({measurement.fidelity}, caches {measurement.cache}), "
+        f"{measurement.core_cycles:,} without DDR, {measurement.packets:,} packets, "
+        f"{peak_cycles(problem) / measurement.cycles:.1%} of the HVX peak, outputs verified"
+    )
+
+
 def print_config(config: Mapping[str, object]) -> None:
     """The knobs of a config on one line."""
     print_line("config " + " ".join(f"{knob}={value}" for knob, value in config.items()))

@@ -1,0 +1,190 @@
+"""One config tried at once: ``measure``, and where its cycles go."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.cli.options import (
+    DEFAULT_CONTRACT,
+    AsJson,
+    CacheName,
+    ContractName,
+    KernelName,
+    ParamTexts,
+    TargetName,
+    read_problem,
+)
+from service.cli.output import print_json, print_line
+from service.cli.summary import (
+    peak_cycles,
+    print_config,
+    print_measurement,
+    problem_json,
+    problem_label,
+    trial_json,
+)
+from tuner.errors import UserError
+from tuner.target import DEFAULT_TARGET
+
+if TYPE_CHECKING:
+    from tuner.candidate import CacheState, Problem
+    from tuner.measure.explanation import Explanation
+    from tuner.space import Config
+    from tuner.trial import Trial
+
+CONFIG_FORMS = "default|textbook|best|FILE"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A config as it was asked for (files without their folder), what came of it, and where the
+    cycles went if that was asked and the candidate was good."""
+
+    name: str
+    trial: Trial
+    explanation: Explanation | None
+
+
+def measure(
+    kernel: KernelName,
+    config: Annotated[
+        str,
+        typer.Option(
+            "--config",
+            metavar=CONFIG_FORMS,
+            help="Which schedule: a name, `best` for the stored one, or a JSON file of knobs.",
+        ),
+    ],
+    param: ParamTexts = None,
+    target: TargetName = DEFAULT_TARGET,
+    contract: ContractName = DEFAULT_CONTRACT,
+    cache: CacheName = "warm",
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Tell where the cycles go, packet by packet.")
+    ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar=CONFIG_FORMS,
+            help="Tell why it is faster or slower than this schedule.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compile, check and time one schedule of KERNEL.
+
+    Nothing is stored.
+    """
+    problem = read_problem(kernel, param, target, contract)
+    asked = {"--config": config} | ({} if against is None else {"--against": against})
+    configs = [_read_config(problem, cache, option, text) for option, text in asked.items()]
+    explained = explain or against is not None
+    tried = [
+        _try(problem, Path(name).name, chosen, cache, explained=explained)
+        for name, chosen in zip(asked.values(), configs, strict=True)
+    ]
+    if as_json:
+        print_json(_as_json(problem, tried))
+    else:
+        _print(problem, tried)
+    if any(one.trial.measurement is None for one in tried):
+        raise typer.Exit(1)
+
+
+def _try(
+    problem: Problem, name: str, config: Config, cache: CacheState, *, explained: bool
+) -> Tried:
+    from tuner.tuning import explain as explain_artifact
+    from tuner.tuning import measure as measure_config
+
+    trial, artifact = measure_config(problem, config, cache=cache)
+    explanation = None
+    if explained and artifact is not None and trial.measurement is not None:
+        explanation = explain_artifact(problem, artifact, cache=cache)
+    return Tried(name, trial, explanation)
+
+
+def _as_json(problem: Problem, tried: list[Tried]) -> dict[str, Any]:
+    from tuner.measure.comparison import compare
+
+    own, *others = [
+        trial_json(one.trial, peak_cycles(problem))
+        | ({} if one.explanation is None else {"explanation": one.explanation.as_dict()})
+        for one in tried
+    ]
+    found = {**problem_json(problem), **own}
+    explanations = [one.explanation for one in tried if one.explanation is not None]
+    if others:
+        found["against"] = others[0]
+        both = len(explanations) == 2
+        found["comparison"] = compare(*explanations).as_dict() if both else None
+    return found
+
+
+def _print(problem: Problem, tried: list[Tried]) -> None:
+    from service.cli.comparison import print_comparison
+    from service.cli.explanation import print_explanation
+
+    print_line(problem_label(problem))
+    for one in tried:
+        if len(tried) > 1:
+            print_line()
+            print_line(f"{one.name}:")
+        if one.trial.measurement is None:
+            print_line(f"{one.trial.outcome}: {one.trial.error}")
+            continue
+        print_measurement(one.trial.measurement, problem)
+        if one.explanation is None:
+            for cause, cycles in one.trial.measurement.breakdown.items():
+                print_line(f"  {cycles:>12,}  {cause}")
+        print_config(one.trial.config)
+    explained = [(one.name, one.explanation) for one in tried if one.explanation is not None]
+    if len(explained) == len(tried):
+        print_line()
+        if len(explained) == 1:
+            print_explanation(explained[0][1], problem.symbol)
+        else:
+            print_comparison(explained[0], explained[1], problem.symbol)
+
+
+def _read_config(problem: Problem, cache: CacheState, option: str, text: str) -> Config:
+    from tuner.kernels import find_kernel
+    from tuner.tuning import named_config
+
+    space = find_kernel(problem.workload.kernel).space(problem)
+    if text == "best":  # checked: it may be from a time when the space was another
+        return space.config(_stored_config(problem, cache).as_dict())
+    named = named_config(problem, text)
+    if named is not None:
+        return named
+    accepted = "default, textbook, best, or a JSON file of knobs and values"
+    try:
+        values = json.loads(Path(text).read_bytes())
+    except OSError as error:
+        raise UserError(
+            f"{option} '{text}': {error.strerror}",
+            accepted=accepted,
+            next_step=f"see `hvxtune space {problem.workload.kernel}` for the knobs",
+        ) from None
+    except ValueError as error:
+        raise UserError(f"{option} '{text}' is not JSON: {error}", accepted=accepted) from None
+    if isinstance(values, dict) and isinstance(values.get("config"), dict):
+        values = values["config"]
+    if not isinstance(values, dict):
+        raise UserError(f"{option} '{text}' holds no JSON object", accepted=accepted)
+    return space.config(values)
+
+
+def _stored_config(problem: Problem, cache: CacheState) -> Config:
+    from db import open_store
+    from service.cli.schedules import stored_best
+
+    with open_store() as store:
+        return stored_best(problem, store, cache).config
