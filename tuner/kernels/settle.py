@@ -8,17 +8,30 @@ from tuner.space import Config, KnobValue, Space
 
 
 def settle(space: Space, wanted: Mapping[str, KnobValue]) -> Config:
-    """The config of ``space`` that takes each value of ``wanted`` that is possible.
+    """The config of ``space`` that is nearest to ``wanted``.
 
-    Knobs are settled in order. Where the wanted value breaks a constraint (a tile larger than the
-    image, say), and for active knobs not in ``wanted``, the first choice that breaks none is
-    taken. Raises ``UserError`` if none is left.
+    Knobs are settled in order, each at its wanted value if there is a config with it, else (a
+    tile larger than the image, say), and if it is not in ``wanted``, at its first choice that
+    there is a config with. Raises ``UserError`` if the space is empty.
     """
-    values: dict[str, KnobValue] = {}
-    for knob in space.walk(values):
-        liked = [c for c in knob.choices if c == wanted.get(knob.name)]
-        for choice in (*liked, *knob.choices):
-            if space.violation({**values, knob.name: choice}) is None:
-                values[knob.name] = choice
-                break
-    return space.config(values)
+    found = _settle(space, wanted, 0, {})
+    return space.config(found if found is not None else {})
+
+
+def _settle(
+    space: Space, wanted: Mapping[str, KnobValue], position: int, values: dict[str, KnobValue]
+) -> dict[str, KnobValue] | None:
+    """``values`` with the knobs from ``position`` on, or ``None`` where that is a dead end."""
+    if position == len(space.knobs):
+        return values
+    knob = space.knobs[position]
+    if knob not in space.walk(values):
+        return _settle(space, wanted, position + 1, values)
+    liked = [choice for choice in knob.choices if choice == wanted.get(knob.name)]
+    for choice in dict.fromkeys((*liked, *knob.choices)):
+        longer = {**values, knob.name: choice}
+        if space.violation(longer) is None:
+            found = _settle(space, wanted, position + 1, longer)
+            if found is not None:
+                return found
+    return None
