@@ -27,7 +27,10 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
+
+from tuner.codegen.confinement import confine
 
 MODULE = "tuner.codegen.halide.server"
 ADDR_NO_RANDOMIZE = 0x0040000  # linux/personality.h
@@ -97,6 +100,8 @@ def _child() -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     _limit(request)
+    # For every compilation Halide makes a folder in /tmp, which stays empty, and removes it.
+    confine(Path("."), empty_folders_in=Path("/tmp"))  # noqa: S108
     status: list[int] = []
     threading.stack_size(_THREAD_STACK_BYTES)
     thread = threading.Thread(target=_compile, args=(request, status))

@@ -9,6 +9,7 @@ and newer run v68, v69 and v73 code, which the packaged 7.2 does not (instructio
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -133,8 +134,8 @@ def _run(command: Sequence[str], folder: Path, log: Path) -> None:
             raise ToolchainError(f"{command[0]} took longer than {_BUILD_SECONDS} s") from None
     if done.returncode:
         lines = log.read_text(errors="replace").splitlines()
-        errors = [line.strip() for line in lines if "error" in line.lower()]
-        reason = errors[-1] if errors else lines[-1] if lines else "it says nothing"
+        errors = [line.strip() for line in lines if re.search(r"\berror: ", line, re.IGNORECASE)]
+        reason = errors[0] if errors else lines[-1] if lines else "it says nothing"
         raise ToolchainError(
             f"{Path(command[0]).name} failed: {reason[:300]}", next_step=f"see {log}"
         )
