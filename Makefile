@@ -26,7 +26,7 @@ setup: $(VENV)/.installed ## make .venv with the hvxtune command, and fetch the 
 	@$(BIN)/python -m tuner.measure.qemu.provision
 
 demo: setup ## tune one kernel end to end (about a minute)
-	$(BIN)/hvxtune tune gemm_u8 -p m=256 -p n=256 -p k=256 --contract static --trials 60
+	$(BIN)/hvxtune tune gemm_u8 -p m=256 -p n=256 -p k=256 --contract static --trials 100
 
 test: lint test-fast ## everything CI runs: lint, fast tests, slow tests
 	$(BIN)/pytest -m slow
