@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from tuner.measure.qemu.instructions import (
 )
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.screen import screen
+from tuner.measure.qemu.simulator import find_simulator
 from tuner.outcome import Outcome
 
 OLD, NEW = (7, 2), (10, 0)
@@ -238,3 +240,23 @@ def test_position_independent_code_is_welcome(problem: Problem) -> None:
 
 def test_screening_finds_nothing_wrong_in_ordinary_code(problem: Problem) -> None:
     screen(scale_artifact(problem).object_bytes, "v66", OLD)
+
+
+def test_an_object_of_endless_tables_is_refused_at_once(tmp_path: Path) -> None:
+    many = "".join(f"  .globl s{n}\n  .set s{n}, {n}\n" for n in range(100_001))
+    assert "at most 100000 are accepted" in refusal(assembled(tmp_path, many))
+    padded = Artifact("0" * 64, "entry", {"object": bytes((1 << 26) + 1)})
+    assert "at most 67108864 are accepted" in refusal(padded)
+
+
+@pytest.mark.parametrize("arch", ["v66", "v68", "v69", "v71", "v73"])
+def test_integer_code_runs_on_every_arch_the_simulator_can_run(problem: Problem, arch: str) -> None:
+    if arch not in runnable_archs(find_simulator().release):
+        pytest.skip(f"{find_simulator().version} cannot run {arch} code")
+    target = replace(problem.target, arch=arch, name=f"hexagon-{arch}")
+    source = Path(__file__).parent / "sources/scale_u8.c"
+    flags = (f"-DENTRY={problem.symbol}", "-DBEHAVIOUR=WELL", f"-mcpu=hexagon{arch}")
+    artifact = artifact_of(source, problem.symbol, flags)
+    with QemuMeasurer() as measurer:
+        timed = measurer.measure(replace(problem, target=target), artifact)
+    assert timed.measurement.verified

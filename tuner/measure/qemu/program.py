@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -63,17 +64,23 @@ def linked(artifact: Artifact, arch: str) -> Iterator[Program]:
     # Files in memory: a killed process leaves nothing behind.
     with _memory_file("candidate") as candidate, _memory_file("program") as program:
         os.pwrite(candidate, artifact.object_bytes, 0)
-        done = find_toolchain().lld(
-            [
-                *("-static", "--gc-sections", "--threads=1", "-z", "max-page-size=65536"),
-                "--orphan-handling=error",  # every section lies where program.ld says
-                f"--script={LINKER_SCRIPT}",
-                f"--defsym=hvxtune_entry={artifact.symbol}",
-                *(harness, _path_of(candidate), "-o", "-"),
-            ],
-            output=program,
-            inputs=(candidate,),
-        )
+        try:
+            done = find_toolchain().lld(
+                [
+                    *("-static", "--gc-sections", "--threads=1", "-z", "max-page-size=65536"),
+                    "--orphan-handling=error",  # every section lies where program.ld says
+                    f"--script={LINKER_SCRIPT}",
+                    f"--defsym=hvxtune_entry={artifact.symbol}",
+                    *(harness, _path_of(candidate), "-o", "-"),
+                ],
+                output=program,
+                inputs=(candidate,),
+            )
+        except subprocess.TimeoutExpired:
+            raise CandidateError(
+                Outcome.INFEASIBLE,
+                "the object cannot be linked: the linker does not come to an end",
+            ) from None
         if done.returncode:
             raise CandidateError(Outcome.INFEASIBLE, _link_failure(done.stderr, artifact.symbol))
         yield Program(program, _code_bytes(_contents(program), artifact.symbol))

@@ -18,6 +18,9 @@ MAX_ALIGNMENT_BYTES = 1 << 16
 MAX_MEMORY_BYTES = 1 << 26
 """Of a candidate's code, constants and variables; scratch memory comes from the heap."""
 
+MAX_SECTIONS, MAX_SYMBOLS = 10_000, 100_000
+"""Far more than compilers make for a kernel; reading more would take seconds."""
+
 _ARCH_BITS = 0x7FFF
 """Of ``e_flags``: the arch in hexadecimal digits, 0x66 for v66; above it the tiny core's bit
 (EF_HEXAGON_MACH in LLVM's BinaryFormat/ELF.h)."""
@@ -47,6 +50,7 @@ def screen(object_bytes: bytes, arch: str, release: Release) -> None:
     try:
         elf = relocatable(object_bytes)
         _refuse_newer_arch(int(elf["e_flags"]), arch)
+        _refuse_more("sections", elf.num_sections(), MAX_SECTIONS)
         sections = list(elf.iter_sections())
         for section in sections:
             _refuse_section(section)
@@ -68,6 +72,7 @@ def relocatable(object_bytes: bytes) -> Any:
 
     Raises ``CandidateError`` with outcome ``infeasible`` if it is no Hexagon object.
     """
+    _refuse_more("bytes", len(object_bytes), MAX_OBJECT_BYTES)
     elf = open_elf(object_bytes)
     if elf is None or elf["e_machine"] != "EM_QDSP6" or elf["e_type"] != "ET_REL":
         raise CandidateError(Outcome.INFEASIBLE, "the object is no relocatable Hexagon ELF file")
@@ -83,6 +88,13 @@ def open_elf(data: bytes) -> Any:
         return ELFFile(io.BytesIO(data))
     except ELFError:
         return None
+
+
+def _refuse_more(what: str, count: int, most: int) -> None:
+    if count > most:
+        raise CandidateError(
+            Outcome.INFEASIBLE, f"the object has {count} {what}, at most {most} are accepted"
+        )
 
 
 def _refuse_newer_arch(flags: int, arch: str) -> None:
@@ -122,6 +134,7 @@ def _refuse_size(sections: list[Any]) -> None:
 
 
 def _refuse_symbols(table: Any) -> None:
+    _refuse_more("symbols", table.num_symbols(), MAX_SYMBOLS)
     common = 0
     for symbol in table.iter_symbols():
         trait = _REFUSED_SYMBOLS.get(symbol["st_info"]["type"])
