@@ -149,6 +149,7 @@ ENDINGS = [
     ("JUMPS_TO_DATA", 0, Outcome.RUN_ERROR, ""),
     ("CALLS_RUN_CASES", 0, Outcome.RUN_ERROR, "system call"),
     ("CALLS_THE_START", 0, Outcome.RUN_ERROR, "system call"),
+    ("CALLS_A_MARK", 0, Outcome.RUN_ERROR, "outside of its calls, in hvxtune_loop_begins"),
     ("FORGES_THE_REPORT", 0, Outcome.WRONG_OUTPUT, "output[0, 0]"),
     ("RETURNS_AT_ONCE", 0, Outcome.WRONG_OUTPUT, "output[0, 0]"),
     ("PUTS_WORK_OFF", 0, Outcome.WRONG_OUTPUT, "random values"),

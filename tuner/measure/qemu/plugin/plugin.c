@@ -24,6 +24,7 @@ QEMU_EXPORT int qemu_plugin_version = 1;
 static struct session *session;
 static qemu_plugin_id_t plugin;
 static bool in_call, in_followed_call;
+static uint32_t came_from; /* block before the one under way */
 static uint64_t limit; /* most packets of a call that is not followed */
 
 /* Interface version 1 was dropped when scoreboards came; 2 is understood ever since. */
@@ -90,6 +91,7 @@ static void block_entered(unsigned vcpu, void *data) {
     (void)vcpu;
     struct known_block *block = data;
     struct results *results = &session->results;
+    came_from = results->address;
     results->address = block->address;
     if (!in_call) {
         if (block->address >= session->orders.candidate_begin)
@@ -105,6 +107,9 @@ static void block_entered(unsigned vcpu, void *data) {
 
 static void mark_reached(unsigned vcpu, void *data) {
     (void)vcpu;
+    /* A candidate that sets them itself would pass serial work off as parallel. */
+    if (in_call && came_from >= session->orders.candidate_begin)
+        end_run(SESSION_STRAY);
     if (in_followed_call)
         timing_mark((uint32_t)(uintptr_t)data);
 }
