@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tuner.errors import HvxtuneError, StoreError, ToolchainError, UserError
@@ -89,7 +89,10 @@ def _unpack(tarball: Path, scratch: Path) -> Path:
     _say(f"unpacking {tarball}")
     try:
         with tarfile.open(tarball) as archive:
-            archive.extractall(scratch / "source", filter="data")
+            if hasattr(tarfile, "data_filter"):  # Python 3.11.4; Debian 12 has 3.11.2
+                archive.extractall(scratch / "source", filter="data")
+            else:
+                archive.extractall(scratch / "source", members=_inside(archive))  # noqa: S202
     except FileNotFoundError:
         raise UserError(f"there is no file {tarball}") from None
     except (tarfile.TarError, EOFError) as error:
@@ -103,6 +106,14 @@ def _unpack(tarball: Path, scratch: Path) -> Path:
         f"{tarball} holds no QEMU with a Hexagon target",
         accepted="a release tarball of QEMU 8.1 or newer",
     )
+
+
+def _inside(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The members of ``archive``; ``TarError`` for one that would lie outside its folder."""
+    for member in archive:
+        if member.name.startswith("/") or ".." in Path(member.name).parts:
+            raise tarfile.TarError(f"{member.name} lies outside")
+        yield member
 
 
 def _compile(source: Path, folder: Path, log: Path) -> Path:
