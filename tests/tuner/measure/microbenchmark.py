@@ -77,16 +77,20 @@ def _difference(more: dict[str, int], less: dict[str, int]) -> dict[str, int]:
 
 
 def run_packets(
-    body: str, folder: Path, caches: Caches = "none", target: Target = TARGET
+    body: str,
+    folder: Path,
+    caches: Caches = "none",
+    target: Target = TARGET,
+    budget_cycles: int = 0,
 ) -> Simulation:
-    """Runs ``body`` as a function of its own."""
+    """Runs ``body`` as a function of its own, with ``budget_cycles`` if they are not 0."""
     source = folder / "bench.S"
     code = body.replace(" ; ", "\n")
     source.write_text(
         f"  .globl bench\nbench:\n{code}\n  {{ r0 = #0 }}\n  {{ nop }}\n  {{ jumpr r31 }}\n"
     )
     artifact = artifact_of(source, "bench", ("-mcpu=hexagonv66+hvxv66+hvx_length128b",))
-    orders = Orders(MODEL, target, caches=caches)
+    orders = Orders(MODEL, target, caches=caches, timed_cycles=budget_cycles)
     image = image_of(CaseSet((Case("none", ()),)), target, orders.timed_call - 1)
     return simulate(artifact, image, orders, timeout_s=20)
 

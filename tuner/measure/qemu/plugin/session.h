@@ -57,10 +57,10 @@ struct memory_system {
     uint32_t leads[EVENT_LEADS]; /* the last one: certainly arrived */
 };
 
-/* What events cost at least, for the early end of slow candidates: in 1/256 packet times. */
+/* What events cost at least, for the early end of slow candidates. */
 struct costs {
-    uint64_t of_event[EVENT_COUNT];
-    uint64_t of_ddr_byte;
+    uint64_t of_event[EVENT_COUNT]; /* 1/256 packet times */
+    uint64_t of_ddr_byte;           /* 1/65536 packet times */
     uint32_t contexts;
     uint32_t unused;
 };

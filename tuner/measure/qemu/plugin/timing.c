@@ -99,7 +99,7 @@ static uint64_t share(uint64_t work) {
 
 /* A lower bound of what the call costs so far, in 1/256 packet times (cycles.py). */
 static uint64_t spent(void) {
-    uint64_t transfers = account.ddr_bytes * account.costs->of_ddr_byte;
+    uint64_t transfers = account.ddr_bytes * account.costs->of_ddr_byte >> 8;
     uint64_t alone = work() - shared_out - (depth > 0 ? share(work() - loop_began) : 0);
     if (loops > 0)
         return alone > transfers ? alone : transfers;
