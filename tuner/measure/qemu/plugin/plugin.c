@@ -82,8 +82,9 @@ static void call_ends(unsigned vcpu, void *data) {
     if (in_followed_call)
         compare_with_practice();
     follow(false);
-    /* What was followed need not be any more: have it translated anew. */
-    if (session->results.calls == session->orders.timed_call)
+    /* No need to be told of accesses any more: have the code translated anew, without. */
+    if ((session->orders.flags & SESSION_MODEL_MEMORY) &&
+        session->results.calls == session->orders.timed_call)
         qemu_plugin_reset(plugin, callbacks_dropped);
 }
 
