@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from textwrap import wrap
 
 from rich.text import Text
 
@@ -81,8 +82,8 @@ def _items(region: Region, explanation: Explanation) -> list[ExplainedPacket | R
 
 def _silent_text(packets: Sequence[ExplainedPacket]) -> str:
     cycles = sum(packet.cycles for packet in packets)
-    what = "a packet" if len(packets) == 1 else f"{len(packets)} packets"
-    return f"{what} without stalls, spills or unaligned accesses: {cycles:,} cycles"
+    what = "1 packet" if len(packets) == 1 else f"{len(packets)} packets"
+    return f"{what}, {cycles:,} cycles"
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,11 @@ class _Layout:
         columns = max(self.width - len(margin), NARROWEST_PACKET)
         lines = [Text(line) for line in _broken(packet.text, columns)]
         remark = _remark(packet, self.groups)
-        if remark and len(lines[-1]) + len("  ^ ") + len(remark) > columns:
-            lines.append(Text(" "))
-        if remark:
+        if remark and len(lines[-1]) + len("  ^ ") + len(remark) <= columns:
             lines[-1].append(f"  ^ {remark}", style=_REMARK_STYLE)
+        elif remark:
+            folded = wrap(remark, columns, initial_indent="   ^ ", subsequent_indent="     ")
+            lines += [Text(line, style=_REMARK_STYLE) for line in folded]
         for line in lines:
             yield Text(margin) + line
             margin = self.margin()

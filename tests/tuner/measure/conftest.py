@@ -6,15 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.rig.scale_u8 import KERNELS
+from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 from tuner.paths import STATE_DIR_VARIABLE
 
 
 @pytest.fixture(scope="package", autouse=True)
 def private_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A fresh state directory, with the simulator that the user's has."""
+    """A fresh state directory, with the simulator that the user's has and the test kernels."""
     program = find_simulator().command[-1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(STATE_DIR_VARIABLE, str(tmp_path_factory.mktemp("state")))
         patch.setenv(QEMU_VARIABLE, program)
+        patch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
         yield

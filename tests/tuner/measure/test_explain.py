@@ -1,0 +1,206 @@
+"""Explanations: every cycle has a cause and a place, and both are the right ones."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.rig.stand_ins import StandInMeasurer
+from tests.tuner.measure.candidates import scale_artifact, scale_problem
+from tests.tuner.measure.explained import explain_packets, packet_with, region_with
+from tests.tuner.measure.microbenchmark import MODEL, TARGET, nops
+from tests.tuner.measure.test_control_rules import parallel
+from tuner.errors import UserError
+from tuner.measure.explanation import Explanation
+from tuner.measure.qemu.measurer import QemuMeasurer
+from tuner.measure.qemu.placement import apportion
+
+HEAP = "{ r4 = ##0x80000000 }\n"
+MIXED = (
+    HEAP
+    + """
+    { r9 = #50 ; r8 = #0 }
+    { loop0(1f,r9) }
+    1: { r5 = memw(r4+#0) ; r8 = add(r8,#1) }
+    { r6 = add(r5,#1) ; p0 = cmp.eq(r8,#7) ; if (!p0.new) jump:t 2f }
+    { v5.b = vadd(v1.b,v2.b) }
+    { vmemu(r4+#1) = v5 }
+    { r7 = memw(r10+#0) }
+    { r7 = memw(r7+#0) }
+    2: { v6 = vmem(r4+#2) ; r4 = add(r4,#256) }
+    { v7.uw = vrmpy(v6.ub,v1.ub) }:endloop0
+    """
+)
+"""A loop with stalls of several causes, misses, unaligned stores and a conditional jump."""
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Explanation:
+    return explain_packets(MIXED, tmp_path_factory.mktemp("mixed"), "cold")
+
+
+def require_sums(explanation: Explanation) -> None:
+    """What holds for every explanation."""
+    assert sum(part.cycles for part in explanation.parts) == explanation.cycles
+    placed = sum(p.cycles for region in explanation.regions for p in region.packets)
+    assert placed + explanation.unplaced == explanation.cycles
+    totals = explanation.totals
+    for part in explanation.parts:
+        if part.group != "issue":
+            assert totals.stalls.get(part.cause, 0) in (part.cycles, 0)
+    assert totals.issue == explanation.group("issue")
+
+
+def test_every_cycle_has_a_cause_and_a_packet(mixed: Explanation) -> None:
+    require_sums(mixed)
+    assert mixed.unplaced == 0
+    assert {part.group for part in mixed.parts} >= {"issue", "dependency", "cache", "ddr"}
+
+
+def test_cycles_are_those_that_were_measured() -> None:
+    problem = scale_problem()
+    artifact = scale_artifact(problem)
+    with QemuMeasurer() as measurer:
+        measurement = measurer.measure(problem, artifact).measurement
+        explanation = measurer.explain(problem, artifact)
+    require_sums(explanation)
+    assert explanation.cycles == measurement.cycles
+    assert explanation.core_cycles == measurement.core_cycles
+    assert explanation.totals.packets == measurement.packets
+    assert explanation.code_bytes == measurement.code_bytes
+    assert explanation.output_vectors == 4 * 500 / problem.target.vector_bytes
+
+
+@pytest.mark.parametrize("contexts", [1, 4])
+def test_threads_share_the_cycles_of_what_they_run(tmp_path: Path, contexts: int) -> None:
+    target = replace(TARGET, hvx_contexts=contexts)
+    explanation = explain_packets(parallel(5, "#100"), tmp_path, "warm", target)
+    require_sums(explanation)
+    assert explanation.group("parallel") > 0
+    assert 0 < explanation.unplaced <= explanation.group("parallel")
+    packets, issue = explanation.totals.packets, explanation.totals.issue
+    assert issue == packets if contexts == 1 else issue < packets
+
+
+STALLS = [
+    ("{ r4 = memw(r10+#0) }\n{ r5 = memw(r4+#0) }", "r5 = memw(r4+#0)", {"address": 1}),
+    (
+        "{ v5.b = vadd(v1.b,v2.b) }\n{ v6.uw = vrmpy(v5.ub,v2.ub) }",
+        "vrmpy",
+        {"vector multiply": 1},
+    ),
+    ("{ v5.b = vadd(v1.b,v2.b) }\n{ vmemu(r10+#0) = v5 }", "vmemu", {"store data": 1}),
+    ("{ v5.b = vadd(v1.b,v2.b) }\n{ v6.b = vadd(v5.b,v2.b) }", "v6.b = vadd", {}),
+]
+
+
+@pytest.mark.parametrize(("packets", "text", "stalls"), STALLS)
+def test_a_stall_is_booked_at_the_packet_that_waits(
+    tmp_path: Path, packets: str, text: str, stalls: dict[str, int]
+) -> None:
+    explanation = explain_packets(packets, tmp_path)
+    assert packet_with(explanation, text).stalls == stalls
+    assert explanation.totals.stalls == stalls
+
+
+def test_a_stall_in_a_loop_counts_as_often_as_it_happens(tmp_path: Path) -> None:
+    loop = """
+        { loop0(1f,#10) }
+        1: { v6.uw = vrmpy(v5.ub,v1.ub) }
+        { v5.b = vadd(v2.b,v1.b) }:endloop0
+    """
+    packet = packet_with(explain_packets(loop, tmp_path), "vrmpy")
+    assert (packet.count, packet.stalls) == (10, {"vector multiply": 9})
+
+
+def test_cache_costs_are_booked_where_the_misses_were(tmp_path: Path) -> None:
+    body = HEAP + "{ v5 = vmem(r4+#0) }\n" + nops(100) + "{ r5 = memw(r4+#0) }\n" + nops(100)
+    explanation = explain_packets(body, tmp_path, "cold")
+    vector, scalar = (packet_with(explanation, text) for text in ("v5 = vmem", "r5 = memw"))
+    assert vector.stalls == {"DDR latency": MODEL.parameters.ddr_latency}
+    assert vector.events["l2_misses"] == 1
+    assert scalar.stalls == {"L1 miss": MODEL.parameters.l1_miss}
+    assert scalar.events["l1_misses"] == 1
+
+
+def test_branches_are_booked_at_the_jump(tmp_path: Path) -> None:
+    loop = """
+        { r9 = #20 ; r8 = #0 }
+        1: { r8 = add(r8,#1) }
+        { p0 = cmp.eq(r8,r9) ; if (!p0.new) jump:t 1b }
+    """
+    explanation = explain_packets(loop, tmp_path)
+    jump = packet_with(explanation, "jump:t")
+    assert set(jump.stalls) == {"branch"}
+    assert explanation.totals.stalls == jump.stalls
+    assert jump.events == {"rarer_way": 1}
+
+
+def test_packets_with_and_without_vectors_are_told_apart(tmp_path: Path) -> None:
+    more = explain_packets("{ r4 = #0 }\n{ v5 = v1 }\n{ v6 = v1 ; r5 = #1 }", tmp_path)
+    less = explain_packets("", tmp_path)
+    issued = [
+        {part.cause: part.cycles for part in e.parts if part.group == "issue"} for e in (more, less)
+    ]
+    vector, other = "packets with vector instructions", "packets without"
+    assert issued[0][vector] - issued[1][vector] == 2
+    assert issued[0][other] - issued[1][other] == 1
+
+
+def test_unaligned_accesses_are_counted(tmp_path: Path) -> None:
+    body = "{ v5 = vmemu(r10+#1) }\n{ v6 = vmem(r10+#0) }\n{ vmemu(r10+#1) = v1 }"
+    explanation = explain_packets(body, tmp_path)
+    assert packet_with(explanation, "v5 = vmemu").unaligned == 1
+    assert packet_with(explanation, "v6 = vmem").unaligned == 0
+    assert explanation.totals.unaligned == 2
+
+
+def test_slots_and_kinds_add_up_over_executions(tmp_path: Path) -> None:
+    body = "{ loop0(1f,#10) }\n1: { v5 = vmem(r10+#0) ; v6 = v1 ; r4 = #1 }:endloop0"
+    region = region_with(explain_packets(body, tmp_path), "v5 = vmem")
+    assert region.totals.kinds == {"vector load": 10, "vector arithmetic": 10, "scalar": 10}
+    assert (region.totals.slots, region.totals.vector_instructions) == (30, 20)
+    assert (region.totals.packets, region.totals.vector_packets) == (10, 10)
+
+
+def test_an_explanation_comes_back_from_json(mixed: Explanation) -> None:
+    assert Explanation.from_dict(json.loads(json.dumps(mixed.as_dict()))) == mixed
+
+
+def test_the_json_form_says_what_adds_up(mixed: Explanation) -> None:
+    data = mixed.as_dict()
+    assert sum(data["split"].values()) == data["cycles"]
+    assert sum(region["cycles"] for region in data["regions"]) == data["cycles"]
+    assert sum(region["share"] for region in data["regions"]) == pytest.approx(1, abs=0.01)
+    for region in data["regions"]:
+        assert sum(packet["cycles"] for packet in region["listing"]) == region["cycles"]
+        assert region["issue"] + sum(region["stalls"].values()) == region["cycles"]
+    shares = [region["share"] for region in data["regions"]]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_a_measurer_that_cannot_look_inside_says_so() -> None:
+    problem = scale_problem()
+    with StandInMeasurer() as measurer, pytest.raises(UserError, match="stand-in"):
+        measurer.explain(problem, scale_artifact(problem))
+
+
+@given(
+    total=st.integers(0, 10**12),
+    weights=st.lists(st.one_of(st.integers(0, 10**9), st.floats(0, 1e6)), min_size=1, max_size=50),
+)
+def test_apportioned_parts_add_up_and_are_in_proportion(total: int, weights: list[float]) -> None:
+    parts = apportion(total, weights)
+    if not any(weights):
+        assert set(parts) == {0}
+        return
+    assert sum(parts) == total
+    for part, weight in zip(parts, weights, strict=True):
+        exact = total * weight / sum(weights)
+        assert abs(part - exact) < 1 + 1e-6 * exact
+        assert weight or not part

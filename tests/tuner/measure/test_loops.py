@@ -1,0 +1,179 @@
+"""Loops and spills, found in assembly made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.measure.explained import explain_packets, packet_with, region_with
+from tuner.measure.explanation import Explanation, Region
+from tuner.measure.qemu.disassembly import Decoded, Flow
+from tuner.measure.qemu.loops import find_loops
+
+NESTED = """
+    { r4 = #0 ; r9 = #7 }
+    5: { r5 = #1 }
+    { loop1(1f,#3) }
+    1: { loop0(2f,#10) ; r6 = #6 }
+    2: { v5 = v1 }
+    { v6 = v1 }:endloop0
+    { v7 = v1 ; nop ; nop }:endloop1
+    { r4 = add(r4,#1) }
+    { p0 = cmp.eq(r4,r9) ; if (!p0.new) jump:t 5b }
+    { v8 = v1 }
+"""
+"""Hardware loops inside of each other, inside of a loop of jumps."""
+
+
+def loops_of(explanation: Explanation) -> list[Region]:
+    return [region for region in explanation.regions if region.kind == "loop"]
+
+
+def test_nested_loops_are_told_apart(tmp_path: Path) -> None:
+    explanation = explain_packets(NESTED, tmp_path)
+    inner, middle, outer = (
+        region_with(explanation, text) for text in ("v6 = v1", "v7 = v1", "r4 = add(r4,#1)")
+    )
+    assert len(loops_of(explanation)) == 3
+    assert [r.times for r in (inner, middle, outer)] == [7 * 3 * 10, 7 * 3, 7]
+    assert (inner.inside, middle.inside, outer.inside) == (middle.begin, outer.begin, None)
+    assert [len(r.packets) for r in (inner, middle, outer)] == [2, 2, 4]
+    assert region_with(explanation, "v8 = v1").kind == "straight"
+
+
+def test_what_is_around_a_loop_is_not_in_it(tmp_path: Path) -> None:
+    explanation = explain_packets(NESTED, tmp_path)
+    for text in ("r9 = #7", "v8 = v1"):
+        assert region_with(explanation, text).kind == "straight"
+    inner = region_with(explanation, "v6 = v1")
+    assert inner.totals.packets == 2 * 7 * 3 * 10
+    assert [p.count for p in inner.packets] == [7 * 3 * 10] * 2
+
+
+def test_one_packet_can_end_two_loops(tmp_path: Path) -> None:
+    body = """
+        { loop1(1f,#3) }
+        1: { loop0(2f,#10) }
+        2: { v5 = v1 }
+        { v6 = v1 ; nop }:endloop0:endloop1
+    """
+    explanation = explain_packets(body, tmp_path)
+    inner, outer = region_with(explanation, "v6 = v1"), region_with(explanation, "loop0(")
+    assert (inner.times, outer.times) == (30, 3)
+    assert inner.inside == outer.begin
+
+
+def test_loops_one_after_the_other_are_two(tmp_path: Path) -> None:
+    body = """
+        { loop0(1f,#10) }
+        1: { v5 = v1 }
+        { nop }:endloop0
+        { loop0(2f,#20) }
+        2: { v6 = v1 }
+        { nop }:endloop0
+    """
+    explanation = explain_packets(body, tmp_path)
+    assert [region_with(explanation, f"v{i} = v1").times for i in (5, 6)] == [10, 20]
+    assert [region_with(explanation, f"v{i} = v1").inside for i in (5, 6)] == [None, None]
+
+
+def test_a_loop_with_two_ways_through_is_one(tmp_path: Path) -> None:
+    body = """
+        { r4 = #0 }
+        1: { r4 = add(r4,#1) }
+        { p0 = cmp.gt(r4,#3) ; if (p0.new) jump:nt 2f }
+        { v5 = v1 ; jump 3f }
+        2: { v6 = v1 }
+        3: { p1 = cmp.eq(r4,#9) ; if (!p1.new) jump:t 1b }
+    """
+    explanation = explain_packets(body, tmp_path)
+    assert region_with(explanation, "v5 = v1") == region_with(explanation, "v6 = v1")
+    assert len(loops_of(explanation)) == 1
+    assert (packet_with(explanation, "v5 = v1").count, loops_of(explanation)[0].times) == (3, 9)
+
+
+def test_what_a_loop_calls_is_no_part_of_it(tmp_path: Path) -> None:
+    body = """
+        { r15 = r31 ; r4 = #0 }
+        1: { r4 = add(r4,#1) }
+        { call 9f }
+        { p0 = cmp.eq(r4,#5) ; if (!p0.new) jump:t 1b }
+        { r31 = r15 ; jump 8f }
+        9: { v5 = v1 }
+        { jumpr r31 }
+        8: { nop }
+    """
+    explanation = explain_packets(body, tmp_path)
+    (loop,) = loops_of(explanation)
+    assert [packet.count for packet in loop.packets] == [5, 5, 5]
+    assert region_with(explanation, "v5 = v1").kind == "straight"
+
+
+def flowing(*targets: int, falls_through: bool = True) -> Decoded:
+    return Decoded((), "", 4, 1, {}, 0, Flow(targets=targets, falls_through=falls_through))
+
+
+def test_a_jump_back_into_code_that_does_not_lead_there_closes_no_loop() -> None:
+    """Cold code behind a function jumps back to where it left: layout is no loop."""
+    packets = {
+        0: flowing(100, falls_through=True),
+        4: flowing(),
+        8: flowing(falls_through=False),
+        100: flowing(4, falls_through=False),
+    }
+    assert find_loops(packets) == []
+
+
+def test_a_loop_only_an_indirect_jump_leads_to_is_found() -> None:
+    packets = {0: flowing(falls_through=False), 40: flowing(), 44: flowing(40)}
+    (loop,) = find_loops(packets)
+    assert (loop.header, loop.body) == (40, {40, 44})
+
+
+@pytest.mark.parametrize("depth", [3000])
+def test_long_bodies_do_not_exhaust_the_stack(depth: int) -> None:
+    packets = {4 * i: flowing() for i in range(depth)} | {4 * depth: flowing(0)}
+    (loop,) = find_loops(packets)
+    assert len(loop.body) == depth + 1
+
+
+# Spills
+
+FRAME = "{ r29 = add(r29,#-8192) }\n{ r30 = r29 }\n"
+UNFRAME = "{ r29 = add(r29,#8192) }\n"
+
+
+@pytest.mark.parametrize(
+    ("packets", "text", "spills"),
+    [
+        ("{ vmem(r29+#1) = v1 }", "vmem(r29", 1),
+        ("{ v5 = vmem(r29+#1) }", "vmem(r29", 1),
+        ("{ v5 = vmem(r30+#-1) }", "vmem(r30", 1),
+        ("{ v5 = vmem(r10+#1) }", "vmem(r10", 0),
+        ("{ memw(r29+#4) = r1 }", "memw(r29", 0),
+        ("{ r4 = add(r29,#2048) }\n{ vmem(r4+#-3) = v1 }", "vmem(r4", 1),
+        ("{ r4 = add(r29,#2048) }\n{ nop }\n{ v5 = vmem(r4+#1) ; v6 = v1 }", "vmem(r4", 1),
+        ("{ r4 = add(r29,#2048) }\n{ r5 = r4 }\n{ vmem(r5+#0) = v1 }", "vmem(r5", 1),
+        # Packets read registers as they were before:
+        ("{ r4 = r10 }\n{ r4 = add(r29,#2048) ; vmem(r4+#0) = v1 }", "vmem(r4", 0),
+        ("{ r4 = add(r29,#2048) }\n{ r4 = r10 }\n{ vmem(r4+#0) = v1 }", "vmem(r4", 0),
+        ("{ r4 = add(r29,#2048) }\n{ r5:4 = combine(r10,r10) }\n{ v5 = vmem(r4+#0) }", "v5", 0),
+        # A pointer that walks is a buffer on the stack, no spill slot:
+        ("{ r4 = add(r29,#2048) }\n{ vmem(r4++#1) = v1 }\n{ vmem(r4+#2) = v2 }", "r4+#2", 0),
+        # Another way leads here as well:
+        (
+            """
+            { r4 = add(r29,#2048) ; p0 = cmp.eq(r1,#1) }
+            { if (!p0) jump:nt 1f }
+            { nop }
+            1: { vmem(r4+#0) = v1 }
+            """,
+            "vmem(r4",
+            0,
+        ),
+    ],
+)
+def test_spills(tmp_path: Path, packets: str, text: str, spills: int) -> None:
+    explanation = explain_packets(FRAME + packets + "\n" + UNFRAME, tmp_path)
+    assert packet_with(explanation, text).spills == spills
