@@ -179,8 +179,8 @@ def print_rows(rows: list[Row]) -> bool:
     plain_s = sum(r.plain_s for r in rows)
     more_s = [r.caches_s - r.plain_s for r in rows]
     console.print(
-        f"with caches a run costs {min(more_s) * 1000:.0f} to {max(more_s) * 1000:.0f} ms more than "
-        "plain; for the shortest, that is closing the sandbox and reading the code"
+        f"caches add {min(more_s) * 1000:.0f} to {max(more_s) * 1000:.0f} ms to a run, against "
+        "plain: for the shortest, closing the sandbox and reading the code"
     )
     bars = (
         ("counting, all variants", sum(r.counting_s for r in rows) / plain_s, COUNTING_LIMIT),
