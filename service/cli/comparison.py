@@ -11,8 +11,21 @@ from service.cli.output import print_line, print_table
 if TYPE_CHECKING:
     from tuner.measure.comparison import Comparison
     from tuner.measure.explanation import Explanation
+    from tuner.space import Config
 
 Named = tuple[str, "Explanation"]
+
+
+def print_knobs(own: tuple[str, Config], other: tuple[str, Config]) -> None:
+    """The knobs in which two configs differ, and a blank line; nothing if they are equal."""
+    values = {
+        knob: [str(config.get(knob, "")) for _, config in (own, other)]
+        for knob in dict.fromkeys((*own[1], *other[1]))
+    }
+    rows = [[knob, *both] for knob, both in values.items() if both[0] != both[1]]
+    if rows:
+        print_table(["knobs that differ", own[0], other[0]], rows)
+        print_line()
 
 
 def print_comparison(own: Named, other: Named, symbol: str) -> None:

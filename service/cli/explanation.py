@@ -35,6 +35,10 @@ def print_explanation(explanation: Explanation, symbol: str) -> None:
         print_line()
     print_regions(explanation, symbol)
     print_line("packets and stalls are for one time through; inner loops count by themselves")
+    if explanation.unplaced:
+        print_line(
+            f"{explanation.unplaced:,} cycles belong to no packet: threads starting, waiting"
+        )
     covered = 0.0
     for place, region in enumerate(explanation.regions[:LISTED_REGIONS], 1):
         if covered < LISTED_SHARE:
@@ -103,6 +107,7 @@ def _print_instructions(explanation: Explanation) -> None:
         f"{totals.slots / totals.packets:.2f} of 4 slots a packet; "
         f"{totals.unaligned:,} unaligned accesses, {totals.spills:,} vector spills and reloads"
     )
+    print_line(f"{explanation.code_bytes:,} bytes of code")
 
 
 def print_regions(explanation: Explanation, symbol: str, *, per_vector: bool = False) -> None:

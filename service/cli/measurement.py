@@ -129,29 +129,35 @@ def _as_json(problem: Problem, tried: list[Tried]) -> dict[str, Any]:
 
 
 def _print(problem: Problem, tried: list[Tried]) -> None:
-    from service.cli.comparison import print_comparison
-    from service.cli.explanation import print_explanation
-
     print_line(problem_label(problem))
     for one in tried:
-        if len(tried) > 1:
-            print_line()
-            print_line(f"{one.name}:")
+        name = f"{one.name}: " if len(tried) > 1 else ""
         if one.trial.measurement is None:
-            print_line(f"{one.trial.outcome}: {one.trial.error}")
+            print_line(f"{name}{one.trial.outcome}: {one.trial.error}")
             continue
-        print_measurement(one.trial.measurement, problem)
+        print_measurement(one.trial.measurement, problem, name)
         if one.explanation is None:
             for cause, cycles in one.trial.measurement.breakdown.items():
                 print_line(f"  {cycles:>12,}  {cause}")
-        print_config(one.trial.config)
+        if len(tried) == 1:
+            print_config(one.trial.config)
+    _print_explained(problem, tried)
+
+
+def _print_explained(problem: Problem, tried: list[Tried]) -> None:
+    from service.cli.comparison import print_comparison, print_knobs
+    from service.cli.explanation import print_explanation
+
     explained = [(one.name, one.explanation) for one in tried if one.explanation is not None]
-    if len(explained) == len(tried):
-        print_line()
-        if len(explained) == 1:
-            print_explanation(explained[0][1], problem.symbol)
-        else:
-            print_comparison(explained[0], explained[1], problem.symbol)
+    if len(explained) < len(tried):
+        return
+    print_line()
+    if len(tried) == 1:
+        print_explanation(explained[0][1], problem.symbol)
+    else:
+        own, other = ((one.name, one.trial.config) for one in tried)
+        print_knobs(own, other)
+        print_comparison(explained[0], explained[1], problem.symbol)
 
 
 def _read_config(problem: Problem, cache: CacheState, option: str, text: str) -> Config:

@@ -160,10 +160,11 @@ def print_result(result: TuneResult, stored_in: str) -> None:
     _print_next(result)
 
 
-def print_measurement(measurement: Measurement, problem: Problem) -> None:
-    """The figures of a measurement on one line."""
+def print_measurement(measurement: Measurement, problem: Problem, name: str = "") -> None:
+    """The figures of a measurement on one line, behind its ``name`` if there are several."""
     print_line(
-        f"{measurement.cycles:,} cycles ({measurement.fidelity}, caches {measurement.cache}), "
+        f"{name}{measurement.cycles:,} cycles "
+        f"({measurement.fidelity}, caches {measurement.cache}), "
         f"{measurement.core_cycles:,} without DDR, {measurement.packets:,} packets, "
         f"{peak_cycles(problem) / measurement.cycles:.1%} of the HVX peak, outputs verified"
     )

@@ -133,6 +133,11 @@ def test_an_inner_loop_is_named_where_it_lies(hvxtune, explaining):
     assert any(line.startswith("1. loop 0x100010, inside loop 0x100000: ") for line in lines)
 
 
+def test_cycles_without_a_packet_are_told(hvxtune, explaining):
+    cycles = hvxtune("measure", "scale_u8", "--config", "default", "--json").json["cycles"]
+    assert f"{cycles - 2 * 20 - 2 * 2 - STALLS:,} cycles belong to no packet" in explained(hvxtune)
+
+
 def test_functions_beside_the_kernel_are_named(hvxtune, explaining):
     assert "loop 0x100000 in memcpy" in explained(hvxtune)
 
@@ -189,6 +194,12 @@ def test_two_schedules_side_by_side(hvxtune, explaining):
         f"textbook takes {abs(own - other):,} cycles {'less' if own < other else 'more'}" in verdict
     )
     assert f"threads {own - other:+,}" in verdict
+
+
+def test_knobs_that_differ_are_told(hvxtune, explaining):
+    out = hvxtune("measure", "scale_u8", "--config", "textbook", "--against", "default").out
+    assert line_with("vectors", out).split() == ["vectors", "2", "1"]
+    assert "behave" not in out, "the same in both"
 
 
 def test_a_schedule_against_itself(hvxtune, explaining):

@@ -352,8 +352,7 @@ static uint8_t without(struct operand *operands, uint8_t count, uint8_t reg) {
     return kept;
 }
 
-/* "V0.cur = vmem(...)" and "V0.tmp = vmem(...)" hand the loaded vector to the other instructions
- * of the packet, which wait for no earlier one; with .tmp no later packet gets it. */
+/* What V0.cur and V0.tmp load, the rest of the packet has at once; .tmp is for nobody else. */
 static void hand_over_load(struct packet *packet, const char *text) {
     const char *current = strstr(text, ".cur = "), *temporary = strstr(text, ".tmp = ");
     const char *name = current != NULL ? current : temporary;
