@@ -81,17 +81,17 @@ def run_packets(
     folder: Path,
     caches: Caches = "none",
     target: Target = TARGET,
-    *,
+    budget_cycles: int = 0,
     keep_text: bool = False,
 ) -> Simulation:
-    """Runs ``body`` as a function of its own."""
+    """Runs ``body`` as a function of its own, with ``budget_cycles`` if they are not 0."""
     source = folder / "bench.S"
     code = body.replace(" ; ", "\n")
     source.write_text(
         f"  .globl bench\nbench:\n{code}\n  {{ r0 = #0 }}\n  {{ nop }}\n  {{ jumpr r31 }}\n"
     )
     artifact = artifact_of(source, "bench", ("-mcpu=hexagonv66+hvxv66+hvx_length128b",))
-    orders = Orders(MODEL, target, caches=caches, keep_text=keep_text)
+    orders = Orders(MODEL, target, caches=caches, timed_cycles=budget_cycles, keep_text=keep_text)
     image = image_of(CaseSet((Case("none", ()),)), target, orders.timed_call - 1)
     return simulate(artifact, image, orders, timeout_s=20)
 

@@ -84,12 +84,10 @@ static void add_write(struct reading *r, struct named_register reg, uint8_t stag
 }
 
 static bool matches(const struct rule *rule, const char *name, size_t length) {
-    if (rule->mnemonic[0] != *name && rule->mnemonic[0] != '*') /* quickly, for most */
-        return false;
-    size_t pattern = strnlen(rule->mnemonic, MNEMONIC_BYTES);
-    if (pattern > 0 && rule->mnemonic[pattern - 1] == '*')
-        return length >= pattern - 1 && memcmp(rule->mnemonic, name, pattern - 1) == 0;
-    return length == pattern && memcmp(rule->mnemonic, name, length) == 0;
+    size_t same = 0;
+    while (same < length && rule->mnemonic[same] == name[same])
+        same++;
+    return rule->mnemonic[same] == '*' || (same == length && rule->mnemonic[same] == 0);
 }
 
 static const struct rule *find_rule(const struct reading *r, const char *name, size_t length) {
