@@ -271,7 +271,8 @@ def _schedule_quads(steps: Steps, config: Config, lanes: int, tile: str) -> None
     quads = steps.stage("quads")
     where = config.text("quads_at")
     if where == "root":
-        quads.compute_root()
+        # Channel 0 on a vector boundary, wherever the last block of channels is moved to.
+        quads.compute_root().align_bounds("c", lanes)
     elif where == "strip":
         quads.compute_at("output", "yo")
         if config.is_on("slide_quads"):
