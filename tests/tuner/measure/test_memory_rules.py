@@ -268,6 +268,32 @@ def test_l2fetch_of_what_l2_has_moves_nothing(tmp_path: Path) -> None:
     assert time_packets(body, tmp_path, "warm").events["prefetched_lines"] == 0
 
 
+def row_by_row(rows: int, fetch: str) -> str:
+    """Loads ``rows`` of 8 vectors each from r5 on; ``fetch`` is done for each, r8 a row ahead."""
+    loads = "\n".join(f"{{ v{1 + i % 4} = vmem(r5+#{i}) }}" for i in range(8))
+    return f"""
+        {{ r5 = r4 ; r9 = ##{rows} }}
+        {{ r8 = add(r4, #1024) ; r6 = ##{1024 << 16 | 1} }}
+        {{ r7 = #1024 }}
+        {{ loop0(1f, r9) }}
+        1: {fetch}
+        {loads}
+        {{ r8 = add(r8, #1024) }}
+        {{ r5 = add(r5, #1024) }}:endloop0
+    """
+
+
+def test_prefetching_row_by_row_leaves_only_the_bandwidth(tmp_path: Path) -> None:
+    rows = 200
+    without = time_packets(HEAP + row_by_row(rows, "{ nop }"), tmp_path, "cold")
+    fetched = time_packets(HEAP + row_by_row(rows, "{ l2fetch(r8, r7:6) }"), tmp_path, "cold")
+    assert without.breakdown["DDR latency"] >= rows * COST.ddr_latency
+    # The first row is nobody's to prefetch, and DDR is busy all the time from then on.
+    moved = fetched.events["ddr_read_bytes"] / COST.ddr_bandwidth
+    assert fetched.cycles < 1.1 * moved
+    assert fetched.cycles < without.cycles / 1.5
+
+
 def test_the_lines_of_one_l2fetch_come_one_after_the_other(tmp_path: Path) -> None:
     lines = 40
     late = f"{{ r8 = add(r4, ##{(lines - 1) * LINE}) }}\n{{ nop }}\n{{ v5 = vmem(r8+#0) }}\n"

@@ -12,6 +12,7 @@ struct line {
     uint32_t tag; /* address of the line and its state */
     uint32_t used;
     uint64_t fetched; /* when a prefetch asked for it; 0 once it was used */
+    uint64_t slot;    /* when DDR begins to send what was asked for */
     uint64_t stored;  /* when a vector store to it reaches L2; 0 for long ago */
 };
 
@@ -24,8 +25,8 @@ static const struct memory_system *system_;
 static struct cache l1, l2;
 static uint64_t *vtcm_gathered; /* for each vector of VTCM: when a gather into it is done */
 static uint32_t vtcm_begin;
-static uint64_t transfers_end; /* when DDR is done with the prefetches so far */
-static uint64_t waited;        /* for stores to reach L2, so far */
+static uint64_t ddr_free; /* when DDR is done with what it was asked for so far */
+static uint64_t queued;   /* time that passed while DDR was busy with other lines */
 
 static bool open_cache(struct cache *cache, uint32_t line_bytes, uint32_t sets, uint32_t ways) {
     *cache = (struct cache){calloc(sets * ways, sizeof(struct line)), line_bytes, sets, ways, 0};
@@ -90,10 +91,28 @@ static struct line *allocate(struct cache *cache, uint32_t line) {
     return new;
 }
 
-static struct line *allocate_l2(uint32_t line) {
+/* The time with all waits so far. It decides how early a prefetch was; what the call costs is
+ * worked out from the events alone. */
+static uint64_t now(struct moment at) { return at.time + (account.extra >> 8) + queued; }
+
+/* One line is moved; returns when DDR begins with it. DDR moves one after the other. */
+static uint64_t transfer(struct moment at, enum event direction) {
+    charge_transfer(direction, l2.line_bytes);
+    uint64_t time = now(at);
+    uint64_t begins = ddr_free > time ? ddr_free : time;
+    ddr_free = begins + system_->line_transfer;
+    return begins;
+}
+
+static void wait_for_slot(struct moment at, uint64_t slot) {
+    if (slot > now(at))
+        queued += slot - now(at);
+}
+
+static struct line *allocate_l2(struct moment at, uint32_t line) {
     const struct line *old = least_recently_used(&l2, line);
     if (old->tag & DIRTY)
-        charge_transfer(EVENT_DDR_WRITTEN_BYTES, l2.line_bytes);
+        transfer(at, EVENT_DDR_WRITTEN_BYTES);
     if (old->tag & IN_L1)
         invalidate_l1(old->tag & ~STATE);
     return allocate(&l2, line);
@@ -103,16 +122,18 @@ static struct line *allocate_l2(uint32_t line) {
 static struct line *line_in_l2(struct moment at, uint32_t line, bool load) {
     struct line *found = find(&l2, line);
     if (found == NULL) {
-        found = allocate_l2(line);
-        charge_transfer(EVENT_DDR_READ_BYTES, l2.line_bytes);
+        found = allocate_l2(at, line);
+        uint64_t slot = transfer(at, EVENT_DDR_READ_BYTES);
         if (load) {
             charge(EVENT_L2_MISSES, 1);
             at.packet->l2_misses++;
-            wait_for_memory(at.time + waited, 0);
+            wait_for_slot(at, slot);
+            wait_for_memory(at.time, 0);
         }
     } else if (found->fetched != 0 && load) {
-        uint64_t now = at.time + waited;
-        wait_for_memory(now, now > found->fetched ? now - found->fetched : 0);
+        wait_for_slot(at, found->slot);
+        uint64_t time = now(at);
+        wait_for_memory(at.time, time > found->fetched ? time - found->fetched : 0);
         found->fetched = 0;
     }
     return found;
@@ -150,7 +171,7 @@ void scalar_load(struct moment at, uint32_t address) {
         miss_l1(at.packet);
         fill_l1(at, address, true);
     } else if (found->fetched != 0) {
-        if (at.time + waited < found->fetched + system_->l1_fetch)
+        if (now(at) < found->fetched + system_->l1_fetch)
             miss_l1(at.packet);
         line_in_l2(at, line_of(&l2, address), true); /* may be on its way from DDR */
         found->fetched = 0;
@@ -171,12 +192,11 @@ void scalar_store(struct moment at, uint32_t address) {
 
 /* Waits until what was stored, or gathered, at `ready` can be loaded. */
 static void wait_for_store(struct moment at, uint64_t ready) {
-    uint64_t now = at.time + waited;
-    if (ready <= now)
+    uint64_t time = now(at);
+    if (ready <= time)
         return;
-    charge(EVENT_STORE_TO_LOAD, ready - now);
-    at.packet->store_to_load += ready - now;
-    waited += ready - now;
+    charge(EVENT_STORE_TO_LOAD, ready - time);
+    at.packet->store_to_load += ready - time;
 }
 
 static void load_line(struct moment at, uint32_t address) {
@@ -200,12 +220,12 @@ static void store_line(struct moment at, uint32_t address, bool whole) {
     uint32_t place = line_of(&l2, address);
     struct line *line = find(&l2, place);
     if (line == NULL) /* a line that is written whole is not read first */
-        line = whole ? allocate_l2(place) : line_in_l2(at, place, false);
+        line = whole ? allocate_l2(at, place) : line_in_l2(at, place, false);
     if (line->tag & IN_L1)
         invalidate_l1(place);
     line->tag = place | VALID | DIRTY;
     line->fetched = 0;
-    line->stored = at.time + waited + system_->store_to_load;
+    line->stored = now(at) + system_->store_to_load;
 }
 
 /* The first address of each line that a vector at `address` touches: one or two (or more, where
@@ -237,38 +257,37 @@ void vector_store(struct moment at, uint32_t address, bool unaligned) {
 
 void gathered(struct moment at, uint32_t address) {
     if (in_vtcm(address))
-        *gathered_at(address) = at.time + waited + system_->gather_to_load;
+        *gathered_at(address) = now(at) + system_->gather_to_load;
 }
 
-/* DDR sends one line after the other: those at the end of a box come later. */
-static void prefetch_into_l2(struct moment at, uint32_t line) {
+/* `ahead` lines were asked for before it by the same instruction. */
+static void prefetch_into_l2(struct moment at, uint32_t line, uint32_t ahead) {
     if (find(&l2, line) != NULL)
         return;
-    struct line *found = allocate_l2(line);
-    uint64_t now = at.time + waited;
-    found->fetched = now > transfers_end ? now : transfers_end;
-    transfers_end = found->fetched + system_->line_transfer;
-    charge_transfer(EVENT_DDR_READ_BYTES, l2.line_bytes);
+    struct line *found = allocate_l2(at, line);
+    found->fetched = now(at) + (uint64_t)ahead * system_->line_transfer;
+    found->slot = transfer(at, EVENT_DDR_READ_BYTES);
     charge(EVENT_PREFETCHED_LINES, 1);
 }
 
 void prefetch_line(struct moment at, uint32_t address) {
     if (in_vtcm(address) || find(&l1, line_of(&l1, address)) != NULL)
         return;
-    prefetch_into_l2(at, line_of(&l2, address));
-    fill_l1(at, address, false)->fetched = at.time + waited;
+    prefetch_into_l2(at, line_of(&l2, address), 0);
+    fill_l1(at, address, false)->fetched = now(at);
 }
 
 void prefetch_box(struct moment at, uint32_t address, uint32_t width, uint32_t height,
                   uint32_t stride) {
-    uint32_t left = l2.sets * l2.ways; /* what is more would push out the first again */
+    uint32_t most = l2.sets * l2.ways; /* what is more would push out the first again */
+    uint32_t count = 0;
     for (uint32_t row = 0; width > 0 && row < height; row++, address += stride) {
         uint32_t first = address / l2.line_bytes, last = (address + width - 1) / l2.line_bytes;
         for (uint32_t line = first; line <= last; line++) {
-            if (left-- == 0)
+            if (count++ == most)
                 return;
             if (!in_vtcm(line * l2.line_bytes))
-                prefetch_into_l2(at, line * l2.line_bytes);
+                prefetch_into_l2(at, line * l2.line_bytes, count - 1);
         }
     }
 }

@@ -11,7 +11,8 @@
 
 #include "session.h"
 
-/* Whose access it is and when it comes: in packet times since the first call began. */
+/* Whose access it is and when it comes: packet times of issue and dependency stalls since the first
+ * call began. */
 struct moment {
     uint64_t time;
     struct packet_record *packet;
