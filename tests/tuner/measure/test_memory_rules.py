@@ -287,7 +287,8 @@ def test_prefetching_row_by_row_leaves_only_the_bandwidth(tmp_path: Path) -> Non
     rows = 200
     without = time_packets(HEAP + row_by_row(rows, "{ nop }"), tmp_path, "cold")
     fetched = time_packets(HEAP + row_by_row(rows, "{ l2fetch(r8, r7:6) }"), tmp_path, "cold")
-    assert without.breakdown["DDR latency"] >= rows * COST.ddr_latency
+    # Rows are 11 packets apart: at most every second one waits with the one before.
+    assert without.breakdown["DDR latency"] >= rows / 2 * COST.ddr_latency
     # The first row is nobody's to prefetch, and DDR is busy all the time from then on.
     moved = fetched.events["ddr_read_bytes"] / COST.ddr_bandwidth
     assert fetched.cycles < 1.1 * moved
