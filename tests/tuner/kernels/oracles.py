@@ -1,0 +1,129 @@
+"""The kernels' definitions once more: slow, element by element, in Python's exact numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from tuner.kernels.kernel import Array
+
+Params = Mapping[str, int]
+Oracle = Callable[[Params, Sequence[Array]], Array]
+
+
+def _nearest(value: Fraction) -> int:
+    """The nearest integer; halves go up."""
+    return floor(value + Fraction(1, 2))
+
+
+def _within(value: int, lowest: int, highest: int) -> int:
+    return min(max(value, lowest), highest)
+
+
+def _pixel(image: Array, y: int, x: int) -> int:
+    """A pixel, or the nearest one where there is none."""
+    height, width = image.shape
+    return int(image[_within(y, 0, height - 1), _within(x, 0, width - 1)])
+
+
+def _image(params: Params, dtype: type, value: Callable[[int, int], int]) -> Array:
+    made: Array = np.array(
+        [[value(y, x) for x in range(params["width"])] for y in range(params["height"])], dtype
+    )
+    return made
+
+
+def gemm(params: Params, inputs: Sequence[Array]) -> Array:
+    a, b = inputs
+    made: Array = np.array(
+        [
+            [
+                sum(int(a[i, k]) * int(b[k, j]) for k in range(params["k"])) % 2**32
+                for j in range(params["n"])
+            ]
+            for i in range(params["m"])
+        ],
+        np.uint32,
+    )
+    return made
+
+
+def add(params: Params, inputs: Sequence[Array]) -> Array:
+    a, b = inputs
+    scale_a, scale_b = (
+        Fraction(params[f"multiplier_{name}"], 2 ** params["shift"]) for name in "ab"
+    )
+
+    def value(y: int, x: int) -> int:
+        real = (int(a[y, x]) - params["zero_a"]) * scale_a
+        real += (int(b[y, x]) - params["zero_b"]) * scale_b
+        return _within(_nearest(real) + params["zero_out"], 0, 255)
+
+    return _image(params, np.uint8, value)
+
+
+def gaussian5x5(params: Params, inputs: Sequence[Array]) -> Array:
+    weights = (1, 4, 6, 4, 1)
+
+    def value(y: int, x: int) -> int:
+        total = sum(
+            weights[i] * weights[j] * _pixel(inputs[0], y + i - 2, x + j - 2)
+            for i in range(5)
+            for j in range(5)
+        )
+        return _nearest(Fraction(total, 256))
+
+    return _image(params, np.uint8, value)
+
+
+def sobel(params: Params, inputs: Sequence[Array]) -> Array:
+    columns = ((-1, 0, 1), (-2, 0, 2), (-1, 0, 1))
+
+    def value(y: int, x: int) -> int:
+        gx = gy = 0
+        for i in range(3):
+            for j in range(3):
+                pixel = _pixel(inputs[0], y + i - 1, x + j - 1)
+                gx += columns[i][j] * pixel
+                gy += columns[j][i] * pixel
+        return min(abs(gx) + abs(gy), 255)
+
+    return _image(params, np.uint8, value)
+
+
+def depthwise_conv2d(params: Params, inputs: Sequence[Array]) -> Array:
+    image, weights = inputs
+    height, width, channels = image.shape
+
+    def tap(y: int, x: int, c: int) -> int:
+        if not (0 <= y < height and 0 <= x < width):
+            return 0
+        return int(image[y, x, c]) - params["zero_in"]
+
+    def value(y: int, x: int, c: int) -> int:
+        total = sum(
+            tap(y + i - 1, x + j - 1, c) * int(weights[i, j, c]) for i in range(3) for j in range(3)
+        )
+        scaled = _within(_nearest(Fraction(total, 2 ** params["pre_shift"])), -(2**15), 2**15 - 1)
+        scaled = _nearest(Fraction(scaled * params["multiplier"], 2**15))
+        scaled = _nearest(Fraction(scaled, 2 ** params["shift"]))
+        return _within(scaled + params["zero_out"], 0, 255)
+
+    values: Any = [
+        [[value(y, x, c) for c in range(channels)] for x in range(width)] for y in range(height)
+    ]
+    made: Array = np.array(values, np.uint8)
+    return made
+
+
+ORACLES: dict[str, Oracle] = {
+    "gemm_u8": gemm,
+    "depthwise_conv2d_u8": depthwise_conv2d,
+    "add_u8": add,
+    "gaussian5x5_u8": gaussian5x5,
+    "sobel_u8": sobel,
+}

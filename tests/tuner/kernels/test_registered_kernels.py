@@ -1,0 +1,22 @@
+"""Every registered kernel conforms."""
+
+import pytest
+
+from tests.tuner.kernels.kernel_conformance import KernelConformance
+from tuner.errors import UserError
+from tuner.kernels import Kernel, find_kernel, kernel_names
+
+
+class TestRegisteredKernels(KernelConformance):
+    @pytest.fixture(params=kernel_names())
+    def kernel(self, request: pytest.FixtureRequest) -> Kernel:
+        return find_kernel(request.param)
+
+
+def test_a_name_almost_right_is_answered_with_the_right_one() -> None:
+    with pytest.raises(UserError, match="did you mean gemm_u8"):
+        find_kernel("gem_u8")
+
+
+def test_every_kernel_is_its_registry_name() -> None:
+    assert [find_kernel(name).name for name in kernel_names()] == kernel_names()
