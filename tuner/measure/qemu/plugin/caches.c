@@ -25,6 +25,7 @@ static const struct memory_system *system_;
 static struct cache l1, l2;
 static uint64_t *vtcm_gathered; /* for each vector of VTCM: when a gather into it is done */
 static uint32_t vtcm_begin;
+static uint64_t waited;   /* for stores to reach L2, so far */
 static uint64_t ddr_free; /* when DDR is done with what it was asked for so far */
 static uint64_t queued;   /* time that passed while DDR was busy with other lines */
 
@@ -192,11 +193,12 @@ void scalar_store(struct moment at, uint32_t address) {
 
 /* Waits until what was stored, or gathered, at `ready` can be loaded. */
 static void wait_for_store(struct moment at, uint64_t ready) {
-    uint64_t time = now(at);
+    uint64_t time = at.time + waited; /* no other waits: so it depends on no costs */
     if (ready <= time)
         return;
     charge(EVENT_STORE_TO_LOAD, ready - time);
     at.packet->store_to_load += ready - time;
+    waited += ready - time;
 }
 
 static void load_line(struct moment at, uint32_t address) {
@@ -225,7 +227,7 @@ static void store_line(struct moment at, uint32_t address, bool whole) {
         invalidate_l1(place);
     line->tag = place | VALID | DIRTY;
     line->fetched = 0;
-    line->stored = now(at) + system_->store_to_load;
+    line->stored = at.time + waited + system_->store_to_load;
 }
 
 /* The first address of each line that a vector at `address` touches: one or two (or more, where
@@ -257,7 +259,7 @@ void vector_store(struct moment at, uint32_t address, bool unaligned) {
 
 void gathered(struct moment at, uint32_t address) {
     if (in_vtcm(address))
-        *gathered_at(address) = now(at) + system_->gather_to_load;
+        *gathered_at(address) = at.time + waited + system_->gather_to_load;
 }
 
 /* `ahead` lines were asked for before it by the same instruction. */
