@@ -9,7 +9,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -257,7 +257,8 @@ def measure(
     """Compiles, verifies and times one config, without a job and without storing anything.
 
     ``config`` must be a point of the problem's space (``Space.config`` makes sure). Returns a
-    trial numbered 0 with its outcome, and the artifact with its assembly if it compiled.
+    trial numbered 0 with its outcome, and if it compiled the artifact that was measured, with
+    assembly as near to it as the compiler gives it.
     """
     from tuner.search.evaluation import Evaluator
 
@@ -265,9 +266,12 @@ def measure(
         device.require(problem.target)
         candidate = Candidate(problem, config, generator)
         evaluation = Evaluator(codegen, device).evaluate(candidate, number=0, origin="measure")
-        if evaluation.artifact is None:
+        measured = evaluation.artifact
+        if measured is None:
             return evaluation.trial, None
-        return evaluation.trial, codegen.compile(candidate, with_assembly=True)
+        # Asked for assembly too, LLVM may order instructions otherwise: keep the object measured.
+        files = {**codegen.compile(candidate, with_assembly=True).files, **measured.files}
+        return evaluation.trial, replace(measured, files=files)
 
 
 def explain(

@@ -141,9 +141,9 @@ def totals_of(packets: Iterable[ExplainedPacket]) -> Totals:
 class Region:
     """A loop without the loops inside it, or what of a function lies in no loop.
 
-    ``begin`` and ``end`` are the first address and the first one behind it. ``times`` is how
-    often a loop's body ran, or a function was entered. ``inside`` is the ``begin`` of the loop
-    around it. ``packets`` are in the order of addresses.
+    ``begin`` is the packet through which it is entered, ``end`` the first address behind all.
+    ``times`` is how often ``begin`` ran, ``inside`` the ``begin`` of the loop around it.
+    ``packets`` are in the order of addresses.
     """
 
     kind: Literal["loop", "straight"]

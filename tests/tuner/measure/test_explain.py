@@ -17,6 +17,8 @@ from tests.tuner.measure.microbenchmark import MODEL, TARGET, nops
 from tests.tuner.measure.test_control_rules import parallel
 from tuner.errors import UserError
 from tuner.measure.explanation import Explanation
+from tuner.measure.qemu.cycles import CAUSES, DEPENDENCY, ISSUE
+from tuner.measure.qemu.explain import group_of
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.placement import apportion
 
@@ -182,6 +184,16 @@ def test_the_json_form_says_what_adds_up(mixed: Explanation) -> None:
         assert region["issue"] + sum(region["stalls"].values()) == region["cycles"]
     shares = [region["share"] for region in data["regions"]]
     assert shares == sorted(shares, reverse=True)
+
+
+def test_every_cause_of_the_model_has_a_group() -> None:
+    costs = set(CAUSES) - {ISSUE, DEPENDENCY}
+    assert {
+        cause for cause in costs if group_of(cause, MODEL.rules) in ("other", "dependency")
+    } == set()
+    waits = set(MODEL.rules.causes) - costs
+    assert {group_of(cause, MODEL.rules) for cause in waits} == {"dependency"}
+    assert group_of("phase of the moon", MODEL.rules) == "other"
 
 
 def test_a_measurer_that_cannot_look_inside_says_so() -> None:

@@ -78,6 +78,24 @@ def test_loops_one_after_the_other_are_two(tmp_path: Path) -> None:
     assert [region_with(explanation, f"v{i} = v1").inside for i in (5, 6)] == [None, None]
 
 
+def test_a_hardware_loop_may_end_before_its_start(tmp_path: Path) -> None:
+    """Compilers lay out blocks as they like."""
+    body = """
+        { loop0(2f,#10) ; jump 2f }
+        1: { v5 = v1 ; nop }
+        { v6 = v1 ; nop }:endloop0
+        { jump 3f }
+        2: { v7 = v1 }
+        { jump 1b }
+        3: { v8 = v1 }
+    """
+    explanation = explain_packets(body, tmp_path)
+    (loop,) = loops_of(explanation)
+    assert [packet.count for packet in loop.packets] == [10, 10, 10, 10]
+    assert loop.begin == packet_with(explanation, "v7 = v1").address
+    assert region_with(explanation, "v8 = v1").kind == "straight"
+
+
 def test_a_loop_with_two_ways_through_is_one(tmp_path: Path) -> None:
     body = """
         { r4 = #0 }

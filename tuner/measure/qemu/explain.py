@@ -10,7 +10,7 @@ from typing import Literal
 from tuner.candidate import Measurement, Problem
 from tuner.kernels import find_kernel
 from tuner.measure.explanation import ExplainedPacket, Explanation, Group, Part, Region
-from tuner.measure.qemu.cycles import ISSUE
+from tuner.measure.qemu.cycles import CONTEXTS, DDR_BANDWIDTH, DDR_LATENCY, ISSUE, L2_BANDWIDTH
 from tuner.measure.qemu.loops import Loop, find_loops
 from tuner.measure.qemu.model import TimingModel
 from tuner.measure.qemu.placement import place
@@ -19,19 +19,21 @@ from tuner.measure.qemu.rules import Rules
 from tuner.measure.qemu.simulation import Simulation
 from tuner.measure.roofline import roofline_of
 
-_GROUP_WORDS: Mapping[str, Group] = {
-    "ddr": "ddr",
-    "l1": "cache",
-    "l2": "cache",
-    "line": "cache",
-    "vtcm": "cache",
-    "gather": "cache",
-    "store to load": "cache",
+_GROUPS: Mapping[str, Group] = {
     "branch": "branch",
-    "parallel": "parallel",
-    "contexts": "parallel",
+    "line split": "cache",
+    "store to load": "cache",
+    "L1 miss": "cache",
+    "L2 access": "cache",
+    "VTCM access": "cache",
+    "gather and scatter": "cache",
+    L2_BANDWIDTH: "cache",
+    DDR_LATENCY: "ddr",
+    DDR_BANDWIDTH: "ddr",
+    "parallel loop": "parallel",
+    CONTEXTS: "parallel",
 }
-"""Groups of causes by what their names hold; the class table's causes are dependencies."""
+"""Groups of the causes in ``cycles.CAUSES``; those of the class table are dependencies."""
 
 
 def explanation_of(
@@ -71,13 +73,12 @@ def _parts(
             yield Part("issue", "packets with vector instructions", vector)
             yield Part("issue", "packets without", cycles - vector)
         else:
-            yield Part(_group(cause, rules), cause, cycles)
+            yield Part(group_of(cause, rules), cause, cycles)
 
 
-def _group(cause: str, rules: Rules) -> Group:
-    name = cause.lower()
-    known = next((group for word, group in _GROUP_WORDS.items() if word in name), None)
-    return known or ("dependency" if cause in rules.causes else "other")
+def group_of(cause: str, rules: Rules) -> Group:
+    """The group of a cause in a measurement's breakdown."""
+    return _GROUPS.get(cause) or ("dependency" if cause in rules.causes else "other")
 
 
 def _regions(

@@ -50,27 +50,37 @@ def _around(header: int, larger: Sequence[tuple[int, set[int]]]) -> int | None:
 
 
 def _edges(packets: Mapping[int, Decoded]) -> dict[int, list[int]]:
-    """Successors of each packet that ran themselves."""
-    starts = _loop_starts(packets)
-    edges = {}
-    for address, packet in packets.items():
-        flow = packet.flow
-        after = list(flow.targets)
-        if flow.falls_through:
-            after.append(address + packet.size_bytes)
-        for level in flow.loop_ends:
-            # Hardware loops of one level do not overlap: the one that began last ends here.
-            after += [max((s for s in starts[level] if s <= address), default=_ROOT)]
-        edges[address] = [target for target in dict.fromkeys(after) if target in packets]
+    """Successors of each packet that ran themselves.
+
+    A hardware loop goes back to where its set-up said. Compilers may lay its end before its
+    start, so set-ups are followed along the edges until nothing new comes.
+    """
+    edges = {
+        address: [target for target in _next(address, packet) if target in packets]
+        for address, packet in packets.items()
+    }
+    reaching: dict[int, set[tuple[int, int]]] = {address: set() for address in packets}
+    waiting = list(packets)
+    while waiting:
+        address = waiting.pop()
+        flow = packets[address].flow
+        for level, start in sorted(reaching[address]):
+            if level in flow.loop_ends and start in packets and start not in edges[address]:
+                edges[address].append(start)
+        set_up = {level for level, _ in flow.loop_starts}
+        passing = {start for start in reaching[address] if start[0] not in set_up}
+        passing.update(flow.loop_starts)
+        for target in edges[address]:
+            if not passing <= reaching[target]:
+                reaching[target] |= passing
+                waiting.append(target)
     return edges
 
 
-def _loop_starts(packets: Mapping[int, Decoded]) -> dict[int, list[int]]:
-    starts: dict[int, list[int]] = {0: [], 1: []}
-    for packet in packets.values():
-        for level, start in packet.flow.loop_starts:
-            starts[level].append(start)
-    return starts
+def _next(address: int, packet: Decoded) -> list[int]:
+    """Where jumps and falling through lead."""
+    falling = [address + packet.size_bytes] if packet.flow.falls_through else []
+    return list(dict.fromkeys([*packet.flow.targets, *falling]))
 
 
 def _entries(packets: Mapping[int, Decoded], edges: Mapping[int, Sequence[int]]) -> list[int]:
