@@ -153,19 +153,29 @@ class Kernel(ABC):
     def other_shapes(self, problem: Problem) -> list[dict[str, int]]:
         """Further parameters the same code must be right for under a contract that is not static.
 
-        By default one set with every extent a little larger and as odd as the contract allows.
+        By default one set with every extent a little larger, and as odd as the contract allows.
         """
         if problem.contract is Contract.STATIC:
             return []
-        lanes = problem.target.vector_alignment_bytes
-        larger = {}
+        larger = dict(problem.workload.params)
         for param in self.params:
-            value = problem.workload.params[param.name]
-            if param.is_extent:
-                step = lanes if problem.contract is Contract.EXTENT else param.multiple
-                value += step if param.multiple > 1 or step > 1 else 1 + value % 2
-            larger[param.name] = value
+            if not param.is_extent:
+                continue
+            value = larger[param.name]
+            larger[param.name] = value + (param.multiple if param.multiple > 1 else 1 + value % 2)
+            if problem.contract is Contract.EXTENT and self._ragged(larger, problem.target):
+                # Some buffer's innermost extent, which is promised to be whole vectors.
+                larger[param.name] = value + problem.target.vector_alignment_bytes
         return [larger]
+
+    def _ragged(self, params: Mapping[str, int], target: Target) -> tuple[BufferSpec, int] | None:
+        """The first buffer whose innermost extent is no whole number of vectors, and how many
+        elements a vector holds; ``None`` if all keep contract ``extent``."""
+        for spec in self.buffers(params):
+            lanes = target.vector_alignment_bytes // spec.element_bytes
+            if spec.promised and spec.shape[-1] % lanes:
+                return spec, lanes
+        return None
 
     def workload(self, params: Mapping[str, int] | None = None) -> Workload:
         """The workload with ``params`` over the defaults.
@@ -214,14 +224,13 @@ class Kernel(ABC):
         is no multiple of the vector, say), naming the buffer, its extent and the multiple.
         """
         workload = self.workload(params)
-        if contract is Contract.EXTENT:
-            for spec in self.buffers(workload.params):
-                lanes = target.vector_alignment_bytes // spec.element_bytes
-                if spec.promised and spec.shape[-1] % lanes:
-                    raise UserError(
-                        f"{workload.label} does not keep contract 'extent': the innermost extent "
-                        f"of buffer {spec.name} is {spec.shape[-1]}",
-                        accepted=f"multiples of {lanes} elements",
-                        next_step="change the shape, or use --contract stride or static",
-                    )
+        ragged = self._ragged(workload.params, target) if contract is Contract.EXTENT else None
+        if ragged is not None:
+            spec, lanes = ragged
+            raise UserError(
+                f"{workload.label} does not keep contract 'extent': the innermost extent "
+                f"of buffer {spec.name} is {spec.shape[-1]}",
+                accepted=f"multiples of {lanes} elements",
+                next_step="change the shape, or use --contract stride or static",
+            )
         return Problem(workload, contract, target)

@@ -89,7 +89,8 @@ class KernelConformance:
         return kernel.problem({}, contract, TARGET)
 
     @pytest.fixture(scope="class")
-    def workshop(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    @classmethod
+    def workshop(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
         simulator = find_simulator().command[-1]  # the user's, in a state directory of our own
         with (
             pytest.MonkeyPatch.context() as patch,
@@ -229,6 +230,32 @@ class KernelConformance:
         wide = kernel.space(kernel.problem({}, contract, TARGET))
         narrow = kernel.space(kernel.problem({}, contract, NARROW))
         assert wide.digest != narrow.digest
+
+    def test_other_shapes_are_larger_by_little_and_keep_the_contract(
+        self, kernel: Kernel, problem: Problem
+    ) -> None:
+        params = problem.workload.params
+        lanes = problem.target.vector_alignment_bytes
+        others = kernel.other_shapes(problem)
+        assert bool(others) == (problem.contract is not Contract.STATIC)
+        for other in others:
+            kernel.problem(other, problem.contract, TARGET)
+            whole_vectors = [p.name for p in kernel.params if other[p.name] - params[p.name] > 4]
+            assert not whole_vectors or problem.contract is Contract.EXTENT
+            for param in kernel.params:
+                grown = other[param.name] - params[param.name]
+                if not param.is_extent:
+                    assert grown == 0
+                elif param.name in whole_vectors:
+                    assert grown == lanes
+                    with pytest.raises(UserError, match="extent"):
+                        kernel.problem(
+                            {**other, param.name: params[param.name] + param.multiple},
+                            problem.contract,
+                            TARGET,
+                        )
+                else:
+                    assert 0 < grown <= param.multiple + 1
 
     # Schedules
 
