@@ -9,7 +9,8 @@ from typing import Any, cast
 from sqlalchemy import CursorResult, Insert, Update, select, update
 from sqlalchemy.orm import Session
 
-from db.models import Base, ProblemRow, SpaceRow, TargetRow, ToolchainRow, WorkloadRow
+from db.base import Base
+from db.models import ProblemRow, SpaceRow, TargetRow, ToolchainRow, WorkloadRow
 from tuner.candidate import Problem
 from tuner.identity import digest_of
 from tuner.space import Space

@@ -3,7 +3,7 @@
 A claim is a row's owner plus a token that rises with every claim. Each write names its token and
 touches the job's row first, so a writer that lost its claim is refused in the very transaction in
 which it tries. On this machine the owner's process tells whether the claim is alive; for owners
-elsewhere the lease does, which every commit extends.
+elsewhere the lease does, which heartbeats and commits extend.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from db.catalogue import rows_changed
@@ -19,13 +19,14 @@ from db.models import JobRow
 from db.owner import Owner, this_process
 from tuner.errors import UserError
 from tuner.store import claim_lost
-from tuner.trial import JobState
+from tuner.trial import JobRequest, JobState
 
-LEASE_S = 900.0
-"""A claim from another machine counts as abandoned after this long without a commit. Longer
-than any trial may take; a wrong guess costs repeated trials, never wrong rows (fencing)."""
+LEASE_S = 60.0
+"""A claim from another machine counts as abandoned after this long without a heartbeat. A wrong
+guess costs repeated trials, never wrong rows (fencing)."""
 
-_NO_OWNER = {
+NO_OWNER = {
+    "requested": None,
     "owner_host": None,
     "owner_pid": None,
     "owner_started_at": None,
@@ -68,7 +69,7 @@ def take(session: Session, row: JobRow) -> int:
         )
     me = this_process()
     row.fencing_token += 1
-    row.state = JobState.RUNNING
+    row.state, row.paused, row.requested, row.note = JobState.RUNNING, False, None, ""
     row.owner_host, row.owner_pid, row.owner_started_at = me.host, me.pid, me.started_at
     row.lease_expires_at = time.time() + LEASE_S
     session.flush()
@@ -82,9 +83,39 @@ def hold(session: Session, job_id: str, token: int, **values: Any) -> None:
     _write_as_owner(session, job_id, token, lease_expires_at=time.time() + LEASE_S, **values)
 
 
+def requested(session: Session, job_id: str, token: int) -> tuple[JobRequest | None, bool]:
+    """What was asked of the holder of a claim, and whether its lease should be extended soon.
+
+    ``StoreError`` if the claim is no longer this writer's. Only reads.
+    """
+    row = session.execute(
+        select(JobRow.requested, JobRow.lease_expires_at).where(
+            JobRow.id == job_id, JobRow.fencing_token == token, JobRow.owner_pid.is_not(None)
+        )
+    ).one_or_none()
+    if row is None:
+        raise claim_lost(job_id)
+    asked = None if row.requested is None else JobRequest(row.requested)
+    return asked, (row.lease_expires_at or 0.0) < time.time() + LEASE_S / 2
+
+
+def ask(row: JobRow, request: JobRequest) -> bool:
+    """Notes ``request`` for the holder of the job of ``row`` (read for update), if there is one.
+
+    Says whether there is. To cancel outweighs all; to resume takes back to pause.
+    """
+    if not is_held(row):
+        return False
+    if request is JobRequest.RESUME:
+        row.requested = row.requested if row.requested == JobRequest.CANCEL else None
+    elif row.requested != JobRequest.CANCEL:
+        row.requested = request.value
+    return True
+
+
 def let_go(session: Session, job_id: str, token: int, **values: Any) -> None:
     """Ends a claim and sets columns of the job. ``StoreError`` if it is not this writer's."""
-    _write_as_owner(session, job_id, token, **_NO_OWNER, **values)
+    _write_as_owner(session, job_id, token, **NO_OWNER, **values)
 
 
 def _write_as_owner(session: Session, job_id: str, token: int, **values: Any) -> None:

@@ -8,107 +8,31 @@ seconds. Every change here needs a migration (``db/migrations``); a test compare
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated, Any, get_args
-
 from sqlalchemy import (
-    JSON,
-    BigInteger,
     CheckConstraint,
-    Dialect,
-    Double,
-    Enum,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
-    Integer,
-    MetaData,
     String,
-    Text,
-    TypeDecorator,
     UniqueConstraint,
+    false,
     text,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from tuner.candidate import Fidelity
+from db.base import (
+    JOB_ID_LENGTH,
+    Base,
+    Digest,
+    Document,
+    FreeText,
+    RowId,
+    choice,
+    fidelity_choice,
+)
 from tuner.contract import Contract
 from tuner.outcome import Outcome
 from tuner.trial import JobState
-
-DIGEST_LENGTH = 64
-JOB_ID_LENGTH = 16
-
-
-class FreeText(TypeDecorator[str]):
-    """Text from compilers and candidates, which may hold anything.
-
-    NUL (PostgreSQL has none in text) and lone surrogates (no UTF-8 for them) become U+FFFD.
-    """
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        if value is None:
-            return None
-        return (
-            value.replace("\0", "\ufffd")
-            .encode("utf-16", "surrogatepass")
-            .decode("utf-16", "replace")
-        )
-
-
-RowId = Annotated[
-    int,
-    # SQLite numbers rows by itself only for a column declared exactly INTEGER.
-    mapped_column(BigInteger().with_variant(Integer(), "sqlite"), primary_key=True),
-]
-Digest = Annotated[str, mapped_column(String(DIGEST_LENGTH))]
-Document = dict[str, Any]
-
-
-def _values(kind: type[StrEnum]) -> list[str]:
-    return [member.value for member in kind]
-
-
-def _choice(kind: type[StrEnum], name: str) -> Enum:
-    """A short text with a CHECK on the accepted values: portable, unlike a native enum."""
-    return Enum(
-        kind,
-        name=name,
-        native_enum=False,
-        create_constraint=True,
-        length=20,
-        values_callable=_values,
-    )
-
-
-def _fidelity() -> Enum:
-    return Enum(
-        *get_args(Fidelity), name="fidelity", native_enum=False, create_constraint=True, length=20
-    )
-
-
-class Base(DeclarativeBase):
-    """Base of all models. Constraints get fixed names, so that later migrations can alter them."""
-
-    metadata = MetaData(
-        naming_convention={
-            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-            "ck": "ck_%(table_name)s_%(constraint_name)s",
-            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-            "pk": "pk_%(table_name)s",
-        }
-    )
-    type_annotation_map = {  # noqa: RUF012 - SQLAlchemy reads it from the class
-        int: BigInteger(),
-        float: Double(),
-        str: Text(),
-        Document: JSON(),
-        list[int]: JSON(),
-    }
 
 
 class WorkloadRow(Base):
@@ -175,7 +99,7 @@ class ProblemRow(Base):
     digest: Mapped[Digest] = mapped_column(unique=True)
     workload_id: Mapped[int] = mapped_column(ForeignKey("workloads.id"))
     target_id: Mapped[int] = mapped_column(ForeignKey("targets.id"))
-    contract: Mapped[Contract] = mapped_column(_choice(Contract, "contract"))
+    contract: Mapped[Contract] = mapped_column(choice(Contract, "contract"))
 
     workload: Mapped[WorkloadRow] = relationship(lazy="joined", innerjoin=True)
     target: Mapped[TargetRow] = relationship(lazy="joined", innerjoin=True)
@@ -190,6 +114,8 @@ class JobRow(Base):
     The ``owner_*`` columns name the process that holds the claim; ``fencing_token`` rises with
     each claim, so that a writer whose claim was taken over is told apart. ``lease_expires_at``
     bounds a claim whose owner cannot be seen from here, because it runs on another machine.
+    ``requested`` is what somebody asked of the owner; a queued job that is ``paused`` is not
+    taken up; ``event_count`` numbers the job's events.
     """
 
     __tablename__ = "jobs"
@@ -198,7 +124,7 @@ class JobRow(Base):
     problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"), index=True)
     space_digest: Mapped[Digest] = mapped_column(ForeignKey("spaces.digest"))
     toolchain_id: Mapped[int] = mapped_column(ForeignKey("toolchains.id"))
-    state: Mapped[JobState] = mapped_column(_choice(JobState, "state"))
+    state: Mapped[JobState] = mapped_column(choice(JobState, "state"))
     sampler: Mapped[str] = mapped_column(String(100))
     seed: Mapped[int]
     generator: Mapped[str] = mapped_column(String(100))
@@ -217,6 +143,12 @@ class JobRow(Base):
     owner_started_at: Mapped[float | None]
     lease_expires_at: Mapped[float | None]
     cache: Mapped[str] = mapped_column(String(20), server_default="warm")
+    submitted_by: Mapped[str] = mapped_column(String(100), server_default="")
+    priority: Mapped[int] = mapped_column(server_default=text("0"))
+    batch_id: Mapped[str | None] = mapped_column(String(JOB_ID_LENGTH), index=True)
+    paused: Mapped[bool] = mapped_column(server_default=false())
+    requested: Mapped[str | None] = mapped_column(String(10))
+    event_count: Mapped[int] = mapped_column(server_default=text("0"))
 
     problem: Mapped[ProblemRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
@@ -224,6 +156,7 @@ class JobRow(Base):
     __table_args__ = (
         Index(None, "created_at", "id"),
         Index(None, "state", "created_at"),
+        Index(None, "submitted_by", "created_at"),
         CheckConstraint(
             "(owner_pid IS NULL) = (owner_host IS NULL)"
             " AND (owner_pid IS NULL) = (owner_started_at IS NULL)"
@@ -262,7 +195,7 @@ class MeasurementRow(Base):
 
     id: Mapped[RowId]
     artifact_digest: Mapped[Digest] = mapped_column(ForeignKey("artifacts.digest"), index=True)
-    fidelity: Mapped[str] = mapped_column(_fidelity())
+    fidelity: Mapped[str] = mapped_column(fidelity_choice())
     device: Mapped[str]
     cycles: Mapped[int]
     packets: Mapped[int]
@@ -287,7 +220,7 @@ class TrialRow(Base):
     config: Mapped[Document]
     config_digest: Mapped[Digest]
     origin: Mapped[str]
-    outcome: Mapped[Outcome | None] = mapped_column(_choice(Outcome, "outcome"))
+    outcome: Mapped[Outcome | None] = mapped_column(choice(Outcome, "outcome"))
     measurement_id: Mapped[int | None] = mapped_column(ForeignKey("measurements.id"))
     artifact_digest: Mapped[Digest | None] = mapped_column(ForeignKey("artifacts.digest"))
     duplicate_of: Mapped[int | None]
@@ -330,13 +263,15 @@ class ScheduleRow(Base):
     ``cycles`` repeats the measurement's, for the best-query and for the rule that only a faster
     schedule replaces a stored one. ``job_id`` and ``trial_number`` are absent for a schedule
     that came from elsewhere. ``provenance`` is stored without the toolchain, which is a row.
+    ``public_id`` names it for clients: that of the trial it came from, on whatever machine.
+    A quarantined schedule is never handed out.
     """
 
     __tablename__ = "schedules"
 
     id: Mapped[RowId]
     problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"))
-    fidelity: Mapped[str] = mapped_column(_fidelity())
+    fidelity: Mapped[str] = mapped_column(fidelity_choice())
     toolchain_id: Mapped[int] = mapped_column(ForeignKey("toolchains.id"))
     cycles: Mapped[int]
     config: Mapped[Document]
@@ -349,6 +284,9 @@ class ScheduleRow(Base):
     trial_number: Mapped[int | None]
     provenance: Mapped[Document]
     updated_at: Mapped[float]
+    public_id: Mapped[str | None] = mapped_column(String(40), index=True)
+    quarantined_at: Mapped[float | None]
+    quarantine_reason: Mapped[str] = mapped_column(FreeText(), server_default="")
 
     measurement: Mapped[MeasurementRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
@@ -357,3 +295,18 @@ class ScheduleRow(Base):
         UniqueConstraint("problem_id", "fidelity", "toolchain_id"),
         ForeignKeyConstraint(["job_id", "trial_number"], ["trials.job_id", "trials.number"]),
     )
+
+
+class JobEventRow(Base):
+    """Something that happened to a job, in the order in which it was committed.
+
+    ``kind`` is ``trial`` (``data``: its number) or ``state`` (``data``: the state and its note).
+    """
+
+    __tablename__ = "job_events"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    at: Mapped[float]
+    kind: Mapped[str] = mapped_column(String(20))
+    data: Mapped[Document]

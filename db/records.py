@@ -21,7 +21,16 @@ from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.space import Config, Space
 from tuner.target import Target
-from tuner.trial import Budget, Job, JobSpec, PendingTrial, Schedule, Timings, Trial
+from tuner.trial import (
+    Budget,
+    Job,
+    JobSpec,
+    PendingTrial,
+    Schedule,
+    Submission,
+    Timings,
+    Trial,
+)
 from tuner.workload import Workload
 
 
@@ -87,6 +96,8 @@ def job_record(row: JobRow) -> Job:
         created_at=row.created_at,
         spent_s=row.spent_s,
         note=row.note,
+        submission=Submission(row.submitted_by, row.priority, row.batch_id),
+        paused=row.paused,
     )
 
 

@@ -145,9 +145,17 @@ def offer_schedule(session: Session, schedule: Schedule) -> None:
         "job_id": provenance["job"],
         "trial_number": provenance["trial"],
         "provenance": provenance,
+        "public_id": public_id(provenance["job"], provenance["trial"]),
+        "quarantined_at": None,
+        "quarantine_reason": "",
         "updated_at": time.time(),
     }
     session.execute(_upsert_if_faster(session, key, values))
+
+
+def public_id(job_id: str, trial_number: int) -> str:
+    """The name of the schedule that a trial gave, the same on every machine it is sent to."""
+    return f"{job_id}-{trial_number}"
 
 
 def _measurement_id(session: Session, schedule: Schedule) -> int:

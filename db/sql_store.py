@@ -6,14 +6,17 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
-from sqlalchemy import Engine, case, insert, select
+from sqlalchemy import Engine, case, insert, select, update
 from sqlalchemy.orm import Session
 
-from db import catalogue, claims, results
+from db import catalogue, claims, job_events, results
 from db.artifact_files import ArtifactFiles, StoredArtifact
 from db.engine import WRITING
 from db.failure import Place, store_errors
+from db.job_events import JobEvent
 from db.job_id import as_typed, new_job_id
 from db.models import (
     ArtifactRow,
@@ -38,8 +41,23 @@ from tuner.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
 from tuner.errors import HvxtuneError, UserError
 from tuner.identity import digest_of
 from tuner.space import Space
-from tuner.store import TrialStore, pick_job_id, require_named_by_object
-from tuner.trial import Job, JobSpec, JobState, PendingTrial, Schedule, Trial
+from tuner.store import (
+    TrialStore,
+    as_requested,
+    pick_job_id,
+    require_named_by_object,
+    require_open,
+)
+from tuner.trial import (
+    Job,
+    JobRequest,
+    JobSpec,
+    JobState,
+    PendingTrial,
+    Schedule,
+    Submission,
+    Trial,
+)
 
 
 class SqlStore(TrialStore):
@@ -79,7 +97,14 @@ class SqlStore(TrialStore):
         ):
             yield session
 
-    def create_job(self, spec: JobSpec, space: Space, toolchain: Mapping[str, str]) -> Job:
+    def create_job(
+        self,
+        spec: JobSpec,
+        space: Space,
+        toolchain: Mapping[str, str],
+        submission: Submission | None = None,
+    ) -> Job:
+        submission = submission or Submission()
         with self._writing() as session:
             now = time.time()
             job_id = new_job_id(now)
@@ -104,8 +129,12 @@ class SqlStore(TrialStore):
                     budget_seconds=spec.budget.seconds,
                     budget_patience=spec.budget.patience,
                     created_at=now,
+                    submitted_by=submission.user,
+                    priority=submission.priority,
+                    batch_id=submission.batch,
                 )
             )
+            job_events.add_state(session, job_id, JobState.QUEUED)
             return job_record(session.get_one(JobRow, job_id))
 
     def job(self, job_id: str) -> Job:
@@ -136,9 +165,38 @@ class SqlStore(TrialStore):
             found = _find_job(session, job_id).id
             row = session.get_one(JobRow, found, populate_existing=True, with_for_update=True)
             token = claims.take(session, row)
+            job_events.add_state(session, found, JobState.RUNNING)
         self._claims[found] = token
         claims.remember(found, token)
         return token
+
+    def heartbeat(self, job_id: str, token: int) -> JobRequest | None:
+        with self._reading() as session:
+            request, due = claims.requested(session, job_id, token)
+        if due:
+            with self._writing() as session:
+                claims.hold(session, job_id, token)
+        return request
+
+    def request(self, job_id: str, request: JobRequest) -> Job:
+        with self._writing() as session:
+            found = _find_job(session, job_id).id
+            row = session.get_one(JobRow, found, populate_existing=True, with_for_update=True)
+            job = job_record(row)
+            require_open(job, request)
+            if claims.ask(row, request) or job.state is JobState.CANCELLED:
+                return job
+            asked = as_requested(replace(job, state=JobState.QUEUED), request)
+            if asked != job:
+                values = {**claims.NO_OWNER, **_state_columns(asked)}
+                session.execute(update(JobRow).where(JobRow.id == found).values(**values))
+                _tell_state(session, asked)
+            return asked
+
+    def events(self, job_id: str, after: int = 0, limit: int = 500) -> list[JobEvent]:
+        """What happened to a job after its event number ``after``; ``UserError`` if unknown."""
+        with self._reading() as session:
+            return job_events.read_after(session, _find_job(session, job_id).id, after, limit)
 
     def commit(
         self,
@@ -161,6 +219,7 @@ class SqlStore(TrialStore):
                 results.finish_trial(session, job_id, trial)
             for pending in started:
                 results.start_trial(session, job_id, pending)
+            job_events.add_trials(session, job_id, [trial.number for trial in finished])
             if schedule is not None:
                 results.offer_schedule(session, schedule)
 
@@ -182,7 +241,12 @@ class SqlStore(TrialStore):
 
     def release(self, job_id: str, token: int, state: JobState, note: str = "") -> None:
         with self._writing() as session:
-            claims.let_go(session, job_id, token, state=state, note=note)
+            row = session.get_one(JobRow, job_id, populate_existing=True, with_for_update=True)
+            released = replace(job_record(row), state=state, note=note)
+            if row.requested is not None and state is JobState.QUEUED:
+                released = as_requested(released, JobRequest(row.requested))
+            claims.let_go(session, job_id, token, **_state_columns(released))
+            _tell_state(session, released)
         self._claims.pop(job_id, None)
         claims.forget(job_id, token)
 
@@ -227,6 +291,7 @@ class SqlStore(TrialStore):
             .join(ToolchainRow, ScheduleRow.toolchain_id == ToolchainRow.id)
             .join(MeasurementRow, ScheduleRow.measurement_id == MeasurementRow.id)
             .where(ProblemRow.digest == problem.digest, MeasurementRow.cache == cache)
+            .where(ScheduleRow.quarantined_at.is_(None))
             .where(rank >= FIDELITIES.index(min_fidelity))
             .order_by(rank.desc(), ToolchainRow.last_used_at.desc())
             .limit(1)
@@ -264,3 +329,11 @@ def _find_job(session: Session, given: str) -> JobRow:
 def _newest_jobs(session: Session, limit: int) -> Sequence[JobRow]:
     newest = select(JobRow).order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(limit)
     return session.scalars(newest).all()
+
+
+def _state_columns(job: Job) -> dict[str, Any]:
+    return {"state": job.state, "note": job.note, "paused": job.paused}
+
+
+def _tell_state(session: Session, job: Job) -> None:
+    job_events.add_state(session, job.id, job.state, paused=job.paused, note=job.note)

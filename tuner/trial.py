@@ -21,6 +21,35 @@ class JobState(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
 
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to a job in this state."""
+        return self in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
+
+
+class JobRequest(StrEnum):
+    """What somebody may ask of a job that has not ended."""
+
+    CANCEL = "cancel"
+    """End it; what it found stays."""
+    PAUSE = "pause"
+    """Stop it and leave it ``queued``, but let nobody take it up."""
+    RESUME = "resume"
+    """Let it be taken up again."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """Who asked for a job, how urgently, and together with which others.
+
+    ``user`` is empty for a job of the command line on this machine. Jobs of higher ``priority``
+    (-100 to 100) are taken up first. Jobs submitted together share a ``batch``.
+    """
+
+    user: str = ""
+    priority: int = 0
+    batch: str | None = None
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -131,3 +160,6 @@ class Job:
     """Wall seconds of all sessions so far."""
     note: str = ""
     """Why it failed or stopped."""
+    submission: Submission = Submission()
+    paused: bool = False
+    """A queued job that waits until somebody resumes it."""

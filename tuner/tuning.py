@@ -22,9 +22,9 @@ from tuner.measure import find_measurer
 from tuner.measure.measurer import Measurer
 from tuner.search.samplers import require_sampler
 from tuner.space import Config
-from tuner.store import MemoryStore, TrialStore
+from tuner.store import TrialStore
 from tuner.target import DEFAULT_TARGET, find_target
-from tuner.trial import Budget, Job, JobSpec, JobState, Schedule, Trial
+from tuner.trial import Budget, Job, JobSpec, Schedule, Submission, Trial
 
 if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation
@@ -75,8 +75,9 @@ def submit(
     generator: str = "halide",
     measurer: str = "qemu",
     cache: CacheState = "warm",
+    submission: Submission | None = None,
 ) -> Job:
-    """Stores a new job, without running it.
+    """Stores a new job, without running it. ``submission`` says who asks for it.
 
     Raises ``UserError`` for anything that cannot work (unknown names, bad shapes, no budget at
     all, a target the measurer cannot run) before anything is stored.
@@ -96,7 +97,7 @@ def submit(
     with find_generator(generator)() as codegen, find_measurer(measurer)(cache=cache) as device:
         device.require(problem.target)
         toolchain = _toolchain(codegen, device)
-    return store.create_job(spec, find_kernel(kernel).space(problem), toolchain)
+    return store.create_job(spec, find_kernel(kernel).space(problem), toolchain, submission)
 
 
 def _checked_budget(trials: int | None, seconds: float | None, patience: int | None) -> Budget:
@@ -134,14 +135,15 @@ def run(
 ) -> TuneResult:
     """Runs a stored job to its end, or resumes one that was stopped or killed.
 
-    A job that is done is left alone and its result returned. ``stop`` asks for an orderly stop:
-    candidates in flight are finished and stored first. Raises ``UserError`` if a live process
+    A job that has ended is left alone and its result returned. ``stop`` asks for an orderly stop,
+    as does a request to cancel or pause the job: candidates in flight are finished and stored
+    first. Raises ``UserError`` if a live process
     holds the job, or if space or toolchain are no longer those it began with.
     """
     from tuner.search.loop import TuningLoop
 
     job = store.job(job_id)
-    if job.state in (JobState.DONE, JobState.FAILED, JobState.CANCELLED):
+    if job.state.ended:
         return result(job.id, store)
     spec = job.spec
     kernel = find_kernel(spec.problem.workload.kernel)
@@ -197,7 +199,7 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
         textbook=trial_of(kernel.textbook_config(job.spec.problem)),
         best=best,
         schedule=store.best(job.spec.problem, cache=job.spec.cache),
-        interrupted=job.state in (JobState.QUEUED, JobState.RUNNING),
+        interrupted=not job.state.ended,
     )
 
 
@@ -231,6 +233,8 @@ def tune(
     Without a ``store`` nothing outlives the process; ``db.open_store()`` gives the store that the
     command line uses.
     """
+    from tuner.memory_store import MemoryStore
+
     store = store or MemoryStore()
     job = submit(kernel, params, store=store, **options)
     return run(job.id, store, on_progress=on_progress, stop=stop)

@@ -59,6 +59,6 @@ def fill(folder: Path, kind: str) -> dict[str, object]:
 
 if __name__ == "__main__":
     disk = Path(sys.argv[1])
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(disk)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)], check=True)
     os.environ[STATE_DIR_VARIABLE] = str(disk)
     print(json.dumps(fill(disk, sys.argv[2])))  # noqa: T201 - how it talks to the test

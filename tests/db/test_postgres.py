@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from db import open_store
+from db import models, open_store, service_models  # noqa: F401 - fills the metadata
+from db.base import Base
 from db.engine import find_url, make_engine, place_of
 from db.failure import URL_VARIABLE
-from db.models import Base
 from db.schema import ensure_schema
 from tests.db.postgres_server import programs, running_server
 from tests.db.test_kill import kill_rounds

@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -33,13 +34,20 @@ def environment(tmp_path, monkeypatch):
     return dict(os.environ)
 
 
-def kill_after(command: list[str], seconds: float, environment: dict[str, str]) -> bool:
-    """Runs ``command``, kills it after ``seconds``; false if it had ended by itself."""
+def kill_at(
+    command: list[str],
+    environment: dict[str, str],
+    reached: Callable[[], bool],
+    then_s: float,
+) -> bool:
+    """Runs ``command`` and kills it ``then_s`` after ``reached``; false if it had ended before."""
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
+    while process.poll() is None and not reached():
+        time.sleep(0.02)
     try:
-        process.wait(timeout=seconds)
+        process.wait(timeout=then_s)
         return False
     except subprocess.TimeoutExpired:
         children = psutil.Process(process.pid).children(recursive=True)
@@ -57,23 +65,26 @@ def test_ten_kills_lose_and_repeat_nothing(environment, workers):
         job = tuner.submit("scale_u8", store=store, trials=TRIALS, workers=workers, seed=7)
     resume = [str(HVXTUNE), "resume", job.id, "--json"]
     points = random.Random(workers)
-    killed = 0
     rows: dict[int, object] = {}
-    while killed < KILLS:
-        killed += kill_after(resume, points.uniform(0.2, 2.5), environment)
+    for _ in range(KILLS):
+        # Some kills hit the start, before any trial; the others come while trials go on.
+        wanted = len(rows) + points.choice([0, 1, 3])
+
+        def reached(wanted: int = wanted) -> bool:
+            with db.open_store() as store:
+                return len(store.trials(job.id)) >= wanted
+
+        assert kill_at(resume, environment, reached, points.uniform(0.05, 0.4))
         with db.open_store() as store:
             now = {t.number: t for t in store.trials(job.id)}
         assert now.items() >= rows.items(), "a committed trial was lost or changed"
         rows = now
-        if len(rows) == TRIALS:
-            break
     done = subprocess.run(resume, env=environment, capture_output=True, text=True, check=True)
     with db.open_store() as store:
         trials, pending = store.trials(job.id), store.pending(job.id)
     assert [t.number for t in trials] == list(range(TRIALS))
     assert len({t.config for t in trials}) == TRIALS
     assert pending == []
-    assert killed == KILLS, "the job ended before it was killed often enough"
     answer = json.loads(done.stdout)
     assert sum(answer["outcomes"].values()) == TRIALS
     assert answer["best"]["verified"] is True

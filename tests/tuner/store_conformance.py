@@ -26,7 +26,7 @@ from tuner.contract import Contract
 from tuner.errors import InternalError, StoreError, UserError
 from tuner.outcome import Outcome
 from tuner.store import TrialStore
-from tuner.trial import Job, JobState
+from tuner.trial import Job, JobRequest, JobState, Submission
 
 
 class StoreConformance:
@@ -112,9 +112,74 @@ class StoreConformance:
             store.commit(job.id, token, finished=[failed(0)], started=[pending(1)], spent_s=9.0)
         with pytest.raises(StoreError, match=job.id):
             store.release(job.id, token, JobState.DONE)
+        with pytest.raises(StoreError, match=job.id):
+            store.heartbeat(job.id, token)
         assert store.trials(job.id) == []
         assert store.pending(job.id) == []
         assert store.job(job.id) == before
+
+    # Requests
+
+    def test_who_asked_for_a_job_is_kept(self, store: TrialStore) -> None:
+        asked = Submission("ann", priority=5, batch="b1")
+        job = store.create_job(spec(), SPACE, TOOLCHAIN, asked)
+        assert store.job(job.id).submission == asked
+
+    def test_a_job_nobody_works_on_obeys_at_once(self, store: TrialStore, job: Job) -> None:
+        assert store.request(job.id, JobRequest.PAUSE).paused
+        assert store.job(job.id).state is JobState.QUEUED
+        assert store.request(job.id, JobRequest.PAUSE) == store.job(job.id)
+        assert not store.request(job.id, JobRequest.RESUME).paused
+        assert store.request(job.id, JobRequest.CANCEL).state is JobState.CANCELLED
+        assert "request" in store.job(job.id).note
+
+    def test_whoever_takes_a_paused_job_up_resumes_it(self, store: TrialStore, job: Job) -> None:
+        store.request(job.id, JobRequest.PAUSE)
+        store.claim(job.id)
+        assert (store.job(job.id).paused, store.job(job.id).note) == (False, "")
+
+    @pytest.mark.parametrize("request_", [JobRequest.CANCEL, JobRequest.PAUSE])
+    def test_the_holder_hears_of_a_request_and_obeys_by_releasing(
+        self, store: TrialStore, job: Job, request_: JobRequest
+    ) -> None:
+        token = store.claim(job.id)
+        assert store.heartbeat(job.id, token) is None
+        assert store.request(job.id, request_).state is JobState.RUNNING
+        assert store.heartbeat(job.id, token) is request_
+        store.release(job.id, token, JobState.QUEUED, "stopped")
+        released = store.job(job.id)
+        cancelled = request_ is JobRequest.CANCEL
+        assert released.state is (JobState.CANCELLED if cancelled else JobState.QUEUED)
+        assert released.paused is not cancelled
+        if not cancelled:  # what was asked of the last holder is not asked of the next
+            assert store.heartbeat(job.id, store.claim(job.id)) is None
+
+    def test_a_job_that_ends_before_it_obeys_has_ended(self, store: TrialStore, job: Job) -> None:
+        token = store.claim(job.id)
+        store.request(job.id, JobRequest.CANCEL)
+        store.release(job.id, token, JobState.DONE)
+        assert store.job(job.id).state is JobState.DONE
+
+    def test_resuming_takes_a_pause_back_but_not_the_end(self, store: TrialStore, job: Job) -> None:
+        token = store.claim(job.id)
+        store.request(job.id, JobRequest.PAUSE)
+        store.request(job.id, JobRequest.RESUME)
+        assert store.heartbeat(job.id, token) is None
+        for request_ in (JobRequest.CANCEL, JobRequest.RESUME, JobRequest.PAUSE):
+            store.request(job.id, request_)
+        assert store.heartbeat(job.id, token) is JobRequest.CANCEL
+
+    @pytest.mark.parametrize("state", [JobState.DONE, JobState.FAILED, JobState.CANCELLED])
+    def test_nothing_can_be_asked_of_a_job_that_has_ended(
+        self, store: TrialStore, job: Job, state: JobState
+    ) -> None:
+        store.release(job.id, store.claim(job.id), state)
+        for request_ in JobRequest:
+            if (state, request_) == (JobState.CANCELLED, JobRequest.CANCEL):
+                assert store.request(job.id, request_).state is JobState.CANCELLED
+            else:
+                with pytest.raises(UserError, match=f"{job.id} is {state}"):
+                    store.request(job.id, request_)
 
     # Trials
 

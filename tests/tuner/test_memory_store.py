@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.tuner.store_conformance import StoreConformance
-from tuner.store import MemoryStore, TrialStore
+from tuner.memory_store import MemoryStore
+from tuner.store import TrialStore
 
 
 class TestMemoryStore(StoreConformance):

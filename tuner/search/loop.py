@@ -20,10 +20,12 @@ from tuner.search.proposer import Proposal, Proposer
 from tuner.search.stopping import reason_to_stop, since_improvement
 from tuner.space import Config, Space
 from tuner.store import TrialStore
-from tuner.trial import Job, JobState, PendingTrial, Schedule, Trial
+from tuner.trial import Job, JobRequest, JobState, PendingTrial, Schedule, Trial
 
 _POLL_S = 0.2
 """How often a request to stop is looked at while candidates are in flight."""
+_HEARTBEAT_S = 1.0
+"""How often the store is told that the job is alive, and asked what others want of it."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ class TuningLoop:
         self._trials: dict[int, Trial] = {}
         self._incumbent: Trial | None = None
         self._begun = time.monotonic()
+        self._next_heartbeat = self._begun
+        self._asked_to_stop = False
         self._replay()
 
     def _replay(self) -> None:
@@ -133,7 +137,7 @@ class TuningLoop:
             started: list[_InFlight] = []
             while (
                 not exhausted
-                and not self._stop.is_set()
+                and not self._must_stop()
                 and len(flying) + len(started) < self._job.spec.workers
             ):
                 flight = self._next()
@@ -150,10 +154,19 @@ class TuningLoop:
             done: set[Future[Evaluation]] = set()
             while not done:
                 done, _ = wait(flying, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+                self._must_stop()
             finished = [(future.result(), flying.pop(future)) for future in done]
             finished.sort(key=lambda pair: pair[0].trial.number)
             for evaluation, flight in finished:
                 self._take(evaluation.trial, flight.proposal)
+
+    def _must_stop(self) -> bool:
+        """Whether to hand out nothing more, on request of the caller or, by the store, others."""
+        if time.monotonic() >= self._next_heartbeat:
+            request = self._store.heartbeat(self._job.id, self._token)
+            self._asked_to_stop = request in (JobRequest.CANCEL, JobRequest.PAUSE)
+            self._next_heartbeat = time.monotonic() + _HEARTBEAT_S
+        return self._asked_to_stop or self._stop.is_set()
 
     def _next(self) -> _InFlight | None:
         """The next trial to hand out: interrupted ones, then seeds, then the sampler's."""

@@ -11,12 +11,12 @@ from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tuner.contract import Contract
 from tuner.errors import CandidateError, DeviceError, ToolchainError
+from tuner.memory_store import MemoryStore
 from tuner.outcome import Outcome
 from tuner.search.loop import TuningLoop
 from tuner.space import Config, Knob, Space
-from tuner.store import MemoryStore
 from tuner.target import find_target
-from tuner.trial import Budget, JobSpec, JobState, PendingTrial
+from tuner.trial import Budget, JobRequest, JobSpec, JobState, PendingTrial
 
 KERNEL = ScaleU8()
 PROBLEM = KERNEL.problem({}, Contract.STATIC, find_target("hexagon-v66"))
@@ -91,6 +91,28 @@ def test_ends_when_every_config_was_tried():
     rig = Rig(budget=Budget(trials=1000))
     assert rig.run() is JobState.DONE
     assert {t.config for t in rig.trials} == set(SPACE)
+
+
+@pytest.mark.parametrize("asked", [JobRequest.PAUSE, JobRequest.CANCEL])
+def test_obeys_what_others_ask_by_the_store(asked, monkeypatch):
+    monkeypatch.setattr("tuner.search.loop._HEARTBEAT_S", 0.0)
+    rig = Rig()
+
+    def ask_once(progress):
+        if progress.finished == 3:
+            rig.store.request(rig.job_id, asked)
+
+    rig.on_progress = ask_once
+    rig.run()
+    job = rig.store.job(rig.job_id)
+    assert len(rig.trials) < 12
+    assert rig.store.pending(rig.job_id) == []
+    if asked is JobRequest.CANCEL:
+        assert job.state is JobState.CANCELLED
+    else:
+        assert (job.state, job.paused) == (JobState.QUEUED, True)
+        rig.run()
+        assert len(rig.trials) == 12
 
 
 def test_stops_on_patience():

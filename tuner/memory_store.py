@@ -1,0 +1,225 @@
+"""The trial store that keeps everything in memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tuner.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
+from tuner.errors import InternalError, UserError
+from tuner.identity import digest_of
+from tuner.outcome import Outcome
+from tuner.space import Space
+from tuner.store import (
+    TrialStore,
+    as_requested,
+    claim_lost,
+    pick_job_id,
+    require_named_by_object,
+    require_open,
+    toolchain_of,
+)
+from tuner.trial import (
+    Job,
+    JobRequest,
+    JobSpec,
+    JobState,
+    PendingTrial,
+    Schedule,
+    Submission,
+    Trial,
+)
+
+
+class MemoryStore(TrialStore):
+    """Keeps everything in this process; for scripts and tests. Obeys the whole contract."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._jobs: dict[str, Job] = {}
+        self._tokens: dict[str, int] = {}
+        self._held: set[str] = set()
+        self._requested: dict[str, JobRequest] = {}
+        self._trials: dict[str, dict[int, Trial]] = {}
+        self._pending: dict[str, dict[int, PendingTrial]] = {}
+        self._artifacts: dict[str, Artifact] = {}
+        self._schedules: dict[tuple[str, Fidelity, str], Schedule] = {}
+        self._toolchains: list[str] = []
+        """Digests, the last used one last."""
+
+    def create_job(
+        self,
+        spec: JobSpec,
+        space: Space,
+        toolchain: Mapping[str, str],
+        submission: Submission | None = None,
+    ) -> Job:
+        with self._lock:
+            job = Job(
+                id=f"m{len(self._jobs) + 1}",
+                spec=spec,
+                state=JobState.QUEUED,
+                toolchain=dict(toolchain),
+                space_digest=space.digest,
+                created_at=time.time(),
+                submission=submission or Submission(),
+            )
+            self._jobs[job.id] = job
+            self._tokens[job.id] = 0
+            self._trials[job.id] = {}
+            self._pending[job.id] = {}
+            digest = digest_of(dict(toolchain))
+            self._toolchains = [t for t in self._toolchains if t != digest] + [digest]
+            return job
+
+    def job(self, job_id: str) -> Job:
+        with self._lock:
+            return self._jobs[pick_job_id(job_id, reversed(self._jobs))]
+
+    def jobs(self, limit: int = 50) -> list[Job]:
+        with self._lock:
+            return list(self._jobs.values())[::-1][:limit]
+
+    def claim(self, job_id: str) -> int:
+        with self._lock:
+            job = self.job(job_id)
+            if job.id in self._held:
+                raise UserError(
+                    f"job {job.id} is already running in this process",
+                    next_step="wait until it ends",
+                )
+            self._held.add(job.id)
+            self._tokens[job.id] += 1
+            self._jobs[job.id] = replace(job, state=JobState.RUNNING, paused=False, note="")
+            return self._tokens[job.id]
+
+    def heartbeat(self, job_id: str, token: int) -> JobRequest | None:
+        with self._lock:
+            return self._requested.get(self._claimed(job_id, token).id)
+
+    def request(self, job_id: str, request: JobRequest) -> Job:
+        with self._lock:
+            job = self.job(job_id)
+            require_open(job, request)
+            if job.id not in self._held:
+                self._jobs[job.id] = as_requested(replace(job, state=JobState.QUEUED), request)
+            elif request is JobRequest.RESUME:
+                if self._requested.get(job.id) is JobRequest.PAUSE:
+                    del self._requested[job.id]
+            elif self._requested.get(job.id) is not JobRequest.CANCEL:
+                self._requested[job.id] = request
+            return self._jobs[job.id]
+
+    def _claimed(self, job_id: str, token: int) -> Job:
+        job = self.job(job_id)
+        if job.id not in self._held or self._tokens[job.id] != token:
+            raise claim_lost(job.id)
+        return job
+
+    def commit(
+        self,
+        job_id: str,
+        token: int,
+        *,
+        finished: Sequence[Trial] = (),
+        started: Sequence[PendingTrial] = (),
+        artifacts: Sequence[Artifact] = (),
+        schedule: Schedule | None = None,
+        spent_s: float | None = None,
+    ) -> None:
+        with self._lock:
+            job = self._claimed(job_id, token)
+            known = self._merged(artifacts)
+            done = dict(self._trials[job.id])
+            for trial in finished:
+                _require_fits(trial, done, known)
+                done[trial.number] = trial
+            waiting = {n: t for n, t in self._pending[job.id].items() if n not in done}
+            for pending in started:
+                if pending.number in done:
+                    raise InternalError(f"trial {pending.number} of job {job.id} has ended before")
+                waiting.setdefault(pending.number, pending)
+            for trial in finished:
+                if trial.duplicate_of is not None and trial.duplicate_of not in {*done, *waiting}:
+                    raise InternalError(f"trial {trial.number} duplicates one that is not stored")
+            if schedule is not None:
+                self._offer(schedule, known)
+            # Nothing below can fail, so a refused commit leaves no trace.
+            self._artifacts, self._trials[job.id], self._pending[job.id] = known, done, waiting
+            if spent_s is not None:
+                self._jobs[job.id] = replace(job, spent_s=spent_s)
+
+    def _merged(self, artifacts: Sequence[Artifact]) -> dict[str, Artifact]:
+        known = dict(self._artifacts)
+        for artifact in artifacts:
+            require_named_by_object(artifact)
+            first = known.get(artifact.digest, artifact)
+            known[artifact.digest] = replace(first, files={**artifact.files, **first.files})
+        return known
+
+    def _offer(self, schedule: Schedule, artifacts: Mapping[str, Artifact]) -> None:
+        toolchain = digest_of(toolchain_of(schedule))
+        if schedule.artifact_digest not in artifacts:
+            raise InternalError(f"artifact {schedule.artifact_digest} is not stored")
+        key = (schedule.problem.digest, schedule.measurement.fidelity, toolchain)
+        best = self._schedules.get(key)
+        if best is None or schedule.measurement.cycles < best.measurement.cycles:
+            self._schedules[key] = schedule
+
+    def release(self, job_id: str, token: int, state: JobState, note: str = "") -> None:
+        with self._lock:
+            job = self._claimed(job_id, token)
+            self._held.remove(job.id)
+            released = replace(job, state=state, note=note)
+            request = self._requested.pop(job.id, None)
+            if request is not None and state is JobState.QUEUED:
+                released = as_requested(released, request)
+            self._jobs[job.id] = released
+
+    def trials(self, job_id: str) -> list[Trial]:
+        with self._lock:
+            return [t for _, t in sorted(self._trials[self.job(job_id).id].items())]
+
+    def pending(self, job_id: str) -> list[PendingTrial]:
+        with self._lock:
+            return [t for _, t in sorted(self._pending[self.job(job_id).id].items())]
+
+    def artifact(self, digest: str) -> Artifact:
+        try:
+            return self._artifacts[digest]
+        except KeyError:
+            raise UserError(f"no artifact '{digest}'") from None
+
+    def best(
+        self,
+        problem: Problem,
+        min_fidelity: Fidelity = "model",
+        toolchain: Mapping[str, str] | None = None,
+        cache: CacheState = "warm",
+    ) -> Schedule | None:
+        with self._lock:
+            wanted = self._toolchains[::-1] if toolchain is None else [digest_of(dict(toolchain))]
+            for fidelity in reversed(FIDELITIES[FIDELITIES.index(min_fidelity) :]):
+                for digest in wanted:
+                    found = self._schedules.get((problem.digest, fidelity, digest))
+                    if found is not None and found.measurement.cache == cache:
+                        return found
+            return None
+
+    def close(self) -> None:
+        with self._lock:
+            self._held.clear()
+
+
+def _require_fits(
+    trial: Trial, done: Mapping[int, Trial], artifacts: Mapping[str, Artifact]
+) -> None:
+    """``InternalError`` if ``trial`` has ended before or names an artifact that is not stored."""
+    if trial.number in done:
+        raise InternalError(f"trial {trial.number} has ended before")
+    if trial.outcome is Outcome.OK and trial.artifact_digest is None:
+        raise InternalError(f"trial {trial.number} is ok but names no artifact")
+    if trial.artifact_digest is not None and trial.artifact_digest not in artifacts:
+        raise InternalError(f"trial {trial.number}: artifact {trial.artifact_digest} is not stored")
