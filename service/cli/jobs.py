@@ -9,14 +9,8 @@ import typer
 
 from service.cli.options import AsJson
 from service.cli.output import print_json, print_line, print_table
-from service.cli.summary import (
-    job_json,
-    peak_cycles,
-    print_result,
-    problem_label,
-    result_json,
-    trial_json,
-)
+from service.cli.summary import print_result, problem_label, result_json
+from service.json_forms import job_json, peak_cycles, trial_json
 from tuner.outcome import Outcome
 
 if TYPE_CHECKING:

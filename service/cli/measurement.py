@@ -20,14 +20,8 @@ from service.cli.options import (
     read_problem,
 )
 from service.cli.output import print_json, print_line
-from service.cli.summary import (
-    peak_cycles,
-    print_config,
-    print_measurement,
-    problem_json,
-    problem_label,
-    trial_json,
-)
+from service.cli.summary import print_config, print_measurement, problem_label
+from service.json_forms import peak_cycles, problem_json, trial_json
 from tuner.errors import UserError
 from tuner.target import DEFAULT_TARGET
 

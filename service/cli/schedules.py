@@ -20,15 +20,8 @@ from service.cli.options import (
     read_problem,
 )
 from service.cli.output import print_json, print_line
-from service.cli.summary import (
-    measurement_json,
-    peak_cycles,
-    print_config,
-    print_measurement,
-    problem_json,
-    problem_label,
-    problem_options,
-)
+from service.cli.summary import print_config, print_measurement, problem_label, problem_options
+from service.json_forms import measurement_json, peak_cycles, problem_json
 from tuner.errors import UserError
 from tuner.target import DEFAULT_TARGET
 

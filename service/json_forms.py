@@ -1,0 +1,96 @@
+"""Problems, measurements, trials and jobs as JSON: the same over REST and from the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tuner.candidate import Measurement, Problem
+    from tuner.trial import Job, Trial
+
+
+def peak_cycles(problem: Problem) -> float:
+    """Cycles the problem needs at the HVX peak of its target, on one context."""
+    from tuner.kernels import find_kernel
+
+    workload = problem.workload
+    return find_kernel(workload.kernel).work(workload.params).peak_cycles(problem.target)
+
+
+def problem_json(problem: Problem) -> dict[str, Any]:
+    """The fields that name a problem."""
+    return {
+        "kernel": problem.workload.kernel,
+        "params": dict(problem.workload.params),
+        "contract": problem.contract.value,
+        "target": problem.target.name,
+    }
+
+
+def measurement_json(measurement: Measurement | None, peak: float) -> dict[str, Any]:
+    """The figures of a measurement; all null, and not verified, where there is none."""
+    if measurement is None:
+        return {
+            "cycles": None,
+            "packets": None,
+            "stalls": None,
+            "core_cycles": None,
+            "verified": False,
+            "share_of_peak": None,
+            "fidelity": None,
+            "device": None,
+            "cache": None,
+            "breakdown": {},
+        }
+    return {
+        "cycles": measurement.cycles,
+        "packets": measurement.packets,
+        "stalls": measurement.stalls,
+        "core_cycles": measurement.core_cycles,
+        "verified": measurement.verified,
+        "share_of_peak": round(peak / measurement.cycles, 4),
+        "fidelity": measurement.fidelity,
+        "device": measurement.device,
+        "cache": measurement.cache,
+        "breakdown": dict(measurement.breakdown),
+    }
+
+
+def trial_json(trial: Trial, peak: float) -> dict[str, Any]:
+    """A trial with its config and figures."""
+    return {
+        "trial": trial.number,
+        "origin": trial.origin,
+        "outcome": trial.outcome.value,
+        "config": trial.config.as_dict(),
+        **measurement_json(trial.measurement, peak),
+        "object_digest": trial.artifact_digest,
+        "duplicate_of": trial.duplicate_of,
+        "error": trial.error,
+    }
+
+
+def job_json(job: Job) -> dict[str, Any]:
+    """A job as ``jobs`` lists it."""
+    spec = job.spec
+    return {
+        "job": job.id,
+        "state": job.state.value,
+        **problem_json(spec.problem),
+        "cache": spec.cache,
+        "sampler": spec.sampler,
+        "seed": spec.seed,
+        "workers": spec.workers,
+        "budget": {
+            "trials": spec.budget.trials,
+            "seconds": spec.budget.seconds,
+            "patience": spec.budget.patience,
+        },
+        "created_at": job.created_at,
+        "spent_s": round(job.spent_s, 3),
+        "note": job.note,
+        "paused": job.paused,
+        "user": job.submission.user,
+        "priority": job.submission.priority,
+        "batch": job.submission.batch,
+    }

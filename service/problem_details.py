@@ -1,0 +1,140 @@
+"""One JSON shape for every error over HTTP: problem details (RFC 9457).
+
+Beside the RFC's ``type``, ``title``, ``status``, ``detail`` and ``instance`` there are the parts
+of every hvxtune error: ``kind`` (who must act), ``accepted`` and ``next_step``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from tuner.errors import HvxtuneError, InternalError, UserError
+
+MEDIA_TYPE = "application/problem+json"
+_log = logging.getLogger("hvxtune.service")
+
+_TITLES = {
+    400: "The request cannot be understood",
+    401: "No valid token",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "In conflict with what is stored",
+    413: "Too large",
+    415: "Unsupported media type",
+    422: "The request is wrong",
+    429: "Too many requests",
+    500: "A fault of hvxtune",
+    503: "The service cannot answer now",
+}
+_KINDS = {500: "internal", 503: "store"}
+
+
+class HttpError(HvxtuneError):
+    """An error with a status, and headers, of its own; everything else maps by its class."""
+
+    kind = "user"
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        accepted: str = "",
+        next_step: str = "",
+        headers: Mapping[str, str] | None = None,
+        **extra: Any,
+    ) -> None:
+        super().__init__(message, accepted=accepted, next_step=next_step)
+        self.status = status
+        self.headers = dict(headers or {})
+        self.extra = extra
+
+
+def not_found(message: str, *, accepted: str = "", next_step: str = "", **extra: Any) -> HttpError:
+    """404; ``extra`` fields stand beside the common ones."""
+    return HttpError(404, message, accepted=accepted, next_step=next_step, **extra)
+
+
+def status_of(error: HvxtuneError) -> int:
+    """The status that says who must act: 4xx the client, 503 the operator, 500 us."""
+    if isinstance(error, HttpError):
+        return error.status
+    if isinstance(error, UserError):
+        return 422
+    return 500 if isinstance(error, InternalError) else 503
+
+
+def body_of(error: HvxtuneError, instance: str) -> dict[str, Any]:
+    """The JSON object."""
+    status = status_of(error)
+    extra = error.extra if isinstance(error, HttpError) else {}
+    return {
+        "type": f"urn:hvxtune:error:{error.kind}",
+        "title": _TITLES.get(status, "Error"),
+        "status": status,
+        "detail": error.message,
+        "instance": instance,
+        "kind": error.kind,
+        "accepted": error.accepted,
+        "next_step": error.next_step,
+        **extra,
+    }
+
+
+def response_of(error: HvxtuneError, instance: str) -> JSONResponse:
+    """The whole answer."""
+    headers = dict(error.headers) if isinstance(error, HttpError) else {}
+    if status_of(error) == 503:
+        headers.setdefault("Retry-After", "5")
+    return JSONResponse(
+        body_of(error, instance), status_of(error), media_type=MEDIA_TYPE, headers=headers
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Makes every error of ``app`` look like this."""
+
+    @app.exception_handler(HvxtuneError)
+    async def ours(request: Request, error: HvxtuneError) -> JSONResponse:
+        if status_of(error) >= 500:
+            _log.error("%s %s: %s", request.method, request.url.path, error)
+        return response_of(error, request.url.path)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+        given = repr(first.get("input"))[:80]
+        wrong = HttpError(
+            422,
+            f"{where}: {first['msg']} (given {given})",
+            next_step="see /docs for what each field takes",
+            errors=[
+                {"field": ".".join(str(p) for p in one["loc"]), "message": one["msg"]}
+                for one in error.errors()
+            ],
+        )
+        return response_of(wrong, request.url.path)
+
+    @app.exception_handler(HTTPException)
+    async def by_framework(request: Request, error: HTTPException) -> JSONResponse:
+        plain = HttpError(error.status_code, str(error.detail), headers=error.headers)
+        plain.kind = _KINDS.get(error.status_code, "user")
+        return response_of(plain, request.url.path)
+
+    @app.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+        _log.exception("%s %s", request.method, request.url.path, exc_info=error)
+        ours = InternalError(
+            f"{type(error).__name__} while answering {request.method} {request.url.path}",
+            next_step="report it with the log of the service",
+        )
+        return response_of(ours, request.url.path)

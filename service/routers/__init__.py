@@ -1,0 +1,17 @@
+"""The routes, a file for each kind of thing. One line in ``ROUTERS`` adds a file's."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from fastapi import APIRouter, FastAPI
+
+ROUTERS: tuple[str, ...] = ()
+"""Modules with a ``router``."""
+
+
+def include_all(app: FastAPI) -> None:
+    """Adds the routes of every module to ``app``."""
+    for name in ROUTERS:
+        router: APIRouter = import_module(name).router
+        app.include_router(router)

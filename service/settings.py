@@ -1,0 +1,43 @@
+"""What a service is started with."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8100
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one service runs.
+
+    ``database_url`` as in :func:`db.open_store` (``None``: the default place). ``conductors`` is
+    the number of processes that run jobs; 0 leaves that to conductors elsewhere on the same
+    database. ``slots`` is how many jobs each of them runs at once, ``workers`` how many
+    candidates of one job are in flight where a job does not say it.
+    """
+
+    database_url: str | None = None
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    conductors: int = 1
+    slots: int = 1
+    workers: int | None = None
+    upload_limit_bytes: int = 16 << 20
+    """The largest pipeline that may be uploaded; other requests are held to 1 MiB."""
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+
+    @property
+    def url(self) -> str:
+        """Where clients on this machine reach it."""
+        scheme = "https" if self.tls_certificate else "http"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{host}:{self.port}"
+
+
+def default_server() -> str | None:
+    """The service that commands talk to instead of this machine: ``HVXTUNE_SERVER``, if set."""
+    return os.environ.get("HVXTUNE_SERVER") or None
