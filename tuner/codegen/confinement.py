@@ -21,8 +21,6 @@ _LANDLOCK_VERSION_FLAG = 1
 
 _READS = 0b1100
 """LANDLOCK_ACCESS_FS_READ_FILE and READ_DIR: left free, Python imports as it goes."""
-_FOLDERS = 1 << 4 | 1 << 7
-"""LANDLOCK_ACCESS_FS_REMOVE_DIR and MAKE_DIR."""
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 """How many rights over files each version of landlock knows; 16 from version 5 on (landlock.h)."""
 _TCP = 0b11
@@ -73,22 +71,21 @@ _SECCOMP_MODE_FILTER, _PR_SET_SECCOMP = 2, 22
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def confine(folder: Path, *, empty_folders_in: Path | None = None) -> tuple[str, ...]:
+def confine(folder: Path) -> tuple[str, ...]:
     """Confines the calling thread and what it starts; files can be changed in ``folder`` only.
 
-    In ``empty_folders_in`` folders can be made and removed as well, without files in them. Cannot
-    be undone. Returns the layers that came into place, of ``landlock`` and ``seccomp``.
+    Cannot be undone. Returns the layers that came into place, of ``landlock`` and ``seccomp``.
     """
     if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return ()
     layers = {
-        "landlock": _forbid_changes_outside(folder, empty_folders_in),
+        "landlock": _forbid_changes_outside(folder),
         "seccomp": _forbid_system_calls(),
     }
     return tuple(name for name, in_place in layers.items() if in_place)
 
 
-def _forbid_changes_outside(folder: Path, empty_folders_in: Path | None) -> bool:
+def _forbid_changes_outside(folder: Path) -> bool:
     version = _libc.syscall(_LANDLOCK_CREATE, None, 0, _LANDLOCK_VERSION_FLAG)
     if version < 1:
         return False
@@ -102,8 +99,6 @@ def _forbid_changes_outside(folder: Path, empty_folders_in: Path | None) -> bool
         return False
     try:
         added = _allow(ruleset, folder, rights)
-        if empty_folders_in is not None:
-            added = _allow(ruleset, empty_folders_in, _FOLDERS) and added
         return added and int(_libc.syscall(_LANDLOCK_RESTRICT, ruleset, 0)) == 0
     finally:
         os.close(ruleset)

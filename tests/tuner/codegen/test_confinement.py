@@ -14,7 +14,7 @@ import ctypes, json, os, pathlib, signal, socket, subprocess, sys, threading
 from tuner.codegen.confinement import confine
 work, outside, mode = sys.argv[1:]
 os.chdir(work)
-layers = confine(pathlib.Path("."), empty_folders_in=pathlib.Path(outside))
+layers = confine(pathlib.Path("."))
 def write(place):
     with open(place, "w") as file:
         file.write("x")
@@ -34,7 +34,6 @@ attempts = {
     "allocate": lambda: bytearray(1 << 26),
     "signal itself": lambda: os.kill(os.getpid(), 0),
     "make a folder outside": lambda: os.mkdir(outside + "/folder"),
-    "fill the folder outside": lambda: write(outside + "/folder/file"),
     "write outside": lambda: write(outside + "/new"),
     "change outside": lambda: write(outside + "/old"),
     "remove outside": lambda: os.unlink(outside + "/old"),
@@ -65,7 +64,6 @@ NEEDED = [
     "run a thread",
     "allocate",
     "signal itself",
-    "make a folder outside",
 ]
 
 

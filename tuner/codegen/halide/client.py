@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.codegen.halide.server import MODULE
+from tuner.codegen.toolchain import NativePart, built
 from tuner.errors import ToolchainError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
@@ -29,6 +30,14 @@ _ENVIRONMENT = {
     # A fixed threshold: by default glibc moves it with the history of frees.
     "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
 }
+
+
+_TEMPORARY_FOLDERS = NativePart(
+    name="temporary-folders",
+    machine="host",
+    sources=(Path(__file__).with_name("temporary_folders.c"),),
+)
+"""Keeps Halide from making folders in /tmp."""
 
 
 class ServerDiedError(Exception):
@@ -50,7 +59,11 @@ class CompileServer:
         if self._process is not None and self._process.poll() is None:
             return
         self.directory.mkdir(exist_ok=True)  # a server that ends takes it along
-        environment = dict(_ENVIRONMENT)
+        environment = {
+            **_ENVIRONMENT,
+            "LD_PRELOAD": str(built(_TEMPORARY_FOLDERS)),
+            "TMPDIR": str(self.directory),
+        }
         for variable in ("PYTHONPATH", EXTRA_KERNELS_VARIABLE):
             if variable in os.environ:
                 environment[variable] = os.environ[variable]
@@ -116,9 +129,11 @@ class CompileServer:
         return dict(json.loads(line))
 
     def _clean(self) -> None:
-        for file in self.directory.iterdir():
-            if file.name != "server.log":
-                file.unlink()
+        for left in self.directory.iterdir():
+            if left.is_dir() and not left.is_symlink():  # of a compilation that was ended
+                shutil.rmtree(left)
+            elif left.name != "server.log":
+                left.unlink()
 
     def stop(self) -> None:
         """Ends the process, with whatever it is compiling."""
