@@ -13,7 +13,9 @@ from elftools.elf.elffile import ELFFile
 
 from tests.rig.scale_u8 import KERNELS
 from tuner.candidate import Candidate
-from tuner.codegen.halide.generator import HalideGenerator
+from tuner.codegen.halide import client
+from tuner.codegen.halide.generator import HalideGenerator, digest_of_sources
+from tuner.codegen.toolchain import built
 from tuner.contract import Contract
 from tuner.errors import CandidateError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
@@ -60,7 +62,7 @@ def test_makes_a_hexagon_object_with_the_symbol_header_and_schedule(generator, t
     assert "output.split(v_x, v_xo, v_xi, 128, TailStrategy::GuardWithIf);" in schedule
 
 
-@pytest.mark.parametrize("target", ["hexagon-v65", "hexagon-v68"])
+@pytest.mark.parametrize("target", ["hexagon-v65", "hexagon-v68", "hexagon-v69", "hexagon-v73"])
 def test_compiles_for_other_targets(generator, target):
     assert generator.compile(candidate(target=target)).object_bytes[:4] == b"\x7fELF"
 
@@ -131,6 +133,15 @@ def test_close_ends_the_processes_and_removes_the_scratch(generator):
         os.kill(pid, 0)
 
 
+def test_the_fingerprint_names_the_code_of_the_compile_server(generator, tmp_path):
+    assert generator.fingerprint()["compile server"]
+    for version in ("1", "2"):
+        folder = tmp_path / version
+        folder.mkdir()
+        (folder / "schedule.py").write_text(f"TAIL = {version}\n")
+    assert digest_of_sources(tmp_path / "1") != digest_of_sources(tmp_path / "2")
+
+
 DIGESTS = """
 import sys
 from tests.tuner.codegen.test_halide_generator import candidate
@@ -162,3 +173,37 @@ def test_objects_do_not_depend_on_history_directory_environment_or_caches(tmp_pa
         for order, directory, extra in runs
     }
     assert len(seen) == 1
+
+
+def test_what_an_ended_compilation_leaves_goes_away_with_the_next(generator):
+    generator.compile(candidate())
+    left = generator._servers[0].directory / "AbCdEf"
+    left.mkdir()
+    (left / "file").touch()
+    generator.compile(candidate())
+    assert not left.exists()
+
+
+MAKES_A_FOLDER = """
+import ctypes, os, sys
+template = ctypes.create_string_buffer(sys.argv[1].encode())
+mkdtemp = ctypes.CDLL(None).mkdtemp
+mkdtemp.restype = ctypes.c_char_p
+print(mkdtemp(template).decode())
+"""
+
+
+@pytest.mark.parametrize("template", ["/tmp/XXXXXX", "{folder}/deeper/XXXXXX"])  # noqa: S108
+def test_folders_halide_would_make_in_tmp_come_into_the_current_one(tmp_path, template):
+    (tmp_path / "deeper").mkdir()
+    elsewhere = "{folder}" in template
+    made = subprocess.run(
+        [sys.executable, "-c", MAKES_A_FOLDER, template.format(folder=tmp_path)],
+        cwd=tmp_path,
+        env={"LD_PRELOAD": str(built(client._TEMPORARY_FOLDERS))},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    assert Path(made).is_absolute() is elsewhere
+    assert (tmp_path / made).is_dir()

@@ -28,9 +28,17 @@ FILES = {
 """Kind of artifact file to Halide's name for it. The loop nest comes on top."""
 
 
+_HALIDE_ARCHS = (62, 65, 66, 68)
+"""Archs that Halide 21 makes code for (its ``Target`` features ``hvx_v62`` to ``hvx_v68``)."""
+
+
 def halide_target(target: Target) -> str:
-    """Halide's name for ``target``: bare Hexagon with HVX, the runtime left to the caller."""
-    return f"hexagon-32-noos-hvx_{target.vector_bytes}-hvx_{target.arch}-no_runtime"
+    """Halide's name for ``target``: bare Hexagon with HVX, the runtime left to the caller.
+
+    An arch Halide does not know gets code for the newest one before it, which every later one runs.
+    """
+    arch = max(known for known in _HALIDE_ARCHS if known <= int(target.arch[1:]))
+    return f"hexagon-32-noos-hvx_{target.vector_bytes}-hvx_v{arch}-no_runtime"
 
 
 def compile_request(request: Mapping[str, Any]) -> None:
