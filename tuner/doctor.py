@@ -98,24 +98,28 @@ def _simulator() -> Finding:
 
 
 def _runnable_targets() -> Finding:
-    """Which targets the simulator can run; code for the others can only be compiled."""
-    from tuner.measure import find_measurer
+    """Which targets can be measured here, and with what; for the others code can be compiled."""
+    from tuner.measure import refusals
     from tuner.target import TARGETS
 
-    can, cannot = [], []
-    with find_measurer("qemu")() as measurer:
-        for target in TARGETS.values():
-            try:
-                measurer.require(target)
-                can.append(target.name)
-            except HvxtuneError:
-                cannot.append(target.name)
+    runs: dict[str, list[str]] = {}
+    compiles: dict[str, list[str]] = {}
+    for target in TARGETS.values():
+        refused = refusals(target)
+        able = [name for name, error in refused.items() if error is None]
+        if able:
+            runs.setdefault(", ".join(able), []).append(target.name)
+        else:
+            needed = [f"for {name}, {error.next_step}" for name, error in refused.items() if error]
+            compiles.setdefault("; ".join(needed), []).append(target.name)
+    found = [f"{names} runs {', '.join(targets)}" for names, targets in runs.items()]
+    found += [f"only compiled: {', '.join(t)} ({needed})" for needed, t in compiles.items()]
     return Finding(
         "targets",
-        bool(can),
-        f"{', '.join(can) or 'none'} run here" + (f"; not {', '.join(cannot)}" if cannot else ""),
+        bool(runs),
+        "; ".join(found),
         "tuning for them",
-        "choose a target that runs here with --target",
+        "; ".join(compiles) or "choose a target that runs here with --target",
     )
 
 

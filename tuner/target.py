@@ -44,7 +44,9 @@ class Target:
         return asdict(self)
 
 
-def _generic(arch: str, *, vtcm_bytes: int, l2_bytes: int, soc: str | None = None) -> Target:
+def _target(
+    arch: str, *, vtcm_bytes: int, soc: str | None = None, l1d_bytes: int = 32 * KIB
+) -> Target:
     return Target(
         name=f"hexagon-{arch}" + (f"-{soc}" if soc else ""),
         arch=arch,
@@ -52,8 +54,8 @@ def _generic(arch: str, *, vtcm_bytes: int, l2_bytes: int, soc: str | None = Non
         vector_bytes=128,
         vector_alignment_bytes=128,
         hvx_contexts=4,
-        l1d_bytes=32 * KIB,
-        l2_bytes=l2_bytes,
+        l1d_bytes=l1d_bytes,
+        l2_bytes=MIB,
         vtcm_bytes=vtcm_bytes,
         u8_macs_per_cycle=256,
     )
@@ -62,14 +64,26 @@ def _generic(arch: str, *, vtcm_bytes: int, l2_bytes: int, soc: str | None = Non
 TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
-        _generic("v65", vtcm_bytes=256 * KIB, l2_bytes=MIB),
-        _generic("v66", vtcm_bytes=256 * KIB, l2_bytes=MIB),
-        _generic("v66", vtcm_bytes=256 * KIB, l2_bytes=MIB, soc="sm8150"),
-        _generic("v68", vtcm_bytes=4 * MIB, l2_bytes=MIB),
-        _generic("v68", vtcm_bytes=4 * MIB, l2_bytes=MIB, soc="sm8350"),
+        _target("v65", vtcm_bytes=256 * KIB),
+        _target("v66", vtcm_bytes=256 * KIB),
+        _target("v66", vtcm_bytes=256 * KIB, soc="sm8150"),
+        _target("v68", vtcm_bytes=4 * MIB),
+        _target("v68", vtcm_bytes=4 * MIB, soc="sm8350"),
+        _target("v69", vtcm_bytes=8 * MIB),
+        _target("v69", vtcm_bytes=8 * MIB, soc="sm8450"),
+        _target("v73", vtcm_bytes=4 * MIB, l1d_bytes=16 * KIB),
+        _target("v73", vtcm_bytes=8 * MIB, l1d_bytes=16 * KIB, soc="sm8550"),
     )
 }
-"""Known targets by name. One line here adds one."""
+"""Known targets by name. One line here adds one.
+
+Sources of contexts, VTCM and L2: the machines that QEMU's system emulation describes in
+``hw/hexagon/machine_cfg_*.h.inc`` after Qualcomm's simulator (``ext_contexts``, ``vtcm_size_kb``,
+``l2tag_size``): v66g_1024, v68n_1024, v69na_1024, v73na_1024. VTCM of the SoCs: ExecuTorch's
+``backends/qualcomm/serialization/qc_schema.py``. L1D of v73: ``l1d_size_kb`` of v73na_1024.
+Assumed: L1D of the older archs, all of v65, and that an SM8150 has the VTCM of v66g_1024.
+docs/simulator.md shows the same as a table.
+"""
 
 DEFAULT_TARGET = "hexagon-v66"
 

@@ -278,6 +278,17 @@ def measure(
         return evaluation.trial, replace(measured, files=files)
 
 
+def compiled(
+    problem: Problem, config: Config, *, generator: str = "halide", with_assembly: bool = False
+) -> Artifact:
+    """The code of one config for any target, whether or not it could be run here.
+
+    Raises ``CandidateError`` if the compiler refuses it, fails or takes too long.
+    """
+    with find_generator(generator)(1) as codegen:
+        return codegen.compile(Candidate(problem, config, generator), with_assembly=with_assembly)
+
+
 def explain(
     problem: Problem, artifact: Artifact, *, measurer: str = "qemu", cache: CacheState = "warm"
 ) -> Explanation:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli import catalogue, diagnosis, jobs, measurement, schedules, tuning
+from service.cli import catalogue, compilation, diagnosis, jobs, measurement, schedules, tuning
 
 app = typer.Typer(
     name="hvxtune",
@@ -22,6 +22,7 @@ for command in (
     tuning.tune,
     schedules.best,
     measurement.measure,
+    compilation.compile,
     jobs.jobs,
     jobs.show,
     tuning.resume,

@@ -78,7 +78,7 @@ def measure(
     """
     problem = read_problem(kernel, param, target, contract)
     asked = {"--config": config} | ({} if against is None else {"--against": against})
-    configs = [_read_config(problem, cache, option, text) for option, text in asked.items()]
+    configs = [read_config(problem, cache, option, text) for option, text in asked.items()]
     explained = explain or against is not None
     tried = [
         _try(problem, Path(name).name, chosen, cache, explained=explained)
@@ -154,7 +154,8 @@ def _print_explained(problem: Problem, tried: list[Tried]) -> None:
         print_comparison(explained[0], explained[1], problem.symbol)
 
 
-def _read_config(problem: Problem, cache: CacheState, option: str, text: str) -> Config:
+def read_config(problem: Problem, cache: CacheState, option: str, text: str) -> Config:
+    """The config that ``text``, the value of ``option``, names: see ``CONFIG_FORMS``."""
     from tuner.kernels import find_kernel
     from tuner.tuning import named_config
 

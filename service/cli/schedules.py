@@ -63,7 +63,7 @@ def best(
             files = store.artifact(schedule.artifact_digest).files
     for kind, path in wanted.items():
         if path is not None:
-            _write(path, files, kind)
+            write_file(path, files, kind)
     if as_json:
         print_json(_schedule_json(schedule))
         return
@@ -99,10 +99,10 @@ def _schedule_json(schedule: Schedule) -> dict[str, Any]:
     }
 
 
-def _write(path: Path, files: Mapping[str, bytes], kind: str) -> None:
+def write_file(path: Path, files: Mapping[str, bytes], kind: str) -> None:
     """Writes a file whole or not at all: a build must never link half an object."""
     if kind not in files:
-        raise UserError(f"the stored schedule has no {kind}", accepted=", ".join(files))
+        raise UserError(f"there is no {kind} of this schedule", accepted=", ".join(files))
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         partial.write_bytes(files[kind])

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from tuner.errors import UserError
+from tuner.errors import HvxtuneError, UserError
 from tuner.measure.measurer import Measurer, Timed
+from tuner.target import Target
 
 _REGISTRY = {
     "qemu": "tuner.measure.qemu.measurer:QemuMeasurer",
@@ -31,4 +32,17 @@ def find_measurer(name: str) -> type[Measurer]:
     return found
 
 
-__all__ = ["Measurer", "Timed", "find_measurer", "measurer_names"]
+def refusals(target: Target) -> dict[str, HvxtuneError | None]:
+    """For every measurer why it cannot run code for ``target`` here, ``None`` if it can."""
+    found: dict[str, HvxtuneError | None] = {}
+    for name in _REGISTRY:
+        try:
+            with find_measurer(name)() as measurer:
+                measurer.require(target)
+            found[name] = None
+        except HvxtuneError as error:
+            found[name] = error
+    return found
+
+
+__all__ = ["Measurer", "Timed", "find_measurer", "measurer_names", "refusals"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tuner import doctor
+from tuner import doctor, measure
+from tuner.errors import UserError
 
 
 def test_doctor_looks_at_every_part(hvxtune, tmp_path):
@@ -40,3 +41,18 @@ def test_a_full_or_closed_state_directory_is_found(hvxtune, tmp_path):
     assert answer.status == 1
     broken = [f["name"] for f in answer.json["findings"] if f["required"] and not f["present"]]
     assert "state directory" in broken
+
+
+def test_doctor_tells_what_runs_each_target_and_what_the_others_would_take(hvxtune, monkeypatch):
+    old = UserError("QEMU 7.2 cannot", next_step="build QEMU 8.1")
+
+    def refusals(target):
+        return {"qemu": None if target.arch in ("v65", "v66") else old}
+
+    monkeypatch.setattr(measure, "refusals", refusals)
+    findings = {f["name"]: f for f in hvxtune("doctor", "--json").json["findings"]}
+    runs, compiled = findings["targets"]["found"].split("; ")
+    assert runs == "qemu runs hexagon-v65, hexagon-v66, hexagon-v66-sm8150"
+    assert compiled.startswith("only compiled: hexagon-v68")
+    assert "hexagon-v73" in compiled
+    assert compiled.endswith("(for qemu, build QEMU 8.1)")

@@ -76,17 +76,17 @@ class QemuMeasurer(Measurer):
         if target.arch in runnable:
             return
         needed = first_release_running(target.arch)
-        build = (
+        instead = (
             f"build QEMU {needed[0]}.{needed[1]} or newer, which can, with "
             "`python -m tuner.measure.qemu.build_qemu TARBALL`"
             if needed
-            else "no QEMU can so far: measure with Qualcomm's simulator or a phone"
+            else "measure with Qualcomm's simulator or a phone: no QEMU can so far"
         )
         raise UserError(
             f"the embedded simulator (QEMU {simulator.release[0]}.{simulator.release[1]}) cannot "
             f"run {target.arch} code",
             accepted=", ".join(t.name for t in TARGETS.values() if t.arch in runnable),
-            next_step=f"choose one with --target, or {build}",
+            next_step=f"{instead}, or choose another --target",
         )
 
     def measure(

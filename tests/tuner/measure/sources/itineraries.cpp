@@ -1,6 +1,7 @@
 // Reads the words of one packet a line, in hexadecimal, and prints for each instruction in it what
 // LLVM's itineraries for hexagonv66 say: its name, the number of results, and the cycle of each
-// register operand, results first.
+// register operand, results first. With the name of another processor as its argument it prints
+// instead every instruction whose cycles differ there, and the number of those compared.
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -33,7 +34,28 @@ template <typename Optional> static int cycle(const Optional &value) {
     return value ? static_cast<int>(*value) : -1;
 }
 
-int main() {
+// Both tables have a class for every instruction; those that v66 has no cycles for are left out.
+static int compare(const MCInstrInfo &instructions, const InstrItineraryData &own,
+                   const InstrItineraryData &other) {
+    unsigned compared = 0;
+    for (unsigned opcode = 0; opcode < instructions.getNumOpcodes(); opcode++) {
+        const MCInstrDesc &description = instructions.get(opcode);
+        bool known = false, differs = false;
+        for (unsigned i = 0; i < description.getNumOperands(); i++) {
+            int here = cycle(own.getOperandCycle(description.getSchedClass(), i));
+            int there = cycle(other.getOperandCycle(description.getSchedClass(), i));
+            known |= here >= 0;
+            differs |= here >= 0 && here != there;
+        }
+        compared += known;
+        if (differs)
+            std::cout << instructions.getName(opcode).str() << "\n";
+    }
+    std::cout << compared << "\n";
+    return 0;
+}
+
+int main(int count, char **arguments) {
     LLVMInitializeHexagonTargetInfo();
     LLVMInitializeHexagonTargetMC();
     LLVMInitializeHexagonDisassembler();
@@ -55,6 +77,15 @@ int main() {
     std::unique_ptr<MCDisassembler> disassembler(
         target->createMCDisassembler(*subtarget, context));
     InstrItineraryData itineraries = subtarget->getInstrItineraryForCPU(cpu);
+
+    if (count > 1) {
+        std::unique_ptr<MCSubtargetInfo> another(
+            target->createMCSubtargetInfo(name, arguments[1], ""));
+        if (!another || !another->isCPUStringValid(arguments[1]))
+            return 3;
+        return compare(*instructions, itineraries,
+                       another->getInstrItineraryForCPU(arguments[1]));
+    }
 
     for (std::string line; std::getline(std::cin, line);) {
         std::istringstream words(line);

@@ -1,0 +1,94 @@
+"""Code without a measurement: ``compile``, also for targets that nothing here can run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from service.cli.measurement import CONFIG_FORMS, read_config
+from service.cli.options import (
+    DEFAULT_CONTRACT,
+    AsJson,
+    CacheName,
+    ContractName,
+    KernelName,
+    ParamTexts,
+    TargetName,
+    read_problem,
+)
+from service.cli.output import print_json, print_line
+from service.cli.schedules import FileOption, write_file
+from service.cli.summary import print_config, problem_json, problem_label
+from tuner.target import DEFAULT_TARGET
+
+
+def compile(  # noqa: A001 - the command's name
+    kernel: KernelName,
+    config: Annotated[
+        str,
+        typer.Option("--config", metavar=CONFIG_FORMS, help="Which schedule, as for `measure`."),
+    ] = "textbook",
+    param: ParamTexts = None,
+    target: TargetName = DEFAULT_TARGET,
+    contract: ContractName = DEFAULT_CONTRACT,
+    cache: CacheName = "warm",
+    object_file: Annotated[
+        FileOption, typer.Option("--object", metavar="FILE", help="Write the object there.")
+    ] = None,
+    header_file: Annotated[
+        FileOption, typer.Option("--header", metavar="FILE", help="Write the C header there.")
+    ] = None,
+    schedule_file: Annotated[
+        FileOption,
+        typer.Option("--schedule", metavar="FILE", help="Write Halide's .schedule.h there."),
+    ] = None,
+    assembly_file: Annotated[
+        FileOption, typer.Option("--assembly", metavar="FILE", help="Write the assembly there.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compile one schedule of KERNEL without running it.
+
+    Works for every target, and says which measurers could run the code.
+    """
+    from tuner import tuning
+    from tuner.measure import refusals
+
+    problem = read_problem(kernel, param, target, contract)
+    chosen = read_config(problem, cache, "--config", config)
+    artifact = tuning.compiled(problem, chosen, with_assembly=assembly_file is not None)
+    wanted: dict[str, Path | None] = {
+        "object": object_file,
+        "header": header_file,
+        "schedule": schedule_file,
+        "assembly": assembly_file,
+    }
+    for kind, path in wanted.items():
+        if path is not None:
+            write_file(path, artifact.files, kind)
+    refused = refusals(problem.target)
+    if as_json:
+        print_json(
+            {
+                **problem_json(problem),
+                "config": chosen.as_dict(),
+                "symbol": artifact.symbol,
+                "object_digest": artifact.digest,
+                "object_bytes": len(artifact.object_bytes),
+                "measurers": {n: None if e is None else str(e) for n, e in refused.items()},
+            }
+        )
+        return
+    print_line(problem_label(problem))
+    print_config(chosen)
+    print_line(
+        f"symbol {artifact.symbol}, object {artifact.digest[:16]}, "
+        f"{len(artifact.object_bytes):,} bytes, not run"
+    )
+    for kind, path in wanted.items():
+        if path is not None:
+            print_line(f"wrote {path} ({kind})")
+    for name, error in refused.items():
+        print_line(f"{name}: can measure it" if error is None else f"{name}: {error}")
