@@ -77,7 +77,8 @@ class SqlStore(TrialStore):
         self._claims: dict[str, int] = {}
 
     @contextmanager
-    def _reading(self) -> Iterator[Session]:
+    def reading(self) -> Iterator[Session]:
+        """A transaction for queries that have a file of their own; errors are ``StoreError``."""
         with (
             store_errors(self.place),
             reading("a row"),
@@ -87,7 +88,8 @@ class SqlStore(TrialStore):
             yield session
 
     @contextmanager
-    def _writing(self) -> Iterator[Session]:
+    def writing(self) -> Iterator[Session]:
+        """A transaction that writes: committed as a whole at its end, or not at all."""
         # Threads queue here; processes queue at the database, which polls.
         with (
             self._one_writer,
@@ -105,7 +107,7 @@ class SqlStore(TrialStore):
         submission: Submission | None = None,
     ) -> Job:
         submission = submission or Submission()
-        with self._writing() as session:
+        with self.writing() as session:
             now = time.time()
             job_id = new_job_id(now)
             while session.get(JobRow, job_id) is not None:
@@ -138,30 +140,30 @@ class SqlStore(TrialStore):
             return job_record(session.get_one(JobRow, job_id))
 
     def job(self, job_id: str) -> Job:
-        with self._reading() as session:
+        with self.reading() as session:
             return job_record(_find_job(session, job_id))
 
     def jobs(self, limit: int = 50) -> list[Job]:
-        with self._reading() as session:
+        with self.reading() as session:
             return [job_record(row) for row in _newest_jobs(session, limit)]
 
     def summary(self, job_id: str) -> JobSummary:
         """The job and its trials counted; ``UserError`` if there is no such job."""
-        with self._reading() as session:
+        with self.reading() as session:
             return summaries_of(session, [_find_job(session, job_id)])[0]
 
     def summaries(self, limit: int = 50) -> list[JobSummary]:
         """The newest jobs and their trials counted, newest first."""
-        with self._reading() as session:
+        with self.reading() as session:
             return summaries_of(session, _newest_jobs(session, limit))
 
     def space(self, job_id: str) -> Space:
         """The space a job was created with; ``UserError`` if there is no such job."""
-        with self._reading() as session:
+        with self.reading() as session:
             return space_record(session.get_one(SpaceRow, _find_job(session, job_id).space_digest))
 
     def claim(self, job_id: str) -> int:
-        with self._writing() as session:
+        with self.writing() as session:
             found = _find_job(session, job_id).id
             row = session.get_one(JobRow, found, populate_existing=True, with_for_update=True)
             token = claims.take(session, row)
@@ -171,15 +173,15 @@ class SqlStore(TrialStore):
         return token
 
     def heartbeat(self, job_id: str, token: int) -> JobRequest | None:
-        with self._reading() as session:
+        with self.reading() as session:
             request, due = claims.requested(session, job_id, token)
         if due:
-            with self._writing() as session:
+            with self.writing() as session:
                 claims.hold(session, job_id, token)
         return request
 
     def request(self, job_id: str, request: JobRequest) -> Job:
-        with self._writing() as session:
+        with self.writing() as session:
             found = _find_job(session, job_id).id
             row = session.get_one(JobRow, found, populate_existing=True, with_for_update=True)
             job = job_record(row)
@@ -195,7 +197,7 @@ class SqlStore(TrialStore):
 
     def events(self, job_id: str, after: int = 0, limit: int = 500) -> list[JobEvent]:
         """What happened to a job after its event number ``after``; ``UserError`` if unknown."""
-        with self._reading() as session:
+        with self.reading() as session:
             return job_events.read_after(session, _find_job(session, job_id).id, after, limit)
 
     def commit(
@@ -210,7 +212,7 @@ class SqlStore(TrialStore):
         spent_s: float | None = None,
     ) -> None:
         on_disk = self._write_new(artifacts)
-        with self._writing() as session:
+        with self.writing() as session:
             claims.hold(session, job_id, token, **({} if spent_s is None else {"spent_s": spent_s}))
             for artifact in artifacts:
                 stored = on_disk.get(artifact.digest)
@@ -228,7 +230,7 @@ class SqlStore(TrialStore):
         if not artifacts:
             return {}
         digests = [artifact.digest for artifact in artifacts]
-        with self._reading() as session:
+        with self.reading() as session:
             known = set(
                 session.scalars(select(ArtifactRow.digest).where(ArtifactRow.digest.in_(digests)))
             )
@@ -240,7 +242,7 @@ class SqlStore(TrialStore):
         return written
 
     def release(self, job_id: str, token: int, state: JobState, note: str = "") -> None:
-        with self._writing() as session:
+        with self.writing() as session:
             row = session.get_one(JobRow, job_id, populate_existing=True, with_for_update=True)
             released = replace(job_record(row), state=state, note=note)
             if row.requested is not None and state is JobState.QUEUED:
@@ -251,7 +253,7 @@ class SqlStore(TrialStore):
         claims.forget(job_id, token)
 
     def trials(self, job_id: str) -> list[Trial]:
-        with self._reading() as session:
+        with self.reading() as session:
             wanted = (
                 select(TrialRow)
                 .where(TrialRow.job_id == _find_job(session, job_id).id)
@@ -261,7 +263,7 @@ class SqlStore(TrialStore):
             return [trial_record(row) for row in session.scalars(wanted)]
 
     def pending(self, job_id: str) -> list[PendingTrial]:
-        with self._reading() as session:
+        with self.reading() as session:
             wanted = (
                 select(TrialRow)
                 .where(TrialRow.job_id == _find_job(session, job_id).id)
@@ -271,7 +273,7 @@ class SqlStore(TrialStore):
             return [pending_record(row) for row in session.scalars(wanted)]
 
     def artifact(self, digest: str) -> Artifact:
-        with self._reading() as session:
+        with self.reading() as session:
             row = session.get(ArtifactRow, digest)
         if row is None:
             raise UserError(f"no artifact '{digest}'", accepted="the digest of a stored object")
@@ -298,7 +300,7 @@ class SqlStore(TrialStore):
         )
         if toolchain is not None:
             wanted = wanted.where(ToolchainRow.digest == digest_of(dict(toolchain)))
-        with self._reading() as session:
+        with self.reading() as session:
             row = session.scalar(wanted)
             return None if row is None else schedule_record(row, problem)
 
@@ -307,7 +309,7 @@ class SqlStore(TrialStore):
         for job_id, token in list(self._claims.items()):
             claims.forget(job_id, token)
             try:
-                with self._writing() as session:
+                with self.writing() as session:
                     claims.let_go(session, job_id, token)
             except HvxtuneError:
                 continue  # taken over, or the database is unusable: the row tells who held it

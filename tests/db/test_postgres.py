@@ -149,7 +149,7 @@ def test_a_connection_lost_half_way_leaves_nothing_and_the_next_one_works(
 ) -> None:
     with closing(open_store(new_database())) as store:
         job = store.create_job(spec(), SPACE, TOOLCHAIN)
-        with pytest.raises(StoreError, match="cannot be used"), store._writing() as session:  # noqa: PT012
+        with pytest.raises(StoreError, match="cannot be used"), store.writing() as session:  # noqa: PT012
             session.execute(text("UPDATE jobs SET note = 'half'"))
             session.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
         assert store.job(job.id) == job

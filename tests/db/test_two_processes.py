@@ -45,7 +45,7 @@ def test_a_new_database_may_be_opened_by_several_processes_at_once() -> None:
 def test_readers_see_the_last_commit_while_a_writer_is_at_work() -> None:
     store, other = open_store(), open_store()
     job = store.create_job(spec(), SPACE, TOOLCHAIN)
-    with store._writing() as session:
+    with store.writing() as session:
         session.connection().exec_driver_sql("UPDATE jobs SET note = 'half-way'")
         assert other.job(job.id).note == ""
     assert other.job(job.id).note == "half-way"
