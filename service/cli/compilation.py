@@ -20,7 +20,8 @@ from service.cli.options import (
 )
 from service.cli.output import print_json, print_line
 from service.cli.schedules import FileOption, write_file
-from service.cli.summary import print_config, problem_json, problem_label
+from service.cli.summary import print_config, problem_label
+from service.json_forms import problem_json
 from tuner.target import DEFAULT_TARGET
 
 
