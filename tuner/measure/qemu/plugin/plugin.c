@@ -19,6 +19,9 @@
 /* System calls of the harness (linux_user.c, call.S), which makes them outside of calls. */
 enum { HEXAGON_EXIT_GROUP = 94, HEXAGON_MUNMAP = 215, HEXAGON_MMAP = 222, HEXAGON_MPROTECT = 226 };
 
+/* Fewer than a call takes for whose code a second translation, 2 ms or so, pays (measured). */
+#define PACKETS_WORTH_TRANSLATING 20000
+
 QEMU_EXPORT int qemu_plugin_version = 1;
 
 static struct session *session;
@@ -82,9 +85,11 @@ static void call_ends(unsigned vcpu, void *data) {
     if (in_followed_call)
         compare_with_practice();
     follow(false);
-    /* No need to be told of accesses any more: have the code translated anew, without. */
+    /* No need to be told of accesses any more: have the code translated anew, without. Where calls
+     * are short that takes longer than being told. */
     if ((session->orders.flags & SESSION_MODEL_MEMORY) &&
-        session->results.calls == session->orders.timed_call)
+        session->results.calls == session->orders.timed_call &&
+        session->results.packets > PACKETS_WORTH_TRANSLATING)
         qemu_plugin_reset(plugin, callbacks_dropped);
 }
 
