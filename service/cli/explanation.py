@@ -34,7 +34,8 @@ def print_explanation(explanation: Explanation, symbol: str) -> None:
         print_section(explanation)
         print_line()
     print_regions(explanation, symbol)
-    print_line("packets and stalls are for one time through; inner loops count by themselves")
+    print_line("packets and stalls are for one time through; inner loops count by themselves;")
+    print_line("a unit that is busy in nearly every packet is what limits the loop")
     if explanation.unplaced:
         print_line(
             f"{explanation.unplaced:,} cycles belong to no packet: threads starting, waiting"
@@ -116,7 +117,7 @@ def print_regions(explanation: Explanation, symbol: str, *, per_vector: bool = F
     Cycles of the whole call, or for each vector of output.
     """
     unit = "per vector" if per_vector else "cycles"
-    columns = ["", "hottest code", "times", "packets", "stalls", unit, "share"]
+    columns = ["", "hottest code", "times", "packets", "stalls", unit, "share", "busiest unit"]
     spills = explanation.totals.spills > 0
     rows = [
         [
@@ -129,6 +130,7 @@ def print_regions(explanation: Explanation, symbol: str, *, per_vector: bool = F
             if per_vector
             else f"{totals.cycles:,}",
             f"{totals.cycles / explanation.cycles:.1%}",
+            _busiest(region),
             *([f"{totals.spills:,}"] if spills else []),
         ]
         for place, region in enumerate(explanation.regions, 1)
@@ -137,6 +139,12 @@ def print_regions(explanation: Explanation, symbol: str, *, per_vector: bool = F
     ]
     columns += ["spills"] * spills
     print_table(columns, rows, numeric=columns[2:])
+
+
+def _busiest(region: Region) -> str:
+    """``load 100%``: in every packet, and a packet holds no more than one."""
+    unit, busy = region.busiest_unit
+    return f"{unit.removeprefix('vector ')} {busy:.0%}" if unit else ""
 
 
 def _name(region: Region, symbol: str) -> str:

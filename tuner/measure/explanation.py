@@ -25,6 +25,19 @@ GROUPS: tuple[Group, ...] = get_args(Group)
 """All groups, in the order they are shown."""
 
 
+UNITS: Mapping[str, int] = {
+    "vector load": 1,
+    "vector store": 1,
+    "vector permute": 1,
+    "vector shift": 1,
+    "vector multiply": 2,
+}
+"""How many instructions of a kind a packet holds at most: the units of HVX (V66 HVX PRM, "Resource
+usage"; ``CVI_LD``, ``CVI_ST``, ``CVI_XLANE``, ``CVI_SHIFT``, ``CVI_MPY0`` and ``1`` of LLVM's
+itineraries). Instructions on register pairs may take two units and count as one here. Vector
+arithmetic runs on any of the last four."""
+
+
 @dataclass(frozen=True)
 class Part:
     """Cycles with one cause."""
@@ -159,9 +172,24 @@ class Region:
         """All packets together."""
         return totals_of(self.packets)
 
+    @property
+    def busiest_unit(self) -> tuple[str, float]:
+        """The kind of instruction whose unit of HVX is busy most, and in what share of the packets.
+
+        Near 1 no other order of the instructions takes fewer packets. ``("", 0)`` without any.
+        """
+        totals = self.totals
+        used = {
+            unit: totals.kinds.get(unit, 0) / (most * totals.packets)
+            for unit, most in UNITS.items()
+        }
+        unit = max(used, key=lambda each: used[each])
+        return (unit, used[unit]) if used[unit] else ("", 0.0)
+
     def as_dict(self, of_cycles: int) -> dict[str, Any]:
         """JSON form; ``of_cycles`` is what the share is of."""
         totals = self.totals
+        unit, busy = self.busiest_unit
         return {
             "kind": self.kind,
             "function": self.function,
@@ -170,6 +198,8 @@ class Region:
             "times": self.times,
             "inside": self.inside,
             "share": round(totals.cycles / of_cycles, 4),
+            "busiest_unit": unit,
+            "busy": round(busy, 4),
             **totals.as_dict(),
             "listing": [packet.as_dict() for packet in self.packets],
         }

@@ -216,3 +216,27 @@ def test_apportioned_parts_add_up_and_are_in_proportion(total: int, weights: lis
         exact = total * weight / sum(weights)
         assert abs(part - exact) < 1 + 1e-6 * exact
         assert weight or not part
+
+
+@pytest.mark.parametrize(
+    ("body", "unit", "busy"),
+    [
+        ("{ v5 = vmem(r4+#0) }", "vector load", 1.0),
+        (
+            "{ v5 = vmem(r4+#0) }\n{ v6 = vror(v1,r2) }\n{ v7 = vror(v1,r2) }",
+            "vector permute",
+            2 / 3,
+        ),
+        ("{ v5.uw = vrmpy(v1.ub,v2.ub) ; v6.uw = vrmpy(v3.ub,v2.ub) }", "vector multiply", 1.0),
+        ("{ v5.uw = vrmpy(v1.ub,v2.ub) }", "vector multiply", 0.5),
+        ("{ r5 = add(r4,#1) }", "", 0.0),
+    ],
+)
+def test_the_busiest_unit_of_a_loop(tmp_path: Path, body: str, unit: str, busy: float) -> None:
+    first, *rest = body.split("\n")
+    code = "\n".join([HEAP, "{ r9 = #50 }", "{ loop0(1f,r9) }", f"1: {first}", *rest])
+    explanation = explain_packets(code + ":endloop0\n", tmp_path)
+    loop = next(region for region in explanation.regions if region.kind == "loop")
+    assert loop.busiest_unit == (unit, pytest.approx(busy))
+    data = loop.as_dict(explanation.cycles)
+    assert (data["busiest_unit"], data["busy"]) == (unit, pytest.approx(busy, abs=1e-4))
