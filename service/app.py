@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 from fastapi import FastAPI, Request
 
 from db.sql_store import SqlStore
-from service import problem_details
+from service import openapi, problem_details
 from service.auth.gate import Gate
+from service.metrics import Metrics, MetricsMiddleware
 from service.routers import include_all
 from service.settings import Settings
 
@@ -15,7 +18,8 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
     """The application over ``store``, which stays the caller's to close.
 
     ``gate`` tells callers apart. Nothing runs in the background yet: the conductor is a process
-    of its own, and whoever serves the application starts it.
+    of its own, and whoever serves the application starts it. ``state.stopping`` is set when the
+    service ends: answers that go on for ever look at it.
     """
     app = FastAPI(
         title="hvxtune",
@@ -26,6 +30,11 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
     app.state.store = store
     app.state.gate = gate
     app.state.settings = settings
+    app.state.stopping = threading.Event()
+    app.state.conductors_alive = lambda: 0
+    app.state.metrics = Metrics(store, lambda: app.state.conductors_alive())
+    app.add_middleware(MetricsMiddleware, metrics=app.state.metrics)
+    openapi.install(app)
     problem_details.install(app)
     include_all(app)
     return app

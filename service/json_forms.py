@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tuner.candidate import Measurement, Problem
+    from tuner.kernels import Kernel
     from tuner.trial import Job, Trial
 
 
@@ -15,6 +16,40 @@ def peak_cycles(problem: Problem) -> float:
 
     workload = problem.workload
     return find_kernel(workload.kernel).work(workload.params).peak_cycles(problem.target)
+
+
+def kernel_json(kernel: Kernel) -> dict[str, Any]:
+    """A kernel with its parameters."""
+    return {
+        "name": kernel.name,
+        "version": kernel.version,
+        "summary": kernel.summary,
+        "params": [
+            {
+                "name": p.name,
+                "default": p.default,
+                "minimum": p.minimum,
+                "maximum": p.maximum,
+                "multiple": p.multiple,
+                "doc": p.doc,
+            }
+            for p in kernel.params
+        ],
+    }
+
+
+def space_json(problem: Problem) -> dict[str, Any]:
+    """The space a search over ``problem`` would use, with its two configs that are known."""
+    from tuner.kernels import find_kernel
+
+    kernel = find_kernel(problem.workload.kernel)
+    space = kernel.space(problem)
+    return {
+        **space.as_dict(),
+        "digest": space.digest,
+        "default": kernel.default_config(problem).as_dict(),
+        "textbook": kernel.textbook_config(problem).as_dict(),
+    }
 
 
 def problem_json(problem: Problem) -> dict[str, Any]:

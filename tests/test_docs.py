@@ -45,6 +45,26 @@ def test_every_command_and_option_is_documented(name: str) -> None:
     assert {option for option in options if option not in page} == set()
 
 
+def test_every_route_is_documented() -> None:
+    """Within code quotes, as ``GET /v1/kernels/{name}``."""
+    from fastapi import FastAPI
+
+    from service.routers import include_all
+
+    routes = FastAPI()
+    include_all(routes)
+    page = (ROOT / "docs" / "rest.md").read_text()
+    served = {
+        f"{method.upper()} {path}"
+        for path, operations in routes.openapi()["paths"].items()
+        for method in operations
+    }
+    assert served
+    assert {route for route in served if f"`{route}`" not in page} == set()
+    shown = set(re.findall(r"^\| `((?:GET|POST|PUT|DELETE) /[^`]*)`", page, re.MULTILINE))
+    assert shown - served == set()
+
+
 def test_every_environment_variable_is_documented() -> None:
     sources = [p for room in ("tuner", "db", "service") for p in (ROOT / room).rglob("*.py")]
     used = {name for p in sources for name in re.findall(r"HVXTUNE_[A-Z_]*[A-Z]", p.read_text())}

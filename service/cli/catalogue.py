@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from service.cli.options import (
     DEFAULT_CONTRACT,
@@ -15,10 +15,10 @@ from service.cli.options import (
 )
 from service.cli.output import print_json, print_line, print_table
 from service.cli.summary import problem_label
+from service.json_forms import kernel_json, space_json
 from tuner.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
-    from tuner.kernels import Kernel
     from tuner.space import Config, Space
 
 COUNT_LIMIT = 10_000
@@ -31,31 +31,12 @@ def kernels(as_json: AsJson = False) -> None:
 
     found = [find_kernel(name) for name in kernel_names()]
     if as_json:
-        print_json({"kernels": [_kernel_json(kernel) for kernel in found]})
+        print_json({"kernels": [kernel_json(kernel) for kernel in found]})
         return
     print_table(
         ["kernel", "parameters and defaults", "what it computes"],
         [[k.name, " ".join(f"{p.name}={p.default}" for p in k.params), k.summary] for k in found],
     )
-
-
-def _kernel_json(kernel: Kernel) -> dict[str, Any]:
-    return {
-        "name": kernel.name,
-        "version": kernel.version,
-        "summary": kernel.summary,
-        "params": [
-            {
-                "name": p.name,
-                "default": p.default,
-                "minimum": p.minimum,
-                "maximum": p.maximum,
-                "multiple": p.multiple,
-                "doc": p.doc,
-            }
-            for p in kernel.params
-        ],
-    }
 
 
 def space(
@@ -69,19 +50,12 @@ def space(
     from tuner.kernels import find_kernel
 
     problem = read_problem(kernel, param, target, contract)
+    if as_json:
+        print_json(space_json(problem))
+        return
     found = find_kernel(kernel)
     knobs = found.space(problem)
     default, textbook = found.default_config(problem), found.textbook_config(problem)
-    if as_json:
-        print_json(
-            {
-                **knobs.as_dict(),
-                "digest": knobs.digest,
-                "default": default.as_dict(),
-                "textbook": textbook.as_dict(),
-            }
-        )
-        return
     print_line(f"{problem_label(problem)}: {_size(knobs)}")
     _print_space(knobs, default, textbook)
 

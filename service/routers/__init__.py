@@ -6,7 +6,10 @@ from importlib import import_module
 
 from fastapi import APIRouter, FastAPI
 
-ROUTERS: tuple[str, ...] = ()
+ROUTERS: tuple[str, ...] = (
+    "service.routers.health",
+    "service.routers.catalogue",
+)
 """Modules with a ``router``."""
 
 

@@ -1,0 +1,66 @@
+"""Counts over the whole database, for whoever watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import func, literal, select
+from sqlalchemy.orm import Session
+
+from db.models import JobRow, ScheduleRow, TrialRow
+from db.sql_store import SqlStore
+from tuner.outcome import Outcome
+from tuner.trial import JobState
+
+PAUSED = "paused"
+"""A queued job that waits for somebody, not for a conductor, counts as this."""
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """``jobs`` by state (and :data:`PAUSED`), finished ``trials`` by outcome, each with zeros;
+    ``schedules`` that can be handed out and those that are ``quarantined``."""
+
+    jobs: Mapping[str, int] = field(hash=False)
+    trials: Mapping[str, int] = field(hash=False)
+    schedules: int
+    quarantined: int
+
+
+def count_all(store: SqlStore) -> Tallies:
+    """Counts everything, at one moment."""
+    with store.reading() as session:
+        schedules, quarantined = session.execute(
+            select(func.count(), func.count(ScheduleRow.quarantined_at)).select_from(ScheduleRow)
+        ).one()
+        return Tallies(_jobs(session), _trials(session), schedules - quarantined, quarantined)
+
+
+def check_answers(store: SqlStore) -> None:
+    """``StoreError`` unless the database answers."""
+    with store.reading() as session:
+        session.execute(select(literal(1)))
+
+
+def _jobs(session: Session) -> dict[str, int]:
+    counts = dict.fromkeys([*(state.value for state in JobState), PAUSED], 0)
+    grouped = select(JobRow.state, JobRow.paused, func.count()).group_by(
+        JobRow.state, JobRow.paused
+    )
+    for state, paused, count in session.execute(grouped):
+        counts[PAUSED if paused and state is JobState.QUEUED else state.value] += count
+    return counts
+
+
+def _trials(session: Session) -> dict[str, int]:
+    counts = dict.fromkeys((outcome.value for outcome in Outcome), 0)
+    grouped = (
+        select(TrialRow.outcome, func.count())
+        .where(TrialRow.outcome.is_not(None))
+        .group_by(TrialRow.outcome)
+    )
+    for outcome, count in session.execute(grouped):
+        if outcome is not None:
+            counts[outcome.value] = count
+    return counts

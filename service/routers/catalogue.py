@@ -1,0 +1,76 @@
+"""What can be tuned, over what, and for which machines."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+
+from service.auth import Scope, require
+from service.json_forms import kernel_json, space_json
+from service.openapi import problems
+from service.problem_details import not_found
+from service.schemas.catalogue import KernelForm, KernelList, SpaceForm, SpaceQuery, TargetList
+from service.schemas.common import NO_QUERY
+from service.schemas.params import read_params
+from tuner.errors import UserError
+from tuner.kernels import Kernel, find_kernel, kernel_names
+from tuner.target import TARGETS
+from tuner.tuning import find_problem
+
+router = APIRouter(prefix="/v1", tags=["catalogue"], dependencies=[Depends(require(Scope.READ))])
+
+
+@router.get(
+    "/kernels",
+    summary="The kernels that can be tuned",
+    response_model=KernelList,
+    dependencies=[NO_QUERY],
+)
+def kernels() -> dict[str, Any]:
+    """Every kernel with its parameters, their defaults and ranges."""
+    return {"items": [kernel_json(find_kernel(name)) for name in kernel_names()]}
+
+
+@router.get(
+    "/kernels/{name}",
+    summary="One kernel",
+    response_model=KernelForm,
+    responses=problems(404),
+    dependencies=[NO_QUERY],
+)
+def kernel(name: str) -> dict[str, Any]:
+    """The kernel with its parameters."""
+    return kernel_json(_find(name))
+
+
+@router.get(
+    "/kernels/{name}/space",
+    summary="The space of a workload",
+    response_model=SpaceForm,
+    responses=problems(404),
+)
+def space(name: str, query: Annotated[SpaceQuery, Query()]) -> dict[str, Any]:
+    """The knobs and constraints a search would use for these parameters, target and contract,
+    with the default and the textbook config."""
+    _find(name)
+    return space_json(find_problem(name, read_params(query.params), query.target, query.contract))
+
+
+@router.get(
+    "/targets",
+    summary="The targets that code can be made for",
+    response_model=TargetList,
+    dependencies=[NO_QUERY],
+)
+def targets() -> dict[str, Any]:
+    """Every target with the figures that schedules depend on."""
+    return {"items": [target.as_dict() for target in TARGETS.values()]}
+
+
+def _find(name: str) -> Kernel:
+    """The kernel that a path names: 404 if there is none."""
+    try:
+        return find_kernel(name)
+    except UserError as error:
+        raise not_found(error.message, accepted=error.accepted, next_step=error.next_step) from None

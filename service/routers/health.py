@@ -1,0 +1,53 @@
+"""Whether the service lives, can work, and what it has done: ``/healthz``, ``/readyz``,
+``/metrics``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import PlainTextResponse
+
+from db.sql_store import SqlStore
+from db.tallies import check_answers
+from service.app import store_of
+from service.auth import Scope, require
+from service.metrics import CONTENT_TYPE, Metrics
+from service.schemas.common import NO_QUERY
+from service.schemas.health import Alive, Ready
+
+router = APIRouter(tags=["health"], dependencies=[NO_QUERY])
+
+
+@router.get("/healthz", summary="Does the process answer?")
+async def healthz() -> Alive:
+    """200 while the process answers, whatever the database does. For liveness probes."""
+    return Alive()
+
+
+@router.get("/readyz", summary="Can the service work?")
+def readyz(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Ready:
+    """200 if the database answers, else 503. For readiness probes and load balancers."""
+    check_answers(store)
+    return Ready(
+        database="postgresql" if store.place.path is None else "sqlite",
+        conductors=request.app.state.conductors_alive(),
+    )
+
+
+@router.get(
+    "/metrics",
+    summary="Figures for Prometheus",
+    dependencies=[Depends(require(Scope.READ))],
+    response_class=PlainTextResponse,
+    responses={
+        200: {
+            "description": "Prometheus's text form.",
+            "content": {"text/plain": {"example": 'hvxtune_jobs{state="queued"} 3.0\n'}},
+        }
+    },
+)
+def metrics(request: Request) -> PlainTextResponse:
+    """Jobs by state, trials by outcome, request latencies by route, conductors, devices."""
+    found: Metrics = request.app.state.metrics
+    return PlainTextResponse(found.text(), media_type=CONTENT_TYPE)

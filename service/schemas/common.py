@@ -1,0 +1,67 @@
+"""Shapes that many routes share: strict bodies and queries, and the problem every error is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Strict(BaseModel):
+    """A body or a query that refuses fields it does not know, rather than ignore a typing error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NoQueryFields(Strict):
+    """The query of a route that takes none."""
+
+
+def _no_query(_query: Annotated[NoQueryFields, Query()]) -> None:
+    pass
+
+
+NO_QUERY = Depends(_no_query)
+"""For ``dependencies`` of routes without query parameters: any that is given is refused."""
+
+
+class FieldProblem(BaseModel):
+    """One field of a request that is wrong."""
+
+    field: str = Field(examples=["query.limit"])
+    message: str = Field(examples=["Input should be less than or equal to 1000"])
+
+
+class ProblemDetails(BaseModel):
+    """Every error: RFC 9457 problem details with who must act and what to do."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "urn:hvxtune:error:user",
+                    "title": "The request is wrong",
+                    "status": 422,
+                    "detail": "unknown kernel 'gemm'",
+                    "instance": "/v1/kernels/gemm",
+                    "kind": "user",
+                    "accepted": "gemm_u8, depthwise_conv2d_u8",
+                    "next_step": "did you mean gemm_u8?",
+                }
+            ]
+        },
+    )
+
+    type: str = Field(description="A URN that names the kind.")
+    title: str = Field(description="What the status means.")
+    status: int = Field(description="The HTTP status, repeated.")
+    detail: str = Field(description="What was met and what is wrong with it.")
+    instance: str = Field(description="The path that was asked for.")
+    kind: str = Field(description="Who must act: user, toolchain, store, device or internal.")
+    accepted: str = Field(description="What would do; may be empty.")
+    next_step: str = Field(description="What to run or change; may be empty.")
+    errors: list[FieldProblem] | None = Field(
+        None, description="For 422: every field that is wrong."
+    )

@@ -1,0 +1,23 @@
+"""How the service is, as JSON."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+
+class Alive(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Ready(BaseModel):
+    """The service can do its work."""
+
+    status: Literal["ready"] = "ready"
+    database: Literal["sqlite", "postgresql"] = Field(description="The kind that answered.")
+    conductors: int = Field(
+        examples=[1], description="Processes of this service that run jobs; others may, too."
+    )
