@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from service.cli import catalogue, compilation, diagnosis, jobs, measurement, schedules, tuning
+from service.cli import (
+    catalogue,
+    compilation,
+    diagnosis,
+    jobs,
+    measurement,
+    schedules,
+    serving,
+    tuning,
+)
 
 app = typer.Typer(
     name="hvxtune",
@@ -26,6 +35,7 @@ for command in (
     jobs.jobs,
     jobs.show,
     tuning.resume,
+    serving.serve,
     diagnosis.doctor,
 ):
     app.command()(command)

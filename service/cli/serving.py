@@ -1,0 +1,83 @@
+"""The service on this machine: ``serve``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from service.cli.options import AsJson
+from service.cli.output import print_line
+from service.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
+
+MOST_PROCESSES = 256
+MOST_SLOTS = 64
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = DEFAULT_HOST,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any free one.")
+    ] = DEFAULT_PORT,
+    conductors: Annotated[
+        int,
+        typer.Option(
+            min=0, max=MOST_PROCESSES, help="Processes that run jobs; 0 leaves that to others."
+        ),
+    ] = 1,
+    slots: Annotated[
+        int, typer.Option(min=1, max=MOST_SLOTS, help="Jobs that each of them runs at once.")
+    ] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MOST_PROCESSES,
+            help="Candidates in flight of a job that does not say it (one per processor).",
+            show_default=False,
+        ),
+    ] = None,
+    tls_certificate: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="PEM certificate with its chain: serves HTTPS."),
+    ] = None,
+    tls_key: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The certificate's unencrypted PEM key.")
+    ] = None,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Log every request on standard error.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Serve jobs and schedules over REST until Ctrl-C."""
+    from service.serving import serve as run
+
+    settings = Settings(
+        host=host,
+        port=port,
+        conductors=conductors,
+        slots=slots,
+        workers=workers,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+    )
+    run(settings, _print_as_json if as_json else _print, access_log=access_log)
+
+
+def _print_as_json(about: Mapping[str, Any]) -> None:
+    """On one line: whoever started the service goes on reading after it."""
+    import json
+    import sys
+
+    print_line(json.dumps(about))
+    sys.stdout.flush()
+
+
+def _print(about: Mapping[str, Any]) -> None:
+    import sys
+
+    print_line(f"hvxtune listens on {about['url']} (routes: {about['url']}/docs)")
+    print_line(f"database {about['database']}")
+    print_line("Ctrl-C ends it")
+    sys.stdout.flush()

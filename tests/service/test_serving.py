@@ -1,0 +1,82 @@
+"""A service from its start to its end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from service.serving import serve
+from service.settings import Settings
+from tests.service.served import command, environment, served
+from tuner.errors import UserError
+
+
+def never(_about: object) -> None:
+    raise AssertionError("it listens")
+
+
+def refusal(**settings: object) -> UserError:
+    with pytest.raises(UserError) as refused:
+        serve(Settings(conductors=0, **settings), never)  # type: ignore[arg-type]
+    return refused.value
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_where_it_listens_answers_and_ends_in_order(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with served(tmp_path / "state", "--conductors", "0") as service:
+        assert service.url.startswith("http://127.0.0.1:")
+        assert service.get("/readyz").json()["status"] == "ready"
+        assert service.about["database"].startswith(str(tmp_path))
+        assert service.end(number) == 0
+        assert "Traceback" not in service.log.read_text()
+
+
+def test_a_port_in_use_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        error = refusal(port=port)
+    assert f"--port {port}" in error.message
+    assert "0" in error.accepted
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "a" * 300])
+def test_a_host_that_is_no_address_is_named(host: str) -> None:
+    assert host in refusal(host=host, port=0).message
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    # TEST-NET-1 (RFC 5737): nobody has it.
+    assert "192.0.2.1" in refusal(host="192.0.2.1", port=0).message
+
+
+def test_tls_needs_both_files_and_usable_ones(tmp_path: Path) -> None:
+    nonsense = tmp_path / "nonsense.pem"
+    nonsense.write_text("no certificate")
+    gone = str(tmp_path / "gone.pem")
+    assert "without --tls-key" in refusal(tls_certificate=gone).message
+    assert "without --tls-certificate" in refusal(tls_key=gone).message
+    assert gone in refusal(tls_certificate=gone, tls_key=str(nonsense)).message
+    refused = refusal(tls_certificate=str(nonsense), tls_key=str(nonsense))
+    assert str(nonsense) in refused.message
+    assert refused.next_step
+
+
+def test_what_cannot_be_is_one_line_and_status_2(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        done = subprocess.run(
+            command("--port", str(other.getsockname()[1])),
+            capture_output=True,
+            text=True,
+            env=environment(tmp_path),
+            timeout=60,
+        )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: --port")
+    assert done.stderr.count("\n") == 1
