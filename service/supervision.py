@@ -33,7 +33,6 @@ class _Place:
     started_at: float = 0.0
     start_at: float = 0.0
     delay_s: float = 0.0
-    restarts: int = field(default=0)
 
 
 class Conductors:
@@ -129,7 +128,6 @@ class Conductors:
 
     def _again_later(self, place: _Place) -> None:
         now = time.monotonic()
-        place.restarts += 1
         if now - place.started_at > _STEADY_S:
             place.delay_s = FIRST_DELAY_S
         place.start_at = now + place.delay_s
