@@ -178,7 +178,7 @@ def _loop_parts(counts: Counts, parameters: Parameters, contexts: int) -> dict[s
     del alone[DDR_BANDWIDTH]  # shared: below, for all tasks together
     times = np.sum(list(alone.values()), axis=0)
     work = float(times.sum())
-    slowest = _makespan(times, contexts)
+    slowest = makespan(times, contexts)
     share = slowest / work if work else 0.0
     parts = {cause: float(values.sum()) * share for cause, values in alone.items()}
     sums = counts.sum(axis=0)
@@ -193,7 +193,7 @@ def _loop_parts(counts: Counts, parameters: Parameters, contexts: int) -> dict[s
     return parts
 
 
-def _makespan(times: Floats, threads: int) -> float:
+def makespan(times: Floats, threads: int) -> float:
     """The end of the last task if each goes to the first thread that is free, in order."""
     ends = [0.0] * min(threads, len(times))
     for time in times:

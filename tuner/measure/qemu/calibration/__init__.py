@@ -1,0 +1,45 @@
+"""Fits the timing model's assumed costs to measured cycles.
+
+``samples`` reads measurements, ``counting`` finds the events of each under the simulator, ``fit``
+chooses the costs, ``resolution`` says which of them the samples tell at all, ``validation`` how
+well unseen samples are predicted, and ``parameter_file`` writes the result. ``calibrate`` joins
+them. SciPy is needed: the extra ``calibrate``.
+"""
+
+from tuner.measure.qemu.calibration.calibrate import (
+    TOLERANCE,
+    Calibration,
+    FittedParameter,
+    calibrate,
+    parameters_to_fit,
+)
+from tuner.measure.qemu.calibration.counting import count_events
+from tuner.measure.qemu.calibration.fit import require_scipy
+from tuner.measure.qemu.calibration.observation import Observation
+from tuner.measure.qemu.calibration.parameter_file import (
+    calibrated_text,
+    default_place,
+    require_writable,
+    write_parameters,
+)
+from tuner.measure.qemu.calibration.resolution import UnresolvedError
+from tuner.measure.qemu.calibration.samples import Sample, SampleSet, read_samples
+
+__all__ = [
+    "TOLERANCE",
+    "Calibration",
+    "FittedParameter",
+    "Observation",
+    "Sample",
+    "SampleSet",
+    "UnresolvedError",
+    "calibrate",
+    "calibrated_text",
+    "count_events",
+    "default_place",
+    "parameters_to_fit",
+    "read_samples",
+    "require_scipy",
+    "require_writable",
+    "write_parameters",
+]
