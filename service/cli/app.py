@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from service.cli import (
+    calibration,
     catalogue,
     compilation,
     diagnosis,
@@ -36,6 +37,7 @@ for command in (
     jobs.show,
     tuning.resume,
     serving.serve,
+    calibration.calibrate,
     diagnosis.doctor,
 ):
     app.command()(command)

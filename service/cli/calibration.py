@@ -1,0 +1,171 @@
+"""``hvxtune calibrate``: fits the timing model to cycles measured on a real machine."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.cli.options import AsJson
+from service.cli.output import print_json, print_line, print_table
+from tuner.errors import UserError
+
+if TYPE_CHECKING:
+    from tuner.measure.qemu.calibration import Calibration, SampleSet
+
+_LINE_INTERVAL_S = 10.0
+
+
+def calibrate(
+    samples: Annotated[
+        Path,
+        typer.Option("--samples", metavar="FILE", help="Measured schedules, a JSON line each."),
+    ],
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="TARGET", help="Refuse samples of any other target."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            metavar="FILE",
+            help="Where to write the parameters; by default into the state directory.",
+        ),
+    ] = None,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option("--fix", metavar="NAME", help="Leave a parameter as it is; repeatable."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only", metavar="NAME", help="Fit this one, not all assumed ones; repeatable."
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            "--tolerance",
+            metavar="SHARE",
+            help="How closely each must be known: half of its 95 % interval over its value.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", metavar="N", help="Schedules compiled and run at a time."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit the timing model to measured cycles."""
+    from tuner.measure.qemu import calibration as fitting
+    from tuner.measure.qemu.model import find_model
+    from tuner.measure.qemu.model_file import model_path, read_model_file
+    from tuner.tuning import default_workers
+
+    if tolerance is not None and not 0 < tolerance <= 1:
+        raise UserError(f"--tolerance {tolerance}", accepted="above 0, at most 1")
+    if workers is not None and not 1 <= workers <= 256:
+        raise UserError(f"--workers {workers}", accepted="1 to 256")
+    fitting.require_scipy()
+    found = fitting.read_samples(samples, target)
+    model_file = model_path(found.arch)
+    specs = find_model(found.arch).specs
+    place = output or fitting.default_place(found.target)
+    fitting.require_writable(place, samples)
+    fitting.parameters_to_fit(specs, fix or (), only or ())  # refused before minutes of work
+    try:
+        with _shown("simulating samples") as show:
+            observations = fitting.count_events(
+                found, workers=workers or default_workers(), on_progress=show
+            )
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped; the same command goes on from here\n")
+        raise
+    with _shown("fitting") as show:
+        result = fitting.calibrate(
+            observations,
+            specs,
+            fix=fix or (),
+            only=only or (),
+            tolerance=fitting.TOLERANCE if tolerance is None else tolerance,
+            on_progress=show,
+        )
+    text = fitting.calibrated_text(read_model_file(model_file), result, found.origin)
+    fitting.write_parameters(place, text)
+    if as_json:
+        print_json(_as_json(result, found, place))
+    else:
+        _print(result, found, place)
+
+
+def _as_json(result: Calibration, samples: SampleSet, place: Path) -> dict[str, Any]:
+    return {
+        "target": samples.target,
+        "fidelity": samples.fidelity,
+        "devices": list(samples.devices),
+        **result.as_dict(),
+        "file": str(place),
+    }
+
+
+def _print(result: Calibration, samples: SampleSet, place: Path) -> None:
+    from tuner.measure.qemu.model_file import MODEL_VARIABLE
+
+    print_line(f"{result.samples} samples: {samples.origin}")
+    numeric = ["before", "fitted", "95 %"]
+    print_table(
+        ["parameter", *numeric, ""],
+        [
+            [p.name, f"{p.before:g}", f"{p.value:.4g}", f"+-{p.interval:g}", _note(p.at_bound)]
+            for p in result.fitted
+        ],
+        numeric=numeric,
+    )
+    if result.kept:
+        print_line(f"kept as they were: {', '.join(result.kept)}")
+    print_line(f"error before:          {result.before}")
+    print_line(f"error cross-validated: {result.after}")
+    if result.outliers:
+        lines = ", ".join(map(str, result.outliers))
+        print_line(f"samples that fit least, which counted little: lines {lines}")
+    print_line(f"wrote {place}")
+    print_line(f"use it:  export {MODEL_VARIABLE}={place.absolute()}")
+
+
+def _note(at_bound: bool) -> str:
+    return "at its bound: the samples ask for more" if at_bound else ""
+
+
+@contextmanager
+def _shown(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Gives what to call with progress: a bar on a terminal, a line now and then elsewhere."""
+    if not sys.stderr.isatty():
+        yield _lines(label)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from service.cli.output import console
+
+    columns = (TextColumn(label), BarColumn(bar_width=16), MofNCompleteColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as rich:
+        task = rich.add_task("", total=None)
+        yield lambda done, total: rich.update(task, completed=done, total=total)
+
+
+def _lines(label: str) -> Callable[[int, int], None]:
+    last = time.monotonic()
+
+    def show(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _LINE_INTERVAL_S:
+            last = time.monotonic()
+            sys.stderr.write(f"{label}: {done}/{total}\n")
+            sys.stderr.flush()
+
+    return show

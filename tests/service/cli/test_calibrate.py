@@ -1,0 +1,156 @@
+"""``hvxtune calibrate``: from samples to a file of parameters, or to the reason why not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import cycle, islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.tuner.measure.made_events import KINDS, observed
+from tuner.measure.qemu import calibration
+from tuner.measure.qemu.model import load_model
+from tuner.measure.qemu.model_file import model_path
+
+NUMBER = 40
+KEPT = ("gather", "scatter", "l2_bandwidth", "parallel_loop", "task")
+FIX = [argument for name in KEPT for argument in ("--fix", name)]
+TRUE = {
+    "mispredict": 8.0,
+    "l1_miss": 9.0,
+    "l2_access": 0.4,
+    "ddr_latency": 180.0,
+    "ddr_overlap": 24.0,
+    "ddr_bandwidth": 9.0,
+}
+
+
+@pytest.fixture
+def samples(tmp_path) -> Path:
+    """As many lines as there are samples; what they measured is :func:`simulated`'s to say."""
+    line = {
+        "kernel": "scale_u8",
+        "contract": "static",
+        "target": "hexagon-v66",
+        "config": "default",
+        "cache": "warm",
+        "cycles": 1000,
+        "device": "bench phone",
+    }
+    path = tmp_path / "samples.jsonl"
+    path.write_text("\n".join([json.dumps(line)] * NUMBER))
+    return path
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    """Stands in for compiler and simulator: the samples follow other costs than the file's."""
+    true = replace(load_model(model_path("v66")).parameters, **TRUE)
+    kinds = [kind for kind in KINDS if kind not in ("gathers", "scatters")]
+
+    def count(found, *, workers, on_progress):
+        assert len(found.samples) == NUMBER
+        on_progress(NUMBER, NUMBER)
+        chosen = list(islice(cycle(kinds), NUMBER))
+        return observed(np.random.default_rng(1), true, chosen, outliers={7: 3.0})
+
+    monkeypatch.setattr(calibration, "count_events", count)
+
+
+def test_the_file_is_written_and_says_how_to_use_it(hvxtune, samples, simulated, tmp_path):
+    place = tmp_path / "phone.toml"
+    answer = hvxtune("calibrate", "--samples", str(samples), "--output", str(place), *FIX)
+    assert answer.status == 0, answer.err
+    assert f"export HVXTUNE_TIMING_MODEL={place}" in answer.out
+    assert "40 samples: hexagon-v66, hardware, measured on bench phone" in answer.out
+    assert "counted little: lines 7" in answer.out
+    specs = load_model(place).specs
+    for name, value in TRUE.items():
+        assert specs[name].value == pytest.approx(value, rel=0.1)
+        assert "measured on bench phone" in specs[name].source
+
+
+def test_json_tells_the_same(hvxtune, samples, simulated, tmp_path):
+    answer = hvxtune("calibrate", "--samples", str(samples), *FIX, "--json")
+    told = answer.json
+    assert told["file"] == str(tmp_path / "state" / "timing" / "hexagon-v66.toml")
+    assert (told["target"], told["fidelity"], told["devices"], told["samples"]) == (
+        "hexagon-v66",
+        "hardware",
+        ["bench phone"],
+        NUMBER,
+    )
+    fitted = {p["name"]: p for p in told["parameters"]}
+    assert fitted["l1_miss"]["before"] == 6
+    assert fitted["l1_miss"]["value"] == load_model(Path(told["file"])).specs["l1_miss"].value
+    assert set(told["kept"]) == set(KEPT)
+    assert told["outliers"] == [7]
+    assert told["error_cross_validated"]["median"] < told["error_before"]["median"]
+
+
+def test_what_the_samples_cannot_tell_is_refused_and_nothing_written(
+    hvxtune, samples, simulated, tmp_path
+):
+    answer = hvxtune("calibrate", "--samples", str(samples), "--output", str(tmp_path / "no.toml"))
+    said = answer.err.splitlines()[-1]  # behind progress, if the machine is slow
+    assert answer.status == 2
+    assert "l2_bandwidth (no sample depends on it)" in said
+    assert "--fix parallel_loop --fix task" in said
+    assert not (tmp_path / "no.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--target", "hexagon-v66-sm8150"], "line 1 of"),
+        (["--fix", "l1_mis"], "did you mean l1_miss?"),
+        (["--tolerance", "0"], "--tolerance 0"),
+        (["--tolerance", "nan"], "--tolerance nan"),
+        (["--workers", "0"], "--workers 0"),
+        (["--output", "samples.jsonl"], "samples.jsonl holds the samples"),
+        (["--output", "missing/file.toml"], "missing/file.toml: its folder is missing"),
+        (["--output", "."], ": a folder"),
+    ],
+)
+def test_requests_that_cannot_work_are_refused_at_once(
+    hvxtune, samples, monkeypatch, options, said
+):
+    monkeypatch.setattr(calibration, "count_events", lambda *a, **k: pytest.fail("simulated"))
+    answer = hvxtune("calibrate", "--samples", str(samples), *options)
+    assert answer.status == 2
+    assert said in answer.error_line
+
+
+def test_stopped_while_simulating_says_how_to_go_on(hvxtune, samples, monkeypatch, tmp_path):
+    def stopped(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(calibration, "count_events", stopped)
+    answer = hvxtune("calibrate", "--samples", str(samples), "--output", "phone.toml")
+    assert answer.status == 130
+    assert answer.err == "stopped; the same command goes on from here\n"
+    assert not (tmp_path / "phone.toml").exists()
+
+
+def test_a_missing_file_is_named(hvxtune):
+    answer = hvxtune("calibrate", "--samples", "nowhere.jsonl")
+    assert answer.status == 2
+    assert "nowhere.jsonl" in answer.error_line
+    assert hvxtune("calibrate").status == 2
+
+
+def test_a_corrupt_parameter_file_is_named_with_its_line(
+    hvxtune, samples, simulated, tmp_path, monkeypatch
+):
+    broken = tmp_path / "broken.toml"
+    lines = model_path("v66").read_text().splitlines()
+    at = lines.index("[parameters.l1_miss]") + 1
+    broken.write_text("\n".join([*lines[:at], 'value = "six"', *lines[at + 1 :]]))
+    monkeypatch.setenv("HVXTUNE_TIMING_MODEL", str(broken))
+    answer = hvxtune("calibrate", "--samples", str(samples))
+    assert answer.status == 1
+    assert f"line {at + 1}" in answer.error_line
+    assert str(broken) in answer.error_line
