@@ -1,0 +1,110 @@
+"""What a client keeps on disk, so that a build goes on when the service does not answer.
+
+Two folders: ``objects`` holds files under the SHA-256 of their content, ``answers`` the last good
+answer to a question, with its ETag, under a digest of server and question. Every file is written
+aside and renamed: builds that run at the same time see whole files or none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import StoreError
+from tuner.identity import digest_of, digest_of_bytes
+from tuner.paths import writable
+
+
+@dataclass(frozen=True)
+class KeptAnswer:
+    """An answer that was good ``at`` a Unix time in seconds."""
+
+    body: Any
+    etag: str
+    at: float
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the service last said so."""
+        return max(0.0, time.time() - self.at)
+
+
+class ClientCache:
+    """Files and answers kept in ``folder``; by default in the state directory.
+
+    A cache that cannot be used is no error: then nothing is found in it and nothing kept. A file
+    whose content is not what its name says is not found either.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+
+    def _place(self, *parts: str) -> Path:
+        folder = self._folder or writable("client")
+        return folder.joinpath(*parts)
+
+    def object(self, digest: str) -> bytes | None:
+        """The file with that SHA-256."""
+        content = _read(lambda: self._place("objects", digest[:2], digest))
+        return content if content is not None and digest_of_bytes(content) == digest else None
+
+    def keep_object(self, content: bytes) -> str:
+        """Keeps a file and gives its SHA-256."""
+        digest = digest_of_bytes(content)
+        if self.object(digest) is None:
+            self._write(content, "objects", digest[:2], digest)
+        return digest
+
+    def answer(self, server: str, question: Any) -> KeptAnswer | None:
+        """The last good answer of ``server`` to ``question``."""
+        name = f"{digest_of([server, question])}.json"
+        content = _read(lambda: self._place("answers", name))
+        try:
+            kept = json.loads(content or b"null")
+            return KeptAnswer(kept["body"], str(kept["etag"]), float(kept["at"]))
+        except (ValueError, TypeError, KeyError):
+            return None
+
+    def keep_answer(self, server: str, question: Any, body: Any, etag: str) -> None:
+        """Keeps an answer as good now."""
+        kept = {
+            "server": server,
+            "question": question,
+            "etag": etag,
+            "at": time.time(),
+            "body": body,
+        }
+        name = f"{digest_of([server, question])}.json"
+        self._write(json.dumps(kept, indent=1).encode(), "answers", name)
+
+    def _write(self, content: bytes, *parts: str) -> None:
+        try:
+            place = self._place(*parts)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(place, content)
+        except (OSError, StoreError):
+            return  # the build has what it asked for; only the next one loses by it
+
+
+def _read(place: Callable[[], Path]) -> bytes | None:
+    try:
+        return place().read_bytes()
+    except (OSError, StoreError):
+        return None
+
+
+def write_whole(place: Path, content: bytes) -> None:
+    """Writes a file whole or not at all; ``OSError`` if not."""
+    aside = place.with_name(f".{place.name[:80]}.{os.getpid()}-{threading.get_ident()}")
+    try:
+        aside.write_bytes(content)
+        aside.replace(place)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise

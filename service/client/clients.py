@@ -1,0 +1,314 @@
+"""The two clients: they run the conversations of ``operations``, one blocking, one for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import httpx
+from httpx_sse import EventSource
+
+from service.client import transfer
+from service.client.answers import Failure, Json, Pause, Reply, Request, Steps
+from service.client.cache import ClientCache
+from service.client.connection import find_server, find_token, is_loopback
+from service.client.events import SILENCE_S, Event, EventStream
+from service.client.operations import PATIENCE_S, Operations
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Operation = Callable[Concatenate[Operations, P], Steps[T]]
+
+_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+_STREAM_TIMEOUT = httpx.Timeout(SILENCE_S, connect=5.0)
+_NO_PROXY: dict[str, None] = {"all://": None, "http://": None, "https://": None}
+"""What is said to this machine, a token above all, goes through no proxy."""
+
+
+class _Connection:
+    """What both clients are made from.
+
+    ``server`` is by default the one ``HVXTUNE_SERVER`` names; ``token`` by default the one in
+    ``HVXTUNE_TOKEN``, or what a service on this machine left for its user. ``patience_s`` is for
+    how long a request is tried again when the service is down or busy. ``cache`` keeps answers
+    and objects. ``options`` go to httpx (``verify``, ``transport``, ``proxy``, ...).
+    """
+
+    def __init__(
+        self,
+        server: str | None = None,
+        *,
+        token: str | None = None,
+        patience_s: float = PATIENCE_S,
+        cache: ClientCache | None = None,
+        **options: Any,
+    ) -> None:
+        self.server = find_server(server)
+        self.operations = Operations(self.server, cache or ClientCache(), patience_s)
+        found = find_token(self.server, token)
+        headers = {"User-Agent": "hvxtune-client", "Accept": "application/json, */*;q=0.5"}
+        if found is not None:
+            headers["Authorization"] = f"Bearer {found}"
+        self._options = {
+            "base_url": self.server,
+            "headers": headers,
+            "timeout": _TIMEOUT,
+            **({"mounts": _NO_PROXY} if is_loopback(self.server) else {}),
+            **options,
+        }
+
+    def _stream_of(self, job: str, after: int) -> EventStream:
+        return EventStream(job, after, self.server, self.operations.patience_s)
+
+
+def blocking(operation: Operation[P, T]) -> Callable[Concatenate[Client, P], T]:
+    """``operation`` as a method of :class:`Client`."""
+
+    @wraps(operation)
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._run(operation(self.operations, *args, **kwargs))
+
+    return method
+
+
+def awaited(operation: Operation[P, T]) -> Callable[Concatenate[AsyncClient, P], Awaitable[T]]:
+    """``operation`` as a method of :class:`AsyncClient`."""
+
+    @wraps(operation)
+    async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._run(operation(self.operations, *args, **kwargs))
+
+    return method
+
+
+class Client(_Connection):
+    """A service, for code that waits for its answers. Use from one thread at a time."""
+
+    ready = blocking(Operations.ready)
+    kernels = blocking(Operations.kernels)
+    targets = blocking(Operations.targets)
+    submit = blocking(Operations.submit)
+    job = blocking(Operations.job)
+    cancel = blocking(Operations.cancel)
+    pause = blocking(Operations.pause)
+    resume = blocking(Operations.resume)
+    best = blocking(Operations.best)
+    best_batch = blocking(Operations.best_batch)
+    schedule = blocking(Operations.schedule)
+    file = blocking(Operations.file)
+    export = blocking(Operations.export)
+    import_ = blocking(Operations.import_)
+    upload_pipeline = blocking(Operations.upload_pipeline)
+
+    def __init__(self, server: str | None = None, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._http = httpx.Client(**self._options)
+
+    def close(self) -> None:
+        """Frees connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def jobs(self, **filters: Any) -> Iterator[Json]:
+        """All jobs that ``filters`` (``state``, ``kernel``, ``user``, ...) let through, newest
+        first; pages are asked for as they are needed."""
+        return self._items(lambda cursor: self.operations.jobs_page(cursor, filters))
+
+    def trials(self, job: str, outcome: str | None = None) -> Iterator[Json]:
+        """The trials of a job, by number."""
+        return self._items(lambda cursor: self.operations.trials_page(job, cursor, outcome))
+
+    def schedules(self, **filters: Any) -> Iterator[Json]:
+        """All stored schedules that ``filters`` (``kernel``, ``target``, ...) let through."""
+        return self._items(lambda cursor: self.operations.schedules_page(cursor, filters))
+
+    def events(self, job: str, after: int = 0) -> Iterator[Event]:
+        """What happens to a job, from behind event ``after`` to its end, each event once.
+
+        Lives through broken connections and restarts of the service.
+        """
+        stream = self._stream_of(job, after)
+        while not stream.ended:
+            came_to: Reply | Failure
+            try:
+                with self._http.stream(
+                    **transfer.arguments(stream.request()), timeout=_STREAM_TIMEOUT
+                ) as response:
+                    came_to = transfer.head_of(response)
+                    if transfer.is_stream(response):
+                        for received in EventSource(response).iter_sse():
+                            event = stream.read(received)
+                            if event is not None:
+                                yield event
+                    else:
+                        came_to = transfer.reply_of(response, response.read())
+            except httpx.HTTPError as error:
+                came_to = transfer.failure_of(error)
+            if not stream.ended:
+                time.sleep(stream.pause(came_to))
+
+    def wait(self, job: str, on_event: Callable[[Event], None] | None = None) -> Json:
+        """Waits until a job has ended and returns it; ``on_event`` sees what happens to it."""
+        for event in self.events(job):
+            if on_event is not None:
+                on_event(event)
+        return self.job(job)
+
+    def _items(self, page: Callable[[str | None], Steps[Json]]) -> Iterator[Json]:
+        cursor: str | None = None
+        while True:
+            found = self._run(page(cursor))
+            yield from found["items"]
+            cursor = found.get("next_cursor")
+            if cursor is None:
+                return
+
+    def _run(self, steps: Steps[T]) -> T:
+        answer: Reply | Failure | None = None
+        while True:
+            try:
+                wish = steps.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer = None
+            if isinstance(wish, Pause):
+                time.sleep(wish.seconds)
+            else:
+                answer = self._send(wish)
+
+    def _send(self, request: Request) -> Reply | Failure:
+        upload = None if request.upload is None else transfer.SyncUpload(request.upload)
+        try:
+            with self._http.stream(**transfer.arguments(request, upload)) as response:
+                if request.save_to is not None and response.status_code == 200:
+                    with transfer.saving(request.save_to) as write:
+                        for part in response.iter_bytes():
+                            write(part)
+                    return transfer.head_of(response)
+                return transfer.reply_of(response, response.read())
+        except httpx.HTTPError as error:
+            return transfer.failure_of(error)
+
+
+class AsyncClient(_Connection):
+    """A service, for asyncio. Use from one event loop; requests may overlap."""
+
+    ready = awaited(Operations.ready)
+    kernels = awaited(Operations.kernels)
+    targets = awaited(Operations.targets)
+    submit = awaited(Operations.submit)
+    job = awaited(Operations.job)
+    cancel = awaited(Operations.cancel)
+    pause = awaited(Operations.pause)
+    resume = awaited(Operations.resume)
+    best = awaited(Operations.best)
+    best_batch = awaited(Operations.best_batch)
+    schedule = awaited(Operations.schedule)
+    file = awaited(Operations.file)
+    export = awaited(Operations.export)
+    import_ = awaited(Operations.import_)
+    upload_pipeline = awaited(Operations.upload_pipeline)
+
+    def __init__(self, server: str | None = None, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._http = httpx.AsyncClient(**self._options)
+
+    async def close(self) -> None:
+        """Frees connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    def jobs(self, **filters: Any) -> AsyncIterator[Json]:
+        """See :meth:`Client.jobs`."""
+        return self._items(lambda cursor: self.operations.jobs_page(cursor, filters))
+
+    def trials(self, job: str, outcome: str | None = None) -> AsyncIterator[Json]:
+        """See :meth:`Client.trials`."""
+        return self._items(lambda cursor: self.operations.trials_page(job, cursor, outcome))
+
+    def schedules(self, **filters: Any) -> AsyncIterator[Json]:
+        """See :meth:`Client.schedules`."""
+        return self._items(lambda cursor: self.operations.schedules_page(cursor, filters))
+
+    async def events(self, job: str, after: int = 0) -> AsyncIterator[Event]:
+        """See :meth:`Client.events`."""
+        stream = self._stream_of(job, after)
+        while not stream.ended:
+            came_to: Reply | Failure
+            try:
+                async with self._http.stream(
+                    **transfer.arguments(stream.request()), timeout=_STREAM_TIMEOUT
+                ) as response:
+                    came_to = transfer.head_of(response)
+                    if transfer.is_stream(response):
+                        async for received in EventSource(response).aiter_sse():
+                            event = stream.read(received)
+                            if event is not None:
+                                yield event
+                    else:
+                        came_to = transfer.reply_of(response, await response.aread())
+            except httpx.HTTPError as error:
+                came_to = transfer.failure_of(error)
+            if not stream.ended:
+                await asyncio.sleep(stream.pause(came_to))
+
+    async def wait(self, job: str, on_event: Callable[[Event], None] | None = None) -> Json:
+        """See :meth:`Client.wait`."""
+        async for event in self.events(job):
+            if on_event is not None:
+                on_event(event)
+        return await self.job(job)
+
+    async def _items(self, page: Callable[[str | None], Steps[Json]]) -> AsyncIterator[Json]:
+        cursor: str | None = None
+        while True:
+            found = await self._run(page(cursor))
+            for item in found["items"]:
+                yield item
+            cursor = found.get("next_cursor")
+            if cursor is None:
+                return
+
+    async def _run(self, steps: Steps[T]) -> T:
+        answer: Reply | Failure | None = None
+        while True:
+            try:
+                wish = steps.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer = None
+            if isinstance(wish, Pause):
+                await asyncio.sleep(wish.seconds)
+            else:
+                answer = await self._send(wish)
+
+    async def _send(self, request: Request) -> Reply | Failure:
+        upload = None if request.upload is None else transfer.AsyncUpload(request.upload)
+        try:
+            async with self._http.stream(**transfer.arguments(request, upload)) as response:
+                if request.save_to is not None and response.status_code == 200:
+                    with transfer.saving(request.save_to) as write:
+                        async for part in response.aiter_bytes():
+                            write(part)
+                    return transfer.head_of(response)
+                return transfer.reply_of(response, await response.aread())
+        except httpx.HTTPError as error:
+            return transfer.failure_of(error)
+
+
+__all__ = ["AsyncClient", "Client"]

@@ -1,0 +1,287 @@
+"""What can be asked of a service, as conversations: which requests, and how replies are read.
+
+Each is a generator that yields requests and is sent replies; ``clients`` runs them, blocking or
+not. Every request made here may be sent twice without harm.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
+from urllib.parse import quote
+
+from service.client.answers import (
+    Best,
+    EnqueuedError,
+    Json,
+    Reply,
+    Request,
+    Steps,
+    best_of,
+    is_digest,
+    items_of,
+    not_ours,
+    object_of,
+    require_good,
+    stated_digest,
+    verified,
+)
+from service.client.cache import ClientCache, KeptAnswer
+from service.client.persistence import persistently
+from tuner.candidate import CacheState, Fidelity
+from tuner.errors import HvxtuneError, UserError
+
+FileKind = Literal["object", "header", "schedule", "loopnest", "assembly", "provenance"]
+_FILE_PATHS = {"schedule": "schedule.h"}
+PATIENCE_S = 30.0
+PATIENCE_WITH_CACHE_S = 5.0
+"""A build that can go on with what it knows does not wait long."""
+PAGE_ITEMS = 200
+
+
+class SubmitOptions(TypedDict, total=False):
+    """What a job may be told beside its workloads; what is left out is the service's default."""
+
+    target: str
+    contract: str
+    cache: CacheState
+    trials: int | None
+    seconds: float | None
+    patience: int | None
+    sampler: str
+    seed: int
+    measurer: str
+    generator: str
+    workers: int | None
+    priority: int
+
+
+class BestOptions(TypedDict, total=False):
+    """How the best schedule is asked for; what is left out is the service's default."""
+
+    target: str
+    contract: str
+    cache: CacheState
+    min_fidelity: Fidelity
+    allow_nearest: bool
+    on_miss: Literal["enqueue"] | None
+
+
+class Operations:
+    """The conversations with one service, at the address ``server``."""
+
+    def __init__(self, server: str, cache: ClientCache, patience_s: float = PATIENCE_S) -> None:
+        self.server = server
+        self.cache = cache
+        self.patience_s = patience_s
+
+    def _ask(self, request: Request, patience_s: float | None = None) -> Steps[Reply]:
+        patience_s = self.patience_s if patience_s is None else patience_s
+        reply = yield from persistently(request, self.server, patience_s)
+        return require_good(reply, self.server)
+
+    def _get(self, path: str, **query: Any) -> Steps[Json]:
+        reply = yield from self._ask(Request("GET", path, _texts(query)))
+        return object_of(reply, self.server)
+
+    def _post(self, path: str, body: Any = None, **headers: str) -> Steps[Json]:
+        reply = yield from self._ask(Request("POST", path, body=body, headers=headers))
+        return object_of(reply, self.server)
+
+    def ready(self) -> Steps[Json]:
+        """Whether the service can work now; ``UnreachableError`` says why not."""
+        return (yield from self._get("/readyz"))
+
+    def kernels(self) -> Steps[list[Json]]:
+        """The kernels that can be tuned, like ``hvxtune kernels --json``."""
+        return items_of((yield from self._get("/v1/kernels")), self.server)
+
+    def targets(self) -> Steps[list[Json]]:
+        """What code can be made for, with its figures."""
+        return items_of((yield from self._get("/v1/targets")), self.server)
+
+    def submit(
+        self,
+        kernel: str | None = None,
+        params: Mapping[str, int] | None = None,
+        *,
+        workloads: Sequence[Mapping[str, Any]] = (),
+        idempotency_key: str | None = None,
+        **options: Unpack[SubmitOptions],
+    ) -> Steps[list[Json]]:
+        """Submits a job for a kernel, or one for each of ``workloads`` (``kernel``, ``params``).
+
+        Sent with an idempotency key, made up unless given: however often the request has to be
+        repeated, the jobs are made once. Returns them.
+        """
+        limits = ("trials", "seconds", "patience")
+        given = dict(options)
+        budget = {name: given.pop(name) for name in limits if name in given}
+        what: Json = {"workloads": [dict(one) for one in workloads]}
+        if kernel is not None:
+            what = {"kernel": kernel, "params": dict(params or {})}
+        if budget:
+            given["budget"] = dict.fromkeys(limits) | budget
+        key = idempotency_key or str(uuid.uuid4())
+        answer = yield from self._post("/v1/jobs", {**what, **given}, **{"Idempotency-Key": key})
+        jobs = answer.get("jobs")
+        if not isinstance(jobs, list) or not jobs:
+            raise not_ours(self.server, "its answer names no job")
+        return jobs
+
+    def job(self, job: str) -> Steps[Json]:
+        """A job with its counts and its default, textbook and best trials."""
+        return (yield from self._get(f"/v1/jobs/{_part(job)}"))
+
+    def jobs_page(self, cursor: str | None, filters: Mapping[str, Any]) -> Steps[Json]:
+        """One page of jobs, newest first."""
+        return (yield from self._page("/v1/jobs", cursor, filters))
+
+    def trials_page(self, job: str, cursor: str | None, outcome: str | None) -> Steps[Json]:
+        """One page of a job's trials, by number."""
+        path = f"/v1/jobs/{_part(job)}/trials"
+        return (yield from self._page(path, cursor, {"outcome": outcome}))
+
+    def schedules_page(self, cursor: str | None, filters: Mapping[str, Any]) -> Steps[Json]:
+        """One page of stored schedules."""
+        return (yield from self._page("/v1/schedules", cursor, filters))
+
+    def _page(self, path: str, cursor: str | None, filters: Mapping[str, Any]) -> Steps[Json]:
+        page = yield from self._get(path, **{"limit": PAGE_ITEMS, **filters, "cursor": cursor})
+        items_of(page, self.server)
+        return page
+
+    def cancel(self, job: str) -> Steps[Json]:
+        """Ends a job; what it found stays."""
+        return (yield from self._post(f"/v1/jobs/{_part(job)}/cancel"))
+
+    def pause(self, job: str) -> Steps[Json]:
+        """Stops a job until it is resumed."""
+        return (yield from self._post(f"/v1/jobs/{_part(job)}/pause"))
+
+    def resume(self, job: str) -> Steps[Json]:
+        """Lets a paused job go on."""
+        return (yield from self._post(f"/v1/jobs/{_part(job)}/resume"))
+
+    def best(
+        self,
+        kernel: str,
+        params: Mapping[str, int] | None = None,
+        **options: Unpack[BestOptions],
+    ) -> Steps[Best]:
+        """The best schedule whose contract ``contract``, what the caller promises, implies.
+
+        If the service does not answer, its last answer to the same question, marked as such.
+        ``RefusedError`` if there is none (status 404, ``problem`` names near ones);
+        ``EnqueuedError`` if ``on_miss="enqueue"`` submitted a job.
+        """
+        query = _texts({"kernel": kernel, "params": _params_text(params or {}), **options})
+        question = {"best": query}
+        kept = self.cache.answer(self.server, question)
+        headers = {"If-None-Match": kept.etag} if kept and kept.etag else {}
+        request = Request("GET", "/v1/schedules/best", query, headers=headers)
+        try:
+            reply = yield from self._ask(request, self._patience(kept))
+        except UserError:
+            raise
+        except HvxtuneError as error:
+            if kept is None:
+                raise
+            kept_best = best_of(kept.body, self.server)
+            return replace(kept_best, from_cache=True, age_s=kept.age_s, reason=error.message)
+        if reply.status == 304 and kept is not None:
+            self.cache.keep_answer(self.server, question, kept.body, kept.etag)
+            return best_of(kept.body, self.server)
+        document = object_of(reply, self.server)
+        if reply.status == 202:
+            raise EnqueuedError(document.get("job") or {})
+        best = best_of(document, self.server)
+        etag = reply.headers.get("etag", "")
+        self.cache.keep_answer(self.server, question, document, etag)
+        return best
+
+    def _patience(self, kept: KeptAnswer | None) -> float:
+        return self.patience_s if kept is None else min(self.patience_s, PATIENCE_WITH_CACHE_S)
+
+    def best_batch(
+        self, workloads: Sequence[Mapping[str, Any]], **options: Unpack[BestOptions]
+    ) -> Steps[list[Json]]:
+        """The best schedules for a whole model, in order: each a schedule with ``status`` 200, or
+        a problem with another."""
+        body = {"workloads": [dict(one) for one in workloads], **options}
+        answer = yield from self._post("/v1/schedules/best:batch", body)
+        return items_of(answer, self.server)
+
+    def schedule(self, schedule: str) -> Steps[Best]:
+        """The schedule with that id."""
+        return best_of((yield from self._get(f"/v1/schedules/{_part(schedule)}")), self.server)
+
+    def file(self, schedule: Best | str, kind: FileKind, digest: str | None = None) -> Steps[bytes]:
+        """A file of a schedule, from the cache if it was fetched before.
+
+        Its SHA-256 must be ``digest``, the one the schedule names for its object, and the one the
+        service states; ``StoreError`` otherwise. Without any of them it is taken as it comes.
+        """
+        name = schedule if isinstance(schedule, str) else schedule.id
+        if digest is None and kind == "object" and isinstance(schedule, Best):
+            digest = schedule.object_digest
+        question = {"file": [name, kind]}
+        known = digest
+        if known is None:
+            kept = self.cache.answer(self.server, question)
+            known = kept.body if kept and isinstance(kept.body, str) else None
+        content = self.cache.object(known) if known and is_digest(known) else None
+        if content is not None:
+            return content
+        path = f"/v1/schedules/{_part(name)}/{_FILE_PATHS.get(kind, kind)}"
+        reply = yield from self._ask(Request("GET", path))
+        for expected in (stated_digest(reply), digest):
+            if expected is not None:
+                verified(reply.content, expected, f"the {kind} of schedule {name}")
+        kept_as = self.cache.keep_object(reply.content)
+        self.cache.keep_answer(self.server, question, kept_as, reply.headers.get("etag", ""))
+        return reply.content
+
+    def export(
+        self, file: Path, kernel: str | None = None, target: str | None = None
+    ) -> Steps[None]:
+        """Writes the stored schedules with their objects to ``file``, whole or not at all."""
+        query = _texts({"kernel": kernel, "target": target})
+        yield from self._ask(Request("GET", "/v1/export", query, save_to=file))
+
+    def import_(self, file: Path, query: Mapping[str, Any] | None = None) -> Steps[Json]:
+        """Sends what :meth:`export` wrote; says what was taken."""
+        headers = {"Content-Type": "application/x-ndjson"}
+        request = Request("POST", "/v1/import", _texts(query or {}), headers=headers, upload=file)
+        reply = yield from self._ask(request)
+        return object_of(reply, self.server)
+
+    def upload_pipeline(self, name: str, content: bytes) -> Steps[Json]:
+        """Uploads a serialized Halide pipeline; says what is in it."""
+        headers = {"Content-Type": "application/octet-stream"}
+        request = Request("POST", "/v1/pipelines", {"name": name}, content, headers)
+        reply = yield from self._ask(request)
+        return object_of(reply, self.server)
+
+
+def _part(name: str) -> str:
+    """``name`` as one part of a path."""
+    if not name or name in (".", ".."):
+        raise UserError(f"'{name}' names nothing", accepted="the id of a job or a schedule")
+    return quote(name, safe="")
+
+
+def _params_text(params: Mapping[str, int]) -> str | None:
+    return ",".join(f"{name}={value}" for name, value in params.items()) or None
+
+
+def _texts(query: Mapping[str, Any]) -> dict[str, str]:
+    """A query without what is not given."""
+    texts = {}
+    for name, value in query.items():
+        if value is not None:
+            texts[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return texts

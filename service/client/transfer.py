@@ -1,0 +1,106 @@
+"""Between plain requests and replies and httpx: headers, files sent and saved, errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+
+from service.client.answers import Failure, Reply, Request
+from tuner.errors import UserError
+
+_CHUNK_BYTES = 1 << 16
+
+
+class SyncUpload(httpx.SyncByteStream):
+    """A file as a body, read anew each time it is sent."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __iter__(self) -> Iterator[bytes]:
+        with _opened(self._file) as read:
+            while part := read(_CHUNK_BYTES):
+                yield part
+
+
+class AsyncUpload(httpx.AsyncByteStream):
+    """The same for asyncio; reading a chunk of a local file is not worth a thread."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _opened(self._file) as read:
+            while part := read(_CHUNK_BYTES):
+                yield part
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Callable[[int], bytes]]:
+    try:
+        with file.open("rb") as opened:
+            yield opened.read
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror}") from None
+
+
+@contextmanager
+def saving(file: Path) -> Iterator[Callable[[bytes], object]]:
+    """Gives what writes the next part of ``file``, which appears when all of it is there."""
+    aside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with aside.open("wb") as opened:
+            yield opened.write
+        aside.replace(file)
+    except OSError as error:
+        raise UserError(
+            f"cannot write {file}: {error.strerror}", accepted="a file in a folder you can write to"
+        ) from None
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def arguments(
+    request: Request, upload: httpx.SyncByteStream | httpx.AsyncByteStream | None = None
+) -> dict[str, Any]:
+    """``request`` as arguments of httpx."""
+    given: dict[str, Any] = {
+        "method": request.method,
+        "url": request.path,
+        "params": request.query or None,
+        "headers": dict(request.headers),
+    }
+    if upload is not None:
+        given["content"] = upload
+    elif isinstance(request.body, bytes):
+        given["content"] = request.body
+    elif request.body is not None:
+        given["json"] = request.body
+    return given
+
+
+def head_of(response: httpx.Response) -> Reply:
+    """The reply without its body."""
+    return reply_of(response, b"")
+
+
+def reply_of(response: httpx.Response, content: bytes) -> Reply:
+    """The reply as a plain value."""
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Reply(response.status_code, headers, content)
+
+
+def is_stream(response: httpx.Response) -> bool:
+    """Whether events follow."""
+    kind = cast(str, response.headers.get("content-type", ""))
+    return response.status_code == 200 and kind.startswith("text/event-stream")
+
+
+def failure_of(error: httpx.HTTPError) -> Failure:
+    """Why no reply came."""
+    return Failure(str(error) or type(error).__name__)

@@ -1,0 +1,252 @@
+"""Services that are busy, gone, broken or something else: what a client makes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+
+import pytest
+
+from service.client import (
+    AsyncClient,
+    Client,
+    EnqueuedError,
+    RefusedError,
+    ServiceFaultError,
+    UnreachableError,
+)
+from service.client.connection import find_server, find_token
+from tests.rig.scripted_server import JSON, Answer, problem
+from tests.service.client.replies import BUSY, JOBS, OBJECT, SCHEDULE, event, good, stream
+from tuner.errors import StoreError, ToolchainError, UserError
+
+
+def closed_address() -> str:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_what_may_pass_is_tried_again(server, client, status):
+    server.script = [problem(status, "not now"), BUSY, good({"items": [{"name": "add_u8"}]})]
+    assert client.kernels() == [{"name": "add_u8"}]
+    assert len(server.asked) == 3
+
+
+def test_a_broken_connection_is_tried_again(server, client):
+    server.script = [Answer(200, b"{", JSON, breaks_off=True), good({"items": []})]
+    assert client.kernels() == []
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 422, 500])
+def test_what_will_not_pass_is_not(server, client, status):
+    server.script = [problem(status, "no", kind="internal" if status == 500 else "user")]
+    with pytest.raises((RefusedError, ServiceFaultError)):
+        client.kernels()
+    assert len(server.asked) == 1
+
+
+def test_nobody_waits_longer_than_their_patience(server, cache):
+    server.script = [problem(503, "come back later", kind="store")]
+    server.script[0].headers["Retry-After"] = "3600"
+    with (
+        Client(server.url, cache=cache, patience_s=60) as client,
+        pytest.raises(UnreachableError, match="come back later"),
+    ):
+        client.kernels()
+    assert len(server.asked) == 1
+
+
+def test_a_job_submitted_again_and_again_is_one_job(server, client):
+    server.script = [BUSY, Answer(201, b"{", JSON, breaks_off=True), JOBS]
+    assert client.submit("add_u8", {"n": 256}, trials=8, seed=1)[0]["job"] == "job1"
+    keys = {asked.headers["idempotency-key"] for asked in server.asked}
+    assert len(server.asked) == 3
+    assert len(keys) == 1
+    assert json.loads(server.asked[-1].body) == {
+        "kernel": "add_u8",
+        "params": {"n": 256},
+        "seed": 1,
+        "budget": {"trials": 8, "seconds": None, "patience": None},
+    }
+
+
+def test_two_submissions_are_two(server, client):
+    server.script = [JOBS]
+    client.submit("add_u8")
+    client.submit(workloads=[{"kernel": "add_u8", "params": {}}])
+    assert len({asked.headers["idempotency-key"] for asked in server.asked}) == 2
+
+
+def test_errors_keep_their_parts(server, client):
+    server.script = [problem(422, "n=0 of add_u8", accepted="1 to 9", next_step="try n=1", x=[1])]
+    with pytest.raises(UserError) as caught:
+        client.best("add_u8", {"n": 0})
+    assert caught.value.as_dict() == {
+        "kind": "user",
+        "message": "n=0 of add_u8",
+        "accepted": "1 to 9",
+        "next_step": "try n=1",
+    }
+    assert caught.value.status == 422
+    assert caught.value.problem["x"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"), [("toolchain", ToolchainError), ("store", StoreError), ("?", StoreError)]
+)
+def test_faults_of_the_service_are_told_by_kind(server, cache, kind, error):
+    server.script = [problem(503, "QEMU is missing", kind=kind)]
+    with (
+        Client(server.url, cache=cache, patience_s=0) as client,
+        pytest.raises(error, match="the service: QEMU is missing"),
+    ):
+        client.kernels()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(200, b"<html>welcome</html>", {"Content-Type": "text/html"}),
+        Answer(404, b"<html>nothing here</html>", {"Content-Type": "text/html"}),
+        Answer(200, [], JSON),
+        Answer(200, {"kernels": []}, JSON),
+    ],
+    ids=["page", "no such page", "a list", "other fields"],
+)
+def test_another_server_is_named_as_such(server, client, answer):
+    server.script = [answer]
+    with pytest.raises(UserError, match=f"{server.url} answers, but is no hvxtune service"):
+        client.kernels()
+
+
+def test_nobody_there_is_said_with_the_address(cache):
+    address = closed_address()
+    with Client(address, cache=cache, patience_s=0) as client:
+        with pytest.raises(UnreachableError, match=f"no service answers at {address}") as caught:
+            client.kernels()
+        assert "hvxtune serve" in str(caught.value)
+
+
+def test_a_job_submitted_on_a_miss_is_named(server, client):
+    server.script = [Answer(202, {"job": {"job": "job9"}}, JSON)]
+    with pytest.raises(EnqueuedError, match="job job9 searches for one") as caught:
+        client.best("add_u8", on_miss="enqueue")
+    assert caught.value.job == {"job": "job9"}
+
+
+def test_names_cannot_leave_their_path(server, client):
+    server.script = [problem(404, "no job")]
+    with pytest.raises(RefusedError):
+        client.job("../../v1/tokens?x=")
+    assert server.asked[0].path == "/v1/jobs/..%2F..%2Fv1%2Ftokens%3Fx%3D"
+    with pytest.raises(UserError):
+        client.job("..")
+
+
+def test_pages_follow_each_other(server, client):
+    server.script = [
+        good({"items": [{"job": "c"}, {"job": "b"}], "next_cursor": "x y"}),
+        good({"items": [{"job": "a"}], "next_cursor": None}),
+    ]
+    assert [job["job"] for job in client.jobs(state="done")] == ["c", "b", "a"]
+    assert "state=done" in server.asked[1].path
+    assert "cursor=x+y" in server.asked[1].path
+
+
+def test_asyncio_gets_the_same(server, cache):
+    done = event(1, "state", state="done", paused=False, note="")
+    answers = {
+        "/v1/kernels": good({"items": [{"name": "add_u8"}]}),
+        "/v1/schedules/best?kernel=add_u8": good(SCHEDULE),
+        "/v1/schedules/job1-7/object": Answer(200, OBJECT),
+        "/v1/jobs/job1/events": stream(done),
+        "/v1/jobs/job1": good({"job": "job1"}),
+        "/v1/jobs?limit=200": good({"items": [{"job": "job1"}], "next_cursor": None}),
+    }
+    first = threading.Event()
+
+    def answer(asked):
+        if not first.is_set():
+            first.set()
+            return BUSY
+        return answers[asked.path]
+
+    server.script = answer
+
+    async def everything():
+        async with AsyncClient(server.url, cache=cache, patience_s=3) as client:
+            assert await client.kernels() == [{"name": "add_u8"}]
+            best = await client.best("add_u8")
+            assert await client.file(best, "object") == OBJECT
+            assert [job["job"] async for job in client.jobs()] == ["job1"]
+            return await client.wait("job1")
+
+    assert asyncio.run(everything()) == {"job": "job1"}
+
+
+def test_a_file_is_sent_whole_each_time(server, client, tmp_path):
+    (tmp_path / "all.ndjson").write_bytes(b"line\n" * 30_000)
+    server.script = [BUSY, good({"taken": 1})]
+    assert client.import_(tmp_path / "all.ndjson") == {"taken": 1}
+    assert [len(asked.body) for asked in server.asked] == [150_000, 150_000]
+
+
+def test_a_file_is_saved_whole_or_not_at_all(server, client, tmp_path):
+    server.script = [
+        Answer(200, b"half", breaks_off=True),
+        problem(403, "not allowed"),
+        Answer(200, b"whole"),
+    ]
+    with pytest.raises(RefusedError):
+        client.export(tmp_path / "all.ndjson")
+    assert list(tmp_path.glob("*ndjson*")) == []
+    client.export(tmp_path / "all.ndjson")
+    assert (tmp_path / "all.ndjson").read_bytes() == b"whole"
+
+
+def test_a_token_is_sent_and_never_shown(server, cache, monkeypatch):
+    server.script = [problem(401, "no valid token")]
+    monkeypatch.setenv("HVXTUNE_TOKEN", "hvx_1_fromenvironment")
+    for given in (None, "hvx_1_given"):
+        with Client(server.url, token=given, cache=cache) as client:
+            with pytest.raises(RefusedError) as caught:
+                client.kernels()
+            assert "hvx_1" not in str(caught.value)
+    sent = [asked.headers["authorization"] for asked in server.asked]
+    assert sent == ["Bearer hvx_1_fromenvironment", "Bearer hvx_1_given"]
+
+
+def test_a_token_that_is_none_is_refused_unshown():
+    with pytest.raises(UserError) as caught:
+        find_token("http://127.0.0.1:1", "two words\n")
+    assert "two words" not in str(caught.value)
+
+
+def test_what_is_said_to_this_machine_goes_through_no_proxy(server, cache, monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, closed_address())
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    server.script = [good({"items": []})]
+    with Client(server.url, cache=cache, patience_s=0) as client:
+        assert client.kernels() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "localhost:8100", "ftp://x", "http://", "http://x:port", "http://me@x", "http://x?y=1"],
+)
+def test_what_is_no_address_is_refused(text):
+    with pytest.raises(UserError, match=r"http://127\.0\.0\.1:8100"):
+        find_server(text)
+
+
+def test_the_address_may_come_from_the_environment(monkeypatch):
+    monkeypatch.setenv("HVXTUNE_SERVER", "https://tuning.example/hvxtune/")
+    assert find_server(None) == "https://tuning.example/hvxtune"
+    assert find_server("http://[::1]:8100/") == "http://[::1]:8100"
