@@ -62,6 +62,14 @@ def test_makes_a_hexagon_object_with_the_symbol_header_and_schedule(generator, t
     assert "output.split(v_x, v_xo, v_xi, 128, TailStrategy::GuardWithIf);" in schedule
 
 
+def test_headers_of_two_kernels_can_be_included_together(generator):
+    guards = {
+        generator.compile(candidate(contract=contract)).files["header"].splitlines()[0]
+        for contract in (Contract.STATIC, Contract.NONE)
+    }
+    assert len(guards) == 2
+
+
 @pytest.mark.parametrize("target", ["hexagon-v65", "hexagon-v68", "hexagon-v69", "hexagon-v73"])
 def test_compiles_for_other_targets(generator, target):
     assert generator.compile(candidate(target=target)).object_bytes[:4] == b"\x7fELF"

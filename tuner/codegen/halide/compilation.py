@@ -74,6 +74,15 @@ def compile_request(request: Mapping[str, Any]) -> None:
             if kind in request["kinds"]
         }
     )
+    _guard_header(request["symbol"])
+
+
+def _guard_header(symbol: str) -> None:
+    """Halide names include guards after the file: alike for all, one header would hide the next."""
+    header = Path("header")
+    if header.exists():
+        text = header.read_text()
+        header.write_text(text.replace("HALIDE__header", f"HALIDE_HVXTUNE_{symbol}_H"))
 
 
 @contextmanager
