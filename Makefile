@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast lint format bench-tuning bench-simulator lock clean
+.PHONY: help setup demo test test-fast lint format bench-tuning bench-simulator bench-anchors lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -48,6 +48,9 @@ bench-tuning: setup ## tune every kernel; print the bests and the tuner's own sh
 
 bench-simulator: setup $(VENV)/.dev ## price the simulator: overhead, determinism, what assumptions decide
 	$(BIN)/python -m benchmarks.simulator
+
+bench-anchors: setup ## hold the timing model against ratios published for hardware
+	$(BIN)/python -m benchmarks.anchors
 
 lock: ## pin the dependencies anew (UPGRADE=--upgrade takes newer versions)
 	$(PYTHON) -m venv build/lock-tool

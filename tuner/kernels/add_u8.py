@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,26 @@ from tuner.kernels.steps import Steps
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
 
+if TYPE_CHECKING:
+    import halide as hl
+
 _STEP_X = "vector_lanes * unroll_x"
+
+
+def quantized_sum(a: hl.Expr, b: hl.Expr, params: Mapping[str, int]) -> hl.Expr:
+    """One element of the output from one of each operand."""
+    import halide as hl
+
+    product_a = hl.widening_mul(a, hl.u8(params["multiplier_a"]))
+    product_b = hl.widening_mul(b, hl.u8(params["multiplier_b"]))
+    # All zero points in one bias. u16 is enough: the products add up to 65280 at most, and
+    # with a shift of 8 at most a sum that saturates at either end saturates the output too.
+    bias = params["zero_out"] << params["shift"]
+    bias -= params["zero_a"] * params["multiplier_a"]
+    bias -= params["zero_b"] * params["multiplier_b"]
+    add_bias = hl.saturating_add if bias >= 0 else hl.saturating_sub
+    total = add_bias(product_a + product_b, hl.u16(abs(bias)))
+    return hl.u8_sat(hl.rounding_shift_right(total, hl.u16(params["shift"])))
 
 
 class AddU8(Kernel):
@@ -74,17 +93,8 @@ class AddU8(Kernel):
         x, y = hl.Var("x"), hl.Var("y")
         a = hl.ImageParam(hl.UInt(8), 2, "a")
         b = hl.ImageParam(hl.UInt(8), 2, "b")
-        product_a = hl.widening_mul(a[x, y], hl.u8(params["multiplier_a"]))
-        product_b = hl.widening_mul(b[x, y], hl.u8(params["multiplier_b"]))
-        # All zero points in one bias. u16 is enough: the products add up to 65280 at most, and
-        # with a shift of 8 at most a sum that saturates at either end saturates the output too.
-        bias = params["zero_out"] << params["shift"]
-        bias -= params["zero_a"] * params["multiplier_a"]
-        bias -= params["zero_b"] * params["multiplier_b"]
-        add_bias = hl.saturating_add if bias >= 0 else hl.saturating_sub
-        total = add_bias(product_a + product_b, hl.u16(abs(bias)))
         output = hl.Func("output")
-        output[x, y] = hl.u8_sat(hl.rounding_shift_right(total, hl.u16(params["shift"])))
+        output[x, y] = quantized_sum(a[x, y], b[x, y], params)
         return HalidePipeline((a, b), output, {"output": output})
 
     def space(self, problem: Problem) -> Space:
