@@ -225,6 +225,15 @@ def test_a_cost_below_the_noise_is_refused_with_its_share(
     assert error.unresolved[0].largest_share < 0.1
 
 
+def test_noise_beyond_reason_asks_for_a_look_at_the_unit(
+    true: Parameters, specs: ParameterSpecs
+) -> None:
+    error = refusal(made(true, COMMON, noise=1.0), specs, (*PARALLEL, *RARE))
+    assert error.next_step.startswith("see that each sample is one call")
+    usual = refusal(made(true, COMMON), specs)
+    assert usual.next_step.startswith("add such samples")
+
+
 def test_a_long_wait_shared_by_many_is_not_taken_for_a_short_one_shared_by_few(
     true: Parameters, specs: ParameterSpecs
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.tuner.measure.candidates import scale_artifact, scale_problem
 from tuner.candidate import Artifact, Candidate
 from tuner.errors import CandidateError, UserError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
+from tuner.measure.qemu import calibration
 from tuner.measure.qemu.calibration import count_events, counting, read_samples
 from tuner.measure.qemu.events import Events
 from tuner.measure.qemu.measurer import QemuMeasurer
@@ -33,12 +35,12 @@ GOOD: dict[str, Any] = {
 BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "unknown kernel": ({"kernel": "scale_u9"}, ["'scale_u9'", "scale_u8"]),
     "kernel of another type": ({"kernel": 7}, ["kernel 7"]),
-    "unknown parameter": ({"params": {"w": 4}}, ["'w'", "h, n"]),
+    "unknown parameter": ({"params": {"w": 4}}, ["params: ", "'w'", "h, n"]),
     "parameter out of range": ({"params": {"h": 0}}, ["h=0", "1 to 65536"]),
     "params of another type": ({"params": [4]}, ["params [4]", "object"]),
     "unknown contract": ({"contract": "fixed"}, ["'fixed'", "static"]),
     "unknown target": ({"target": "hexagon-v60"}, ["v60", "hexagon-v66"]),
-    "unknown knob": ({"config": {"vektors": 1}}, ["'vektors'", "vectors"]),
+    "unknown knob": ({"config": {"vektors": 1}}, ["config: ", "'vektors'", "vectors"]),
     "knob value": ({"config": {**GOOD["config"], "vectors": 5.5}}, ["vectors=5.5", "1, 2, 3"]),
     "unknown config": ({"config": "best"}, ["config 'best'", "default, textbook"]),
     "unknown cache": ({"cache": "hot"}, ["cache 'hot'", "warm, cold"]),
@@ -98,6 +100,13 @@ def test_params_fidelity_and_named_configs_have_defaults(write: Callable[..., Pa
     assert sample.candidate.problem.workload.params == {"h": 4, "n": 512}
     assert sample.candidate.config["vectors"] == 2
     assert sample.fidelity == "hardware"
+
+
+def test_the_sample_that_the_docs_show_is_one(write: Callable[..., Path]) -> None:
+    page = Path(calibration.__file__).parents[4] / "docs" / "simulator.md"
+    (line,) = re.findall(r"^```json\n(.*?)\n```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    (sample,) = read_samples(write(line)).samples
+    assert sample.cycles == json.loads(line)["pcycles"] / 2
 
 
 def test_clock_cycles_are_two_a_packet_time(write: Callable[..., Path]) -> None:

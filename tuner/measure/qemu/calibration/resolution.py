@@ -22,6 +22,9 @@ from tuner.measure.qemu.parameters import ParameterSpecs
 
 _STEP = 0.03
 """Half the distance over which slopes are taken, in the parameter's unit."""
+_MUCH_NOISE = 0.3
+"""Relative noise beyond which it is rather the samples, or how they were read, that are wrong."""
+_WRONG_UNIT = "see that each sample is one call, as cycles or pcycles says; then "
 _TOGETHER = 0.5
 """Correlation from which two costs are said to be confused."""
 
@@ -82,7 +85,8 @@ class UnresolvedError(UserError):
             f"{tolerance:.0%}: {named}",
             accepted="samples that show each: "
             + "; ".join(f"for {r.name} {r.advice}" for r in unresolved),
-            next_step="add such samples, or leave these as they are: "
+            next_step=(_WRONG_UNIT if noise > _MUCH_NOISE else "")
+            + "add such samples, or leave these as they are: "
             + " ".join(f"--fix {r.name}" for r in unresolved),
         )
 

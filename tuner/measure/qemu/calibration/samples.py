@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,11 @@ def read_samples(path: Path, target: str | None = None) -> SampleSet:
 
 
 def _line_error(path: Path, line: int, error: UserError) -> UserError:
-    return UserError(f"line {line} of {path}: {error.message}", accepted=error.accepted)
+    return UserError(
+        f"line {line} of {path}: {error.message}",
+        accepted=error.accepted,
+        next_step=error.next_step,
+    )
 
 
 def _sample(number: int, line: bytes) -> Sample:
@@ -179,7 +184,9 @@ def _problem(fields: Mapping[str, Any]) -> Problem:
         raise UserError(f"params {params!r}", accepted='an object, such as {"m": 256}')
     kernel = find_kernel(_text(fields, "kernel"))
     contract = find_contract(_text(fields, "contract"))
-    return kernel.problem(params, contract, find_target(_text(fields, "target")))
+    target = find_target(_text(fields, "target"))
+    with _inside("params"):
+        return kernel.problem(params, contract, target)
 
 
 def _config(problem: Problem, given: Any) -> Config:
@@ -192,7 +199,18 @@ def _config(problem: Problem, given: Any) -> Config:
         raise UserError(
             f"config {given!r}", accepted="default, textbook, or an object of knobs and values"
         )
-    return kernel.space(problem).config(given)
+    with _inside("config"):
+        return kernel.space(problem).config(given)
+
+
+@contextmanager
+def _inside(field: str) -> Iterator[None]:
+    """Puts ``field`` before errors that name only what is in it."""
+    try:
+        yield
+    except UserError as error:
+        error.message = f"{field}: {error.message}"
+        raise
 
 
 def _cycles(fields: Mapping[str, Any]) -> float:
