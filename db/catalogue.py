@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from sqlalchemy import CursorResult, Insert, Update, select, update
+from sqlalchemy import CursorResult, Delete, Insert, Update, select, update
 from sqlalchemy.orm import Session
 
 from db.base import Base
@@ -40,9 +40,9 @@ def insert_unless_there(
     return rows_changed(session, statement.values(**values)) == 1
 
 
-def rows_changed(session: Session, statement: Insert | Update) -> int:
-    """Executes ``statement`` and counts the rows it inserted or updated."""
-    quietly = {"synchronize_session": False} if isinstance(statement, Update) else {}
+def rows_changed(session: Session, statement: Insert | Update | Delete) -> int:
+    """Executes ``statement`` and counts the rows it inserted, updated or deleted."""
+    quietly = {} if isinstance(statement, Insert) else {"synchronize_session": False}
     result = session.execute(statement, execution_options=quietly)
     return cast("CursorResult[Any]", result).rowcount
 

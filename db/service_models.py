@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from db.base import Base, Digest, Document, RowId
+from db.base import Base, Digest, Document, FreeText, RowId
 
 TOKEN_ID_LENGTH = 16
 
@@ -39,7 +39,7 @@ class AuditRow(Base):
     at: Mapped[float] = mapped_column(index=True)
     token_id: Mapped[str | None] = mapped_column(String(TOKEN_ID_LENGTH))
     action: Mapped[str] = mapped_column(String(100))
-    subject: Mapped[str]
+    subject: Mapped[str] = mapped_column(FreeText())
     detail: Mapped[Document]
     client: Mapped[str] = mapped_column(String(100))
 

@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+from service.auth.token_text import redact_all
 from tuner.errors import HvxtuneError, InternalError, UserError
 
 MEDIA_TYPE = "application/problem+json"
@@ -94,9 +95,8 @@ def response_of(error: HvxtuneError, instance: str) -> JSONResponse:
     headers = dict(error.headers) if isinstance(error, HttpError) else {}
     if status_of(error) == 503:
         headers.setdefault("Retry-After", "5")
-    return JSONResponse(
-        body_of(error, instance), status_of(error), media_type=MEDIA_TYPE, headers=headers
-    )
+    body = redact_all(body_of(error, instance))  # what was sent is quoted, and may be a token
+    return JSONResponse(body, status_of(error), media_type=MEDIA_TYPE, headers=headers)
 
 
 def install(app: FastAPI) -> None:

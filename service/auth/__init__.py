@@ -1,11 +1,26 @@
 """Who may do what: bearer tokens with scopes and quotas.
 
-Every route but health names the scope it needs by :func:`require`; a test fails for one that
-does not.
+Nothing but the paths in ``service.auth.guard`` is answered without a token, and every route names
+the scope it needs by :func:`require`; a test fails for one that does not. Routes that change
+something say so by :func:`service.auth.audit.record`. Importing this package is cheap: clients
+and commands use parts of it.
 """
 
 from __future__ import annotations
 
-from service.auth.caller import Caller, Scope, require
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Caller", "Scope", "require"]
+from service.auth.caller import Caller, Quotas, Scope
+
+if TYPE_CHECKING:
+    from service.auth.required import require
+
+__all__ = ["Caller", "Quotas", "Scope", "require"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "require":
+        from service.auth.required import require
+
+        return require
+    raise AttributeError(name)

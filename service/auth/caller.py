@@ -1,18 +1,10 @@
-"""The caller of a request, and what a route demands of it."""
+"""The caller of a request: what a token says about who shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-from fastapi import Request
-
-from service.problem_details import HttpError
-
-if TYPE_CHECKING:
-    from service.auth.gate import Gate
 
 
 class Scope(StrEnum):
@@ -30,12 +22,26 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True)
 class Quotas:
-    """What a token may use; ``None`` means no limit."""
+    """What a token may use; ``None`` means no limit.
+
+    ``running_jobs``, ``trials_per_day`` and ``upload_bytes_per_day`` count what the token's user
+    did with any token; ``requests_per_minute`` counts the token's own.
+    """
 
     running_jobs: int | None = None
     trials_per_day: int | None = None
     upload_bytes_per_day: int | None = None
     requests_per_minute: int | None = None
+
+    def as_dict(self) -> dict[str, int | None]:
+        """All of them by name."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(stored: Mapping[str, int | None]) -> Quotas:
+        """What :meth:`as_dict` gave; names that are not known here are left out, so that an
+        older service can read what a newer one stored."""
+        return Quotas(**{name: stored.get(name) for name in Quotas.__dataclass_fields__})
 
 
 @dataclass(frozen=True)
@@ -50,23 +56,3 @@ class Caller:
     def may(self, scope: Scope) -> bool:
         """Whether the token has ``scope``."""
         return scope in self.scopes or Scope.ADMIN in self.scopes
-
-
-def require(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
-    """A dependency that lets only callers with ``scope`` pass: 401 without a valid token, 403
-    without the scope, 429 beyond the rate."""
-
-    async def caller(request: Request) -> Caller:
-        gate: Gate = request.app.state.gate
-        found = gate.caller(request)
-        if not found.may(scope):
-            raise HttpError(
-                403,
-                f"the token '{found.name}' has not the scope '{scope}'",
-                accepted=f"a token with {scope} or {Scope.ADMIN}",
-                next_step=f"ask the owner of the service: hvxtune token create --scope {scope}",
-            )
-        return found
-
-    caller.scope = scope  # type: ignore[attr-defined]  # for the test that no route lacks one
-    return caller

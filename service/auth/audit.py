@@ -1,0 +1,48 @@
+"""What routes and commands leave in the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from service.auth.token_text import redact, redact_all
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+    from db.sql_store import SqlStore
+    from service.auth.caller import Caller
+
+_LOCAL = "command line"
+
+
+def record(
+    store: SqlStore,
+    caller: Caller | None,
+    action: str,
+    subject: str,
+    detail: Mapping[str, Any] | None = None,
+    request: HTTPConnection | None = None,
+) -> None:
+    """Writes that ``caller`` did something. Blocks: call it in ``def`` routes, after the change
+    and before the answer.
+
+    ``action`` is the kind of thing and a verb, such as ``job.submit``; ``subject`` the id of what
+    was changed; ``detail`` a small JSON object. Without a ``request`` it was done by a command on
+    the service's machine. Texts lose any token that is in them.
+    """
+    from db.audit import add_entry
+
+    add_entry(
+        store,
+        token_id=None if caller is None else caller.token_id,
+        action=action,
+        subject=redact(subject),
+        detail=redact_all(detail or {}),
+        client=_LOCAL if request is None else client_of(request),
+    )
+
+
+def client_of(request: HTTPConnection) -> str:
+    """The address a request came from."""
+    return request.client.host if request.client else "unknown"

@@ -1,0 +1,40 @@
+"""What a route demands of its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from fastapi import Request
+from starlette.concurrency import run_in_threadpool
+
+from service.auth.caller import Caller, Scope
+from service.auth.gate import Gate, find_caller
+from service.problem_details import HttpError
+
+
+def require(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
+    """A dependency that lets only callers with ``scope`` pass: 401 without a valid token, 403
+    without the scope, 429 beyond the rate."""
+
+    async def caller(request: Request) -> Caller:
+        # The guard has found it before the body was read; an application without one asks here.
+        found: Caller | None = getattr(request.state, "caller", None)
+        if found is None:
+            found = await find_caller(request)
+        if not found.may(scope):
+            gate: Gate = request.app.state.gate
+            await run_in_threadpool(gate.note_refusal, request, found, f"scope {scope}")
+            raise HttpError(
+                403,
+                f"the token '{found.name}' has not the scope '{scope}'",
+                accepted=f"a token with {scope} or {Scope.ADMIN}",
+                next_step=f"ask the owner of the service: hvxtune token create --scope {scope}",
+                headers={
+                    "WWW-Authenticate": 'Bearer realm="hvxtune", error="insufficient_scope",'
+                    f' scope="{scope}"'
+                },
+            )
+        return found
+
+    caller.scope = scope  # type: ignore[attr-defined]  # for the test that no route lacks one
+    return caller
