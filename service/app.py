@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from db.sql_store import SqlStore
 from service import openapi, problem_details
 from service.auth.gate import Gate
+from service.auth.guard import Guard
 from service.metrics import Metrics, MetricsMiddleware
 from service.routers import include_all
 from service.settings import Settings
@@ -33,6 +34,7 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
     app.state.stopping = threading.Event()
     app.state.conductors_alive = lambda: 0
     app.state.metrics = Metrics(store, lambda: app.state.conductors_alive())
+    app.add_middleware(Guard)
     app.add_middleware(MetricsMiddleware, metrics=app.state.metrics)
     openapi.install(app)
     problem_details.install(app)

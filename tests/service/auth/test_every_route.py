@@ -1,0 +1,128 @@
+"""Every route there is refuses who may not use it. Made from the routes: a new one is covered."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from starlette.testclient import TestClient
+
+from service.auth import Scope
+from service.auth.guard import OPEN_PATHS
+from service.auth.token_gate import TokenGate
+from service.auth.token_text import new_token_text
+from service.openapi import OPEN_PATHS as DOCUMENTED_OPEN_PATHS
+from service.routers import ROUTERS
+from tests.service.auth.conftest import GetToken, bearing
+
+
+def all_routes() -> Iterator[tuple[str, APIRoute]]:
+    for name in ROUTERS:
+        for route in import_module(name).router.routes:
+            assert isinstance(route, APIRoute), f"{route} is no route whose scope can be told"
+            for method in sorted(route.methods):
+                yield method, route
+
+
+def scopes_of(dependant: Dependant) -> set[Scope]:
+    own = {dependant.call.scope} if hasattr(dependant.call, "scope") else set()
+    return own.union(*(scopes_of(inner) for inner in dependant.dependencies))
+
+
+GUARDED = [(method, route) for method, route in all_routes() if route.path not in OPEN_PATHS]
+each_route = pytest.mark.parametrize(
+    ("method", "route"), GUARDED, ids=[f"{method} {route.path}" for method, route in GUARDED]
+)
+
+
+@pytest.fixture
+def gate(store) -> TokenGate:
+    return TokenGate(store, failures_per_minute=1000)
+
+
+def path_of(route: APIRoute) -> str:
+    return re.sub(r"{[^}]*}", "0", route.path)
+
+
+def refused(client: TestClient, method: str, route: APIRoute, headers: dict[str, str]):
+    # A body that cannot be read: who may not ask does not get as far.
+    answer = client.request(method, path_of(route), headers=headers, content=b"{")
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer ")
+    assert "hvxtune token create" in answer.json()["next_step"]
+    return answer.status_code
+
+
+@each_route
+def test_it_names_the_scope_it_needs(method: str, route: APIRoute) -> None:
+    assert scopes_of(route.dependant)
+
+
+@each_route
+def test_it_needs_a_valid_token(
+    method: str, route: APIRoute, client: TestClient, new_token: GetToken
+) -> None:
+    now = time.time()
+    never_stored = new_token_text()
+    known = new_token("admin")
+    wrong = {
+        "none": {},
+        "malformed": bearing("hvx_1_2"),
+        "other scheme": {"Authorization": f"Basic {known.text}"},
+        "unknown": bearing(never_stored),
+        "another's secret": bearing(f"hvx_{known.id}_{never_stored.secret}"),
+        "expired": bearing(new_token("admin", expires_at=now - 1)),
+        "revoked": bearing(new_token("admin", revoked_at=now - 1)),
+    }
+    assert {
+        why: refused(client, method, route, headers) for why, headers in wrong.items()
+    } == dict.fromkeys(wrong, 401)
+
+
+@each_route
+def test_it_needs_its_scope(
+    method: str, route: APIRoute, client: TestClient, new_token: GetToken
+) -> None:
+    for needed in scopes_of(route.dependant):
+        others = [scope for scope in Scope if scope not in (needed, Scope.ADMIN)]
+        headers = bearing(new_token(*others))
+        answer = client.request(method, path_of(route), headers=headers)
+        assert answer.status_code == 403
+        assert answer.json()["accepted"] == f"a token with {needed} or admin"
+        assert f'scope="{needed}"' in answer.headers["WWW-Authenticate"]
+
+
+@each_route
+def test_admin_includes_all(
+    method: str, route: APIRoute, client: TestClient, new_token: GetToken
+) -> None:
+    headers = bearing(new_token("admin"))
+    with client.stream(method, path_of(route), headers=headers) as answer:
+        assert answer.status_code not in (401, 403)
+
+
+@pytest.mark.parametrize(
+    "path", ["/nowhere", "/v1", "/v1/nowhere", "/docs/", "/redoc", "//healthz"]
+)
+def test_what_no_route_serves_is_refused_too(path: str, client: TestClient) -> None:
+    assert client.get(path).status_code == 401
+
+
+def test_only_these_are_open(client: TestClient) -> None:
+    assert {"/healthz", "/readyz", "/openapi.json", "/docs"} == OPEN_PATHS
+    assert OPEN_PATHS >= DOCUMENTED_OPEN_PATHS
+    assert {path: client.get(path).status_code for path in OPEN_PATHS} == dict.fromkeys(
+        OPEN_PATHS, 200
+    )
+
+
+def test_a_web_socket_is_refused(client: TestClient) -> None:
+    from starlette.websockets import WebSocketDisconnect
+
+    with pytest.raises(WebSocketDisconnect), client.websocket_connect("/v1/kernels"):
+        pass
