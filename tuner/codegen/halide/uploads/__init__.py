@@ -1,0 +1,17 @@
+"""Pipelines that users upload, as bytes of Halide's serializer.
+
+Nothing about the bytes can be trusted: Halide's reader follows offsets it finds in them, and a
+flipped bit can crash it. ``reader`` is the contained process that opens them, ``description`` what
+it may say about them, ``contained`` starts it and believes nothing else.
+"""
+
+from __future__ import annotations
+
+from tuner.codegen.halide.uploads.contained import describe_pipeline
+from tuner.codegen.halide.uploads.description import (
+    PipelineDescription,
+    PipelineInput,
+    PipelineStage,
+)
+
+__all__ = ["PipelineDescription", "PipelineInput", "PipelineStage", "describe_pipeline"]
