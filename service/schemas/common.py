@@ -26,6 +26,15 @@ NO_QUERY = Depends(_no_query)
 """For ``dependencies`` of routes without query parameters: any that is given is refused."""
 
 
+class PageQuery(Strict):
+    """Which page of a list."""
+
+    cursor: str | None = Field(
+        None, description="`next_cursor` of the page before; without it, the first page."
+    )
+    limit: int = Field(50, ge=1, le=1000, description="Items a page, at most.")
+
+
 class FieldProblem(BaseModel):
     """One field of a request that is wrong."""
 
