@@ -27,6 +27,7 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
         summary="Finds fast schedules for Hexagon HVX kernels and hands them to compilers.",
         version="1",
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        max_body_size=problem_details.BODY_LIMIT_BYTES,
     )
     app.state.store = store
     app.state.gate = gate

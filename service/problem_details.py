@@ -19,6 +19,9 @@ from service.auth.token_text import redact_all
 from tuner.errors import HvxtuneError, InternalError, UserError
 
 MEDIA_TYPE = "application/problem+json"
+BODY_LIMIT_BYTES = 1 << 20
+"""The largest body of requests that are no uploads."""
+
 _log = logging.getLogger("hvxtune.service")
 
 _TITLES = {
@@ -126,7 +129,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def by_framework(request: Request, error: HTTPException) -> JSONResponse:
-        plain = HttpError(error.status_code, str(error.detail), headers=error.headers)
+        plain = _in_our_words(error, request)
         plain.kind = _KINDS.get(error.status_code, "user")
         return response_of(plain, request.url.path)
 
@@ -138,3 +141,20 @@ def install(app: FastAPI) -> None:
             next_step="report it with the log of the service",
         )
         return response_of(ours, request.url.path)
+
+
+def _in_our_words(error: HTTPException, request: Request) -> HttpError:
+    """What the framework refuses, with what it would accept."""
+    message, accepted, next_step = str(error.detail), "", "see /docs"
+    match error.status_code:
+        case 404:
+            message = f"no route {request.url.path[:200]}"
+        case 405:
+            message = f"{request.method} is not for this route"
+            accepted = (error.headers or {}).get("Allow", "")
+        case 413:
+            accepted = f"a body of at most {BODY_LIMIT_BYTES} bytes"
+            next_step = "ask for less at once"
+    return HttpError(
+        error.status_code, message, accepted=accepted, next_step=next_step, headers=error.headers
+    )
