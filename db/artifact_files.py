@@ -8,20 +8,18 @@ lock. Deflate leaves about a sixth of a Halide object with its listings.
 from __future__ import annotations
 
 import io
-import os
-import time
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from db import durable_files
 from db.failure import file_error
 from tuner.candidate import Artifact
 from tuner.errors import StoreError
 from tuner.identity import digest_of_bytes
 from tuner.paths import STATE_DIR_VARIABLE
 
-_STALE_S = 3600.0
 _NAME_DIGITS = 16
 
 
@@ -62,7 +60,7 @@ class ArtifactFiles:
         path = self.path(artifact.digest, file_digest)
         try:
             if not _holds(path, file_digest):
-                self._replace(path, data)
+                durable_files.replace(self.root, path, data)
         except OSError as error:
             raise file_error(error, path) from error
         return StoredArtifact(
@@ -94,34 +92,6 @@ class ArtifactFiles:
             raise _damaged(path)
         return artifact
 
-    def _replace(self, path: Path, data: bytes) -> None:
-        temporary = self._temporary()
-        try:
-            with temporary.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            if not path.parent.is_dir():
-                path.parent.mkdir(exist_ok=True)
-                _sync_directory(self.root)
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-        _sync_directory(path.parent)
-
-    def _temporary(self) -> Path:
-        """A new name in the folder of unfinished files; sweeps what killed writers left there."""
-        folder = self.root / "unfinished"
-        folder.mkdir(parents=True, exist_ok=True)
-        for entry in folder.iterdir():
-            try:
-                if time.time() - entry.stat().st_mtime > _STALE_S:
-                    entry.unlink()
-            except FileNotFoundError:
-                continue  # its writer, or another sweeper, was first
-        return folder / f"{os.getpid()}-{os.urandom(8).hex()}"
-
 
 def _holds(path: Path, file_digest: str) -> bool:
     try:
@@ -149,12 +119,3 @@ def _damaged(path: Path) -> StoreError:
         f"the artifact file {path} is damaged: its digest is not the one that was stored",
         next_step="put it back from a backup, or delete it and tune again",
     )
-
-
-def _sync_directory(folder: Path) -> None:
-    """Makes the names in ``folder`` survive a power cut, where the system can do that."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
