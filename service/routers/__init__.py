@@ -9,6 +9,7 @@ from fastapi import APIRouter, FastAPI
 ROUTERS: tuple[str, ...] = (
     "service.routers.health",
     "service.routers.catalogue",
+    "service.routers.pipelines",
 )
 """Modules with a ``router``."""
 

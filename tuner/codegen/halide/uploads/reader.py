@@ -91,7 +91,8 @@ def _answer(data: bytes, status: list[int]) -> None:
     try:
         text, code = json.dumps(_describe(data)), 0
     except Exception as error:  # noqa: BLE001 - whatever the bytes make Halide say
-        text, code = f"{type(error).__name__}: {error}"[:2000], EXIT_REFUSED
+        said = str(error).removeprefix("Error:").strip()
+        text, code = (said or f"{type(error).__name__} without a word")[:2000], EXIT_REFUSED
     sys.stdout.buffer.write(text.encode(errors="replace"))
     sys.stdout.buffer.flush()
     status.append(code)

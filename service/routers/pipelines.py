@@ -1,0 +1,146 @@
+"""Uploads of serialized Halide pipelines."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from db import pipelines
+from db.pipelines import StoredPipeline
+from db.sql_store import SqlStore
+from service import cursors
+from service.app import settings_of, store_of
+from service.auth import Caller, Scope, require
+from service.openapi import problems
+from service.problem_details import HttpError, not_found
+from service.schemas.common import NO_QUERY, PageQuery
+from service.schemas.pipelines import PipelineForm, PipelineList, UploadQuery
+from service.settings import Settings
+
+router = APIRouter(prefix="/v1", tags=["pipelines"])
+
+_BODY = {
+    "required": True,
+    "description": "What `halide.serialize_pipeline(pipeline)` gives.",
+    "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+}
+_NO_LIMIT = 1 << 40
+"""For FastAPI: the limit is a setting, and kept below."""
+
+
+@router.post(
+    "/pipelines",
+    summary="Upload a pipeline",
+    status_code=201,
+    response_model=PipelineForm,
+    responses={
+        200: {"model": PipelineForm, "description": "The same bytes were uploaded before."},
+        **problems(413),
+    },
+    openapi_extra={"requestBody": _BODY},
+    max_body_size=_NO_LIMIT,
+)
+async def upload(
+    request: Request,
+    response: Response,
+    query: Annotated[UploadQuery, Query()],
+    caller: Annotated[Caller, Depends(require(Scope.SUBMIT))],
+    store: Annotated[SqlStore, Depends(store_of)],
+    settings: Annotated[Settings, Depends(settings_of)],
+) -> dict[str, Any]:
+    """Stores a serialized Halide pipeline and says what it consists of.
+
+    The bytes are opened only in a process without network, files or other processes, with limits
+    of memory and time. The same bytes again are answered with what is stored, under its name.
+    """
+    data = await _body(request, settings.upload_limit_bytes)
+    stored, is_new = await run_in_threadpool(_keep, store, data, query.name, caller)
+    response.status_code = 201 if is_new else 200
+    response.headers["Location"] = f"/v1/pipelines/{stored.digest}"
+    return _form(stored)
+
+
+@router.get(
+    "/pipelines",
+    summary="The uploaded pipelines",
+    response_model=PipelineList,
+    dependencies=[Depends(require(Scope.READ))],
+)
+def listing(
+    query: Annotated[PageQuery, Query()], store: Annotated[SqlStore, Depends(store_of)]
+) -> dict[str, Any]:
+    """A page of them, newest first."""
+    before = None
+    if query.cursor is not None:
+        at, digest = cursors.decode(query.cursor, float, str)
+        before = (float(at), str(digest))
+    found = pipelines.newest(store, query.limit + 1, before)
+    page = found[: query.limit]
+    more = len(found) > len(page)
+    return {
+        "items": [_form(one) for one in page],
+        "next_cursor": cursors.encode([page[-1].created_at, page[-1].digest]) if more else None,
+    }
+
+
+@router.get(
+    "/pipelines/{digest}",
+    summary="One uploaded pipeline",
+    response_model=PipelineForm,
+    responses=problems(404),
+    dependencies=[Depends(require(Scope.READ)), NO_QUERY],
+)
+def one(digest: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+    """What it consists of."""
+    found = pipelines.find(store, digest)
+    if found is None:
+        raise not_found(
+            f"no pipeline '{digest[:80]}'",
+            accepted="the digest of an uploaded pipeline",
+            next_step="GET /v1/pipelines lists them",
+        )
+    return _form(found)
+
+
+async def _body(request: Request, limit_bytes: int) -> bytes:
+    """The whole body, refused as soon as it is known to be too large."""
+    said = request.headers.get("content-length", "")
+    if said.isdecimal() and len(said) < 20 and int(said) > limit_bytes:
+        raise _too_large(limit_bytes)
+    data = bytearray()
+    async for piece in request.stream():
+        data += piece
+        if len(data) > limit_bytes:
+            raise _too_large(limit_bytes)
+    return bytes(data)
+
+
+def _too_large(limit_bytes: int) -> HttpError:
+    return HttpError(
+        413,
+        "the pipeline is too large",
+        accepted=f"at most {limit_bytes} bytes",
+        next_step="embed no buffers of constants in it: pass them as inputs",
+        headers={"Connection": "close"},
+    )
+
+
+def _keep(store: SqlStore, data: bytes, name: str, caller: Caller) -> tuple[StoredPipeline, bool]:
+    from tuner.codegen.halide.uploads import describe_pipeline
+
+    description = describe_pipeline(data).as_dict()
+    return pipelines.keep(store, data, name, caller.name, description)
+
+
+def _form(stored: StoredPipeline) -> dict[str, Any]:
+    return {
+        "digest": stored.digest,
+        "name": stored.name,
+        "user": stored.user,
+        "upload_bytes": stored.upload_bytes,
+        "created_at": stored.created_at,
+        **stored.description,
+        "space": None,
+    }

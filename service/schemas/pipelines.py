@@ -1,0 +1,60 @@
+"""Uploaded pipelines as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from service.schemas.common import Strict
+
+
+class UploadQuery(Strict):
+    """How to call the pipeline."""
+
+    name: str = Field(
+        pattern=r"^[a-z][a-z0-9_]{0,62}$",
+        description="A name of lower-case letters, digits and underscores.",
+        examples=["blur3x3"],
+    )
+
+
+class StageForm(BaseModel):
+    """A Func of the pipeline."""
+
+    name: str = Field(examples=["blur_x"])
+    dimensions: list[str] = Field(examples=[["x", "y"]], description="Loops, innermost first.")
+    types: list[str] = Field(examples=[["uint16"]], description="One for each value of a tuple.")
+    updates: int = Field(examples=[0], description="Update definitions.")
+
+
+class InputForm(BaseModel):
+    """A buffer or a scalar that callers pass."""
+
+    name: str = Field(examples=["input"])
+    type: str = Field(examples=["uint8"])
+    dimensions: int = Field(examples=[2], description="0 for a scalar.")
+    is_buffer: bool
+
+
+class PipelineForm(BaseModel):
+    """An uploaded pipeline and what was found in it."""
+
+    digest: str = Field(description="SHA-256 of the bytes: its id.")
+    name: str = Field(examples=["blur3x3"])
+    user: str = Field(description="Who uploaded it.")
+    upload_bytes: int = Field(examples=[4880])
+    created_at: float = Field(description="Unix time.")
+    stages: list[StageForm]
+    inputs: list[InputForm]
+    outputs: list[str] = Field(examples=[["blur_y"]])
+    space: dict[str, Any] | None = Field(
+        description="The space derived for it; null where none can be derived yet."
+    )
+
+
+class PipelineList(BaseModel):
+    """A page of uploads, newest first."""
+
+    items: list[PipelineForm]
+    next_cursor: str | None = Field(description="For the next page; null: that was all.")
