@@ -58,6 +58,14 @@ def is_held(row: JobRow) -> bool:
     return alive
 
 
+def locked(session: Session, job_id: str) -> JobRow:
+    """The job's row as it is now, and kept so until the transaction ends.
+
+    Only that row: to lock what it refers to as well, which other jobs share, makes deadlocks.
+    """
+    return session.get_one(JobRow, job_id, populate_existing=True, with_for_update={"of": JobRow})
+
+
 def take(session: Session, row: JobRow) -> int:
     """Claims the job of ``row`` (read for update) for this process; returns the new token."""
     if is_held(row):
@@ -67,6 +75,8 @@ def take(session: Session, row: JobRow) -> int:
             f"job {row.id} is running in {label}",
             next_step=f"wait until it ends, or end {label}",
         )
+    if row.state.ended:  # since the caller looked
+        raise UserError(f"job {row.id} is {row.state}", accepted="a job that has not ended")
     me = this_process()
     row.fencing_token += 1
     row.state, row.paused, row.requested, row.note = JobState.RUNNING, False, None, ""

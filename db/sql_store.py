@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -163,14 +163,25 @@ class SqlStore(TrialStore):
             return space_record(session.get_one(SpaceRow, _find_job(session, job_id).space_digest))
 
     def claim(self, job_id: str) -> int:
+        claimed = self.claim_one(lambda session: _find_job(session, job_id).id)
+        assert claimed is not None  # noqa: S101 - an unknown job raises
+        return claimed[1]
+
+    def claim_one(self, choose: Callable[[Session], str | None]) -> tuple[str, int] | None:
+        """Claims the job whose id ``choose`` gives, in one transaction with the choice.
+
+        Returns id and token; ``None`` if it chose none. Otherwise as :meth:`claim`.
+        """
         with self.writing() as session:
-            found = _find_job(session, job_id).id
-            row = session.get_one(JobRow, found, populate_existing=True, with_for_update=True)
+            job_id = choose(session)
+            if job_id is None:
+                return None
+            row = claims.locked(session, job_id)
             token = claims.take(session, row)
-            job_events.add_state(session, found, JobState.RUNNING)
-        self._claims[found] = token
-        claims.remember(found, token)
-        return token
+            job_events.add_state(session, job_id, JobState.RUNNING)
+        self._claims[job_id] = token
+        claims.remember(job_id, token)
+        return job_id, token
 
     def heartbeat(self, job_id: str, token: int) -> JobRequest | None:
         with self.reading() as session:
@@ -183,7 +194,7 @@ class SqlStore(TrialStore):
     def request(self, job_id: str, request: JobRequest) -> Job:
         with self.writing() as session:
             found = _find_job(session, job_id).id
-            row = session.get_one(JobRow, found, populate_existing=True, with_for_update=True)
+            row = claims.locked(session, found)
             job = job_record(row)
             require_open(job, request)
             if claims.ask(row, request) or job.state is JobState.CANCELLED:
@@ -243,7 +254,7 @@ class SqlStore(TrialStore):
 
     def release(self, job_id: str, token: int, state: JobState, note: str = "") -> None:
         with self.writing() as session:
-            row = session.get_one(JobRow, job_id, populate_existing=True, with_for_update=True)
+            row = claims.locked(session, job_id)
             released = replace(job_record(row), state=state, note=note)
             if row.requested is not None and state is JobState.QUEUED:
                 released = as_requested(released, JobRequest(row.requested))
