@@ -235,6 +235,7 @@ class TrialRow(Base):
     measurement: Mapped[MeasurementRow | None] = relationship(lazy="joined")
 
     __table_args__ = (
+        Index(None, "finished_at"),  # who was served lately, and how much
         # Deferred, because trials of one transaction may be written in any order.
         ForeignKeyConstraint(
             ["job_id", "duplicate_of"],

@@ -16,6 +16,8 @@ from db.base import Base
 from db.engine import find_url, make_engine, place_of
 from db.failure import URL_VARIABLE
 from db.schema import ensure_schema
+from db.sql_store import SqlStore
+from tests.db.job_queue_conformance import JobQueueConformance
 from tests.db.postgres_server import programs, running_server
 from tests.db.test_kill import kill_rounds
 from tests.db.test_schema import shape
@@ -68,6 +70,14 @@ def new_database() -> Iterator[Callable[..., str]]:
 class TestPostgresStore(StoreConformance):
     @pytest.fixture
     def store(self, new_database: Callable[..., str]) -> Iterator[TrialStore]:
+        store = open_store(new_database())
+        yield store
+        store.close()
+
+
+class TestPostgresQueue(JobQueueConformance):
+    @pytest.fixture
+    def store(self, new_database: Callable[..., str]) -> Iterator[SqlStore]:
         store = open_store(new_database())
         yield store
         store.close()

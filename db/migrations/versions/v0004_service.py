@@ -33,6 +33,7 @@ def _extend_jobs() -> None:
         op.add_column("jobs", column)
     op.create_index(op.f("ix_jobs_batch_id"), "jobs", ["batch_id"])
     op.create_index(op.f("ix_jobs_submitted_by_created_at"), "jobs", ["submitted_by", "created_at"])
+    op.create_index(op.f("ix_trials_finished_at"), "trials", ["finished_at"])
 
 
 def _extend_schedules() -> None:

@@ -1,0 +1,19 @@
+"""The queue on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from db import open_store
+from db.sql_store import SqlStore
+from tests.db.job_queue_conformance import JobQueueConformance
+
+
+class TestSqliteQueue(JobQueueConformance):
+    @pytest.fixture
+    def store(self) -> Iterator[SqlStore]:
+        store = open_store()
+        yield store
+        store.close()
