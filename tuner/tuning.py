@@ -132,13 +132,17 @@ def run(
     *,
     on_progress: Callable[[Progress], None] | None = None,
     stop: threading.Event | None = None,
+    token: int | None = None,
+    most_workers: int | None = None,
 ) -> TuneResult:
     """Runs a stored job to its end, or resumes one that was stopped or killed.
 
     A job that has ended is left alone and its result returned. ``stop`` asks for an orderly stop,
     as does a request to cancel or pause the job: candidates in flight are finished and stored
-    first. Raises ``UserError`` if a live process
-    holds the job, or if space or toolchain are no longer those it began with.
+    first. ``token`` is that of a claim the caller holds; without one the job is claimed here. No
+    more than ``most_workers`` candidates are in flight, whatever the job asks for. Raises
+    ``UserError`` if a live process holds the job, or if space or toolchain are no longer those it
+    began with.
     """
     from tuner.search.loop import TuningLoop
 
@@ -146,20 +150,21 @@ def run(
     if job.state.ended:
         return result(job.id, store)
     spec = job.spec
+    workers = min(spec.workers, most_workers or spec.workers)
     kernel = find_kernel(spec.problem.workload.kernel)
     space = kernel.space(spec.problem)
     with (
-        find_generator(spec.generator)(spec.workers) as generator,
+        find_generator(spec.generator)(workers) as generator,
         find_measurer(spec.measurer)(cache=spec.cache) as measurer,
     ):
         _require_same(job, "space", job.space_digest, space.digest)
         now = _toolchain(generator, measurer)
         for part in sorted({*job.toolchain, *now}):
             _require_same(job, part, job.toolchain.get(part), now.get(part))
-        token = store.claim(job.id)
+        held = store.claim(job.id) if token is None else token
         loop = TuningLoop(
-            store.job(job.id),
-            token,
+            replace(store.job(job.id), spec=replace(spec, workers=workers)),
+            held,
             store=store,
             kernel=kernel,
             space=space,

@@ -10,6 +10,7 @@ from service.cli import (
     calibration,
     catalogue,
     compilation,
+    conducting,
     diagnosis,
     jobs,
     measurement,
@@ -38,6 +39,7 @@ for command in (
     tuning.resume,
     serving.serve,
     calibration.calibrate,
+    conducting.conductor,
     diagnosis.doctor,
 ):
     app.command()(command)

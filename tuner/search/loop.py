@@ -17,7 +17,7 @@ from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
 from tuner.search.evaluation import Evaluation, Evaluator
 from tuner.search.proposer import Proposal, Proposer
-from tuner.search.stopping import reason_to_stop, since_improvement
+from tuner.search.stopping import reason_of, reason_to_stop, since_improvement
 from tuner.space import Config, Space
 from tuner.store import TrialStore
 from tuner.trial import Job, JobRequest, JobState, PendingTrial, Schedule, Trial
@@ -118,7 +118,7 @@ class TuningLoop:
             with ThreadPoolExecutor(self._job.spec.workers, "hvxtune-trial") as pool:
                 through = self._hand_out(pool)
             if not through:
-                return self._release(JobState.QUEUED, "stopped on request")
+                return self._release(JobState.QUEUED, reason_of(self._stop))
             if self._incumbent is None:
                 return self._release(JobState.FAILED, self._failure())
             self._keep_assembly(self._incumbent)

@@ -1,10 +1,22 @@
-"""When a job is over."""
+"""When a job is over, or is to stop before."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 from tuner.trial import Budget, Trial
+
+
+class StopRequest(threading.Event):
+    """Asks a running job for an orderly stop, and says why: ``reason`` becomes its note."""
+
+    reason = "stopped on request"
+
+
+def reason_of(stop: threading.Event) -> str:
+    """Why ``stop`` was set, in words."""
+    return stop.reason if isinstance(stop, StopRequest) else StopRequest.reason
 
 
 def since_improvement(trials: Sequence[Trial]) -> int:

@@ -1,0 +1,84 @@
+"""What a conductor does about jobs that it cannot run: wait, leave them to others, or end them.
+
+A fault of this machine (no compiler, no disk) is nobody's fault who asked: the job stays queued
+and is tried again, ever more rarely. A job that began with other versions than are installed here
+may fit another conductor: it is left alone for a while, and fails only if nobody else took it up
+in that time, nor is busy with such jobs. A fault of hvxtune itself is tried a few times.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from tuner.errors import DeviceError, HvxtuneError, StoreError, ToolchainError, UserError
+
+FIRST_WAIT_S = 5.0
+LONGEST_WAIT_S = 300.0
+MISFIT_WAIT_S = 600.0
+"""How long a job that does not fit this machine is left to other conductors."""
+_MOST_FAULTS = 4
+"""Attempts at a job in which hvxtune itself goes wrong."""
+
+
+@dataclass
+class _Trouble:
+    finished: int
+    attempts: int = 0
+    again_at: float = 0.0
+
+
+class Troubles:
+    """The jobs in trouble, and until when each is left alone. Safe from several threads."""
+
+    def __init__(
+        self, first_wait_s: float = FIRST_WAIT_S, misfit_wait_s: float = MISFIT_WAIT_S
+    ) -> None:
+        self._first_wait_s = first_wait_s
+        self._misfit_wait_s = misfit_wait_s
+        self._lock = threading.Lock()
+        self._jobs: dict[str, _Trouble] = {}
+
+    def left_alone(self) -> set[str]:
+        """The jobs not to be taken up now."""
+        now = time.monotonic()
+        with self._lock:
+            return {job_id for job_id, trouble in self._jobs.items() if trouble.again_at > now}
+
+    def is_final(self, job_id: str, error: Exception, finished: int) -> bool:
+        """Notes that the job failed by ``error``; says whether it should not be tried again.
+
+        ``finished`` is the number of its trials so far: if it grew since the last time, somebody
+        could run it, and counting begins anew.
+        """
+        with self._lock:
+            trouble = self._jobs.get(job_id)
+            if trouble is None or finished > trouble.finished:
+                trouble = self._jobs[job_id] = _Trouble(finished)
+            trouble.attempts += 1
+            most: int | None
+            if isinstance(error, UserError):
+                wait_s, most = self._misfit_wait_s, 2
+            else:
+                wait_s = min(self._first_wait_s * 2 ** (trouble.attempts - 1), LONGEST_WAIT_S)
+                most = None if is_of_this_machine(error) else _MOST_FAULTS
+            trouble.again_at = time.monotonic() + wait_s
+            return most is not None and trouble.attempts >= most
+
+    def forget(self, job_id: str) -> None:
+        """The job runs, or has ended."""
+        with self._lock:
+            self._jobs.pop(job_id, None)
+
+
+def is_of_this_machine(error: Exception) -> bool:
+    """Whether whoever runs this machine must act, and the job can go on afterwards."""
+    return isinstance(error, (ToolchainError, StoreError, DeviceError))
+
+
+def in_words(error: Exception) -> str:
+    """One line for the job's note."""
+    if isinstance(error, HvxtuneError):
+        return str(error)
+    return f"{type(error).__name__}: {error} (a fault of hvxtune: report it with the log)"

@@ -1,0 +1,227 @@
+"""The conductor by itself: what it takes up, gives back and ends. Nothing is compiled."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from db.job_queue import ClaimedJob
+from db.sql_store import SqlStore
+from service.conductor.conductor import Conductor
+from service.conductor.troubles import Troubles
+from tests.tuner.sample_records import NEWER_TOOLCHAIN, SPACE, TOOLCHAIN, failed, spec
+from tuner.errors import StoreError, ToolchainError, UserError
+from tuner.search.stopping import StopRequest
+from tuner.trial import JobState, Submission
+
+PATIENCE_S = 30.0
+
+
+def submitted(store: SqlStore, user: str = "ann", **how: int) -> str:
+    return store.create_job(spec(), SPACE, TOOLCHAIN, Submission(user, **how)).id
+
+
+def until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+class Work:
+    """What is done with each job: runs until ``finish`` names it, or it is told to stop."""
+
+    def __init__(self) -> None:
+        self.finish: set[str] = set()
+        self.begun: list[str] = []
+        self.most_at_once = 0
+        self._now = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, job: ClaimedJob, store: SqlStore, stop: StopRequest) -> JobState:
+        with self._lock:
+            self.begun.append(job.id)
+            self._now += 1
+            self.most_at_once = max(self.most_at_once, self._now)
+        number = len(store.trials(job.id))
+        while job.id not in self.finish and not stop.wait(0.01):
+            pass
+        now = time.time()
+        trial = replace(failed(number), started_at=now - 9, finished_at=now)
+        store.commit(job.id, job.token, finished=[trial])
+        with self._lock:
+            self._now -= 1
+        if stop.is_set():
+            store.release(job.id, job.token, JobState.QUEUED, stop.reason)
+            return JobState.QUEUED
+        store.release(job.id, job.token, JobState.DONE)
+        return JobState.DONE
+
+
+class Broken:
+    """Fails with each of ``errors`` in turn, then ends the job."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.attempts = 0
+
+    def __call__(self, job: ClaimedJob, store: SqlStore, stop: StopRequest) -> JobState:
+        self.attempts += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        store.release(job.id, job.token, JobState.DONE)
+        return JobState.DONE
+
+
+@contextmanager
+def conducting(conductor: Conductor) -> Iterator[threading.Event]:
+    leave = threading.Event()
+    thread = threading.Thread(target=conductor.run, args=(leave,))
+    thread.start()
+    try:
+        yield leave
+    finally:
+        leave.set()
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+def is_in(store: SqlStore, job_id: str, state: JobState) -> Callable[[], bool]:
+    return lambda: store.job(job_id).state is state
+
+
+def test_as_many_jobs_run_at_once_as_there_are_slots(store: SqlStore) -> None:
+    ids = [submitted(store) for _ in range(5)]
+    work = Work()
+    with conducting(Conductor(store, slots=2, run=work)):
+        until(lambda: len(work.begun) == 2)
+        work.finish.update(ids)
+        for job_id in ids:
+            until(is_in(store, job_id, JobState.DONE))
+    assert work.begun == ids
+    assert work.most_at_once == 2
+
+
+def test_shutting_down_gives_jobs_back_with_what_they_found(store: SqlStore) -> None:
+    job_id = submitted(store)
+    work = Work()
+    with conducting(Conductor(store, run=work)):
+        until(lambda: work.begun == [job_id])
+    job = store.job(job_id)
+    assert (job.state, job.note) == (JobState.QUEUED, "waits: its conductor was shut down")
+    assert len(store.trials(job_id)) == 1
+    with conducting(Conductor(store, run=work)):
+        until(lambda: work.begun == [job_id, job_id])
+
+
+def test_a_job_gives_way_after_its_quantum_and_comes_back(store: SqlStore) -> None:
+    long = submitted(store, "ann")
+    work = Work()
+    with conducting(Conductor(store, run=work, quantum_s=0.1)):
+        until(lambda: work.begun == [long])
+        short = submitted(store, "bob")
+        work.finish.add(short)
+        until(is_in(store, short, JobState.DONE))
+        until(lambda: work.begun == [long, short, long])
+        states = [e.data for e in store.events(long) if e.kind == "state"]
+        assert [s["state"] for s in states] == ["queued", "running", "queued", "running"]
+        assert states[2]["note"] == "waits: gave way to another job"
+
+
+def test_a_job_before_its_quantum_is_not_disturbed(store: SqlStore) -> None:
+    work = Work()
+    long = submitted(store, "ann")
+    with conducting(Conductor(store, run=work, quantum_s=3600)):
+        until(lambda: work.begun == [long])
+        submitted(store, "bob", priority=100)
+        time.sleep(0.6)  # several looks at the queue
+        assert work.begun == [long]
+
+
+def test_a_fault_of_the_machine_is_waited_out(store: SqlStore) -> None:
+    job_id = submitted(store)
+    broken = Broken(*(ToolchainError("no compiler", next_step="run make setup") for _ in range(5)))
+    with conducting(Conductor(store, run=broken, troubles=Troubles(first_wait_s=0.01))):
+        until(lambda: broken.attempts >= 1)
+        until(lambda: "no compiler. run make setup" in store.job(job_id).note)
+        until(is_in(store, job_id, JobState.DONE))
+    assert broken.attempts == 6
+
+
+def test_a_fault_of_hvxtune_ends_the_job_after_a_few_attempts(store: SqlStore) -> None:
+    job_id = submitted(store)
+    broken = Broken(*(RuntimeError("a bug") for _ in range(9)))
+    with conducting(Conductor(store, run=broken, troubles=Troubles(first_wait_s=0.01))):
+        until(is_in(store, job_id, JobState.FAILED))
+    assert "RuntimeError: a bug" in store.job(job_id).note
+    assert broken.attempts == 4
+
+
+def test_a_job_of_other_versions_is_left_to_others_then_fails(store: SqlStore) -> None:
+    job_id = submitted(store)
+    broken = Broken(*(UserError("began with llvm 20, here it is 21") for _ in range(9)))
+    with conducting(Conductor(store, run=broken, troubles=Troubles(misfit_wait_s=0.8))):
+        until(lambda: "llvm" in store.job(job_id).note)
+        assert store.job(job_id).state is JobState.QUEUED
+        until(is_in(store, job_id, JobState.FAILED))
+    assert "began with llvm 20" in store.job(job_id).note
+    assert broken.attempts == 2
+
+
+def test_a_job_of_other_versions_waits_for_a_busy_conductor_that_has_them(store: SqlStore) -> None:
+    busy = store.create_job(spec(), SPACE, NEWER_TOOLCHAIN, Submission("bob"))
+    token = store.claim(busy.id)
+    job_id = store.create_job(spec(), SPACE, NEWER_TOOLCHAIN, Submission("ann")).id
+    broken = Broken(*(UserError("began with llvm 21, here it is 20") for _ in range(99)))
+    with conducting(Conductor(store, run=broken, troubles=Troubles(misfit_wait_s=0.05))):
+        until(lambda: broken.attempts >= 4)
+        assert store.job(job_id).state is not JobState.FAILED
+        store.release(busy.id, token, JobState.DONE)
+        until(is_in(store, job_id, JobState.FAILED))
+
+
+def test_other_jobs_run_while_one_is_in_trouble(store: SqlStore) -> None:
+    bad = submitted(store, priority=50)
+    work = Work()
+
+    def run(job: ClaimedJob, store: SqlStore, stop: StopRequest) -> JobState:
+        if job.id == bad:
+            raise ToolchainError("no compiler")
+        return work(job, store, stop)
+
+    good = submitted(store)
+    work.finish.add(good)
+    with conducting(Conductor(store, run=run)):
+        until(is_in(store, good, JobState.DONE))
+    assert store.job(bad).state is JobState.QUEUED
+
+
+def test_a_store_that_cannot_be_used_for_a_while_is_waited_out(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = submitted(store)
+    work = Work()
+    work.finish.add(job_id)
+    conductor = Conductor(store, run=work)
+    take_next, failures = conductor._queue.take_next, [StoreError("locked")]
+
+    def fail_once(skip: set[str]) -> ClaimedJob | None:
+        if failures:
+            raise failures.pop()
+        return take_next(skip)
+
+    monkeypatch.setattr(conductor._queue, "take_next", fail_once)
+    with conducting(conductor):
+        until(is_in(store, job_id, JobState.DONE))
+
+
+def test_troubles_begin_anew_once_somebody_got_on_with_the_job() -> None:
+    troubles = Troubles(first_wait_s=0.0)
+    fault = RuntimeError("a bug")
+    assert [troubles.is_final("j", fault, 0) for _ in range(4)] == [False, False, False, True]
+    assert not troubles.is_final("j", fault, 7)

@@ -1,0 +1,124 @@
+"""Conductors as processes, on the real compiler and simulator: they drain, die and share."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+import tuner
+from db.sql_store import SqlStore
+from tuner.trial import JobRequest, JobState, Submission
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
+PATIENCE_S = 120.0
+COMMAND = [sys.executable, "-m", "service.conductor"]
+FOSTER = """
+import subprocess, sys, time
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE)
+print(child.pid, flush=True)
+time.sleep(3600)
+"""
+"""Starts a conductor as a service does, tells its number, and waits to be killed."""
+
+
+def submitted(store: SqlStore, trials: int, user: str = "ann", **options: int) -> str:
+    made = tuner.submit(
+        "scale_u8", store=store, trials=trials, submission=Submission(user), **options
+    )
+    return made.id
+
+
+def until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@contextmanager
+def started(command: list[str], **how: object) -> Iterator[subprocess.Popen[str]]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, env=environment, text=True, **how)  # type: ignore[call-overload]
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def assert_whole(store: SqlStore, job_id: str, trials: int) -> None:
+    """Every trial once, none pending."""
+    found = store.trials(job_id)
+    assert [t.number for t in found] == list(range(trials))
+    assert len({t.config for t in found}) == trials
+    assert store.pending(job_id) == []
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "end of input"])
+def test_it_drains_and_the_next_one_ends_the_job(store: SqlStore, how: str) -> None:
+    job_id = submitted(store, trials=40)
+    with started([*COMMAND, "--until-eof"], stdin=subprocess.PIPE) as conductor:
+        until(lambda: len(store.trials(job_id)) >= 3)
+        children = psutil.Process(conductor.pid).children(recursive=True)
+        if how == "end of input":
+            assert conductor.stdin is not None
+            conductor.stdin.close()
+        else:
+            conductor.send_signal(getattr(signal, how))
+        assert conductor.wait(PATIENCE_S) == 0
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+    job = store.job(job_id)
+    assert (job.state, job.note) == (JobState.QUEUED, "waits: its conductor was shut down")
+    assert store.pending(job_id) == []
+    with started(COMMAND, stdin=subprocess.DEVNULL):
+        until(lambda: store.job(job_id).state.ended)
+    assert store.job(job_id).state is JobState.DONE
+    assert_whole(store, job_id, 40)
+
+
+def test_it_dies_with_the_service_that_started_it(store: SqlStore) -> None:
+    job_id = submitted(store, trials=1000)
+    foster = [sys.executable, "-c", FOSTER, *COMMAND, "--until-eof"]
+    with started(foster, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        conductor = psutil.Process(int(parent.stdout.readline()))
+        until(lambda: len(store.trials(job_id)) >= 3)
+        family = [conductor, *conductor.children(recursive=True)]
+        parent.kill()
+        assert psutil.wait_procs(family, timeout=10)[1] == []
+    assert store.summary(job_id).interrupted
+    store.request(job_id, JobRequest.CANCEL)
+
+
+def test_two_conductors_share_the_jobs_and_run_none_twice(store: SqlStore) -> None:
+    ids = [submitted(store, 6, user, workers=1) for user in ("ann", "bob") for _ in range(4)]
+    two = ["--slots", "2"]
+    with started([*COMMAND, *two]) as one, started([*COMMAND, *two]) as other:
+        holders = set()
+
+        def ended() -> bool:
+            owners = [store.summary(job_id).owner for job_id in ids]
+            holders.update(owner.pid for owner in owners if owner is not None)
+            return all(store.job(job_id).state.ended for job_id in ids)
+
+        until(ended)
+        assert holders == {one.pid, other.pid}
+    for job_id in ids:
+        assert store.job(job_id).state is JobState.DONE
+        assert_whole(store, job_id, 6)
+        states = [e.data["state"] for e in store.events(job_id) if e.kind == "state"]
+        assert states == ["queued", "running", "done"]
