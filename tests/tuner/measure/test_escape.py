@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+import platform
+import resource
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from tests.tuner.measure.candidates import artifact_of, scale_artifact, scale_problem
 from tuner.candidate import Artifact, Problem
+from tuner.codegen.toolchain import built
 from tuner.errors import CandidateError
 from tuner.measure.qemu.measurer import QemuMeasurer
+from tuner.measure.qemu.simulator import PLUGIN, find_simulator
 from tuner.outcome import Outcome
 
 SOURCES = Path(__file__).parent / "sources"
@@ -78,22 +83,56 @@ def problem() -> Problem:
     return scale_problem()
 
 
+LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
+
+
+@dataclass(frozen=True)
+class Host:
+    """What a candidate that got out could have changed: of this process, and of the machine."""
+
+    children: list[psutil.Process]
+    descriptors: int
+    handlers: list[Any]
+    limits: list[tuple[int, int]]
+    identity: tuple[int, int, str]
+    files: dict[Path, tuple[int, int]]
+    """Mode and time of change of everything in the folders that matter."""
+    shared_memory: set[str]
+    """Without what other tests use at the same time."""
+    mounts: str
+    name: str
+
+    @classmethod
+    def now(cls, *folders: Path) -> Host:
+        itself = psutil.Process()
+        found = [path for folder in folders for path in (folder, *folder.rglob("*"))]
+        shared = set(os.listdir("/dev/shm"))  # noqa: S108
+        return cls(
+            children=itself.children(recursive=True),
+            descriptors=itself.num_fds(),
+            handlers=[signal.getsignal(s) for s in signal.valid_signals()],
+            limits=[resource.getrlimit(n) for n in LIMITS],
+            identity=(os.getuid(), os.getgid(), os.getcwd()),
+            files={path: (path.lstat().st_mode, path.lstat().st_mtime_ns) for path in found},
+            shared_memory={n for n in shared if "candidate" in n or "image" in n},
+            mounts=Path("/proc/self/mounts").read_text(),
+            name=platform.node(),
+        )
+
+
 @pytest.fixture(autouse=True)
-def host_stays_as_it_was() -> Iterator[None]:
-    """No process is left behind, no descriptor open, no signal was taken, no file made here."""
-    itself = psutil.Process()
-    descriptors, folder = itself.num_fds(), sorted(os.listdir())
-    shared = sorted(os.listdir("/dev/shm"))  # noqa: S108
-    handlers = [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)]
+def host_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No process is left behind, no descriptor open, no file, limit, mount or signal changed."""
+    home = tmp_path / "home"
+    (home / "deeper").mkdir(parents=True)
+    (home / "deeper/precious").write_text("as it was")
+    monkeypatch.chdir(home)
+    find_simulator()  # what is built once and kept is there from now on
+    plugin = built(PLUGIN)
+    before = Host.now(home, plugin, Path(find_simulator().command[-1]).parent)
     yield
-    assert itself.children(recursive=True) == []
-    assert itself.num_fds() == descriptors
-    assert sorted(os.listdir()) == folder
-    new = set(os.listdir("/dev/shm")) - set(shared)  # noqa: S108
-    assert not [name for name in new if "candidate" in name or "image" in name]
-    assert handlers == [
-        signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-    ]
+    assert Host.now(home, plugin, Path(find_simulator().command[-1]).parent) == before
+    assert (home / "deeper/precious").read_text() == "as it was"
 
 
 def hostile(problem: Problem, attack: str, *definitions: str) -> Artifact:
