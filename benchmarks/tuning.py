@@ -1,6 +1,7 @@
 """Tunes every kernel and prints: default, textbook and best, and where the wall time went.
 
-    python -m benchmarks.tuning [--trials 200] [--contract static] [--workers N] [KERNEL ...]
+    python -m benchmarks.tuning [--trials 200] [--contract static] [--workers N]
+        [--sampler tpe] [KERNEL ...]
 
 "own share" is the part of the workers' wall time that was not spent in compile, link or run: what
 the tuner itself costs. The exit status is 1 if a best is slower than the textbook schedule of the
@@ -18,6 +19,7 @@ from pathlib import Path
 import db
 import tuner
 from tuner.kernels import find_kernel, kernel_names
+from tuner.outcome import Outcome
 from tuner.trial import Trial
 from tuner.tuning import default_workers
 
@@ -41,6 +43,9 @@ class Row:
     link_s: float
     run_s: float
     own_share: float
+    cut_off: int
+    cut_off_s: float
+    """Runs stopped early, and what they took until then."""
 
     @property
     def holds(self) -> bool:
@@ -63,14 +68,20 @@ def packets(trial: Trial | None) -> float:
     return trial.measurement.packets if trial and trial.measurement else float("inf")
 
 
-def tune(kernel: str, *, trials: int, contract: str, workers: int, seed: int) -> Row:
+def tune(kernel: str, *, trials: int, contract: str, workers: int, seed: int, sampler: str) -> Row:
     """Tunes one kernel at its default shape, in a database of its own."""
     with (
         tempfile.TemporaryDirectory() as folder,
         db.open_store(f"sqlite:///{Path(folder) / 'bench.sqlite'}") as store,
     ):
         result = tuner.tune(
-            kernel, store=store, trials=trials, contract=contract, workers=workers, seed=seed
+            kernel,
+            store=store,
+            trials=trials,
+            contract=contract,
+            workers=workers,
+            seed=seed,
+            sampler=sampler,
         )
         rows = store.trials(result.job.id)
     problem = result.job.spec.problem
@@ -78,6 +89,7 @@ def tune(kernel: str, *, trials: int, contract: str, workers: int, seed: int) ->
     parts = [
         sum(getattr(t.timings, name) for t in rows) for name in ("compile_s", "link_s", "run_s")
     ]
+    cut_off = [t.timings.run_s for t in rows if t.outcome is Outcome.CUTOFF]
     peak = find_kernel(kernel).work(problem.workload.params).peak_cycles(problem.target)
     return Row(
         label=problem.workload.label,
@@ -93,6 +105,8 @@ def tune(kernel: str, *, trials: int, contract: str, workers: int, seed: int) ->
         link_s=parts[1],
         run_s=parts[2],
         own_share=1 - sum(parts) / (workers * wall_s),
+        cut_off=len(cut_off),
+        cut_off_s=sum(cut_off),
     )
 
 
@@ -120,7 +134,13 @@ def print_rows(rows: list[Row]) -> None:
             *(f"{s:.1f}" for s in (row.wall_s, row.compile_s, row.link_s, row.run_s)),
             f"{row.own_share:.1%}" + ("" if row.holds else " !"),
         )
-    Console(width=160).print(table)
+    console = Console(width=160)
+    console.print(table)
+    spent_s = sum(row.compile_s + row.link_s + row.run_s for row in rows)
+    console.print(
+        f"cut off: {sum(r.cut_off for r in rows)} of {sum(r.trials for r in rows)} trials, "
+        f"{sum(r.cut_off_s for r in rows) / spent_s:.2%} of compile, link and run"
+    )
 
 
 def main() -> int:
@@ -131,6 +151,7 @@ def main() -> int:
     parser.add_argument("--contract", default="static")
     parser.add_argument("--workers", type=int, default=default_workers())
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sampler", default="tpe")
     given = parser.parse_args()
     rows = []
     for kernel in given.kernels:
@@ -141,6 +162,7 @@ def main() -> int:
                 contract=given.contract,
                 workers=given.workers,
                 seed=given.seed,
+                sampler=given.sampler,
             )
         )
         print_rows(rows[-1:])
