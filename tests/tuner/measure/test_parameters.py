@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -102,3 +104,59 @@ def test_the_state_of_the_caches_is_part_of_the_fingerprint() -> None:
     warm, cold = (QemuMeasurer(cache=cache).fingerprint() for cache in ("warm", "cold"))  # type: ignore[arg-type]
     assert warm != cold
     assert QemuMeasurer().fingerprint() == warm
+
+
+JUNK = [
+    "",
+    "= 3",
+    '"text"',
+    "[]",
+    "{}",
+    "-1",
+    "nan",
+    "inf",
+    "true",
+    "[[x]]",
+    "[x]",
+    "1979-05-27",
+    "\x00",
+]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_damaged_file_is_read_or_refused_by_its_line(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    lines = V66.read_text().splitlines()
+    at = random.randrange(len(lines))
+    key, equals, _ = lines[at].partition("=")
+    junk = random.choice(JUNK)
+    lines[at : at + 1] = random.choice(
+        [[], [lines[at]] * 2, [junk], [f"{key}= {junk}" if equals else junk], [lines[at][:-2]]]
+    )
+    path = tmp_path / "v66.toml"
+    path.write_text("\n".join(lines))
+    try:
+        load_model(path)
+    except ToolchainError as error:
+        assert re.search(r"line \d+", str(error)), error  # noqa: PT017 - either way is right
+
+
+@pytest.mark.parametrize("text", ["memory = 5", "vector = 5", "vector = [5]", "[vector]\nname = 1"])
+def test_a_section_of_another_kind_is_refused(tmp_path: Path, text: str) -> None:
+    name = re.split(r"\W+", text.strip("["))[0]
+    rest = "\n".join(
+        table
+        for table in re.split(r"\n(?=\[)", V66.read_text())
+        if not re.match(rf"\[\[?{name}\]", table)
+    )
+    path = tmp_path / "v66.toml"
+    path.write_text(f"{text}\n{rest}")
+    with pytest.raises(ToolchainError, match=rf"{name}.*line \d"):
+        load_model(path)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "v66.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ToolchainError, match=r"v66\.toml"):
+        load_model(path)

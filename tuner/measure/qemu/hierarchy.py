@@ -60,11 +60,11 @@ HierarchySources = Mapping[str, str]
 
 def hierarchy_of(file: ModelFile) -> tuple[Hierarchy, HierarchySources]:
     """The hierarchy in ``file``; ``ToolchainError`` names the line of a broken entry."""
-    table = file.section("hierarchy")
     names = [field.name for field in fields(Hierarchy)]
     values: dict[str, int] = {}
     sources: dict[str, str] = {}
     try:
+        table = file.table("hierarchy")
         for name in (*names, *table):
             place = f"hierarchy.{name}"
             if name not in names:
@@ -73,7 +73,7 @@ def hierarchy_of(file: ModelFile) -> tuple[Hierarchy, HierarchySources]:
                     f"unknown entry [{place}]; accepted: {', '.join(names)}", heading
                 )
             if name not in table:
-                raise BadEntryError(f"[{place}] is missing", r"\A")
+                raise BadEntryError(f"[{place}] is missing", r"\Z")
             values[name] = _whole(place, name, number(place, table[name], "value", 1, 4096))
             sources[name] = source(place, table[name], ("value", "source"))
     except BadEntryError as error:

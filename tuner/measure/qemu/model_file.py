@@ -41,10 +41,28 @@ class ModelFile:
         """The error to raise for an entry that is not accepted: names its line."""
         return self.broken(f"{error} (at line {error.line_in(self.text)})")
 
-    def section(self, name: str) -> Any:
-        """The table or list ``name``."""
+    def table(self, name: str) -> Mapping[str, Any]:
+        """The table ``[name]``; ``BadEntryError`` if there is none."""
+        found = self._section(name)
+        if not isinstance(found, Mapping):
+            raise BadEntryError(
+                f"{name} = {found!r}; accepted: a table [{name}]", rf"^\s*{name}\s*="
+            )
+        return found
+
+    def tables(self, name: str) -> list[Mapping[str, Any]]:
+        """All tables ``[[name]]``; ``BadEntryError`` if there are none."""
+        found = self._section(name)
+        if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
+            raise BadEntryError(
+                f"'{name}' is no list of tables; accepted: tables [[{name}]]",
+                rf"^\s*(\[\s*{name}[\].]|{name}\s*=)",
+            )
+        return found
+
+    def _section(self, name: str) -> Any:
         if name not in self.data:
-            raise self.broken(f"section '{name}' is missing or no table")
+            raise BadEntryError(f"section '{name}' is missing", r"\Z")
         return self.data[name]
 
 
@@ -56,9 +74,9 @@ class BadEntryError(Exception):
         self._pattern = pattern
 
     def line_in(self, text: str) -> int:
-        """The line of the entry, counted from 1."""
+        """The line of the entry, counted from 1; of what is missing, the last one."""
         found = re.search(self._pattern, text, re.MULTILINE)
-        return text[: found.end()].count("\n") + 1 if found else 1
+        return text[: found.end()].rstrip("\n").count("\n") + 1 if found else 1
 
 
 def model_path(arch: str) -> Path:

@@ -75,8 +75,8 @@ _LEAST = {"ddr_overlap": float(WINDOWS[0]), "ddr_bandwidth": 1 / 16, "l2_bandwid
 
 def specs_of(file: ModelFile) -> ParameterSpecs:
     """The parameters in ``file``; ``ToolchainError`` names the line of a broken one."""
-    table = file.section("parameters")
     try:
+        table = file.table("parameters")
         for name in table:
             if name not in PARAMETER_NAMES:
                 raise BadEntryError(
@@ -96,7 +96,7 @@ def parameters_of(specs: ParameterSpecs) -> Parameters:
 def _spec(name: str, entry: Any) -> ParameterSpec:
     place = f"parameters.{name}"
     if entry is None:
-        raise BadEntryError(f"parameter {name!r} is missing", r"\A")
+        raise BadEntryError(f"parameter {name!r} is missing", r"\Z")
     least, most = _LEAST.get(name, 0.0), _MOST.get(name, 1e6)
     low = number(place, entry, "low", least, most)
     high = number(place, entry, "high", low, most)

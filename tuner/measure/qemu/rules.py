@@ -89,9 +89,10 @@ def rules_of(file: ModelFile) -> Rules:
     rows: list[bytes] = []
     try:
         for unit in ("vector", "scalar"):
-            for entry in file.section(unit):
+            for entry in file.tables(unit):
                 rows += _pack_rule(unit, entry, causes)
-        stages = [_stage(file.section("memory"), name) for name in _MEMORY_STAGES]
+        memory = file.table("memory")
+        stages = [_stage(memory, name) for name in _MEMORY_STAGES]
     except BadEntryError as error:
         raise file.bad_entry(error) from None
     return Rules(
@@ -109,9 +110,19 @@ def _stage(table: Mapping[str, Any], name: str, default: int | None = None) -> i
         shown = re.escape(str(value))
         raise BadEntryError(
             f"{name} = {value!r}; accepted: 0 to {MAX_STAGE}",
-            rf"^\s*{name}\s*=\s*[\"']?{shown}" if value is not None else r"\A",
+            rf"^\s*{name}\s*=\s*[\"']?{shown}" if value is not None else r"\Z",
         )
     return value
+
+
+def _texts(entry: Mapping[str, Any], key: str, rule: str) -> list[str]:
+    texts = entry.get(key, [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise BadEntryError(
+            f"{key} = {texts!r} in rule {rule!r}; accepted: a list of texts",
+            rf"^\s*{key}\s*=\s*(?!\[)",
+        )
+    return texts
 
 
 def _pack_rule(unit: str, entry: Mapping[str, Any], causes: list[str]) -> list[bytes]:
@@ -122,7 +133,7 @@ def _pack_rule(unit: str, entry: Mapping[str, Any], causes: list[str]) -> list[b
         if key not in ("name", "mnemonics", "forms", *_STAGES):
             raise BadEntryError(f"unknown key {key!r} in rule {name!r}", rf"^\s*{key}\s*=")
     forms = 0
-    for form in entry.get("forms", ()):
+    for form in _texts(entry, "forms", name):
         if form not in FORMS:
             raise BadEntryError(
                 f"unknown form {form!r}; accepted: {', '.join(FORMS)}",
@@ -135,8 +146,8 @@ def _pack_rule(unit: str, entry: Mapping[str, Any], causes: list[str]) -> list[b
     stages = [_stage(entry, "writes"), reads]
     stages += [_stage(entry, key, reads) for key in _STAGES[2:]]
     rows = []
-    for mnemonic in entry.get("mnemonics", ()):
-        encoded = str(mnemonic).encode()
+    for mnemonic in _texts(entry, "mnemonics", name):
+        encoded = mnemonic.encode()
         if not 0 < len(encoded) < _MNEMONIC_BYTES:
             raise BadEntryError(
                 f"mnemonic {mnemonic!r} in rule {name!r}; accepted: 1 to {_MNEMONIC_BYTES - 1} "
