@@ -10,6 +10,7 @@ from db.sql_store import SqlStore
 from service import openapi, problem_details
 from service.auth.gate import Gate
 from service.auth.guard import Guard
+from service.body_limit import BodyLimit
 from service.metrics import Metrics, MetricsMiddleware
 from service.routers import include_all
 from service.settings import Settings
@@ -27,7 +28,6 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
         summary="Finds fast schedules for Hexagon HVX kernels and hands them to compilers.",
         version="1",
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        max_body_size=problem_details.BODY_LIMIT_BYTES,
     )
     app.state.store = store
     app.state.gate = gate
@@ -35,6 +35,7 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
     app.state.stopping = threading.Event()
     app.state.conductors_alive = lambda: 0
     app.state.metrics = Metrics(store, lambda: app.state.conductors_alive())
+    app.add_middleware(BodyLimit, uploads={"/v1/pipelines": settings.upload_limit_bytes})
     app.add_middleware(Guard)
     app.add_middleware(MetricsMiddleware, metrics=app.state.metrics)
     openapi.install(app)

@@ -19,9 +19,6 @@ from service.auth.token_text import redact_all
 from tuner.errors import HvxtuneError, InternalError, UserError
 
 MEDIA_TYPE = "application/problem+json"
-BODY_LIMIT_BYTES = 1 << 20
-"""The largest body of requests that are no uploads."""
-
 _log = logging.getLogger("hvxtune.service")
 
 _TITLES = {
@@ -145,16 +142,16 @@ def install(app: FastAPI) -> None:
 
 def _in_our_words(error: HTTPException, request: Request) -> HttpError:
     """What the framework refuses, with what it would accept."""
-    message, accepted, next_step = str(error.detail), "", "see /docs"
+    ready: HttpError | None = getattr(error, "problem", None)
+    if ready is not None:
+        return ready
+    message, accepted = str(error.detail), ""
     match error.status_code:
         case 404:
             message = f"no route {request.url.path[:200]}"
         case 405:
             message = f"{request.method} is not for this route"
             accepted = (error.headers or {}).get("Allow", "")
-        case 413:
-            accepted = f"a body of at most {BODY_LIMIT_BYTES} bytes"
-            next_step = "ask for less at once"
     return HttpError(
-        error.status_code, message, accepted=accepted, next_step=next_step, headers=error.headers
+        error.status_code, message, accepted=accepted, next_step="see /docs", headers=error.headers
     )

@@ -11,13 +11,14 @@ from db import pipelines
 from db.pipelines import StoredPipeline
 from db.sql_store import SqlStore
 from service import cursors
-from service.app import settings_of, store_of
+from service.app import store_of
 from service.auth import Caller, Scope, require
+from service.auth.audit import record
+from service.auth.quotas import check_upload
 from service.openapi import problems
-from service.problem_details import HttpError, not_found
+from service.problem_details import not_found
 from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.pipelines import PipelineForm, PipelineList, UploadQuery
-from service.settings import Settings
 
 router = APIRouter(prefix="/v1", tags=["pipelines"])
 
@@ -26,8 +27,6 @@ _BODY = {
     "description": "What `halide.serialize_pipeline(pipeline)` gives.",
     "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
 }
-_NO_LIMIT = 1 << 40
-"""For FastAPI: the limit is a setting, and kept below."""
 
 
 @router.post(
@@ -40,7 +39,6 @@ _NO_LIMIT = 1 << 40
         **problems(413),
     },
     openapi_extra={"requestBody": _BODY},
-    max_body_size=_NO_LIMIT,
 )
 async def upload(
     request: Request,
@@ -48,15 +46,14 @@ async def upload(
     query: Annotated[UploadQuery, Query()],
     caller: Annotated[Caller, Depends(require(Scope.SUBMIT))],
     store: Annotated[SqlStore, Depends(store_of)],
-    settings: Annotated[Settings, Depends(settings_of)],
 ) -> dict[str, Any]:
     """Stores a serialized Halide pipeline and says what it consists of.
 
     The bytes are opened only in a process without network, files or other processes, with limits
     of memory and time. The same bytes again are answered with what is stored, under its name.
     """
-    data = await _body(request, settings.upload_limit_bytes)
-    stored, is_new = await run_in_threadpool(_keep, store, data, query.name, caller)
+    data = await request.body()  # as large as the settings allow: service.body_limit
+    stored, is_new = await run_in_threadpool(_keep, request, store, data, query.name, caller)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"/v1/pipelines/{stored.digest}"
     return _form(stored)
@@ -104,34 +101,18 @@ def one(digest: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str,
     return _form(found)
 
 
-async def _body(request: Request, limit_bytes: int) -> bytes:
-    """The whole body, refused as soon as it is known to be too large."""
-    said = request.headers.get("content-length", "")
-    if said.isdecimal() and len(said) < 20 and int(said) > limit_bytes:
-        raise _too_large(limit_bytes)
-    data = bytearray()
-    async for piece in request.stream():
-        data += piece
-        if len(data) > limit_bytes:
-            raise _too_large(limit_bytes)
-    return bytes(data)
-
-
-def _too_large(limit_bytes: int) -> HttpError:
-    return HttpError(
-        413,
-        "the pipeline is too large",
-        accepted=f"at most {limit_bytes} bytes",
-        next_step="embed no buffers of constants in it: pass them as inputs",
-        headers={"Connection": "close"},
-    )
-
-
-def _keep(store: SqlStore, data: bytes, name: str, caller: Caller) -> tuple[StoredPipeline, bool]:
+def _keep(
+    request: Request, store: SqlStore, data: bytes, name: str, caller: Caller
+) -> tuple[StoredPipeline, bool]:
     from tuner.codegen.halide.uploads import describe_pipeline
 
+    check_upload(store, caller, len(data))
     description = describe_pipeline(data).as_dict()
-    return pipelines.keep(store, data, name, caller.name, description)
+    stored, is_new = pipelines.keep(store, data, name, caller.name, description)
+    if is_new:
+        detail = {"name": name, "upload_bytes": len(data)}
+        record(store, caller, "pipeline.upload", stored.digest, detail, request)
+    return stored, is_new
 
 
 def _form(stored: StoredPipeline) -> dict[str, Any]:
