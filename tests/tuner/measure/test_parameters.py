@@ -15,6 +15,7 @@ from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.model import find_model, load_model
 from tuner.measure.qemu.model_file import MODEL_VARIABLE
 from tuner.measure.qemu.parameters import PARAMETER_NAMES, Parameters
+from tuner.measure.qemu.simulator import find_simulator
 
 V66 = Path(model.__file__).with_name("v66.toml")
 
@@ -160,3 +161,14 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ToolchainError, match=r"v66\.toml"):
         load_model(path)
+
+
+def test_a_broken_file_that_was_named_is_not_blamed_on_the_simulator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MODEL_VARIABLE, str(changed(tmp_path, "value = 125", "value = 1250")))
+    find_simulator.cache_clear()
+    with pytest.raises(ToolchainError, match=r"line \d+") as caught:
+        find_simulator()
+    assert not caught.value.accepted
+    assert MODEL_VARIABLE in caught.value.next_step

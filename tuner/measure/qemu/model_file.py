@@ -34,7 +34,11 @@ class ModelFile:
         """The error to raise for a file that cannot be used."""
         return ToolchainError(
             f"the timing parameters in {self.path} cannot be used: {reason}",
-            next_step="repair the file, or install hvxtune again",
+            next_step=(
+                f"repair the file, or unset {MODEL_VARIABLE}"
+                if os.environ.get(MODEL_VARIABLE)
+                else "install hvxtune again"
+            ),
         )
 
     def bad_entry(self, error: BadEntryError) -> ToolchainError:
@@ -98,5 +102,7 @@ def read_model_file(path: Path) -> ModelFile:
     try:
         text = path.read_text()
         return ModelFile(path, text, tomllib.loads(text))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ModelFile(path, "", {}).broken(str(error.strerror)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ModelFile(path, "", {}).broken(str(error)) from None

@@ -76,8 +76,10 @@ class Simulator:
 def find_simulator() -> Simulator:
     """The simulator to use: ``$HVXTUNE_QEMU``, else one built here, one on the PATH, one unpacked.
 
-    Raises ``ToolchainError`` that names what was found and why it does not serve.
+    Raises ``ToolchainError`` that names what was found and why it does not serve, or what is wrong
+    with the timing parameters, without which none can be tried.
     """
+    find_model(find_target(DEFAULT_TARGET).arch)
     given = os.environ.get(QEMU_VARIABLE)
     if given:
         return probe(command_of(Path(given).expanduser().absolute()))
