@@ -43,6 +43,15 @@ CacheName = Annotated[
         help="Caches when the timed call begins: warm (a kernel called again) or cold (empty).",
     ),
 ]
+ServerAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="A service to ask; HVXTUNE_SERVER by default. With neither, this machine does it.",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 DEFAULT_CONTRACT = "static"
@@ -68,6 +77,14 @@ def read_params(texts: Sequence[str] | None) -> dict[str, int]:
                 f"-p {name}='{value[:40]}'", accepted=f"an integer, such as -p {name}=256"
             ) from None
     return params
+
+
+def read_server(given: str | None) -> str | None:
+    """The service to ask: the one given, or ``HVXTUNE_SERVER``; ``None`` for this machine, which
+    an empty ``given`` asks for too."""
+    from service.settings import default_server
+
+    return (default_server() if given is None else given) or None
 
 
 def read_problem(kernel: str, params: Sequence[str] | None, target: str, contract: str) -> Problem:

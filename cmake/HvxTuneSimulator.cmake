@@ -1,0 +1,27 @@
+# hvxtune_simulated_program(): a program for qemu-hexagon that needs no SDK and no libc.
+#
+#   hvxtune_simulated_program(app main.cpp)
+#
+# adds what stands in for Hexagon's system and Halide's runtime: start code, memory, error
+# functions, text on standard output (simulator.h). On a device these come from the SDK.
+
+include_guard(GLOBAL)
+
+set(_hvxtune_simulator "${CMAKE_CURRENT_LIST_DIR}/simulator")
+set(_hvxtune_harness "${CMAKE_CURRENT_LIST_DIR}/../tuner/measure/harness")
+
+function(hvxtune_simulated_program name)
+    if(NOT TARGET hvxtune_simulator)
+        add_library(hvxtune_simulator OBJECT
+            "${_hvxtune_simulator}/start.c"
+            "${_hvxtune_harness}/memory.c"
+            "${_hvxtune_harness}/arithmetic.c"
+            "${_hvxtune_harness}/halide_runtime.c")
+        target_include_directories(hvxtune_simulator
+            PUBLIC "${_hvxtune_simulator}" PRIVATE "${_hvxtune_harness}")
+        # Without it clang would make memcpy's loop a call of memcpy.
+        target_compile_options(hvxtune_simulator PRIVATE -O2 -fno-builtin)
+    endif()
+    add_executable(${name} ${ARGN})
+    target_link_libraries(${name} PRIVATE hvxtune_simulator)
+endfunction()

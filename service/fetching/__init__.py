@@ -1,0 +1,12 @@
+"""What a build takes: object and headers of a schedule, pinned by digest in a lock file.
+
+``sources`` tells where schedules come from (a service, or the database of this machine), ``pins``
+is the lock file, ``promises`` writes the header that holds callers to their contract, and
+``fetch`` joins them. ``hvxtune fetch`` is the command.
+"""
+
+from __future__ import annotations
+
+from service.fetching.fetch import Fetched, Wish, fetch
+
+__all__ = ["Fetched", "Wish", "fetch"]

@@ -1,0 +1,199 @@
+"""One schedule for a build: found or taken from the lock file, verified, written out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.client.answers import verified
+from service.client.cache import ClientCache, write_whole
+from service.fetching.pins import Pin, held, read_pins, write_pins
+from service.fetching.promises import header_text
+from service.fetching.sources import FileKind, Offer, Source, broken_promise
+from tuner.candidate import CacheState, Problem
+from tuner.contract import find_contract
+from tuner.errors import HvxtuneError, StoreError, UserError
+from tuner.identity import digest_of_bytes
+
+KINDS: tuple[FileKind, ...] = ("object", "header")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a build asks for: a problem whose contract is what its caller promises, under a name
+    that is a C identifier. It names the pin, the files and the function."""
+
+    name: str
+    problem: Problem
+    cache: CacheState = "warm"
+
+    def __post_init__(self) -> None:
+        if not (self.name.isidentifier() and self.name.isascii()) or self.name == "version":
+            raise UserError(
+                f"the name '{self.name}'", accepted="a C identifier", next_step="change --name"
+            )
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What is in place now. ``origin`` is ``lock`` or ``source``; ``notice`` tells what a person
+    should know, such as that the service did not answer."""
+
+    pin: Pin
+    origin: str
+    files: Mapping[str, Path]
+    notice: str = ""
+
+
+def default_name(problem: Problem) -> str:
+    """``gemm_u8_m256_n256_k256``."""
+    return problem.symbol.removesuffix(f"_{problem.contract}")
+
+
+def fetch(
+    wish: Wish,
+    source: Source | None,
+    *,
+    folder: Path,
+    lock: Path,
+    cache: ClientCache,
+    update: bool = False,
+) -> Fetched:
+    """Puts object and headers into ``folder`` and pins them in ``lock``.
+
+    What is pinned is taken as it is pinned, from the cache if it is there; ``update`` pins what
+    is best now. Without a ``source`` (offline) lock file and cache must do. Nothing is written
+    unless all of it is right: raises ``UserError`` if the pin is for something else or needs a
+    stronger promise, ``StoreError`` for a file that is not the pinned one or cannot be had.
+    """
+    with held(lock):
+        pins = read_pins(lock)
+        pin = None if update else pins.get(wish.name)
+        origin, notice = "lock", ""
+        if pin is None:
+            if source is None:
+                raise _not_pinned(wish, lock)
+            offer = source.best(wish.problem, wish.cache)
+            _require_fit(wish, offer)
+            contents = {k: source.file(offer.schedule, offer.object_digest, k) for k in KINDS}
+            verified(contents["object"], offer.object_digest, f"the object of {offer.schedule}")
+            pin = _pin_of(wish, offer, digest_of_bytes(contents["header"]))
+            origin, notice = "source", offer.stale
+        else:
+            _require_pinned(wish, pin, lock)
+            contents = {kind: _pinned_file(pin, kind, source, cache) for kind in KINDS}
+        for content in contents.values():
+            cache.keep_object(content)
+        files = _write(wish, pin, contents, folder)
+        write_pins(lock, {**pins, wish.name: pin})
+    return Fetched(pin, origin, files, notice)
+
+
+def _not_pinned(wish: Wish, lock: Path) -> UserError:
+    return UserError(
+        f"'{wish.name}' is not pinned in {lock}, and offline nothing else can be asked",
+        next_step="fetch it once with a service, without --offline",
+    )
+
+
+def _require_fit(wish: Wish, offer: Offer | Pin) -> None:
+    """That the schedule is for this kernel, shape and target, and its contract is promised."""
+    problem = wish.problem
+    asked = (problem.workload.kernel, dict(problem.workload.params), problem.target.name)
+    given = (offer.kernel, dict(offer.params), offer.target)
+    for what, wanted, found in zip(("kernel", "params", "target"), asked, given, strict=True):
+        if wanted != found:
+            raise UserError(
+                f"the schedule {offer.schedule} for '{wish.name}' is for {what} {_text(found)}, "
+                f"asked for is {_text(wanted)}"
+            )
+    broken = broken_promise(problem, find_contract(offer.contract))
+    if broken is not None:
+        raise UserError(
+            f"the contract does not hold: the schedule {offer.schedule} for '{wish.name}' needs "
+            f"'{offer.contract}', {broken}"
+        )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name}={number}" for name, number in sorted(value.items()))
+    return str(value)
+
+
+def _require_pinned(wish: Wish, pin: Pin, lock: Path) -> None:
+    try:
+        _require_fit(wish, pin)
+        if pin.cache != wish.cache:
+            raise UserError(
+                f"the schedule {pin.schedule} for '{wish.name}' is for caches {pin.cache}, "
+                f"asked for is {wish.cache}"
+            )
+    except UserError as error:
+        error.message = f"{lock}: {error.message}"
+        error.next_step = (
+            "promise and build what was pinned, or pin what is best for this with --update"
+        )
+        raise
+
+
+def _pin_of(wish: Wish, offer: Offer, header_digest: str) -> Pin:
+    return Pin(
+        kernel=offer.kernel,
+        params=offer.params,
+        target=offer.target,
+        contract=offer.contract,
+        schedule=offer.schedule,
+        symbol=offer.symbol,
+        object=offer.object_digest,
+        header=header_digest,
+        cycles=offer.cycles,
+        fidelity=offer.fidelity,
+        cache=wish.cache,
+    )
+
+
+def _pinned_file(pin: Pin, kind: FileKind, source: Source | None, cache: ClientCache) -> bytes:
+    content = cache.object(pin.digest(kind))
+    if content is not None:
+        return content
+    what = f"the {kind} of the pinned schedule {pin.schedule}"
+    if source is None:
+        raise StoreError(
+            f"{what} is not in the cache, and offline it cannot be had",
+            next_step="fetch it once with a service, without --offline",
+        )
+    try:
+        content = source.file(pin.schedule, pin.object, kind)
+    except HvxtuneError as error:
+        error.message = f"{what} cannot be had: {error.message}"
+        raise
+    return verified(content, pin.digest(kind), what)
+
+
+def _write(
+    wish: Wish, pin: Pin, contents: Mapping[FileKind, bytes], folder: Path
+) -> dict[str, Path]:
+    if pin.symbol == wish.name:
+        raise UserError(
+            f"the name '{wish.name}' is that of the compiled function",
+            next_step="choose another with --name",
+        )
+    checks = header_text(wish.name, wish.problem, find_contract(pin.contract), pin.symbol)
+    places = {
+        "object": (folder / f"{wish.name}.o", contents["object"]),
+        "halide_header": (folder / f"{pin.symbol}.h", contents["header"]),
+        "header": (folder / f"{wish.name}.h", checks.encode()),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for place, content in places.values():
+            # What stays the same keeps its time: nothing is built again for it.
+            if not place.exists() or place.read_bytes() != content:
+                write_whole(place, content)
+    except OSError as error:
+        raise UserError(
+            f"cannot write into {folder}: {error.strerror}", accepted="a folder you can write to"
+        ) from None
+    return {kind: place for kind, (place, _) in places.items()}

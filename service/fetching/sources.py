@@ -1,0 +1,168 @@
+"""Where schedules come from: a service, or the database of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from tuner.candidate import CacheState, Problem
+from tuner.contract import Contract
+from tuner.errors import UserError
+
+if TYPE_CHECKING:
+    from db import SqlStore
+    from service.client import Best, Client
+    from tuner.trial import Schedule
+
+FileKind = Literal["object", "header"]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A schedule that a source offers; ``stale`` says why and how old it is if it is not what
+    the source says now."""
+
+    kernel: str
+    params: Mapping[str, int]
+    target: str
+    contract: str
+    schedule: str
+    symbol: str
+    object_digest: str
+    cycles: int
+    fidelity: str
+    stale: str = ""
+
+
+class Source(Protocol):
+    """Offers schedules and hands out their files."""
+
+    def best(self, problem: Problem, cache: CacheState) -> Offer:
+        """The best schedule for a caller that keeps the problem's contract; ``UserError`` says
+        how to get one if there is none."""
+        ...
+
+    def file(self, schedule: str, object_digest: str, kind: FileKind) -> bytes:
+        """A file of a schedule; the caller checks its digest."""
+        ...
+
+
+class ServerSource:
+    """Schedules from a service."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def best(self, problem: Problem, cache: CacheState) -> Offer:
+        best = self._client.best(
+            problem.workload.kernel,
+            problem.workload.params,
+            target=problem.target.name,
+            contract=problem.contract.value,
+            cache=cache,
+        )
+        return _offer_of(best)
+
+    def file(self, schedule: str, object_digest: str, kind: FileKind) -> bytes:
+        return self._client.file(schedule, kind, object_digest if kind == "object" else None)
+
+
+def _offer_of(best: Best) -> Offer:
+    document = best.document
+    stale = f"{best.reason}; this is its answer of {age_text(best.age_s)} ago"
+    return Offer(
+        kernel=str(document["kernel"]),
+        params=dict(document["params"]),
+        target=str(document["target"]),
+        contract=str(document["contract"]),
+        schedule=best.id,
+        symbol=best.symbol,
+        object_digest=best.object_digest,
+        cycles=int(document.get("cycles") or 0),
+        fidelity=str(document.get("fidelity") or "model"),
+        stale=stale if best.from_cache else "",
+    )
+
+
+class LocalSource:
+    """Schedules from the database of this machine."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    def best(self, problem: Problem, cache: CacheState) -> Offer:
+        found = [
+            schedule
+            for weaker in weaker_problems(problem)
+            if (schedule := self._store.best(weaker, cache=cache)) is not None
+        ]
+        if not found:
+            from service.cli.summary import problem_label, problem_options
+
+            raise UserError(
+                f"no schedule is stored for {problem_label(problem)}, caches {cache}",
+                next_step=f"run `hvxtune tune {problem_options(problem)} --cache {cache}`",
+            )
+        return _stored(min(found, key=lambda one: one.measurement.cycles))
+
+    def file(self, schedule: str, object_digest: str, kind: FileKind) -> bytes:
+        files = self._store.artifact(object_digest).files
+        if kind not in files:
+            raise UserError(f"the stored schedule {schedule} has no {kind}")
+        return files[kind]
+
+
+def _stored(schedule: Schedule) -> Offer:
+    problem = schedule.problem
+    return Offer(
+        kernel=problem.workload.kernel,
+        params=dict(problem.workload.params),
+        target=problem.target.name,
+        contract=problem.contract.value,
+        schedule=f"{schedule.provenance['job']}-{schedule.provenance['trial']}",
+        symbol=schedule.symbol,
+        object_digest=schedule.artifact_digest,
+        cycles=schedule.measurement.cycles,
+        fidelity=schedule.measurement.fidelity,
+    )
+
+
+def weaker_problems(problem: Problem) -> list[Problem]:
+    """The problem and those under weaker contracts, as far as a caller that keeps its contract
+    keeps theirs."""
+    return [
+        Problem(problem.workload, contract, problem.target)
+        for contract in Contract
+        if broken_promise(problem, contract) is None
+    ]
+
+
+def broken_promise(problem: Problem, needed: Contract) -> str | None:
+    """Why a caller that keeps the problem's contract does not keep ``needed``; ``None`` if it does.
+
+    Whoever promises exact shapes keeps the weaker contracts where the shapes do.
+    """
+    from tuner.buffers import layout_of
+    from tuner.kernels import find_kernel
+
+    if not problem.contract.implies(needed):
+        return f"the caller promises '{problem.contract}' only"
+    if problem.contract is not Contract.STATIC or needed not in (Contract.STRIDE, Contract.EXTENT):
+        return None
+    for spec in find_kernel(problem.workload.kernel).buffers(problem.workload.params):
+        lanes = problem.target.vector_alignment_bytes // spec.element_bytes
+        outer = layout_of(spec, problem.contract, problem.target).strides[:-1]
+        if spec.promised and any(stride % lanes for stride in outer):
+            return f"the dense rows of {spec.name} are no whole vectors"
+        if spec.promised and needed is Contract.EXTENT and spec.shape[-1] % lanes:
+            return f"the innermost extent of {spec.name} is no whole vectors"
+    return None
+
+
+def age_text(seconds: float) -> str:
+    """``40 s``, ``12 min``, ``5 h``, ``3 days``."""
+    for size, unit in ((172_800, "days"), (7_200, "h"), (120, "min")):
+        if seconds >= size:
+            return f"{seconds / {'days': 86_400, 'h': 3_600, 'min': 60}[unit]:.0f} {unit}"
+    return f"{seconds:.0f} s"

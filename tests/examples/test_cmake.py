@@ -1,0 +1,117 @@
+"""examples/gemm by CMake: configured, built for Hexagon, run; and the ways it must not go."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from db import open_store
+from tests.examples.building import (
+    HVXTUNE,
+    ROOT,
+    Project,
+    build_environment,
+    gemm_checksum,
+    new_state,
+    simulate,
+)
+from tuner.tuning import tune
+
+pytestmark = pytest.mark.slow
+SHAPE = {"m": 64, "n": 128, "k": 64}
+
+
+@pytest.fixture(scope="module")
+def tuned_state(tmp_path_factory):
+    """A state directory whose database knows a schedule for the example."""
+    state = new_state(tmp_path_factory.mktemp("tuned") / "state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HVXTUNE_STATE_DIR", str(state))
+        with open_store() as store:
+            tune("gemm_u8", SHAPE, store=store, contract="static", trials=4)
+    return state
+
+
+@pytest.fixture
+def project(tuned_state: Path, tmp_path: Path) -> Project:
+    """A copy of the example beside what it needs of the repository, with a state of its own."""
+    for folder in ("cmake", "examples", "tuner/measure/harness"):
+        shutil.copytree(ROOT / folder, tmp_path / "repository" / folder)
+    shutil.copytree(tuned_state, tmp_path / "state", symlinks=True)
+    environment = build_environment(tmp_path / "state", tmp_path / "zig")
+    return Project(tmp_path / "repository/examples/gemm", tmp_path / "build", environment)
+
+
+def edit(project: Project, old: str, new: str) -> None:
+    lists = project.source / "CMakeLists.txt"
+    text = lists.read_text()
+    assert old in text
+    lists.write_text(text.replace(old, new))
+
+
+def good(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_example_computes_what_numpy_does(project):
+    assert "hvxtune: gemm is schedule" in good(project.configure())
+    good(project.make())
+    ran = simulate(project.build / "gemm_example")
+    assert ran.stdout == f"wrong 0 of 8192, checksum {gemm_checksum(**SHAPE)}\n"
+    assert ran.returncode == 0
+    assert (project.build / "hvxtune.lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("CONTRACT static", "CONTRACT host", "the contract does not hold"),
+        ("m=64", "m=32", "is for params k=64 m=64 n=128, asked for is k=64 m=32 n=128"),
+        ("CONTRACT static", "CONTRACT static TARGET_ARCH hexagon-v68", "for target hexagon-v66"),
+    ],
+    ids=["contract", "shape", "target"],
+)
+def test_what_is_not_what_was_pinned_does_not_configure(project, old, new, said):
+    good(project.configure())
+    edit(project, old, new)
+    done = project.make()  # configures anew, because the file has changed
+    assert done.returncode != 0
+    assert said in " ".join(done.stderr.split())
+
+
+def test_a_lock_file_that_pins_another_object_does_not_configure(project):
+    good(project.configure())
+    lock = project.build / "hvxtune.lock"
+    lines = lock.read_text().splitlines()
+    changed = [f'object = "sha256:{"0" * 64}"' if "object =" in line else line for line in lines]
+    lock.write_text("\n".join(changed) + "\n")
+    done = project.make()
+    assert done.returncode != 0
+    assert "the object of the pinned schedule" in " ".join(done.stderr.split())
+
+
+def test_make_fetches_builds_and_notices_the_lock_file(project, tmp_path):
+    (tmp_path / "Makefile").write_text(
+        f"HVXTUNE := {HVXTUNE.replace(';', ' ')}\n"
+        f"include {ROOT / 'cmake' / 'hvxtune.mk'}\n"
+        "$(eval $(call hvxtune_schedule,gemm,gemm_u8,m=64 n=128 k=64,static))\n"
+        "all: $(HVXTUNE_DIR)/gemm.o $(HVXTUNE_DIR)/gemm.h\n"
+    )
+
+    def make():
+        environment = {**os.environ, **project.environment}
+        done = subprocess.run(
+            ["make", "all"], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        return good(done)
+
+    assert "fetch gemm_u8" in make()
+    assert (tmp_path / "build/hvxtune/gemm.o").read_bytes()[:4] == b"\x7fELF"
+    assert "fetch" not in make()
+    (tmp_path / "hvxtune.lock").touch()
+    assert "fetch gemm_u8" in make()

@@ -1,0 +1,93 @@
+"""The lock file: readable, stable, mergeable, and refused if it is not right."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from service.fetching.pins import Pin, read_pins, write_pins
+from tuner.errors import UserError
+
+PIN = Pin(
+    kernel="gemm_u8",
+    params={"m": 64, "n": 128, "k": 64},
+    target="hexagon-v66",
+    contract="static",
+    schedule="1rt4jc669a-1",
+    symbol="gemm_u8_m64_n128_k64_static",
+    object="a" * 64,
+    header="b" * 64,
+    cycles=3210,
+    fidelity="model",
+    cache="warm",
+)
+
+
+def test_it_reads_what_it_wrote(tmp_path):
+    lock = tmp_path / "hvxtune.lock"
+    pins = {"gemm": PIN, "blur": replace(PIN, kernel='odd "name" \\ é')}
+    write_pins(lock, pins)
+    assert read_pins(lock) == pins
+
+
+def test_no_file_pins_nothing(tmp_path):
+    assert read_pins(tmp_path / "hvxtune.lock") == {}
+
+
+def test_the_order_of_pinning_does_not_show(tmp_path):
+    texts = []
+    for names in (["a", "b", "c"], ["c", "a", "b"]):
+        write_pins(tmp_path / "lock", dict.fromkeys(names, PIN))
+        texts.append((tmp_path / "lock").read_text())
+    assert texts[0] == texts[1]
+
+
+def test_the_same_pins_leave_the_file_alone(tmp_path):
+    lock = tmp_path / "lock"
+    write_pins(lock, {"a": PIN})
+    before = lock.stat()
+    write_pins(lock, {"a": PIN})
+    after = lock.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_two_branches_that_pin_different_things_merge(tmp_path):
+    base = {"b": PIN, "m": PIN, "t": PIN}
+    ours = {**base, "b": replace(PIN, schedule="new-1", cycles=1), "c": PIN}
+    theirs = {**base, "t": replace(PIN, schedule="new-2", cycles=2), "z": PIN}
+    for name, pins in (("base", base), ("ours", ours), ("theirs", theirs)):
+        write_pins(tmp_path / name, pins)
+    merging = ["git", "merge-file", "-p", "ours", "base", "theirs"]
+    merged = subprocess.run(merging, cwd=tmp_path, capture_output=True)
+    assert merged.returncode == 0
+    (tmp_path / "merged").write_bytes(merged.stdout)
+    assert read_pins(tmp_path / "merged") == {**ours, "t": theirs["t"], "z": PIN}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("version = 1", "version = 2"),
+        ("version = 1", ""),
+        ("[gemm]", "[gemm"),
+        ("cycles = 3210\n", ""),
+        ("cycles = 3210", 'cycles = "many"'),
+        ("cycles = 3210", "cycles = 3210\nmore = 1"),
+        ("a" * 64, "a" * 63),
+        ("a" * 64, "../" + "a" * 61),
+        ("sha256:a", "md5:a"),
+        ("m = 64", 'm = "64"'),
+        ("gemm_u8_m64_n128_k64_static", "x(); evil"),
+        ("\n[gemm]", "\n<<<<<<< HEAD\n[gemm]"),
+    ],
+)
+def test_what_is_no_lock_file_is_refused_by_name(tmp_path, old, new):
+    lock = tmp_path / "hvxtune.lock"
+    write_pins(lock, {"gemm": PIN})
+    text = lock.read_text()
+    assert old in text
+    lock.write_text(text.replace(old, new))
+    with pytest.raises(UserError, match=r"hvxtune\.lock is no lock file"):
+        read_pins(lock)

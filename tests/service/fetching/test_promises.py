@@ -1,0 +1,143 @@
+"""The header's checks, compiled for this machine and called: each promise broken in turn."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from service.fetching.promises import header_text
+from tests.rig.scale_u8 import KERNELS
+from tuner.codegen.toolchain import NativePart, built
+from tuner.contract import Contract
+from tuner.kernels import EXTRA_KERNELS_VARIABLE
+from tuner.tuning import find_problem
+
+SOURCE = """
+#undef NDEBUG /* zig defines it where it optimizes */
+#ifdef RELEASE
+#define NDEBUG
+#endif
+#define HVXTUNE_BROKEN_PROMISE(text) (noted = text)
+static const char *noted;
+#include "scale.h"
+int the_schedule(struct halide_buffer_t *in, struct halide_buffer_t *out) {
+    return in == out ? 7 : 0;
+}
+__attribute__((visibility("default"))) const char *
+broken(struct halide_buffer_t *in, struct halide_buffer_t *out) {
+    return scale_broken_promise(in, out);
+}
+__attribute__((visibility("default"))) const char *
+noted_by_call(struct halide_buffer_t *in, struct halide_buffer_t *out) {
+    noted = NULL;
+    scale(in, out);
+    return noted;
+}
+"""
+
+
+class Dimension(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int32) for name in ("min", "extent", "stride", "flags")]
+
+
+class Buffer(ctypes.Structure):
+    _fields_ = [
+        ("device", ctypes.c_uint64),
+        ("interface", ctypes.c_void_p),
+        ("host", ctypes.c_uint64),
+        ("flags", ctypes.c_uint64),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("dimensions", ctypes.c_int32),
+        ("dim", ctypes.POINTER(Dimension)),
+        ("padding", ctypes.c_void_p),
+    ]
+
+
+def good_buffer() -> Buffer:
+    dims = (Dimension * 2)(Dimension(0, 512, 1, 0), Dimension(0, 4, 512, 0))
+    return Buffer(host=0x10000, code=1, bits=8, lanes=1, dimensions=2, dim=dims)
+
+
+@pytest.fixture
+def compiled(tmp_path, monkeypatch):
+    """``compiled(contract, *flags)`` gives a function: what the header says of two buffers."""
+    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
+
+    def build(contract: Contract, *flags: str):
+        problem = find_problem("scale_u8", {"n": 512, "h": 4}, "hexagon-v66", "static")
+        (tmp_path / "scale.h").write_text(header_text("scale", problem, contract, "the_schedule"))
+        declaration = "struct halide_buffer_t;\nint the_schedule({0} *, {0} *);\n"
+        (tmp_path / "the_schedule.h").write_text(declaration.format("struct halide_buffer_t"))
+        (tmp_path / "checks.c").write_text(SOURCE)
+        part = NativePart(
+            "checks",
+            "host",
+            (tmp_path / "checks.c",),
+            (tmp_path / "scale.h",),
+            flags=("-ffreestanding", "-fno-stack-protector", *flags),
+        )
+        return ctypes.CDLL(str(built(part)))
+
+    return build
+
+
+def said(library, spoil=lambda buffer: None, function="broken") -> str | None:
+    call = getattr(library, function)
+    call.restype = ctypes.c_char_p
+    good, spoiled = good_buffer(), good_buffer()
+    spoil(spoiled)
+    text = call(ctypes.byref(good), ctypes.byref(spoiled))
+    return None if text is None else text.decode()
+
+
+def set_dim(index, field, value):
+    return lambda buffer: setattr(buffer.dim[index], field, value)
+
+
+def set_field(field, value):
+    return lambda buffer: setattr(buffer, field, value)
+
+
+BREAKS = {
+    "no memory on the host": (set_field("host", 0), Contract.NONE),
+    "are not uint8": (set_field("bits", 16), Contract.NONE),
+    "has not 2 dimensions": (set_field("dimensions", 3), Contract.NONE),
+    "does not begin at 0": (set_dim(1, "min", 4), Contract.NONE),
+    "are not dense": (set_dim(0, "stride", 2), Contract.NONE),
+    "is not aligned to 128 bytes": (set_field("host", 0x10040), Contract.HOST),
+    "is no multiple of 128": (set_dim(1, "stride", 520), Contract.STRIDE),
+    "the innermost extent": (set_dim(0, "extent", 500), Contract.EXTENT),
+    "the extent of dimension 1": (set_dim(1, "extent", 5), Contract.STATIC),
+    "the stride of dimension 1": (set_dim(1, "stride", 640), Contract.STATIC),
+}
+
+
+@pytest.mark.parametrize("contract", Contract)
+def test_each_contract_asks_for_its_promises_and_no_more(compiled, contract):
+    library = compiled(contract)
+    assert said(library) is None
+    for text, (spoil, since) in BREAKS.items():
+        found = said(library, spoil)
+        if since.level > contract.level:
+            assert found is None
+        elif contract is not Contract.STATIC:  # which names the exact value
+            assert text in found
+        else:
+            assert found.startswith("scale: ")
+
+
+def test_debug_builds_check_and_release_builds_just_call(compiled):
+    spoil = BREAKS["is not aligned to 128 bytes"][0]
+    debug = said(compiled(Contract.STATIC), spoil, "noted_by_call")
+    assert "is not aligned to 128 bytes" in debug
+    assert said(compiled(Contract.STATIC, "-DRELEASE"), spoil, "noted_by_call") is None
+
+
+def test_less_than_the_contract_promised_does_not_compile(compiled):
+    compiled(Contract.HOST, "-DHVXTUNE_scale_PROMISED_LEVEL=1")
+    with pytest.raises(Exception, match="does not imply contract 'static'"):
+        compiled(Contract.STATIC, "-DHVXTUNE_scale_PROMISED_LEVEL=1")
