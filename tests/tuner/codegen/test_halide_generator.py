@@ -144,8 +144,8 @@ def test_close_ends_the_processes_and_removes_the_scratch(generator):
 def test_the_fingerprint_names_the_code_of_the_compile_server(generator, tmp_path):
     assert generator.fingerprint()["compile server"]
     for version in ("1", "2"):
-        folder = tmp_path / version
-        folder.mkdir()
+        folder = tmp_path / version / "kernels/deeper"
+        folder.mkdir(parents=True)
         (folder / "schedule.py").write_text(f"TAIL = {version}\n")
     assert digest_of_sources(tmp_path / "1") != digest_of_sources(tmp_path / "2")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import signal
 import threading
 from collections.abc import Mapping
@@ -20,6 +21,9 @@ from tuner.outcome import Outcome
 
 _BASE_KINDS = ("object", "header", "schedule")
 _MAX_ERROR_CHARACTERS = 2000
+_TUNER = Path(__file__).parents[2]
+_LOADED = ("codegen", "kernels", "space")
+"""Rooms of ``tuner`` that a compile server loads."""
 
 
 class HalideGenerator(CodeGenerator):
@@ -52,7 +56,8 @@ class HalideGenerator(CodeGenerator):
                 "generator": "halide",
                 "halide": version("halide"),
                 "llvm_arguments": LLVM_ARGUMENTS,
-                "compile server": digest_of_sources(Path(__file__).parent)[:16],
+                "python": platform.python_version(),
+                "compile server": digest_of_sources(_TUNER)[:16],
             }
         except PackageNotFoundError:
             raise ToolchainError(
@@ -111,9 +116,15 @@ class HalideGenerator(CodeGenerator):
 
 
 @cache
-def digest_of_sources(folder: Path) -> str:
-    """Names the code in ``folder``: how it turns a config into directives decides the object."""
-    sources = sorted((*folder.glob("*.py"), *folder.glob("*.c")))
+def digest_of_sources(tuner: Path) -> str:
+    """Names the code that compile servers load from the folder ``tuner``.
+
+    Not only what describes pipelines and schedules decides the object: LLVM goes through sets in
+    the order of memory addresses, and those move with all that is loaded, and with the interpreter.
+    """
+    sources = sorted(
+        path for room in _LOADED for kind in ("*.py", "*.c") for path in (tuner / room).rglob(kind)
+    )
     return digest_of_bytes(b"\0".join(path.read_bytes() for path in sources))
 
 
