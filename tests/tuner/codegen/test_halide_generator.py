@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,34 @@ def test_objects_do_not_depend_on_history_directory_environment_or_caches(tmp_pa
         for order, directory, extra in runs
     }
     assert len(seen) == 1
+
+
+@pytest.mark.slow
+def test_a_candidate_whose_code_depends_on_addresses_repeats_on_a_busy_machine():
+    """Its code came out in two ways, as Python's collector and threads happened to fall."""
+    kernel = find_kernel("depthwise_conv2d_u8")
+    problem = kernel.problem({}, Contract.STATIC, find_target("hexagon-v66"))
+    config = kernel.space(problem).config(
+        {
+            "order": "channels_inner",
+            "tile_x": 4,
+            "tile_y": 2,
+            "reduction": "vrmpy",
+            "walk": "taps_first",
+            "quads_at": "root",
+            "quads_unroll": 4,
+            "align_quads": "on",
+        }
+    )
+    fragile = Candidate(problem, config)
+    with HalideGenerator(3) as generator, ThreadPoolExecutor(3) as pool:
+
+        def compiled(number: int) -> str:
+            if number % 3 == 0:
+                generator.compile(candidate(vectors=1 + number % 2))
+            return generator.compile(fragile).digest
+
+        assert len(set(pool.map(compiled, range(24)))) == 1
 
 
 def test_what_an_ended_compilation_leaves_goes_away_with_the_next(generator):

@@ -11,13 +11,17 @@ Why it is built like this:
 - The object bytes depend on memory addresses (LLVM iterates over sets of pointers). So the server
   runs without address space randomization, with a fixed environment and hash seed; the child, not
   the server, reads the job (so that the server's heap is the same for each), and compiles in a
-  new thread, whose memory comes from a malloc arena of its own, untouched by history.
+  new thread, whose memory comes from a malloc arena of its own, untouched by history. No garbage
+  is collected, because when that happens depends on earlier jobs, and the child's threads never
+  take turns: what one maps between two maps of the other would move the other's memory.
 """
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -25,7 +29,6 @@ import select
 import shutil
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -40,6 +43,7 @@ EXIT_REFUSED = 3
 _THREAD_STACK_BYTES = 64 << 20
 _FILE_LIMIT_BYTES = 64 << 20
 _PIPE_BYTES = 1 << 16
+_NEVER_S = 1e6
 
 
 def _switch_off_randomization() -> None:
@@ -76,17 +80,18 @@ def _limit(request: dict[str, Any]) -> None:
         resource.setrlimit(limit, (value, value))
 
 
-def _compile(request: dict[str, Any], status: list[int]) -> None:
-    """Body of the child's thread; leaves the exit status in ``status``."""
+def _compile(request: dict[str, Any], done: int) -> None:
+    """Body of the child's thread; writes the exit status to the descriptor ``done``."""
     from tuner.codegen.halide.compilation import compile_request
 
     try:
         compile_request(request)
-        status.append(0)
+        status = 0
     except BaseException as error:  # noqa: BLE001 - kernels are user code: any of them may come
         with open("error", "w", encoding="utf-8", errors="replace") as file:
             file.write(f"{type(error).__name__}: {error}")
-        status.append(EXIT_REFUSED)
+        status = EXIT_REFUSED
+    os.write(done, bytes([status]))
 
 
 def _child() -> None:
@@ -101,12 +106,11 @@ def _child() -> None:
     os.dup2(null, 0)
     _limit(request)
     confine(Path("."))
-    status: list[int] = []
-    threading.stack_size(_THREAD_STACK_BYTES)
-    thread = threading.Thread(target=_compile, args=(request, status))
-    thread.start()
-    thread.join()
-    os._exit(status[0])
+    ended, done = os.pipe()
+    sys.setswitchinterval(_NEVER_S)  # the thread has its turn once this one waits, not before
+    _thread.stack_size(_THREAD_STACK_BYTES)
+    _thread.start_new_thread(_compile, (request, done))
+    os._exit(os.read(ended, 1)[0])
 
 
 def _wait(pid: int, time_limit_s: float) -> tuple[str, int]:
@@ -170,6 +174,7 @@ def main() -> None:
         with contextlib.suppress(UserError):  # one that cannot be loaded fails in its own jobs
             find_kernel(name)
     assert compilation  # noqa: S101 - loaded so that children need not
+    gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
     try:
         with contextlib.suppress(BrokenPipeError):
