@@ -145,13 +145,22 @@ def _in_our_words(error: HTTPException, request: Request) -> HttpError:
     ready: HttpError | None = getattr(error, "problem", None)
     if ready is not None:
         return ready
-    message, accepted = str(error.detail), ""
+    message, accepted, headers = str(error.detail), "", error.headers
     match error.status_code:
         case 404:
             message = f"no route {request.url.path[:200]}"
         case 405:
             message = f"{request.method} is not for this route"
-            accepted = (error.headers or {}).get("Allow", "")
+            accepted = _allowed(request)
+            headers = {"Allow": accepted}
     return HttpError(
-        error.status_code, message, accepted=accepted, next_step="see /docs", headers=error.headers
+        error.status_code, message, accepted=accepted, next_step="see /docs", headers=headers
     )
+
+
+def _allowed(request: Request) -> str:
+    """The methods of the path that was asked for. The framework names those of one route only,
+    and each method is a route of its own."""
+    path = getattr(request.scope.get("route"), "path", "")
+    operations = request.app.openapi()["paths"].get(path, {"get": None})
+    return ", ".join(sorted(method.upper() for method in operations))
