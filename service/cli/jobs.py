@@ -1,38 +1,49 @@
-"""What was tuned before: ``jobs`` and ``show``."""
+"""Jobs that are there: ``jobs``, ``show``, ``watch``, ``cancel`` and ``pause``."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.options import AsJson
+from service.cli.options import AsJson, JobName, ServerAddress, read_server
 from service.cli.output import print_json, print_line, print_table
-from service.cli.summary import print_result, problem_label, result_json
+from service.cli.summary import form_label, print_result, result_json
 from service.json_forms import job_json, peak_cycles, trial_json
 from tuner.outcome import Outcome
+from tuner.trial import JobRequest
 
 if TYPE_CHECKING:
     from db import JobSummary
-    from tuner.trial import Trial
 
 
 def jobs(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
+    server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """List the newest jobs."""
-    from db import open_store
-
-    with open_store() as store:
-        found = store.summaries(limit)
+    found = _newest(read_server(server), limit)
     if as_json:
-        print_json({"jobs": [_summary_json(summary) for summary in found]})
+        print_json({"jobs": found})
     elif not found:
         print_line("no job yet; start one with `hvxtune tune KERNEL`")
     else:
         _print_jobs(found)
+
+
+def _newest(address: str | None, limit: int) -> list[dict[str, Any]]:
+    if address is not None:
+        from service.client import Client
+
+        with Client(address) as client:
+            return list(islice(client.jobs(), limit))
+    from db import open_store
+
+    with open_store() as store:
+        return [_summary_json(summary) for summary in store.summaries(limit)]
 
 
 def _summary_json(summary: JobSummary) -> dict[str, Any]:
@@ -45,59 +56,111 @@ def _summary_json(summary: JobSummary) -> dict[str, Any]:
     }
 
 
-def _print_jobs(found: list[JobSummary]) -> None:
+def _print_jobs(found: list[dict[str, Any]]) -> None:
     print_table(
         ["job", "state", "made", "trials", "ok", "best cycles", "what", "note"],
         [
             [
-                summary.job.id,
-                "interrupted" if summary.interrupted else summary.job.state,
-                datetime.fromtimestamp(summary.job.created_at).strftime("%Y-%m-%d %H:%M"),
-                summary.finished,
-                summary.outcomes.get(Outcome.OK, 0),
-                "" if summary.best_cycles is None else f"{summary.best_cycles:,}",
-                problem_label(summary.job.spec.problem),
-                summary.job.note,
+                row["job"],
+                _state(row),
+                datetime.fromtimestamp(row["created_at"]).strftime("%Y-%m-%d %H:%M"),
+                sum(row["outcomes"].values()),
+                row["outcomes"].get(Outcome.OK.value, 0),
+                "" if row["best_cycles"] is None else f"{row['best_cycles']:,}",
+                form_label(row),
+                row["note"],
             ]
-            for summary in found
+            for row in found
         ],
         numeric=["trials", "ok", "best cycles"],
     )
 
 
-def show(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="A job's id or how it begins.")],
-    as_json: AsJson = False,
-) -> None:
+def _state(row: dict[str, Any]) -> str:
+    if row["interrupted"]:
+        return "interrupted"
+    return "paused" if row["paused"] else str(row["state"])
+
+
+def show(job: JobName, server: ServerAddress = None, as_json: AsJson = False) -> None:
     """Show JOB: its result and every trial."""
+    address = read_server(server)
+    form = _whole(address, job)
+    if as_json:
+        print_json(form)
+        return
+    print_result(form, address)
+    print_line()
+    _print_trials(form["trials"])
+
+
+def _whole(address: str | None, job: str) -> dict[str, Any]:
+    """The result of a job, with its trials."""
+    if address is not None:
+        from service.cli.remote import result_there
+        from service.client import Client
+
+        with Client(address) as client:
+            found_there = result_there(client, job)
+            return {**found_there, "trials": list(client.trials(found_there["job"]))}
     from db import open_store
     from tuner.tuning import result
 
     with open_store() as store:
         found = result(job, store)
-        trials = store.trials(found.job.id)
-        stored_in = store.place.name
-    if as_json:
         peak = peak_cycles(found.job.spec.problem)
-        rows = [trial_json(trial, peak) for trial in trials]
-        print_json({**result_json(found, stored_in), "trials": rows})
+        rows = [trial_json(trial, peak) for trial in store.trials(found.job.id)]
+        return {**result_json(found, store.place.name), "trials": rows}
+
+
+def watch(job: JobName, server: ServerAddress = None, as_json: AsJson = False) -> None:
+    """Watch JOB of a service until it ends."""
+    from service.cli.remote import watch_there
+    from service.client.connection import find_server
+
+    watch_there(find_server(read_server(server)), job, as_json=as_json)
+
+
+def cancel(job: JobName, server: ServerAddress = None, as_json: AsJson = False) -> None:
+    """End JOB; what it found stays."""
+    _request(JobRequest.CANCEL, job, server, as_json=as_json)
+
+
+def pause(job: JobName, server: ServerAddress = None, as_json: AsJson = False) -> None:
+    """Stop JOB until `hvxtune resume` lets it go on."""
+    _request(JobRequest.PAUSE, job, server, as_json=as_json)
+
+
+def _request(request: JobRequest, job: str, server: str | None, *, as_json: bool) -> None:
+    address = read_server(server)
+    if address is not None:
+        from service.client import Client
+
+        with Client(address) as client:
+            form = client.cancel(job) if request is JobRequest.CANCEL else client.pause(job)
+    else:
+        from db import open_store
+
+        with open_store() as store:
+            form = job_json(store.request(store.job(job).id, request))
+    if as_json:
+        print_json(form)
         return
-    print_result(found, stored_in)
-    print_line()
-    _print_trials(trials)
+    asked = "" if form["paused"] or form["state"] == "cancelled" else f", asked to {request}"
+    print_line(f"job {form['job']} {'paused' if form['paused'] else form['state']}{asked}")
 
 
-def _print_trials(trials: list[Trial]) -> None:
+def _print_trials(trials: list[dict[str, Any]]) -> None:
     print_table(
         ["trial", "outcome", "cycles", "packets", "from", "what"],
         [
             [
-                trial.number,
-                trial.outcome,
-                f"{trial.measurement.cycles:,}" if trial.measurement else "",
-                f"{trial.measurement.packets:,}" if trial.measurement else "",
-                trial.origin,
-                trial.error or " ".join(f"{k}={v}" for k, v in trial.config.items()),
+                trial["trial"],
+                trial["outcome"],
+                "" if trial["cycles"] is None else f"{trial['cycles']:,}",
+                "" if trial["packets"] is None else f"{trial['packets']:,}",
+                trial["origin"],
+                trial["error"] or " ".join(f"{k}={v}" for k, v in trial["config"].items()),
             ]
             for trial in trials
         ],

@@ -43,6 +43,9 @@ CacheName = Annotated[
         help="Caches when the timed call begins: warm (a kernel called again) or cold (empty).",
     ),
 ]
+JobName = Annotated[
+    str, typer.Argument(metavar="JOB", help="A job's id or how it begins; `hvxtune jobs` lists.")
+]
 ServerAddress = Annotated[
     str | None,
     typer.Option(

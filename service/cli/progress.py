@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from service.cli.summary import outcomes_text
@@ -15,12 +16,25 @@ if TYPE_CHECKING:
 
 LINE_INTERVAL_S = 10.0
 
-Show = Callable[["Progress"], None]
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a job stands, wherever it runs."""
+
+    finished: int
+    total: int | None
+    outcomes: Mapping[str, int]
+    best_cycles: int | None
+    elapsed_s: float
+    eta_s: float | None
+
+
+Show = Callable[[Standing], None]
 
 
 @contextmanager
 def shown(label: str) -> Iterator[Show]:
-    """Gives what :func:`tuner.run` calls with each progress of the job called ``label``."""
+    """Gives what is to be called with each standing of the job called ``label``."""
     if sys.stderr.isatty():
         with _bar(label) as show:
             yield show
@@ -28,11 +42,24 @@ def shown(label: str) -> Iterator[Show]:
         yield _lines(label)
 
 
-def _incumbent(progress: Progress) -> str:
+def standing_of(progress: Progress) -> Standing:
+    """The standing of a job that runs in this process."""
     trial = progress.incumbent
-    if trial is None or trial.measurement is None:
+    measured = None if trial is None else trial.measurement
+    return Standing(
+        finished=progress.finished,
+        total=progress.total,
+        outcomes=progress.outcomes,
+        best_cycles=None if measured is None else measured.cycles,
+        elapsed_s=progress.elapsed_s,
+        eta_s=progress.eta_s,
+    )
+
+
+def _incumbent(standing: Standing) -> str:
+    if standing.best_cycles is None:
         return "nothing valid yet"
-    return f"best {trial.measurement.cycles:,} cycles"
+    return f"best {standing.best_cycles:,} cycles"
 
 
 def _seconds(seconds: float) -> str:
@@ -56,40 +83,40 @@ def _bar(label: str) -> Iterator[Show]:
     with RichProgress(*columns, console=console(stderr=True), transient=True) as rich:
         task = rich.add_task(label, total=None, state="starting")
 
-        def show(progress: Progress) -> None:
+        def show(standing: Standing) -> None:
             rich.update(
                 task,
-                completed=progress.finished,
-                total=progress.total,
-                state=_state(progress),
+                completed=standing.finished,
+                total=standing.total,
+                state=_state(standing),
             )
 
         yield show
 
 
-def _state(progress: Progress) -> str:
+def _state(standing: Standing) -> str:
     """Best so far, outcomes, rate, time to go."""
-    if not progress.finished:
+    if not standing.finished:
         return "starting"
-    parts = [_incumbent(progress), outcomes_text(progress.outcomes)]
-    if progress.elapsed_s > 0:
-        parts.append(f"{progress.finished / progress.elapsed_s:.1f}/s")
-    if progress.eta_s is not None:
-        parts.append(f"{_seconds(progress.eta_s)} to go")
+    parts = [_incumbent(standing), outcomes_text(standing.outcomes)]
+    if standing.elapsed_s > 0:
+        parts.append(f"{standing.finished / standing.elapsed_s:.1f}/s")
+    if standing.eta_s is not None:
+        parts.append(f"{_seconds(standing.eta_s)} to go")
     return ", ".join(parts)
 
 
 def _lines(label: str) -> Show:
     last = time.monotonic() - LINE_INTERVAL_S
 
-    def show(progress: Progress) -> None:
+    def show(standing: Standing) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last < LINE_INTERVAL_S and progress.finished != progress.total:
+        if now - last < LINE_INTERVAL_S and standing.finished != standing.total:
             return
         last = now
-        total = "" if progress.total is None else f"/{progress.total}"
-        sys.stderr.write(f"{label}: {progress.finished}{total} trials, {_state(progress)}\n")
+        total = "" if standing.total is None else f"/{standing.total}"
+        sys.stderr.write(f"{label}: {standing.finished}{total} trials, {_state(standing)}\n")
         sys.stderr.flush()
 
     return show

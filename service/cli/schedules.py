@@ -16,16 +16,26 @@ from service.cli.options import (
     ContractName,
     KernelName,
     ParamTexts,
+    ServerAddress,
     TargetName,
+    read_params,
     read_problem,
+    read_server,
 )
 from service.cli.output import print_json, print_line
-from service.cli.summary import print_config, print_measurement, problem_label, problem_options
+from service.cli.summary import (
+    form_label,
+    print_config,
+    print_figures,
+    problem_label,
+    problem_options,
+)
 from service.json_forms import measurement_json, peak_cycles, problem_json
 from tuner.errors import UserError
 from tuner.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
+    from service.client.operations import FileKind
     from tuner.candidate import CacheState, Problem
     from tuner.store import TrialStore
     from tuner.trial import Schedule
@@ -49,31 +59,47 @@ def best(
         FileOption,
         typer.Option("--schedule", metavar="FILE", help="Write Halide's .schedule.h there."),
     ] = None,
+    server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Give the best stored schedule of KERNEL."""
+    places: dict[FileKind, Path | None] = {
+        "object": object_file,
+        "header": header_file,
+        "schedule": schedule_file,
+    }
+    wanted = {kind: path for kind, path in places.items() if path is not None}
+    address = read_server(server)
+    if address is not None:
+        from service.cli.remote import best_there
+
+        params = read_params(param)
+        form, files = best_there(address, kernel, params, target, contract, cache, list(wanted))
+    else:
+        problem = read_problem(kernel, param, target, contract)
+        form, files = _best_here(problem, cache, with_files=bool(wanted))
+    for kind, path in wanted.items():
+        write_file(path, files, kind)
+    if as_json:
+        print_json(form)
+        return
+    print_line(form_label(form))
+    print_figures(form)
+    print_config(form["config"])
+    print_line(f"symbol {form['symbol']}, object {form['object_digest'][:16]}")
+    for kind, path in wanted.items():
+        print_line(f"wrote {path} ({kind})")
+
+
+def _best_here(
+    problem: Problem, cache: CacheState, *, with_files: bool
+) -> tuple[dict[str, Any], Mapping[str, bytes]]:
     from db import open_store
 
-    problem = read_problem(kernel, param, target, contract)
-    wanted = {"object": object_file, "header": header_file, "schedule": schedule_file}
     with open_store() as store:
         schedule = stored_best(problem, store, cache)
-        files: Mapping[str, bytes] = {}
-        if any(wanted.values()):
-            files = store.artifact(schedule.artifact_digest).files
-    for kind, path in wanted.items():
-        if path is not None:
-            write_file(path, files, kind)
-    if as_json:
-        print_json(_schedule_json(schedule))
-        return
-    print_line(problem_label(problem))
-    print_measurement(schedule.measurement, problem)
-    print_config(schedule.config)
-    print_line(f"symbol {schedule.symbol}, object {schedule.artifact_digest[:16]}")
-    for kind, path in wanted.items():
-        if path is not None:
-            print_line(f"wrote {path} ({kind})")
+        files = store.artifact(schedule.artifact_digest).files if with_files else {}
+    return _schedule_json(schedule), files
 
 
 def stored_best(problem: Problem, store: TrialStore, cache: CacheState) -> Schedule:

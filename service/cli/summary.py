@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_line, print_table
-from service.json_forms import job_json, peak_cycles, trial_json
+from service.json_forms import job_json, measurement_json, peak_cycles, trial_json
 
 if TYPE_CHECKING:
     from tuner.candidate import Measurement, Problem
-    from tuner.trial import Trial
     from tuner.tuning import TuneResult
 
 
@@ -48,43 +47,53 @@ def outcomes_text(outcomes: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {outcome}" for outcome, count in ranked) or "no trial yet"
 
 
-def print_result(result: TuneResult, stored_in: str) -> None:
-    """The result as a short table, and what can be run next."""
-    job = result.job
-    problem = job.spec.problem
-    peak = peak_cycles(problem)
-    print_line(problem_label(problem))
+def form_label(form: Mapping[str, Any]) -> str:
+    """:func:`problem_label` of the JSON form of a job or schedule."""
+    params = [f"{name}={value}" for name, value in form["params"].items()]
+    label = " ".join([form["kernel"], *params])
+    return f"{label}, contract {form['contract']}, {form['target']}"
+
+
+def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
+    """The result of a job, in the form of :func:`result_json`, as a short table, and what can be
+    run next, against ``server`` if it came from there."""
+    print_line(form_label(result))
     print_line(
-        f"job {job.id} {job.state}: {sum(result.outcomes.values())} trials "
-        f"in {job.spent_s:.0f} s ({outcomes_text(result.outcomes)})"
+        f"job {result['job']} {result['state']}: {sum(result['outcomes'].values())} trials "
+        f"in {result['spent_s']:.0f} s ({outcomes_text(result['outcomes'])})"
     )
     print_line()
     figures = ["cycles", "packets", "HVX peak", "speed-up"]
     marked = {
-        "default schedule": result.default,
-        "textbook HVX": result.textbook,
-        "best found": result.best,
+        "default schedule": result["default"],
+        "textbook HVX": result["textbook"],
+        "best found": result["best"],
     }
     print_table(
         ["", *figures],
-        [[name, *_figures(trial, result.default, peak)] for name, trial in marked.items()],
+        [[name, *_figures(trial, result["default"])] for name, trial in marked.items()],
         numeric=figures,
     )
     print_line()
-    if result.best is not None:
-        print_config(result.best.config)
-        print_line(f"stored in {stored_in}")
+    if result["best"] is not None:
+        print_config(result["best"]["config"])
+        print_line(f"stored in {result['stored_in']}")
     print_line()
-    _print_next(result)
+    _print_next(result, "" if server is None else f" --server {server}")
 
 
 def print_measurement(measurement: Measurement, problem: Problem, name: str = "") -> None:
     """The figures of a measurement on one line, behind its ``name`` if there are several."""
+    print_figures(measurement_json(measurement, peak_cycles(problem)), name)
+
+
+def print_figures(figures: Mapping[str, Any], name: str = "") -> None:
+    """:func:`print_measurement` of the JSON form of a measurement."""
     print_line(
-        f"{name}{measurement.cycles:,} cycles "
-        f"({measurement.fidelity}, caches {measurement.cache}), "
-        f"{measurement.core_cycles:,} without DDR, {measurement.packets:,} packets, "
-        f"{peak_cycles(problem) / measurement.cycles:.1%} of the HVX peak, outputs verified"
+        f"{name}{figures['cycles']:,} cycles "
+        f"({figures['fidelity']}, caches {figures['cache']}), "
+        f"{figures['core_cycles']:,} without DDR, {figures['packets']:,} packets, "
+        f"{figures['share_of_peak']:.1%} of the HVX peak, outputs verified"
     )
 
 
@@ -93,21 +102,16 @@ def print_config(config: Mapping[str, object]) -> None:
     print_line("config " + " ".join(f"{knob}={value}" for knob, value in config.items()))
 
 
-def _figures(trial: Trial | None, base: Trial | None, peak: float) -> list[str]:
+def _figures(trial: Mapping[str, Any] | None, base: Mapping[str, Any] | None) -> list[str]:
     if trial is None:
         return ["not reached", "", "", ""]
-    measured = trial.measurement
-    if measured is None:
-        return [trial.outcome.value, "", "", ""]
+    cycles = trial["cycles"]
+    if cycles is None:
+        return [str(trial["outcome"]), "", "", ""]
     speedup = ""
-    if base is not None and base.measurement is not None:
-        speedup = f"{base.measurement.cycles / measured.cycles:.2f}x"
-    return [
-        f"{measured.cycles:,}",
-        f"{measured.packets:,}",
-        f"{peak / measured.cycles:.1%}",
-        speedup,
-    ]
+    if base is not None and base["cycles"] is not None:
+        speedup = f"{base['cycles'] / cycles:.2f}x"
+    return [f"{cycles:,}", f"{trial['packets']:,}", f"{trial['share_of_peak']:.1%}", speedup]
 
 
 def _program() -> str:
@@ -117,12 +121,16 @@ def _program() -> str:
     return "hvxtune" if shutil.which("hvxtune") else sys.argv[0]
 
 
-def _print_next(result: TuneResult) -> None:
-    job, program = result.job, _program()
-    if result.interrupted:
-        print_line(f"go on with:  {program} resume {job.id}")
-    if result.best is not None:
-        name = job.spec.problem.workload.kernel
-        options = problem_options(job.spec.problem)
-        print_line(f"use it:      {program} best {options} --object {name}.o --header {name}.h")
-    print_line(f"every trial: {program} show {job.id}")
+def _print_next(result: Mapping[str, Any], where: str) -> None:
+    job, program = result["job"], _program()
+    if result["interrupted"]:
+        print_line(f"go on with:  {program} resume {job}{where}")
+    if result["best"] is not None:
+        name = result["kernel"]
+        params = [f"-p {param}={value}" for param, value in result["params"].items()]
+        places = [f"--target {result['target']}", f"--contract {result['contract']}"]
+        options = " ".join([name, *params, *places])
+        print_line(
+            f"use it:      {program} best {options}{where} --object {name}.o --header {name}.h"
+        )
+    print_line(f"every trial: {program} show {job}{where}")

@@ -17,13 +17,16 @@ from service.cli.options import (
     AsJson,
     CacheName,
     ContractName,
+    JobName,
     KernelName,
     ParamTexts,
+    ServerAddress,
     TargetName,
     read_params,
+    read_server,
 )
 from service.cli.output import print_json
-from service.cli.progress import shown
+from service.cli.progress import shown, standing_of
 from service.cli.summary import print_result, result_json
 from tuner.errors import HvxtuneError, UserError
 from tuner.target import DEFAULT_TARGET
@@ -31,6 +34,7 @@ from tuner.trial import JobState
 
 if TYPE_CHECKING:
     from db import SqlStore
+    from service.client.operations import SubmitOptions
     from tuner.tuning import TuneResult
 
 DEFAULT_TRIALS = 100
@@ -67,14 +71,33 @@ def tune(
         int | None,
         typer.Option(help="Candidates in flight (one per processor).", show_default=False),
     ] = None,
+    server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Search for the fastest schedule of KERNEL and store it."""
-    from db import open_store
     from tuner.tuning import submit
 
     if trials is None and seconds is None and patience is None:
         trials = DEFAULT_TRIALS
+    address = read_server(server)
+    if address is not None:
+        from service.cli.remote import tune_there
+
+        options: SubmitOptions = {
+            "target": target,
+            "contract": contract,
+            "cache": cache,
+            "trials": trials,
+            "seconds": seconds,
+            "patience": patience,
+            "sampler": sampler,
+            "seed": seed,
+            "workers": workers,
+        }
+        tune_there(address, kernel, read_params(param), options, as_json=as_json)
+        return
+    from db import open_store
+
     with open_store() as store:
         job = submit(
             kernel,
@@ -94,10 +117,17 @@ def tune(
 
 
 def resume(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="A job's id; `hvxtune jobs` lists.")],
+    job: JobName,
+    server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with JOB where it was stopped or killed."""
+    """Go on with JOB where it was stopped, paused or killed."""
+    address = read_server(server)
+    if address is not None:
+        from service.cli.remote import resume_there
+
+        resume_there(address, job, as_json=as_json)
+        return
     from db import open_store
 
     with open_store() as store:
@@ -106,11 +136,11 @@ def resume(
 
 def _run_and_print(job_id: str, store: SqlStore, *, as_json: bool) -> None:
     result = _run(job_id, store)
-    stored_in = store.place.name
+    form = result_json(result, store.place.name)
     if as_json:
-        print_json(result_json(result, stored_in))
+        print_json(form)
     else:
-        print_result(result, stored_in)
+        print_result(form)
     if result.interrupted:
         raise typer.Exit(INTERRUPTED)
     if result.job.state is not JobState.DONE:
@@ -124,7 +154,7 @@ def _run(job_id: str, store: SqlStore) -> TuneResult:
     kernel = store.job(job_id).spec.problem.workload.kernel
     try:
         with _stop_on_signal() as stop, shown(kernel) as show:
-            return run(job_id, store, on_progress=show, stop=stop)
+            return run(job_id, store, on_progress=lambda p: show(standing_of(p)), stop=stop)
     except KeyboardInterrupt:
         sys.stderr.write(f"stopped; go on with: hvxtune resume {job_id}\n")
         raise

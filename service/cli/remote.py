@@ -1,0 +1,158 @@
+"""The commands against a service: submitted there, shown here in the same forms."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from service.cli.output import print_json
+from service.cli.progress import Show, Standing, shown
+from service.cli.summary import print_result
+from service.client import Client
+from tuner.errors import HvxtuneError, UserError
+from tuner.trial import JobState
+
+if TYPE_CHECKING:
+    from service.client import Event
+    from service.client.operations import FileKind, SubmitOptions
+    from tuner.candidate import CacheState
+
+INTERRUPTED = 130
+
+
+def tune_there(
+    server: str,
+    kernel: str,
+    params: Mapping[str, int],
+    options: SubmitOptions,
+    *,
+    as_json: bool,
+) -> None:
+    """Submits a job and follows it to its end."""
+    with Client(server) as client:
+        (job,) = client.submit(kernel, params, **options)
+        sys.stderr.write(f"job {job['job']} submitted to {server}\n")
+        _follow(client, str(job["job"]), as_json=as_json)
+
+
+def watch_there(server: str, job: str, *, as_json: bool) -> None:
+    """Follows a job to its end."""
+    with Client(server) as client:
+        _follow(client, job, as_json=as_json)
+
+
+def resume_there(server: str, job: str, *, as_json: bool) -> None:
+    """Lets a paused job go on, and follows it."""
+    with Client(server) as client:
+        client.resume(job)
+        _follow(client, job, as_json=as_json)
+
+
+def best_there(
+    server: str,
+    kernel: str,
+    params: Mapping[str, int],
+    target: str,
+    contract: str,
+    cache: CacheState,
+    kinds: Sequence[FileKind],
+) -> tuple[dict[str, Any], Mapping[str, bytes]]:
+    """The best schedule in the form that ``best --json`` prints, with files of ``kinds``."""
+    from service.fetching.sources import age_text
+
+    with Client(server) as client:
+        best = client.best(kernel, params, target=target, contract=contract, cache=cache)
+        files: dict[str, bytes] = {kind: client.file(best, kind) for kind in kinds}
+    if best.from_cache:
+        sys.stderr.write(
+            f"warning: {best.reason}; this is its answer of {age_text(best.age_s)} ago\n"
+        )
+    document = dict(best.document)
+    document["from_cache"] = best.from_cache
+    document["provenance"] = {
+        **document.get("provenance", {}),
+        "toolchain": document.get("toolchain", {}),
+    }
+    return document, files
+
+
+def result_there(client: Client, job: str) -> dict[str, Any]:
+    """What a job came to, in the form that ``tune --json`` prints."""
+    form = client.job(job)
+    # What can be gone on with: for a service, jobs whose conductor died go on by themselves.
+    form["interrupted"] = bool(form.get("interrupted")) or bool(form.get("paused"))
+    form["stored_in"] = client.server
+    return form
+
+
+def _follow(client: Client, job: str, *, as_json: bool) -> None:
+    where = f"--server {client.server}"
+    try:
+        form = client.job(job)
+        job = str(form["job"])
+        with shown(str(form["kernel"])) as show:
+            for event in _Follower(form, show).events(client.events(job)):
+                if event.data.get("paused"):
+                    break
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            f"\njob {job} goes on at {client.server}; watch it with: hvxtune watch {job} {where}; "
+            f"end it with: hvxtune cancel {job} {where}\n"
+        )
+        raise typer.Exit(INTERRUPTED) from None
+    except UserError:
+        raise
+    except HvxtuneError as error:
+        error.next_step = f"the job may go on there; look again with: hvxtune watch {job} {where}"
+        raise
+    result = result_there(client, job)
+    if as_json:
+        print_json(result)
+    else:
+        print_result(result, client.server)
+    if result["state"] != JobState.DONE:
+        state = "paused" if result["paused"] else result["state"]
+        sys.stderr.write(f"error: job {job} {state}: {result['note']}\n")
+        raise typer.Exit(1)
+
+
+class _Follower:
+    """Counts the events of a job and shows how it stands after each."""
+
+    def __init__(self, form: Mapping[str, Any], show: Show) -> None:
+        self._total = form["budget"]["trials"]
+        self._show = show
+        self._outcomes: Counter[str] = Counter()
+        self._best: int | None = None
+        self._spent_s = float(form["spent_s"])
+        self._since = time.monotonic()
+
+    def events(self, events: Any) -> Any:
+        """The same events, each shown."""
+        for event in events:
+            self._count(event)
+            yield event
+
+    def _count(self, event: Event) -> None:
+        if event.kind != "trial":
+            return
+        self._outcomes[str(event.data["outcome"])] += 1
+        self._best = event.data.get("best_cycles")
+        finished = self._outcomes.total()
+        elapsed_s = self._spent_s + time.monotonic() - self._since
+        left = None if self._total is None else max(0, self._total - finished)
+        self._show(
+            Standing(
+                finished=finished,
+                total=self._total,
+                outcomes=self._outcomes,
+                best_cycles=self._best,
+                elapsed_s=elapsed_s,
+                eta_s=None if left is None else left * elapsed_s / finished,
+            )
+        )
