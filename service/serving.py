@@ -9,7 +9,6 @@ import ssl
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -91,11 +90,10 @@ def _gate(store: SqlStore) -> Gate:
 
 
 def _conductors(settings: Settings) -> Conductors:
-    count = settings.conductors if find_spec("service.conductor.__main__") else 0
     arguments = ["--until-eof", "--slots", str(settings.slots)]
     # By environment: a URL may hold a password, and everybody can read command lines.
     environment = {URL_VARIABLE: settings.database_url} if settings.database_url else {}
-    return Conductors(count, [*CONDUCTOR, *arguments], environment)
+    return Conductors(settings.conductors, [*CONDUCTOR, *arguments], environment)
 
 
 class _Server(uvicorn.Server):

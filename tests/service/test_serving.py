@@ -7,11 +7,12 @@ import socket
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
 from service.serving import serve
 from service.settings import Settings
-from tests.service.served import command, environment, served
+from tests.service.served import Served, command, environment, served
 from tuner.errors import UserError
 
 
@@ -35,6 +36,30 @@ def test_it_says_where_it_listens_answers_and_ends_in_order(
         assert service.about["database"].startswith(str(tmp_path))
         assert service.end(number) == 0
         assert "Traceback" not in service.log.read_text()
+
+
+@pytest.mark.slow
+def test_its_conductors_run_and_leave_with_it(tmp_path: Path) -> None:
+    with served(tmp_path / "state", "--conductors", "2") as service:
+        conductors = conductors_of(service)
+        assert len(conductors) == 2
+        assert service.get("/readyz").json()["conductors"] == 2
+        assert service.end() == 0
+        assert not any(process.is_running() for process in conductors)
+
+
+@pytest.mark.slow
+def test_killed_it_leaves_no_conductor_behind(tmp_path: Path) -> None:
+    with served(tmp_path / "state") as service:
+        conductors = conductors_of(service)
+        assert conductors
+        service.process.kill()
+        gone, alive = psutil.wait_procs(conductors, timeout=30)
+        assert (len(gone), alive) == (1, [])
+
+
+def conductors_of(service: Served) -> list[psutil.Process]:
+    return psutil.Process(service.process.pid).children()
 
 
 def test_a_port_in_use_is_named() -> None:
