@@ -90,7 +90,7 @@ def listing(
     dependencies=[Depends(require(Scope.READ)), NO_QUERY],
 )
 def one(digest: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
-    """What it consists of."""
+    """What it consists of: stages, inputs, outputs, and where it came from."""
     found = pipelines.find(store, digest)
     if found is None:
         raise not_found(

@@ -1,0 +1,89 @@
+"""The service describes itself whole: words, examples, and the one shape of errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from service.app import create_app
+from service.auth.gate import OpenGate
+from service.settings import Settings
+
+DOCUMENT: dict[str, Any] = create_app(cast("Any", None), OpenGate(), Settings()).openapi()
+OPERATIONS = {
+    f"{method.upper()} {path}": operation
+    for path, operations in DOCUMENT["paths"].items()
+    for method, operation in operations.items()
+}
+SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
+
+
+def referred(node: Any) -> Iterator[str]:
+    """The names of all schemas that ``node`` refers to, however deep."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key == "$ref":
+                yield value.rpartition("/")[2]
+            else:
+                yield from referred(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from referred(value)
+
+
+def has_example(node: Any) -> bool:
+    """Whether ``node``, or what it refers to, shows a value."""
+    names, seen = list(referred(node)), set()
+    text = str(node)
+    while names:
+        name = names.pop()
+        if name not in seen:
+            seen.add(name)
+            text += str(SCHEMAS[name])
+            names += referred(SCHEMAS[name])
+    return "'example" in text or "'const'" in text or "'enum'" in text
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_route_says_what_it_does(name: str) -> None:
+    operation = OPERATIONS[name]
+    assert operation["summary"]
+    assert len(operation["description"]) > 20
+    for parameter in operation.get("parameters", []):
+        if parameter["in"] == "query":
+            described = parameter.get("description") or parameter["schema"].get("description")
+            assert described, parameter["name"]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_route_shows_what_it_takes_and_gives(name: str) -> None:
+    operation = OPERATIONS[name]
+    for kind, content in operation.get("requestBody", {}).get("content", {}).items():
+        if kind == "application/json":
+            assert has_example(content)
+    for status, response in operation["responses"].items():
+        if status[0] == "2" and "application/json" in response.get("content", {}):
+            assert has_example(response["content"]["application/json"]), status
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_error_of_a_route_is_a_problem(name: str) -> None:
+    errors = {s: r for s, r in OPERATIONS[name]["responses"].items() if s[0] in "45"}
+    assert "422" in errors
+    for response in errors.values():
+        assert response["description"]
+        (kind, content), *more = response["content"].items()
+        assert (kind, more) == ("application/problem+json", [])
+        assert content["schema"] == {"$ref": "#/components/schemas/ProblemDetails"}
+
+
+def test_the_frameworks_own_shape_of_errors_is_gone() -> None:
+    assert set(referred(DOCUMENT)) <= set(SCHEMAS)
+    assert "HTTPValidationError" not in SCHEMAS
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_body_is_described(name: str) -> None:
+    assert SCHEMAS[name].get("description"), name
