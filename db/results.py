@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Insert, insert, select, update
+from sqlalchemy import ColumnElement, Insert, case, insert, select, update
 from sqlalchemy.orm import Session
 
 from db import catalogue
@@ -122,15 +122,18 @@ def _add_measurement(session: Session, measurement: Measurement, artifact_digest
 
 
 def offer_schedule(session: Session, schedule: Schedule) -> None:
-    """Makes ``schedule`` the stored one unless one as fast, of the same toolchain, is there."""
+    """Makes ``schedule`` the stored one unless one as fast, of the same toolchain, is there.
+
+    A quarantined one gives way to any other config, and never to its own again.
+    """
     measurement = schedule.measurement
     key = {
         "problem_id": catalogue.problem_id(session, schedule.problem),
         "fidelity": measurement.fidelity,
         "toolchain_id": catalogue.toolchain_id(session, toolchain_of(schedule)),
     }
-    fastest = session.scalar(select(ScheduleRow.cycles).filter_by(**key))
-    if fastest is not None and fastest <= measurement.cycles:
+    stored = session.scalar(select(ScheduleRow).filter_by(**key))
+    if stored is not None and not _gives_way(stored, schedule):
         return
     provenance = dict(schedule.provenance)
     del provenance["toolchain"]  # it is a row, shared by many schedules
@@ -150,7 +153,13 @@ def offer_schedule(session: Session, schedule: Schedule) -> None:
         "quarantine_reason": "",
         "updated_at": time.time(),
     }
-    session.execute(_upsert_if_faster(session, key, values))
+    session.execute(_upsert_if_better(session, key, values))
+
+
+def _gives_way(stored: ScheduleRow, offered: Schedule) -> bool:
+    if stored.quarantined_at is not None:
+        return stored.config_digest != offered.config.digest
+    return offered.measurement.cycles < stored.cycles
 
 
 def public_id(job_id: str, trial_number: int) -> str:
@@ -173,20 +182,27 @@ def _measurement_id(session: Session, schedule: Schedule) -> int:
     return _add_measurement(session, schedule.measurement, schedule.artifact_digest)
 
 
-def _upsert_if_faster(session: Session, key: dict[str, Any], values: dict[str, Any]) -> Insert:
+def _upsert_if_better(session: Session, key: dict[str, Any], values: dict[str, Any]) -> Insert:
     """One statement, so that two jobs that offer at once cannot overwrite the faster one."""
     if session.get_bind().dialect.name == "sqlite":
         from sqlalchemy.dialects import sqlite
 
         offer = sqlite.insert(ScheduleRow).values(**key, **values)
-        return offer.on_conflict_do_update(
-            index_elements=list(key), set_=values, where=offer.excluded.cycles < ScheduleRow.cycles
-        )
+        better = _better(offer.excluded)
+        return offer.on_conflict_do_update(index_elements=list(key), set_=values, where=better)
     from sqlalchemy.dialects import postgresql
 
-    insertion = postgresql.insert(ScheduleRow).values(**key, **values)
-    return insertion.on_conflict_do_update(
-        index_elements=list(key),
-        set_=values,
-        where=insertion.excluded.cycles < ScheduleRow.cycles,
+    offered = postgresql.insert(ScheduleRow).values(**key, **values)
+    better = _better(offered.excluded)
+    return offered.on_conflict_do_update(index_elements=list(key), set_=values, where=better)
+
+
+def _better(offered: Any) -> ColumnElement[bool]:
+    """:func:`_gives_way`, in SQL."""
+    return case(
+        (
+            ScheduleRow.quarantined_at.is_not(None),
+            ScheduleRow.config_digest != offered.config_digest,
+        ),
+        else_=offered.cycles < ScheduleRow.cycles,
     )

@@ -34,8 +34,8 @@ class Contract(StrEnum):
     def implies(self, other: Contract) -> bool:
         """Whether a caller keeping ``self`` may call code made under ``other``, for one shape.
 
-        ``static`` implies the weaker levels only where the shape itself keeps them; callers with
-        a shape check :func:`tuner.workload.Workload.check` of the weaker contract as well.
+        ``static`` implies the weaker levels only where the shape itself keeps them:
+        :meth:`tuner.kernels.Kernel.kept_contracts` tells for a shape.
         """
         return self.level >= other.level
 

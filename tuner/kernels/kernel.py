@@ -177,6 +177,22 @@ class Kernel(ABC):
                 return spec, lanes
         return None
 
+    def kept_contracts(self, problem: Problem) -> tuple[Contract, ...]:
+        """Every contract a caller of ``problem`` keeps, weakest first, its own included.
+
+        Code made for the same workload under any of them may be called. The promises of ``host``,
+        ``stride`` and ``extent`` include the weaker ones. ``static`` has dense strides, so it
+        keeps ``stride`` and ``extent`` only if rows happen to be whole vectors.
+        """
+        static = problem.contract is Contract.STATIC
+        whole = not static or self._ragged(problem.workload.params, problem.target) is None
+        by_rows = (Contract.STRIDE, Contract.EXTENT)
+        return tuple(
+            contract
+            for contract in Contract
+            if problem.contract.implies(contract) and (whole or contract not in by_rows)
+        )
+
     def workload(self, params: Mapping[str, int] | None = None) -> Workload:
         """The workload with ``params`` over the defaults.
 
