@@ -23,6 +23,8 @@ WRITING = {"hvxtune_begin": "BEGIN IMMEDIATE"}
 a reader that becomes a writer half-way would be refused instead of waiting."""
 
 _WAL_RETRY_S = 0.02
+_MAPPED_BYTES = 16 << 30
+"""At most; address space, not memory. SQLite itself allows 2 GB unless built for more."""
 
 
 def find_url(given: str | None) -> URL:
@@ -109,3 +111,18 @@ def _enter_wal(connection: sqlite3.Connection, deadline: float) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get("hvxtune_begin", "BEGIN"))
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """A bare connection to the SQLite file ``path`` for look-ups, one transaction each.
+
+    Pages are mapped, not copied, so that what the system keeps of a large database in memory is
+    not kept twice. In WAL mode readers wait for
+    nobody, so there is no busy timeout to set.
+    """
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, cached_statements=16
+    )
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
+    return connection

@@ -72,7 +72,7 @@ class SqlStore(TrialStore):
         self.place = place
         self._engine = engine
         self._writing_engine = engine.execution_options(**WRITING)
-        self._files = files
+        self.files = files
         self._one_writer = threading.Lock()
         self._claims: dict[str, int] = {}
 
@@ -227,7 +227,7 @@ class SqlStore(TrialStore):
             claims.hold(session, job_id, token, **({} if spent_s is None else {"spent_s": spent_s}))
             for artifact in artifacts:
                 stored = on_disk.get(artifact.digest)
-                results.add_artifact(session, self._files, job_id, artifact, stored)
+                results.add_artifact(session, self.files, job_id, artifact, stored)
             for trial in finished:
                 results.finish_trial(session, job_id, trial)
             for pending in started:
@@ -249,7 +249,7 @@ class SqlStore(TrialStore):
         for artifact in artifacts:
             require_named_by_object(artifact)
             if artifact.digest not in known:
-                written[artifact.digest] = self._files.write(artifact)
+                written[artifact.digest] = self.files.write(artifact)
         return written
 
     def release(self, job_id: str, token: int, state: JobState, note: str = "") -> None:
@@ -288,7 +288,7 @@ class SqlStore(TrialStore):
             row = session.get(ArtifactRow, digest)
         if row is None:
             raise UserError(f"no artifact '{digest}'", accepted="the digest of a stored object")
-        return self._files.read(row.digest, row.symbol, row.file_digest)
+        return self.files.read(row.digest, row.symbol, row.file_digest)
 
     def best(
         self,

@@ -13,6 +13,8 @@ from service.auth.guard import Guard
 from service.body_limit import BodyLimit
 from service.metrics import Metrics, MetricsMiddleware
 from service.routers import include_all
+from service.schedules.answers import Answers
+from service.schedules.neighbours import Neighbours
 from service.settings import Settings
 
 
@@ -34,6 +36,8 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.stopping = threading.Event()
     app.state.conductors_alive = lambda: 0
+    app.state.answers = Answers(store)
+    app.state.neighbours = Neighbours(store, app.state.answers)
     app.state.metrics = Metrics(store, lambda: app.state.conductors_alive())
     app.add_middleware(BodyLimit, uploads={"/v1/pipelines": settings.upload_limit_bytes})
     app.add_middleware(Guard)
@@ -55,3 +59,15 @@ def settings_of(request: Request) -> Settings:
     """A dependency: what the service was started with."""
     settings: Settings = request.app.state.settings
     return settings
+
+
+def answers_of(request: Request) -> Answers:
+    """A dependency: the answers to best-queries."""
+    answers: Answers = request.app.state.answers
+    return answers
+
+
+def neighbours_of(request: Request) -> Neighbours:
+    """A dependency: schedules of near shapes."""
+    neighbours: Neighbours = request.app.state.neighbours
+    return neighbours

@@ -7,9 +7,11 @@ from importlib import import_module
 from fastapi import APIRouter, FastAPI
 
 ROUTERS: tuple[str, ...] = (
+    "service.routers.best",  # first: routes are tried in turn, and this one is asked most
     "service.routers.health",
     "service.routers.catalogue",
     "service.routers.pipelines",
+    "service.routers.schedules",
 )
 """Modules with a ``router``."""
 

@@ -1,0 +1,107 @@
+"""Which stored workloads have a shape near a given one.
+
+The shapes of a kernel are kept in memory as one array: workloads never change, so only those that
+came since the last look are read. Ordering a million of them takes milliseconds this way, and SQL
+has no index that could.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from db.models import WorkloadRow
+from db.sql_store import SqlStore
+from tuner.workload import Workload
+
+_BATCH = 64
+_PAGE = 50_000
+
+
+@dataclass
+class _Shapes:
+    """All workloads of one version of a kernel: logarithms of their extents, row by row."""
+
+    last_id: int = 0
+    logs: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
+    workloads: list[tuple[int, str, Mapping[str, int]]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A stored workload and how far it is: see :func:`distance`."""
+
+    workload_id: int
+    workload: Workload
+    distance: float
+
+
+def distance(one: Sequence[int], other: Sequence[int]) -> float:
+    """The Euclidean length of the base-2 logarithms of the ratios of extents: 1 where one extent
+    is doubled or halved, 0 for the same shape."""
+    return float(np.sqrt(np.sum((_logs([one]) - _logs([other])) ** 2)))
+
+
+def _logs(shapes: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+    return np.log2(np.maximum(np.asarray(shapes, dtype=np.float64), 1.0))
+
+
+class NearestWorkloads:
+    """Finds neighbours among the workloads of a database. Safe from several threads."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._shapes: dict[tuple[str, int], _Shapes] = {}
+
+    def near(self, workload: Workload, extents: Sequence[str]) -> Iterator[list[Neighbour]]:
+        """All other stored workloads of the kernel, nearest first, some at a time.
+
+        ``extents`` are the names of the parameters that are a shape; of two shapes as near, the
+        one with more of the other parameters equal comes first.
+        """
+        with self._lock:
+            shapes = self._current(workload, extents)
+            logs, workloads = shapes.logs, list(shapes.workloads)
+        if not workloads:
+            return
+        own = _logs([[workload.params[name] for name in extents]])
+        distances = np.sqrt(np.sum((logs - own) ** 2, axis=1))
+        order = np.argsort(distances, kind="stable")
+        for start in range(0, len(order), _BATCH):
+            batch = []
+            for index in order[start : start + _BATCH]:
+                row_id, digest, params = workloads[index]
+                if digest != workload.digest:
+                    found = Workload(workload.kernel, workload.version, params)
+                    batch.append(Neighbour(row_id, found, round(float(distances[index]), 4)))
+            batch.sort(key=lambda n: (n.distance, _differing(n.workload, workload)))
+            yield batch
+
+    def _current(self, workload: Workload, extents: Sequence[str]) -> _Shapes:
+        shapes = self._shapes.setdefault((workload.kernel, workload.version), _Shapes())
+        wanted = (
+            select(WorkloadRow.id, WorkloadRow.digest, WorkloadRow.params)
+            .where(WorkloadRow.kernel == workload.kernel, WorkloadRow.version == workload.version)
+            .order_by(WorkloadRow.id)
+            .limit(_PAGE)
+        )
+        while True:
+            with self._store.reading() as session:
+                rows = session.execute(wanted.where(WorkloadRow.id > shapes.last_id)).all()
+            if not rows:
+                return shapes
+            new = [(row.id, row.digest, row.params) for row in rows]
+            logs = _logs([[params[name] for name in extents] for _, _, params in new])
+            shapes.logs = logs if not shapes.workloads else np.vstack([shapes.logs, logs])
+            shapes.workloads.extend(new)
+            shapes.last_id = rows[-1].id
+
+
+def _differing(one: Workload, other: Workload) -> int:
+    return sum(one.params[name] != value for name, value in other.params.items())

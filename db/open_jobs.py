@@ -1,0 +1,26 @@
+"""Whether somebody asked for the same before."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+
+from db.models import JobRow, ProblemRow
+from db.records import job_record
+from db.sql_store import SqlStore
+from tuner.candidate import CacheState, Problem
+from tuner.trial import Job, JobState
+
+
+def open_job(store: SqlStore, problem: Problem, cache: CacheState) -> Job | None:
+    """The oldest job for ``problem`` that has not ended, if there is one."""
+    wanted = (
+        select(JobRow)
+        .join(ProblemRow, JobRow.problem_id == ProblemRow.id)
+        .where(ProblemRow.digest == problem.digest, JobRow.cache == cache)
+        .where(JobRow.state.in_((JobState.QUEUED, JobState.RUNNING)), JobRow.paused.is_(False))
+        .order_by(JobRow.created_at)
+        .limit(1)
+    )
+    with store.reading() as session:
+        row = session.scalar(wanted)
+        return None if row is None else job_record(row)

@@ -1,0 +1,204 @@
+"""Schedules by id, in pages, and near a workload."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from db.models import (
+    ArtifactRow,
+    JobRow,
+    MeasurementRow,
+    ProblemRow,
+    ScheduleRow,
+    SpaceRow,
+    TargetRow,
+    ToolchainRow,
+    TrialRow,
+    WorkloadRow,
+)
+from db.records import problem_record, space_record
+from db.results import public_id as public_id_of
+from db.serving import ServingRow
+from db.sql_store import SqlStore
+from tuner.candidate import CacheState, Fidelity, Problem
+from tuner.contract import Contract
+from tuner.space import Space
+
+
+@dataclass(frozen=True)
+class StoredSchedule:
+    """A schedule with what it is for. ``files`` maps the kinds of its artifact's files to the
+    SHA-256 of their bytes. ``quarantined_at`` is when it was quarantined, if it is. ``space`` is
+    the one it was found in, where that is stored and was asked for."""
+
+    row: ServingRow
+    problem: Problem
+    cache: CacheState
+    files: Mapping[str, str]
+    quarantined_at: float | None
+    quarantine_reason: str
+    space: Space | None = None
+
+
+def find(store: SqlStore, public_id: str) -> StoredSchedule | None:
+    """The schedule that clients know as ``public_id``: a stored one, or any ``ok`` trial's."""
+    with store.reading() as session:
+        wanted = _schedules().where(ScheduleRow.public_id == public_id).limit(1)
+        found = session.execute(wanted).first()
+        if found is not None:
+            return _with_space(session, _stored(*found), found[0].provenance)
+        job_id, _, number = public_id.rpartition("-")
+        if not (number.isascii() and number.isdigit() and len(number) < 10):
+            return None
+        trial = session.get(TrialRow, (job_id, int(number)))
+        if trial is None or trial.measurement is None or trial.artifact_digest is None:
+            return None
+        return _of_trial(session, trial)
+
+
+def page(
+    store: SqlStore,
+    *,
+    kernel: str | None = None,
+    target: str | None = None,
+    contract: Contract | None = None,
+    fidelity: Fidelity | None = None,
+    quarantined: bool | None = None,
+    below: int | None = None,
+    limit: int = 50,
+) -> list[StoredSchedule]:
+    """Schedules, newest first, of those with a row id under ``below``."""
+    wanted = _schedules().order_by(ScheduleRow.id.desc()).limit(limit)
+    for column, value in (
+        (WorkloadRow.kernel, kernel),
+        (TargetRow.name, target),
+        (ProblemRow.contract, contract),
+        (ScheduleRow.fidelity, fidelity),
+    ):
+        if value is not None:
+            wanted = wanted.where(column == value)
+    if quarantined is not None:
+        there = ScheduleRow.quarantined_at
+        wanted = wanted.where(there.is_not(None) if quarantined else there.is_(None))
+    if below is not None:
+        wanted = wanted.where(ScheduleRow.id < below)
+    with store.reading() as session:
+        return [_stored(*row) for row in session.execute(wanted)]
+
+
+def of_workloads(
+    store: SqlStore, workload_ids: Sequence[int], target: str, cache: CacheState
+) -> dict[int, list[ServingRow]]:
+    """The schedules of several workloads on the target with digest ``target``, by workload."""
+    wanted = (
+        _schedules()
+        .where(ProblemRow.workload_id.in_(workload_ids), TargetRow.digest == target)
+        .where(MeasurementRow.cache == cache, ScheduleRow.quarantined_at.is_(None))
+    )
+    found: dict[int, list[ServingRow]] = {}
+    with store.reading() as session:
+        for schedule, problem, artifact in session.execute(wanted):
+            row = _serving_row(schedule, problem.contract, artifact)
+            found.setdefault(problem.workload_id, []).append(row)
+    return found
+
+
+def _schedules() -> Select[ScheduleRow, ProblemRow, ArtifactRow]:
+    return (
+        select(ScheduleRow, ProblemRow, ArtifactRow)
+        .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
+        .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
+        .join(TargetRow, ProblemRow.target_id == TargetRow.id)
+        .join(MeasurementRow, ScheduleRow.measurement_id == MeasurementRow.id)
+        .join(ArtifactRow, ScheduleRow.artifact_digest == ArtifactRow.digest)
+    )
+
+
+def _stored(schedule: ScheduleRow, problem: ProblemRow, artifact: ArtifactRow) -> StoredSchedule:
+    cache: CacheState = schedule.measurement.cache  # type: ignore[assignment]
+    return StoredSchedule(
+        row=_serving_row(schedule, problem.contract, artifact),
+        problem=problem_record(problem),
+        cache=cache,
+        files=artifact.files,
+        quarantined_at=schedule.quarantined_at,
+        quarantine_reason=schedule.quarantine_reason,
+    )
+
+
+def _of_trial(session: Session, trial: TrialRow) -> StoredSchedule:
+    job = session.get_one(JobRow, trial.job_id)
+    artifact = session.get_one(ArtifactRow, trial.artifact_digest)
+    assert trial.measurement is not None  # noqa: S101 - the caller saw to it
+    schedule = ScheduleRow(
+        id=0,
+        public_id=public_id_of(job.id, trial.number),
+        fidelity=trial.measurement.fidelity,
+        cycles=trial.measurement.cycles,
+        toolchain=job.toolchain,
+        measurement=trial.measurement,
+        config=trial.config,
+        config_digest=trial.config_digest,
+        generator=job.generator,
+        symbol=artifact.symbol,
+        provenance={
+            "job": job.id,
+            "trial": trial.number,
+            "space_digest": job.space_digest,
+            "sampler": job.sampler,
+            "seed": job.seed,
+            "created_at": trial.finished_at,
+        },
+        updated_at=trial.finished_at,
+        quarantined_at=None,
+        quarantine_reason="",
+    )
+    return _with_space(session, _stored(schedule, job.problem, artifact), schedule.provenance)
+
+
+def _with_space(
+    session: Session, found: StoredSchedule, provenance: Mapping[str, Any]
+) -> StoredSchedule:
+    row = session.get(SpaceRow, str(provenance.get("space_digest", "")))
+    return found if row is None else replace(found, space=space_record(row))
+
+
+def _serving_row(schedule: ScheduleRow, contract: Contract, artifact: ArtifactRow) -> ServingRow:
+    toolchain: ToolchainRow = schedule.toolchain
+    measurement: MeasurementRow = schedule.measurement
+    return ServingRow(
+        id=schedule.id,
+        contract=contract,
+        public_id=schedule.public_id or "",
+        fidelity=schedule.fidelity,  # type: ignore[arg-type]
+        cycles=schedule.cycles,
+        toolchain_used_at=toolchain.last_used_at,
+        toolchain_digest=toolchain.digest,
+        toolchain=_text(toolchain.fingerprint),
+        config=_text(schedule.config),
+        config_digest=schedule.config_digest,
+        generator=schedule.generator,
+        symbol=schedule.symbol,
+        provenance=_text(schedule.provenance),
+        updated_at=schedule.updated_at,
+        artifact_digest=artifact.digest,
+        artifact_file_digest=artifact.file_digest,
+        object_bytes=artifact.object_bytes,
+        stored_bytes=artifact.stored_bytes,
+        device=measurement.device,
+        packets=measurement.packets,
+        stalls=measurement.stalls,
+        core_cycles=measurement.core_cycles,
+        code_bytes=measurement.code_bytes,
+        breakdown=_text(measurement.breakdown),
+    )
+
+
+def _text(document: Any) -> str:
+    return json.dumps(document, separators=(",", ":"))

@@ -1,0 +1,160 @@
+"""Stored schedules: in pages, one by its id, its files; quarantine and release."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from db import quarantine, schedule_queries
+from db.sql_store import SqlStore
+from service import cursors
+from service.app import answers_of, store_of
+from service.auth import Scope, require
+from service.openapi import problems
+from service.problem_details import HttpError
+from service.schedules.answers import Answers
+from service.schedules.files import (
+    FileKind,
+    file_response,
+    named,
+    provenance_json,
+    stored_json,
+    valid,
+)
+from service.schemas.common import NO_QUERY
+from service.schemas.schedules import QuarantineBody, SchedulePage, SchedulesQuery, StoredForm
+from tuner.contract import Contract
+
+router = APIRouter(prefix="/v1", tags=["schedules"])
+
+READ = Depends(require(Scope.READ))
+OPERATE = Depends(require(Scope.OPERATE))
+Store = Annotated[SqlStore, Depends(store_of)]
+Kept = Annotated[Answers, Depends(answers_of)]
+
+
+@router.get(
+    "/schedules",
+    summary="Stored schedules, newest first",
+    response_model=SchedulePage,
+    dependencies=[READ],
+)
+def schedules(query: Annotated[SchedulesQuery, Query()], store: Store) -> dict[str, Any]:
+    """Every problem's best for each fidelity and toolchain, quarantined ones included."""
+    found = schedule_queries.page(
+        store,
+        kernel=query.kernel,
+        target=query.target,
+        contract=None if query.contract is None else Contract(query.contract),
+        fidelity=query.fidelity,
+        quarantined=query.quarantined,
+        below=int(cursors.decode(query.cursor, int)[0]) if query.cursor is not None else None,
+        limit=query.limit + 1,
+    )
+    shown = found[: query.limit]
+    more = len(found) > len(shown)
+    return {
+        "items": [stored_json(one) for one in shown],
+        "next_cursor": cursors.encode([shown[-1].row.id]) if more else None,
+    }
+
+
+@router.get(
+    "/schedules/{id}",
+    summary="One schedule",
+    response_model=StoredForm,
+    responses=problems(404, 409),
+    dependencies=[READ, NO_QUERY],
+)
+def schedule(id: str, store: Store, answers: Kept) -> dict[str, Any]:  # noqa: A002 - the path's
+    """A schedule by its id, `JOB-TRIAL`: any trial that ended `ok` has one, also one that a
+    faster one has superseded."""
+    return stored_json(valid(store, answers, id))
+
+
+@router.get(
+    "/schedules/{id}/provenance",
+    summary="Where a schedule came from",
+    responses=problems(404),
+    dependencies=[READ, NO_QUERY],
+)
+def provenance(id: str, store: Store) -> dict[str, Any]:  # noqa: A002
+    """Job, trial, space, sampler, seed, toolchain, and the digests that pin it."""
+    return provenance_json(named(store, id))
+
+
+_FILE_HEADERS = {
+    "ETag": {"schema": {"type": "string"}, "description": "The SHA-256 of the file."},
+    "Repr-Digest": {"schema": {"type": "string"}, "description": "The same, as of RFC 9530."},
+    "X-Hvxtune-Contract": {"schema": {"type": "string"}, "description": "What callers promise."},
+    "X-Hvxtune-Symbol": {"schema": {"type": "string"}, "description": "The C function."},
+}
+
+
+def _add_file_route(path: str, kind: FileKind, summary: str, media_type: str) -> None:
+    def get_file(id: str, store: Store, answers: Kept) -> Response:  # noqa: A002
+        return file_response(store, answers, id, kind)
+
+    get_file.__doc__ = (
+        f"{summary}. Never changes: keep it as long as you like. 409 if the schedule is "
+        "quarantined, or is found to be damaged now."
+    )
+    content = {media_type: {"schema": {"type": "string", "format": "binary"}}}
+    router.add_api_route(
+        f"/schedules/{{id}}/{path}",
+        get_file,
+        methods=["GET"],
+        name=f"schedule_{kind}",
+        summary=summary,
+        response_class=Response,
+        responses={200: {"content": content, "headers": _FILE_HEADERS}, **problems(404, 409)},
+        dependencies=[READ, NO_QUERY],
+    )
+
+
+for _path, _kind, _summary, _type in (
+    ("object", "object", "The relocatable Hexagon object", "application/octet-stream"),
+    ("header", "header", "The C header of the object", "text/plain"),
+    ("schedule.h", "schedule", "Halide's schedule as C++", "text/plain"),
+    ("loopnest", "loopnest", "The loops, as Halide prints them", "text/plain"),
+    ("assembly", "assembly", "The assembly of the object", "text/plain"),
+):
+    _add_file_route(_path, _kind, _summary, _type)  # type: ignore[arg-type]
+
+
+@router.post(
+    "/schedules/{id}/quarantine",
+    summary="Never hand out a schedule",
+    response_model=StoredForm,
+    responses=problems(404, 409),
+    dependencies=[OPERATE, NO_QUERY],
+)
+def set_aside(id: str, body: QuarantineBody, store: Store) -> dict[str, Any]:  # noqa: A002
+    """Best-queries give the next best from now on. Only stored bests can be quarantined: what
+    never was, or no longer is, a best is handed out by its id alone."""
+    if not quarantine.quarantine(store, named(store, id).row.public_id, body.reason):
+        raise _superseded(id)
+    return stored_json(named(store, id))
+
+
+@router.post(
+    "/schedules/{id}/release",
+    summary="Hand out a quarantined schedule again",
+    response_model=StoredForm,
+    responses=problems(404, 409),
+    dependencies=[OPERATE, NO_QUERY],
+)
+def release(id: str, store: Store) -> dict[str, Any]:  # noqa: A002
+    """For one whose fault was repaired. If it was not, the next query quarantines it again."""
+    if not quarantine.release(store, named(store, id).row.public_id):
+        raise _superseded(id)
+    return stored_json(named(store, id))
+
+
+def _superseded(schedule_id: str) -> HttpError:
+    return HttpError(
+        409,
+        f"{schedule_id} is a trial, and no stored best",
+        accepted="an id that GET /v1/schedules lists",
+    )

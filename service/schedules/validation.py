@@ -1,0 +1,98 @@
+"""Whether a stored schedule may be handed out: its config is a point of its problem's space, its
+digests are those of what is stored, and its object is there."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from db.artifact_files import ArtifactFiles
+from db.serving import ServingRow
+from tuner.candidate import Problem
+from tuner.errors import StoreError, UserError
+from tuner.identity import digest_of
+from tuner.kernels import find_kernel
+from tuner.space import Space
+
+_KEPT_VERDICTS = 65_536
+
+
+@lru_cache(maxsize=_KEPT_VERDICTS)
+def _digest_of_config(text: str) -> str:
+    """Of the config that ``text`` is JSON of, whatever its order; empty if it is none."""
+    try:
+        values = json.loads(text)
+    except ValueError:
+        return ""
+    return digest_of(values) if isinstance(values, dict) else ""
+
+
+class Validator:
+    """Says what is wrong with rows. Verdicts are kept by content, so a changed row gets a new
+    one. Threads may share it: at worst two of them judge the same row."""
+
+    def __init__(self, files: ArtifactFiles) -> None:
+        self._files = files
+        # A space is a function of its problem and of the code of this process, so this names
+        # what was judged.
+        self._verdicts: dict[tuple[str, str, str, str], str] = {}
+
+    def fault(self, row: ServingRow, problem: Problem, space: Space | None = None) -> str:
+        """Why ``row`` must not be handed out for ``problem``, under which it was found; empty if
+        it may be. ``space`` is where the config has to lie: by default what the kernel makes of
+        the problem now."""
+        if _digest_of_config(row.config) != row.config_digest:
+            return "its config is not what was stored: the digest differs"
+        if space is not None:
+            return _outside(space, json.loads(row.config)) or self._object_fault(row)
+        workload = problem.workload.digest
+        key = (workload, problem.target.name, row.contract, row.config_digest)
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = outside_space(problem, json.loads(row.config))
+            if len(self._verdicts) >= _KEPT_VERDICTS:
+                self._verdicts.clear()
+            self._verdicts[key] = verdict
+        return verdict or self._object_fault(row)
+
+    def _object_fault(self, row: ServingRow) -> str:
+        """The size tells a lost or cut file; the digests of its bytes are checked whenever they
+        are handed out."""
+        path = self._files.path(row.artifact_digest, row.artifact_file_digest)
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            self._require_folder()
+            return "the file of its artifact is gone"
+        if size != row.stored_bytes:
+            return f"the file of its artifact has {size} bytes, not {row.stored_bytes}"
+        return ""
+
+    def _require_folder(self) -> None:
+        # A folder that is not mounted says nothing about single schedules.
+        if not self._files.root.is_dir():
+            raise StoreError(
+                f"the folder of artifacts, {self._files.root}, is gone",
+                next_step="mount it, or put it back from a backup",
+            )
+
+
+def outside_space(problem: Problem, config: Any) -> str:
+    """Why ``config`` is no point of the space that the kernel makes of ``problem`` now; empty if
+    it is one."""
+    try:
+        space = find_kernel(problem.workload.kernel).space(problem)
+    except UserError as error:
+        return f"its kernel gives no space: {error.message}"
+    return _outside(space, config)
+
+
+def _outside(space: Space, config: Any) -> str:
+    try:
+        space.config(config)
+    except UserError as error:
+        return f"its config is outside the space: {error.message}"
+    except TypeError as error:
+        return f"its config cannot be read: {error}"
+    return ""

@@ -1,0 +1,182 @@
+"""Shapes of schedules: queries, answers, pages."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.schedules.asked import DEFAULT_CONTRACT
+from service.schemas.common import PageQuery, ProblemDetails, Strict
+from tuner.candidate import CacheState, Fidelity
+from tuner.target import DEFAULT_TARGET
+
+MOST_WORKLOADS = 1000
+ContractName = Literal["none", "host", "stride", "extent", "static"]
+
+
+class BestOptions(Strict):
+    """What narrows a best-query beside the workload."""
+
+    cache: CacheState = Field("warm", description="Caches when the timed call began.")
+    min_fidelity: Fidelity = Field(
+        "model", description="The least fidelity to accept; the highest there is comes first."
+    )
+    allow_nearest: bool = Field(
+        False, description="Whether the config of a near shape may answer, said to be such."
+    )
+    on_miss: Literal["enqueue"] | None = Field(
+        None, description="`enqueue`: submit a job where nothing is stored (scope `submit`)."
+    )
+
+
+class BestQuery(BestOptions):
+    """The best-query."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"kernel": "gemm_u8", "params": ["m=256,n=256,k=256"]}],
+        }
+    )
+
+    kernel: str = Field(description="The kernel's name.", examples=["gemm_u8"])
+    params: list[str] = Field(
+        default_factory=list,
+        description="Parameters as `m=256,n=256`, or one each; the rest by default.",
+        examples=[["m=256,n=256,k=256"]],
+    )
+    target: str = Field(
+        DEFAULT_TARGET, description="What the code is made for.", examples=["hexagon-v66"]
+    )
+    contract: str = Field(
+        DEFAULT_CONTRACT,
+        description="What the caller promises: none, host, stride, extent or static.",
+        examples=["static"],
+    )
+
+
+class WorkloadAsked(Strict):
+    """One workload of a batch."""
+
+    kernel: str = Field(examples=["gemm_u8"])
+    params: dict[str, int] = Field(default_factory=dict, examples=[{"m": 256, "n": 256, "k": 256}])
+    target: str | None = Field(None, description="In place of the batch's.")
+    contract: str | None = Field(None, description="In place of the batch's.")
+
+
+class BatchBody(BestOptions):
+    """The best-query for a whole model."""
+
+    workloads: list[WorkloadAsked] = Field(min_length=1, max_length=MOST_WORKLOADS)
+    target: str = Field(DEFAULT_TARGET, examples=["hexagon-v66"])
+    contract: str = Field(DEFAULT_CONTRACT, examples=["static"])
+
+
+class AskedForm(BaseModel):
+    """What was asked for, defaults included."""
+
+    params: dict[str, int] = Field(examples=[{"m": 256, "n": 256, "k": 256}])
+    contract: ContractName
+
+
+class ScheduleForm(BaseModel):
+    """A stored schedule."""
+
+    id: str = Field(description="Names it, here and where it came from.", examples=["1rt0taze20-7"])
+    kernel: str = Field(examples=["gemm_u8"])
+    params: dict[str, int] = Field(examples=[{"m": 256, "n": 256, "k": 256}])
+    contract: ContractName = Field(description="The contract it was made under.")
+    target: str = Field(examples=["hexagon-v66"])
+    generator: str = Field(examples=["halide"])
+    config: dict[str, int | str] = Field(examples=[{"tile_m": 4, "tile_n": 128}])
+    cycles: int = Field(examples=[81766])
+    packets: int = Field(examples=[68772])
+    stalls: int = Field(examples=[12994])
+    core_cycles: int = Field(description="Without what DDR adds; 0: not known.")
+    verified: bool = Field(description="Every output byte matched the reference: always true.")
+    share_of_peak: float = Field(description="Of the HVX peak of one context.", examples=[0.8])
+    fidelity: Fidelity
+    device: str = Field(examples=["qemu-7.2"])
+    cache: CacheState
+    breakdown: dict[str, int] = Field(description="Parts of `cycles`, by cause.")
+    code_bytes: int
+    symbol: str = Field(examples=["gemm_u8_m256_n256_k256_static"])
+    object_digest: str = Field(description="SHA-256 of the object.")
+    object_bytes: int
+    toolchain: dict[str, str] = Field(description="What made and measured it.")
+    provenance: dict[str, Any] = Field(description="Job, trial, space, sampler and time.")
+    links: dict[str, str] = Field(description="Where its files are.")
+
+
+class BestForm(ScheduleForm):
+    """The answer to a best-query."""
+
+    match: Literal["exact", "nearest"]
+    distance: float | None = Field(description="For `nearest`: how far the shape is (see docs).")
+    confidence: Literal["high", "medium", "low"] | None
+    asked: AskedForm
+    note: str | None = Field(None, description="For `nearest`: what it may be used for.")
+
+
+class EnqueuedForm(BaseModel):
+    """Nothing was stored; a job is on its way."""
+
+    job: dict[str, Any] = Field(description="The job, as `GET /v1/jobs/{id}` begins.")
+    reused: bool = Field(description="Whether an open job for the same problem was there.")
+
+
+class NearForm(BaseModel):
+    """A stored workload near the asked one."""
+
+    kernel: str
+    params: dict[str, int]
+    contract: ContractName
+    target: str
+    distance: float
+    id: str
+
+
+class MissForm(ProblemDetails):
+    """404 of a best-query."""
+
+    nearest: list[NearForm]
+    submit: dict[str, Any] = Field(description="A body for `POST /v1/jobs`.")
+
+
+class BatchForm(BaseModel):
+    """In the order of the workloads: schedules, jobs and problems, each with its ``status``."""
+
+    items: list[dict[str, Any]] = Field(
+        examples=[[{"status": 200, "match": "exact", "id": "1rt0taze20-7"}]]
+    )
+
+
+class StoredForm(ScheduleForm):
+    """A schedule with its place in the store."""
+
+    quarantined: dict[str, Any] | None = Field(
+        description="`at` and `reason` if it is never handed out."
+    )
+
+
+class SchedulePage(BaseModel):
+    """Newest first."""
+
+    items: list[StoredForm]
+    next_cursor: str | None = Field(description="Pass it back as `cursor`; null: that was all.")
+
+
+class SchedulesQuery(PageQuery):
+    """Filters and the page of a listing of schedules."""
+
+    kernel: str | None = Field(None, examples=["gemm_u8"])
+    target: str | None = Field(None, examples=["hexagon-v66"])
+    contract: ContractName | None = None
+    fidelity: Fidelity | None = None
+    quarantined: bool | None = Field(None, description="Only those that are, or are not.")
+
+
+class QuarantineBody(Strict):
+    """Why."""
+
+    reason: str = Field(min_length=1, max_length=1000, examples=["wrong pixels on device 7"])

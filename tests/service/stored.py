@@ -1,0 +1,93 @@
+"""Puts schedules of real kernels into a store, without compiling anything."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from random import Random
+
+from db.sql_store import SqlStore
+from tests.tuner.sample_records import TOOLCHAIN
+from tuner.candidate import Artifact, CacheState, Fidelity, Measurement, Problem
+from tuner.contract import Contract
+from tuner.identity import digest_of_bytes
+from tuner.kernels import find_kernel
+from tuner.outcome import Outcome
+from tuner.space import Config
+from tuner.target import find_target
+from tuner.trial import JobSpec, JobState, Schedule, Trial
+
+_numbers = itertools.count(1)
+
+
+def problem(
+    kernel: str = "gemm_u8",
+    contract: str = "static",
+    target: str = "hexagon-v66",
+    **params: int,
+) -> Problem:
+    return find_kernel(kernel).problem(params, Contract(contract), find_target(target))
+
+
+def a_config(of: Problem, seed: int = 0) -> Config:
+    """A point of the problem's space."""
+    return find_kernel(of.workload.kernel).space(of).sample(Random(seed))
+
+
+def store_schedule(
+    store: SqlStore,
+    of: Problem,
+    cycles: int,
+    *,
+    fidelity: Fidelity = "model",
+    toolchain: Mapping[str, str] = TOOLCHAIN,
+    cache: CacheState = "warm",
+    config: Config | None = None,
+) -> str:
+    """Runs a job whose only trial is ``ok``, on paper; the id of its schedule."""
+    number = next(_numbers)
+    code = b"\x7fELF" + number.to_bytes(4, "big") * 100
+    made = Artifact(
+        digest_of_bytes(code),
+        of.symbol,
+        {"object": code, "header": b"int f(void);\n", "loopnest": b"for x:\n", "schedule": b"//\n"},
+    )
+    chosen = config or a_config(of, number)
+    measurement = Measurement(
+        cycles=cycles,
+        packets=cycles // 2,
+        stalls=cycles // 10,
+        verified=True,
+        fidelity=fidelity,
+        device="qemu-7.2",
+        samples=(cycles,),
+        breakdown={"issue": cycles // 2},
+        code_bytes=640,
+        cache=cache,
+    )
+    space = find_kernel(of.workload.kernel).space(of)
+    job = store.create_job(JobSpec(of, cache=cache), space, toolchain)
+    token = store.claim(job.id)
+    schedule = Schedule(
+        problem=of,
+        config=chosen,
+        generator="halide",
+        measurement=measurement,
+        artifact_digest=made.digest,
+        symbol=made.symbol,
+        provenance={
+            "job": job.id,
+            "trial": 0,
+            "space_digest": space.digest,
+            "sampler": "tpe",
+            "seed": 0,
+            "toolchain": dict(toolchain),
+            "created_at": 2.0,
+        },
+    )
+    trial = Trial(
+        0, chosen, "tpe", Outcome.OK, measurement, made.digest, started_at=1.0, finished_at=2.0
+    )
+    store.commit(job.id, token, finished=[trial], artifacts=[made], schedule=schedule)
+    store.release(job.id, token, JobState.DONE)
+    return f"{job.id}-0"

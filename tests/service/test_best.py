@@ -1,0 +1,377 @@
+"""The best-query: the right schedule, never a stale or an invalid one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from sqlalchemy import text
+from starlette.testclient import TestClient
+
+from db.sql_store import SqlStore
+from service import submission
+from service.auth import Caller, Scope
+from service.schedules.validation import outside_space
+from tests.service.stored import a_config, problem, store_schedule
+from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
+from tuner.candidate import Problem
+from tuner.kernels import find_kernel
+from tuner.space import Config
+from tuner.trial import Job, JobSpec
+
+URL = "/v1/schedules/best"
+ASKED = {"kernel": "gemm_u8", "params": "m=64,n=128,k=128"}
+SHAPE = {"m": 64, "n": 128, "k": 128}
+
+
+def best(client: TestClient, **changes: Any) -> dict[str, Any]:
+    answer = client.get(URL, params={**ASKED, **changes})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def test_an_exact_answer_says_what_it_is(client: TestClient, store: SqlStore) -> None:
+    stored = store_schedule(store, problem(**SHAPE), 1000)
+    found = best(client)
+    assert found["id"] == stored
+    assert found["match"] == "exact"
+    assert (found["distance"], found["confidence"]) == (None, None)
+    assert (found["kernel"], found["params"], found["target"]) == ("gemm_u8", SHAPE, "hexagon-v66")
+    assert found["asked"] == {"params": SHAPE, "contract": "static"}
+    assert (found["cycles"], found["fidelity"], found["cache"]) == (1000, "model", "warm")
+    assert found["toolchain"] == TOOLCHAIN
+    assert found["symbol"] == "gemm_u8_m64_n128_k128_static"
+    for link in found["links"].values():
+        if not link.endswith("assembly"):  # this one has none
+            assert client.get(link).status_code == 200, link
+
+
+@pytest.mark.parametrize("way", ["plain", "by the schema"])
+def test_both_ways_to_an_answer_give_the_same(
+    client: TestClient, store: SqlStore, way: str, monkeypatch: pytest.MonkeyPatch, app: FastAPI
+) -> None:
+    store_schedule(store, problem(**SHAPE), 1000)
+    first = client.get(URL, params=ASKED)
+    if way == "by the schema":
+        monkeypatch.setattr(app.state.answers, "plain", lambda query: None)
+    else:
+        monkeypatch.setattr(app.state.answers, "exact", lambda asked: pytest.fail("not plain"))
+    again = client.get(URL, params=ASKED)
+    assert again.content == first.content
+    assert again.headers == first.headers
+    unchanged = client.get(URL, params=ASKED, headers={"If-None-Match": first.headers["ETag"]})
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
+    assert unchanged.headers["ETag"] == first.headers["ETag"]
+
+
+def test_a_faster_schedule_is_answered_as_soon_as_it_is_committed(
+    client: TestClient, store: SqlStore
+) -> None:
+    of = problem(**SHAPE)
+    store_schedule(store, of, 1000)
+    tag = client.get(URL, params=ASKED).headers["ETag"]
+    for cycles in (900, 800, 700):
+        newer = store_schedule(store, of, cycles)
+        answer = client.get(URL, params=ASKED, headers={"If-None-Match": tag})
+        assert answer.status_code == 200
+        assert answer.json()["id"] == newer
+        tag = answer.headers["ETag"]
+
+
+def test_commits_elsewhere_leave_an_answer_as_it_is(client: TestClient, store: SqlStore) -> None:
+    store_schedule(store, problem(**SHAPE), 1000)
+    tag = client.get(URL, params=ASKED).headers["ETag"]
+    store_schedule(store, problem(m=8, n=128, k=8), 5)
+    assert client.get(URL, params=ASKED, headers={"If-None-Match": tag}).status_code == 304
+
+
+def test_weaker_contracts_answer_where_they_are_faster(client: TestClient, store: SqlStore) -> None:
+    store_schedule(store, problem(**SHAPE), 1000)
+    weaker = store_schedule(store, problem(contract="stride", **SHAPE), 900)
+    assert best(client)["id"] == weaker
+    assert best(client)["contract"] == "stride"
+    assert best(client, contract="extent")["id"] == weaker
+    assert client.get(URL, params={**ASKED, "contract": "host"}).status_code == 404
+
+
+def test_a_static_shape_with_ragged_rows_keeps_no_promise_about_strides(
+    client: TestClient, store: SqlStore
+) -> None:
+    ragged = {"m": 64, "n": 100, "k": 128}
+    params = "m=64,n=100,k=128"
+    store_schedule(store, problem(contract="stride", **ragged), 500)
+    assert client.get(URL, params={**ASKED, "params": params}).status_code == 404
+    host = store_schedule(store, problem(contract="host", **ragged), 900)
+    assert best(client, params=params)["id"] == host
+    assert best(client, params=params, contract="stride")["cycles"] == 500
+
+
+def test_the_highest_fidelity_comes_first_whatever_the_cycles(
+    client: TestClient, store: SqlStore
+) -> None:
+    of = problem(**SHAPE)
+    store_schedule(store, of, 100)
+    phone = store_schedule(store, of, 9000, fidelity="hardware")
+    assert best(client)["id"] == phone
+    store_schedule(store, problem(contract="none", **SHAPE), 50)
+    assert best(client)["id"] == phone
+    assert best(client, min_fidelity="cycle_accurate")["id"] == phone
+
+
+def test_a_fidelity_below_the_least_is_a_miss(client: TestClient, store: SqlStore) -> None:
+    store_schedule(store, problem(**SHAPE), 100)
+    assert client.get(URL, params={**ASKED, "min_fidelity": "hardware"}).status_code == 404
+
+
+def test_toolchains_are_not_mixed_the_one_used_last_counts(
+    client: TestClient, store: SqlStore
+) -> None:
+    of = problem(**SHAPE)
+    store_schedule(store, of, 100, toolchain=TOOLCHAIN)
+    newer = store_schedule(store, of, 500, toolchain=NEWER_TOOLCHAIN)
+    assert best(client)["id"] == newer
+    store_schedule(store, problem(m=8, n=128, k=8), 5, toolchain=TOOLCHAIN)
+    assert best(client)["cycles"] == 100
+
+
+def test_cache_states_are_apart(client: TestClient, store: SqlStore) -> None:
+    store_schedule(store, problem(**SHAPE), 100, cache="cold")
+    assert client.get(URL, params=ASKED).status_code == 404
+    assert best(client, cache="cold")["cycles"] == 100
+
+
+def overwrite_config(store: SqlStore, schedule: str, config: str) -> None:
+    """As a slip of somebody with a SQL shell would."""
+    with store.writing() as session:
+        session.execute(
+            text("UPDATE schedules SET config = :config WHERE public_id = :id"),
+            {"config": config, "id": schedule},
+        )
+
+
+def test_a_config_whose_digest_differs_is_quarantined_and_the_next_best_served(
+    client: TestClient, store: SqlStore
+) -> None:
+    good = store_schedule(store, problem(contract="none", **SHAPE), 1000)
+    bad = store_schedule(store, problem(**SHAPE), 100)
+    assert best(client)["id"] == bad
+    other = a_config(problem(**SHAPE), 77).json
+    overwrite_config(store, bad, other)
+    assert best(client)["id"] == good
+    [listed] = client.get("/v1/schedules", params={"quarantined": "true"}).json()["items"]
+    assert listed["id"] == bad
+    assert "digest" in listed["quarantined"]["reason"]
+    assert best(client)["id"] == good
+
+
+def test_a_config_outside_its_space_is_quarantined_though_its_digest_is_right(
+    client: TestClient, store: SqlStore
+) -> None:
+    of = problem(**SHAPE)
+    store_schedule(store, of, 100, config=Config({**a_config(of), "tile_m": 5}))
+    missed = client.get(URL, params=ASKED)
+    assert missed.status_code == 404
+    [listed] = client.get("/v1/schedules").json()["items"]
+    assert "tile_m=5" in listed["quarantined"]["reason"]
+
+
+def artifact_files(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "state" / "artifacts").glob("??/*.zip"))
+
+
+def test_a_schedule_whose_object_is_gone_is_quarantined(
+    client: TestClient, store: SqlStore, tmp_path: Path
+) -> None:
+    store_schedule(store, problem(**SHAPE), 100)
+    artifact_files(tmp_path)[0].unlink()
+    assert client.get(URL, params=ASKED).status_code == 404
+    [listed] = client.get("/v1/schedules").json()["items"]
+    assert "gone" in listed["quarantined"]["reason"]
+
+
+def test_a_lost_folder_of_artifacts_quarantines_nothing(
+    client: TestClient, store: SqlStore, tmp_path: Path
+) -> None:
+    stored = store_schedule(store, problem(**SHAPE), 100)
+    folder = tmp_path / "state" / "artifacts"
+    folder.rename(tmp_path / "away")
+    lost = client.get(URL, params=ASKED)
+    assert lost.status_code == 503
+    assert "mount it" in lost.json()["next_step"]
+    (tmp_path / "away").rename(folder)
+    assert best(client)["id"] == stored
+
+
+def test_a_damaged_object_is_never_sent_and_its_schedule_quarantined(
+    client: TestClient, store: SqlStore, tmp_path: Path
+) -> None:
+    stored = store_schedule(store, problem(**SHAPE), 100)
+    file = artifact_files(tmp_path)[0]
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(bytes(data))
+    refused = client.get(f"/v1/schedules/{stored}/object")
+    assert refused.status_code == 409
+    assert "damaged" in refused.json()["detail"]
+    assert client.get(URL, params=ASKED).status_code == 404
+
+
+def test_a_quarantined_schedule_gives_way_to_a_slower_one(
+    client: TestClient, store: SqlStore
+) -> None:
+    of = problem(**SHAPE)
+    bad = store_schedule(store, of, 100)
+    posted = client.post(f"/v1/schedules/{bad}/quarantine", json={"reason": "wrong on a phone"})
+    assert posted.json()["quarantined"]["reason"] == "wrong on a phone"
+    assert client.get(URL, params=ASKED).status_code == 404
+    assert client.get(f"/v1/schedules/{bad}/object").status_code == 409
+    slower = store_schedule(store, of, 200)
+    assert best(client)["id"] == slower
+
+
+def test_release_hands_out_again(client: TestClient, store: SqlStore) -> None:
+    stored = store_schedule(store, problem(**SHAPE), 100)
+    client.post(f"/v1/schedules/{stored}/quarantine", json={"reason": "a doubt"})
+    assert client.post(f"/v1/schedules/{stored}/release").json()["quarantined"] is None
+    assert best(client)["id"] == stored
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"kernel": "gemm"}, "gemm_u8"),
+        ({"params": "m=64,q=1"}, "unknown parameter 'q'"),
+        ({"params": "m=64,m=64"}, "twice"),
+        ({"params": "m=x"}, "m='x'"),
+        ({"params": "k=3"}, "multiples of 4"),
+        ({"target": "hexagon-v1"}, "unknown target"),
+        ({"contract": "strict"}, "unknown contract"),
+        ({"cache": "hot"}, "cache"),
+        ({"min_fidelity": "best"}, "min_fidelity"),
+        ({"allow_nearest": "perhaps"}, "allow_nearest"),
+        ({"on_miss": "cry"}, "on_miss"),
+        ({"shape": "1"}, "shape"),
+        ({"contract": "extent", "params": "n=100"}, "does not keep contract"),
+    ],
+)
+def test_a_wrong_query_is_told_what_is_wrong(
+    client: TestClient, changes: dict[str, str], part: str
+) -> None:
+    answer = client.get(URL, params={**ASKED, **changes})
+    assert answer.status_code == 422
+    problem_given = answer.json()
+    told = "".join(problem_given[part] for part in ("detail", "accepted", "next_step"))
+    assert part in told
+
+
+def test_a_miss_names_the_nearest_and_how_to_submit(client: TestClient, store: SqlStore) -> None:
+    store_schedule(store, problem(m=64, n=256, k=128), 100)
+    near = store_schedule(store, problem(m=72, n=128, k=128), 100)
+    missed = client.get(URL, params=ASKED)
+    assert missed.status_code == 404
+    body = missed.json()
+    assert body["nearest"][0]["id"] == near
+    assert body["nearest"][0]["params"] == {"m": 72, "n": 128, "k": 128}
+    assert [one["distance"] for one in body["nearest"]] == sorted(
+        one["distance"] for one in body["nearest"]
+    )
+    assert body["nearest"][1]["distance"] == 1.0
+    assert body["submit"]["kernel"] == "gemm_u8"
+    assert body["submit"]["params"] == SHAPE
+
+
+def test_nearest_answers_only_if_allowed_and_gives_no_object_to_link(
+    client: TestClient, store: SqlStore
+) -> None:
+    near = problem(m=72, n=128, k=128)
+    config = next(c for c in configs(near) if not outside_space(problem(**SHAPE), c.as_dict()))
+    stored = store_schedule(store, near, 100, config=config)
+    assert client.get(URL, params=ASKED).status_code == 404
+    found = best(client, allow_nearest="true")
+    assert (found["match"], found["id"]) == ("nearest", stored)
+    assert found["distance"] == pytest.approx(0.1699, abs=1e-4)
+    assert found["confidence"] == "high"
+    assert found["params"] == {"m": 72, "n": 128, "k": 128}
+    assert found["asked"]["params"] == SHAPE
+    assert "object" not in found["links"]
+    assert "must not be linked" in found["note"]
+
+
+def configs(of: Problem) -> Iterator[Config]:
+    return (a_config(of, seed) for seed in range(500))
+
+
+def test_a_near_object_whose_contract_covers_the_shape_may_be_linked(
+    client: TestClient, store: SqlStore
+) -> None:
+    store_schedule(store, problem(m=72, n=128, k=128, contract="none"), 100)
+    found = best(client, allow_nearest="true", contract="none")
+    assert found["match"] == "nearest"
+    assert "object" in found["links"]
+
+
+def test_a_config_that_is_invalid_for_the_asked_shape_is_passed_over(
+    client: TestClient, store: SqlStore
+) -> None:
+    asked, near = problem(**SHAPE), problem(m=65, n=128, k=128)
+    far = problem(m=256, n=128, k=128)
+    invalid = next(c for c in configs(near) if outside_space(asked, c.as_dict()))
+    valid = next(c for c in configs(asked) if not outside_space(far, c.as_dict()))
+    store_schedule(store, near, 100, config=invalid)
+    farther = store_schedule(store, far, 100, config=valid)
+    assert best(client, allow_nearest="true")["id"] == farther
+
+
+def submit_without_toolchain(kernel: str, params: Any, *, store: SqlStore, **options: Any) -> Job:
+    """As ``tuner.tuning.submit``, on a machine where neither compiler nor simulator is."""
+    of = problem(kernel, options["contract"], options["target"], **params)
+    space = find_kernel(kernel).space(of)
+    spec = JobSpec(of, cache=options["cache"])
+    return store.create_job(spec, space, TOOLCHAIN, options["submission"])
+
+
+def test_a_miss_can_submit_a_job_once(
+    client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "submit", submit_without_toolchain)
+    first = client.get(URL, params={**ASKED, "on_miss": "enqueue"})
+    assert first.status_code == 202, first.text
+    assert first.json()["reused"] is False
+    job = first.json()["job"]
+    assert (job["kernel"], job["params"], job["state"]) == ("gemm_u8", SHAPE, "queued")
+    assert job["user"] == "test"
+    again = client.get(URL, params={**ASKED, "on_miss": "enqueue"})
+    assert (again.json()["job"]["job"], again.json()["reused"]) == (job["job"], True)
+    assert len(store.jobs()) == 1
+
+
+def test_only_those_who_may_submit_enqueue(
+    client: TestClient, store: SqlStore, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = Caller("r", "reader", frozenset({Scope.READ}))
+    monkeypatch.setattr(app.state.gate, "caller", lambda connection: reader)
+    if hasattr(app.state.gate, "caller_at_hand"):
+        monkeypatch.setattr(app.state.gate, "caller_at_hand", lambda connection: reader)
+    assert client.get(URL, params={**ASKED, "on_miss": "enqueue"}).status_code == 403
+    assert store.jobs() == []
+
+
+def test_a_batch_answers_in_order_and_one_wrong_workload_fails_alone(
+    client: TestClient, store: SqlStore
+) -> None:
+    stored = store_schedule(store, problem(**SHAPE), 1000)
+    body = {
+        "workloads": [
+            {"kernel": "nothing"},
+            {"kernel": "gemm_u8", "params": SHAPE},
+            {"kernel": "sobel_u8"},
+            {"kernel": "gemm_u8", "params": SHAPE, "contract": "none"},
+        ]
+    }
+    items = client.post(URL + ":batch", json=body).json()["items"]
+    assert [item["status"] for item in items] == [422, 200, 404, 404]
+    assert items[1]["id"] == stored
+    assert items[3]["submit"]["contract"] == "none"
