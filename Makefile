@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast lint format bench-tuning bench-simulator bench-anchors lock clean
+.PHONY: help setup demo test test-fast lint format bench-tuning bench-simulator bench-anchors lock vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -51,6 +51,9 @@ bench-simulator: setup $(VENV)/.dev ## price the simulator: overhead, determinis
 
 bench-anchors: setup ## hold the timing model against ratios published for hardware
 	$(BIN)/python -m benchmarks.anchors
+
+vendor-assets: ## fetch the browser code under dashboards/static/vendor anew (needs npm)
+	$(PYTHON) .ci/vendor_assets.py
 
 lock: ## pin the dependencies anew (UPGRADE=--upgrade takes newer versions)
 	$(PYTHON) -m venv build/lock-tool

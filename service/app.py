@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from importlib import import_module
 
 from fastapi import FastAPI, Request
 
@@ -35,6 +36,7 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
     app.state.gate = gate
     app.state.settings = settings
     app.state.stopping = threading.Event()
+    app.state.self_guarded = ()
     app.state.conductors_alive = lambda: 0
     app.state.answers = Answers(store)
     app.state.neighbours = Neighbours(store, app.state.answers)
@@ -45,6 +47,8 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
     openapi.install(app)
     problem_details.install(app)
     include_all(app)
+    if settings.pages:
+        import_module(settings.pages).install(app)
     return app
 
 

@@ -29,6 +29,9 @@ class Settings:
     """The largest pipeline that may be uploaded; other requests are held to 1 MiB."""
     tls_certificate: str | None = None
     tls_key: str | None = None
+    pages: str = "dashboards"
+    """The module whose ``install(app)`` adds pages for people; empty for none. By name, because
+    pages know the service and not the other way round."""
 
     @property
     def url(self) -> str:

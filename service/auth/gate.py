@@ -22,6 +22,11 @@ class Gate(Protocol):
         """The caller; ``HttpError`` 401 without a valid token, 429 beyond its rate. Blocks."""
         ...
 
+    def holder(self, token_id: str) -> Caller:
+        """Who showed the token ``token_id`` before, when their session in a browser began;
+        ``HttpError`` 401 if it has ended since. Its rate does not apply: pages poll. Blocks."""
+        ...
+
     def note_refusal(self, connection: HTTPConnection, caller: Caller, reason: str) -> None:
         """Leaves in the audit that a valid token was not enough. Blocks."""
         ...
@@ -48,6 +53,9 @@ class OpenGate:
 
     def caller(self, connection: HTTPConnection) -> Caller:
         return Caller("test", "test", frozenset(Scope))
+
+    def holder(self, token_id: str) -> Caller:
+        return Caller(token_id, "test", frozenset(Scope))
 
     def note_refusal(self, connection: HTTPConnection, caller: Caller, reason: str) -> None:
         pass

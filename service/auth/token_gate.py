@@ -101,6 +101,17 @@ class TokenGate:
         self._mark_used(known)
         return _within_rate(known)
 
+    def holder(self, token_id: str) -> Caller:
+        known = self._known.get(token_id)
+        if known is None:
+            token = find_token(self._store, token_id)
+            known = None if token is None else self._remember(token)
+        elif self._should_be_read(known):
+            known = self._read_again(known)
+        if known is None or not known.token.is_valid(time.time()):
+            raise HttpError(401, "the token of this session has ended", next_step=_ASK_FOR_ONE)
+        return known.caller
+
     def note_refusal(self, connection: HTTPConnection, caller: Caller, reason: str) -> None:
         path = redact(connection.url.path)
         self._refusals.note(client_of(connection), path, caller.token_id, reason)

@@ -1,0 +1,139 @@
+"""The pages as an application of their own, mounted into the service.
+
+Its own, because everything about it is for browsers: errors are pages, callers come by a session
+cookie, and every answer carries headers that keep foreign scripts and frames out.
+"""
+
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dashboards.session import LOGIN, LoginNeeded, Sessions
+from dashboards.templating import render
+from service.problem_details import HttpError, status_of
+from tuner.errors import HvxtuneError, InternalError
+
+ROOT = "/ui"
+STATIC = Path(__file__).parent / "static"
+
+PAGES: tuple[str, ...] = (
+    "dashboards.pages.login",
+    "dashboards.pages.jobs",
+    "dashboards.pages.submit",
+    "dashboards.pages.job",
+)
+"""Modules with a ``router``; one line adds a page."""
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+_log = logging.getLogger("hvxtune.pages")
+
+
+def add_pages(service: FastAPI) -> None:
+    """Mounts the pages under ``/ui``."""
+    pages = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    pages.state = service.state
+    pages.state.sessions = Sessions()
+    _show_errors(pages)
+    for name in PAGES:
+        pages.include_router(import_module(name).router)
+    pages.mount("/static", StaticFiles(directory=STATIC), name="static")
+    # Around all of it, so that the answer to an unexpected fault has them too.
+    service.mount(ROOT, SecurityHeaders(pages), name="pages")
+    service.state.self_guarded = (*service.state.self_guarded, f"{ROOT}/")
+
+    @pages.get("/")
+    async def front() -> RedirectResponse:
+        return RedirectResponse(f"{ROOT}/jobs", 303)
+
+
+class SecurityHeaders:
+    """Adds :data:`SECURITY_HEADERS` to every answer; pages are never kept by caches."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in SECURITY_HEADERS.items():
+                    headers[name] = value
+                # Revalidated by ETag: an upgrade must not leave old scripts with new pages.
+                static = scope["path"].startswith(f"{ROOT}/static/")
+                headers.setdefault("Cache-Control", "no-cache" if static else "no-store")
+            await send(message)
+
+        await self._app(scope, receive, guarded)
+
+
+def _show_errors(pages: FastAPI) -> None:
+    """Makes every error a page, or a part of one where a part was asked for."""
+
+    @pages.exception_handler(LoginNeeded)
+    async def login(request: Request, needed: LoginNeeded) -> Response:
+        place = needed.login_place(request)
+        if request.headers.get("HX-Request"):
+            return Response(status_code=204, headers={"HX-Redirect": place})
+        answer = RedirectResponse(place, 303)
+        answer.delete_cookie(LOGIN.cookie, path=ROOT)
+        return answer
+
+    @pages.exception_handler(HvxtuneError)
+    async def ours(request: Request, error: HvxtuneError) -> Response:
+        if status_of(error) >= 500:
+            _log.error("%s %s: %s", request.method, request.url.path, error)
+        return _error_page(request, error)
+
+    @pages.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = str(first["loc"][-1])
+        return _error_page(request, HttpError(422, f"{where}: {first['msg']}"))
+
+    @pages.exception_handler(HTTPException)
+    async def by_framework(request: Request, error: HTTPException) -> Response:
+        return _error_page(request, HttpError(error.status_code, str(error.detail)))
+
+    @pages.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        _log.exception("%s %s", request.method, request.url.path, exc_info=error)
+        name = type(error).__name__
+        return _error_page(
+            request,
+            InternalError(
+                f"{name} while making this page",
+                next_step="report it with the log of the service",
+            ),
+        )
+
+
+def _error_page(request: Request, error: HvxtuneError) -> Response:
+    part = bool(request.headers.get("HX-Request"))
+    status = status_of(error)
+    return render(
+        request,
+        "error_part.html" if part else "error.html",
+        # htmx leaves a part alone unless it is a success; the reader should see what is wrong.
+        status=200 if part else status,
+        error=error,
+        code=status,
+    )

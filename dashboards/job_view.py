@@ -1,0 +1,105 @@
+"""A job as pages show it: its figures with what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from db.job_figures import JobFigures
+from service.json_forms import peak_cycles
+from tuner.candidate import Problem
+from tuner.errors import UserError
+from tuner.trial import Job, JobState
+
+
+def peak_of(problem: Problem) -> float | None:
+    """Cycles at the HVX peak; ``None`` for a kernel that is not installed here any more."""
+    try:
+        return peak_cycles(problem)
+    except UserError:
+        return None
+
+
+def state_word(job: Job, *, interrupted: bool = False) -> str:
+    """What a person would call the state."""
+    if interrupted:
+        return "interrupted"
+    return "paused" if job.paused and job.state is JobState.QUEUED else job.state.value
+
+
+@dataclass(frozen=True)
+class JobView:
+    """Figures of a job and the comparisons a reader would make with them."""
+
+    figures: JobFigures
+
+    @property
+    def job(self) -> Job:
+        """The job itself."""
+        return self.figures.summary.job
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.job.id
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+        return self.job.spec.problem.workload.kernel
+
+    @property
+    def params(self) -> Mapping[str, int]:
+        """The kernel's parameters."""
+        return self.job.spec.problem.workload.params
+
+    @property
+    def state(self) -> str:
+        """The state in a word."""
+        return state_word(self.job, interrupted=self.figures.summary.interrupted)
+
+    @property
+    def open(self) -> bool:
+        """Whether more can come of it."""
+        return not self.job.state.ended
+
+    @property
+    def best(self) -> int | None:
+        """Cycles of the fastest verified trial."""
+        return self.figures.summary.best_cycles
+
+    @property
+    def finished(self) -> int:
+        """Trials with an outcome."""
+        return self.figures.summary.finished
+
+    @cached_property
+    def peak(self) -> float | None:
+        """Cycles at the HVX peak of the target."""
+        return peak_of(self.job.spec.problem)
+
+    @property
+    def share_of_peak(self) -> float | None:
+        """Least cycles over best ones."""
+        return self.peak / self.best if self.peak and self.best else None
+
+    @property
+    def over_default(self) -> float | None:
+        """How many times faster the best is than the default config."""
+        return _over(self.figures.default_cycles, self.best)
+
+    @property
+    def over_textbook(self) -> float | None:
+        """How many times faster the best is than the textbook config."""
+        return _over(self.figures.textbook_cycles, self.best)
+
+    @property
+    def version(self) -> str:
+        """Changes whenever something on the job's page does."""
+        pending = self.figures.summary.pending
+        return f"{self.state}-{self.finished}-{pending}-{self.figures.last_finished_at or 0:.3f}"
+
+
+def _over(cycles: int | None, best: int | None) -> float | None:
+    return cycles / best if cycles and best else None

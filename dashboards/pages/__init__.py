@@ -1,0 +1,1 @@
+"""One file for each kind of page; each has a ``router``."""

@@ -1,0 +1,190 @@
+"""One job: how it goes, what it found, what failed; and what can be asked of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import RedirectResponse, Response
+
+from dashboards.charts.outcomes import outcome_strip
+from dashboards.job_view import JobView
+from dashboards.series import course
+from dashboards.session import Form, form_of, viewing
+from dashboards.templating import render
+from db.job_figures import TrialPoint, job_figures, list_trials, marked_trials, trial_points
+from db.sql_store import SqlStore
+from service.app import store_of
+from service.auth.audit import record
+from service.auth.caller import Caller, Scope
+from service.problem_details import HttpError, not_found
+from tuner.outcome import Outcome
+from tuner.space import Config
+from tuner.space.config import KnobValue
+from tuner.trial import Job, JobRequest
+
+router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
+
+PAGE = 25
+ACTIONS = {request.value: request for request in JobRequest}
+
+
+class TrialsAsked(BaseModel):
+    """Which trials, in which order, from where."""
+
+    outcome: str = ""
+    order: str = "cycles"
+    offset: int = Field(0, ge=0, le=10_000_000)
+
+    def outcome_or_all(self) -> Outcome | None:
+        """The outcome; 422 for one that does not exist."""
+        try:
+            return Outcome(self.outcome) if self.outcome else None
+        except ValueError:
+            raise HttpError(422, f"outcome '{self.outcome}'", accepted=", ".join(Outcome)) from None
+
+
+def find_view(store: SqlStore, job_id: str) -> JobView:
+    """The job's figures; 404 if there is no such job."""
+    found = job_figures(store, [job_id])
+    if not found:
+        raise not_found(f"no job '{job_id}'", next_step="choose one from the list of jobs")
+    return JobView(found[0])
+
+
+@router.get("/jobs/{job_id}")
+def job(
+    request: Request,
+    job_id: str,
+    asked: Annotated[TrialsAsked, Query()],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """The whole page."""
+    view = find_view(store, job_id)
+    return render(
+        request,
+        "job.html",
+        view=view,
+        may_act=may_act(request.state.viewer.caller, view.job),
+        actions=actions_for(view),
+        **_live(store, view),
+        **_trials(store, view, asked),
+    )
+
+
+@router.get("/jobs/{job_id}/live")
+def live(
+    request: Request, job_id: str, store: Annotated[SqlStore, Depends(store_of)], seen: str = ""
+) -> Response:
+    """The part that changes while the job runs; 204 if nothing has since ``seen``."""
+    view = find_view(store, job_id)
+    if seen == view.version:
+        return Response(status_code=204)
+    return render(
+        request,
+        "job_live.html",
+        view=view,
+        may_act=may_act(request.state.viewer.caller, view.job),
+        actions=actions_for(view),
+        **_live(store, view),
+    )
+
+
+@router.get("/jobs/{job_id}/trials")
+def trials(
+    request: Request,
+    job_id: str,
+    asked: Annotated[TrialsAsked, Query()],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """The table of trials by itself."""
+    view = find_view(store, job_id)
+    return render(request, "job_trials.html", view=view, **_trials(store, view, asked))
+
+
+@router.post("/jobs/{job_id}/{action}")
+def act(
+    request: Request,
+    job_id: str,
+    action: str,
+    form: Annotated[Form, Depends(form_of(Scope.READ))],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """Cancel, pause or resume: one's own jobs with ``submit``, anybody's with ``operate``."""
+    if action not in ACTIONS:
+        raise not_found(f"nothing called '{action}' can be asked of a job")
+    view = find_view(store, job_id)
+    if not may_act(form.viewer.caller, view.job):
+        raise HttpError(
+            403,
+            f"job {job_id} was submitted by '{view.job.submission.user or 'somebody else'}'",
+            accepted=f"its owner with {Scope.SUBMIT}, or a token with {Scope.OPERATE}",
+        )
+    store.request(view.id, ACTIONS[action])
+    record(store, form.viewer.caller, f"job.{action}", view.id, request=request)
+    return RedirectResponse(f"{request.scope['root_path']}/jobs/{view.id}", 303)
+
+
+def may_act(caller: Caller, job: Job) -> bool:
+    """Whether ``caller`` may cancel, pause and resume ``job``."""
+    own = job.submission.user == caller.name and caller.may(Scope.SUBMIT)
+    return own or caller.may(Scope.OPERATE)
+
+
+def actions_for(view: JobView) -> list[str]:
+    """What makes sense for a job in its state."""
+    if not view.open:
+        return []
+    return ["resume", "cancel"] if view.state == "paused" else ["pause", "cancel"]
+
+
+def _live(store: SqlStore, view: JobView) -> dict[str, Any]:
+    points = trial_points(store, view.id)
+    return {
+        "chart": chart_data(view, points),
+        "strip": outcome_strip(view.figures.summary.outcomes),
+    }
+
+
+def chart_data(view: JobView, points: list[TrialPoint]) -> dict[str, Any]:
+    """What the chart of the course draws: points and the lines to compare with."""
+    lines = {
+        "default": view.figures.default_cycles,
+        "textbook": view.figures.textbook_cycles,
+        "peak": round(view.peak) if view.peak else None,
+    }
+    return {**course(points), "lines": lines}
+
+
+def _trials(store: SqlStore, view: JobView, asked: TrialsAsked) -> dict[str, Any]:
+    if asked.order not in ("cycles", "number"):
+        raise HttpError(422, f"order '{asked.order}'", accepted="cycles, number")
+    outcome = asked.outcome_or_all()
+    found = list_trials(
+        store,
+        view.id,
+        outcome=outcome,
+        by_cycles=asked.order == "cycles",
+        offset=asked.offset,
+        limit=PAGE,
+    )
+    outcomes = view.figures.summary.outcomes
+    total = view.finished if outcome is None else outcomes.get(outcome, 0)
+    marked = marked_trials(store, view.id)
+    best = marked["best"].config if "best" in marked else None
+    return {
+        "trials": [(trial, differences(trial.config, best)) for trial in found],
+        "asked": asked,
+        "trials_total": total,
+        "page": PAGE,
+    }
+
+
+def differences(config: Config, best: Config | None) -> dict[str, KnobValue | None]:
+    """The knobs of ``config`` that are set otherwise in ``best``; all, if there is none yet.
+    ``None`` for a knob that only ``best`` has."""
+    if best is None:
+        return dict(config)
+    knobs = dict.fromkeys((*config, *best))
+    return {knob: config.get(knob) for knob in knobs if config.get(knob) != best.get(knob)}

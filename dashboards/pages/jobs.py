@@ -1,0 +1,78 @@
+"""The list of jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from dashboards.job_view import JobView
+from dashboards.session import viewing
+from dashboards.templating import render
+from db.job_figures import JobFilter, list_jobs
+from db.sql_store import SqlStore
+from service.app import store_of
+from service.auth.caller import Scope
+from service.problem_details import HttpError
+from tuner.contract import Contract
+from tuner.kernels import kernel_names
+from tuner.target import TARGETS
+from tuner.trial import JobState
+
+router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
+
+PAGE = 50
+STATES = (*(state.value for state in JobState), "paused")
+
+
+class Asked(BaseModel):
+    """The filters in the address. Empty means all."""
+
+    state: str = ""
+    kernel: str = ""
+    target: str = ""
+    contract: str = ""
+    user: str = ""
+    after: str = ""
+
+    def filter(self) -> JobFilter:
+        """As the database takes it; 422 names a value that does not exist."""
+        for name, value, accepted in (
+            ("state", self.state, STATES),
+            ("contract", self.contract, tuple(Contract)),
+        ):
+            if value and value not in accepted:
+                raise HttpError(422, f"{name} '{value}'", accepted=", ".join(accepted))
+        return JobFilter(self.state, self.kernel, self.target, self.contract, self.user)
+
+
+@router.get("/jobs")
+def jobs(
+    request: Request,
+    asked: Annotated[Asked, Query()],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """The newest jobs, filtered; the table alone where only that is asked for."""
+    wanted = asked.filter()
+    found, more = list_jobs(store, wanted, asked.after, PAGE)
+    query = {k: v for k, v in asked.model_dump().items() if v}
+    rows = [JobView(figures) for figures in found]
+    older = urlencode({**query, "after": rows[-1].id}) if more else ""
+    part = request.headers.get("HX-Target") == "jobs"
+    return render(
+        request,
+        "jobs_table.html" if part else "jobs.html",
+        jobs=rows,
+        asked=asked,
+        filtered=wanted.any,
+        live=any(row.open for row in rows),
+        query=urlencode(query),
+        older=older,
+        states=STATES,
+        kernels=kernel_names(),
+        targets=list(TARGETS),
+        contracts=[contract.value for contract in Contract],
+    )

@@ -1,0 +1,84 @@
+"""Log in with a token, log out, choose nothing else."""
+
+from __future__ import annotations
+
+import secrets
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from dashboards.session import (
+    CSRF_FIELD,
+    LOGIN,
+    SESSION,
+    begin,
+    caller_with,
+    require_csrf,
+    sessions_of,
+    viewer_of,
+)
+from dashboards.templating import render
+from db.sql_store import SqlStore
+from service.auth.audit import record
+from service.problem_details import HttpError
+
+router = APIRouter()
+
+
+@router.get("/login")
+def show(request: Request, next: str = "") -> Response:  # noqa: A002  # its name in addresses
+    """The form."""
+    return _form(request, next)
+
+
+@router.post("/login")
+async def log_in(request: Request) -> Response:
+    """Begins a session if the token is good."""
+    fields = await request.form(max_files=0, max_fields=8)
+    sent = sessions_of(request).read(request, LOGIN)
+    require_csrf(str((sent or {}).get("csrf", secrets.token_hex())), fields.get(CSRF_FIELD))
+    token = str(fields.get("token", "")).strip()
+    place = str(fields.get("next", ""))
+    try:
+        caller = await run_in_threadpool(caller_with, request, token)
+    except HttpError as error:
+        return _form(request, place, error, status=error.status)
+    answer = RedirectResponse(_own_place(request, place), 303)
+    begin(request, answer, caller)
+    store: SqlStore = request.app.state.store
+    await run_in_threadpool(
+        record, store, caller, "session.begin", caller.token_id, request=request
+    )
+    answer.delete_cookie(LOGIN.cookie, path=request.scope.get("root_path", "") or "/")
+    return answer
+
+
+@router.post("/logout")
+async def log_out(request: Request) -> Response:
+    """Ends the session in this browser; whatever its token is good for."""
+    fields = await request.form(max_files=0, max_fields=8)
+    viewer = await run_in_threadpool(viewer_of, request)
+    require_csrf(viewer.csrf, fields.get(CSRF_FIELD))
+    root = request.scope.get("root_path", "")
+    answer = RedirectResponse(f"{root}/login", 303)
+    answer.delete_cookie(SESSION.cookie, path=root or "/")
+    return answer
+
+
+def _form(
+    request: Request, place: str, error: HttpError | None = None, status: int = 200
+) -> Response:
+    csrf = secrets.token_urlsafe(24)
+    answer = render(
+        request, "login.html", status=status, login_csrf=csrf, next_place=place, error=error
+    )
+    sessions_of(request).write(request, answer, LOGIN, {"csrf": csrf})
+    return answer
+
+
+def _own_place(request: Request, asked: str) -> str:
+    """Where to go after the login: only to pages of ours, whatever the address said."""
+    root = request.scope.get("root_path", "")
+    plain = all(" " <= mark < "\x7f" for mark in asked) and "\\" not in asked
+    return asked if plain and asked.startswith(f"{root}/") else f"{root}/jobs"

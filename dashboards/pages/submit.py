@@ -1,0 +1,197 @@
+"""The form that submits a job, made from the kernel's parameters; it shows the space as it goes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import RedirectResponse, Response
+
+from dashboards.job_view import peak_of
+from dashboards.session import Form, form_of, viewing
+from dashboards.templating import render
+from db.sql_store import SqlStore
+from service.app import store_of
+from service.auth.audit import record
+from service.auth.caller import Scope
+from service.auth.quotas import check_submit
+from service.problem_details import HttpError, status_of
+from tuner.candidate import CACHE_STATES, CacheState
+from tuner.contract import Contract
+from tuner.errors import HvxtuneError, UserError
+from tuner.kernels import Kernel, find_kernel, kernel_names
+from tuner.search.samplers import sampler_names
+from tuner.target import DEFAULT_TARGET, TARGETS
+from tuner.trial import Submission
+from tuner.tuning import find_problem, submit
+
+router = APIRouter(dependencies=[Depends(viewing(Scope.SUBMIT))])
+
+DEFAULTS: Mapping[str, str] = {
+    "target": DEFAULT_TARGET,
+    "contract": "static",
+    "cache": "warm",
+    "trials": "100",
+    "seconds": "",
+    "patience": "",
+    "sampler": "tpe",
+    "seed": "0",
+    "workers": "",
+    "priority": "0",
+}
+PARAM = "param_"
+MOST_TRIALS = 10_000_000
+
+
+class FieldError(UserError):
+    """An error of one field of the form."""
+
+    def __init__(self, name: str, message: str, *, accepted: str = "") -> None:
+        super().__init__(message, accepted=accepted)
+        self.field = name
+
+
+@dataclass(frozen=True)
+class Entered:
+    """What stands in the form, as text, whatever it is."""
+
+    kernel: Kernel
+    values: Mapping[str, str] = field(hash=False)
+
+    def number(self, name: str, least: int, most: int) -> int | None:
+        """The whole number in a field, or ``None`` if it is empty."""
+        text = self.values.get(name, "")
+        if not text:
+            return None
+        label = name.removeprefix(PARAM)
+        if not re.fullmatch(r"-?\d{1,9}", text):
+            raise FieldError(name, f"{label} '{text[:20]}'", accepted="a whole number")
+        if not least <= int(text) <= most:
+            raise FieldError(name, f"{label} {text}", accepted=f"{least} to {most}")
+        return int(text)
+
+    def seconds(self) -> float | None:
+        """The limit on time."""
+        text = self.values.get("seconds", "")
+        try:
+            return float(text) if text else None
+        except ValueError:
+            raise FieldError("seconds", f"seconds '{text[:20]}'", accepted="a number") from None
+
+    def params(self) -> dict[str, int]:
+        """The kernel's parameters; empty fields mean its defaults."""
+        given = {
+            param.name: self.number(PARAM + param.name, param.minimum, param.maximum)
+            for param in self.kernel.params
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def _entered(values: Mapping[str, Any]) -> Entered:
+    texts = {k: v.strip() for k, v in values.items() if isinstance(v, str)}
+    kernel = find_kernel(texts.get("kernel") or kernel_names()[0])
+    params = {PARAM + param.name: str(param.default) for param in kernel.params}
+    return Entered(kernel, {**DEFAULTS, **params, **texts})
+
+
+def field_of(error: HvxtuneError, entered: Entered) -> str:
+    """The field an error is about, as far as it can be told; empty if it is not."""
+    if isinstance(error, FieldError):
+        return error.field
+    named = re.match(r"(\w+)=", error.message)
+    if named is None:
+        return ""
+    name = named.group(1)
+    return next((n for n in (PARAM + name, name) if n in entered.values), "")
+
+
+@router.get("/submit")
+def show(request: Request) -> Response:
+    """The form; values in the address are filled in, so that a form can be linked to."""
+    return _form(request, _entered(request.query_params))
+
+
+@router.get("/submit/space")
+def space(request: Request) -> Response:
+    """What the problem that is entered would be searched over, or what is wrong with it."""
+    return render(request, "submit_space.html", **_space(_entered(request.query_params)))
+
+
+@router.post("/submit")
+def send(
+    request: Request,
+    form: Annotated[Form, Depends(form_of(Scope.SUBMIT))],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """Submits the job, or shows the form with what is wrong."""
+    entered = _entered(form.fields)
+    try:
+        check_submit(store, form.viewer.caller, entered.number("trials", 1, MOST_TRIALS))
+        job_id = submit_entered(store, entered, form.viewer.caller.name)
+    except (UserError, HttpError) as error:
+        return _form(request, entered, error, status=status_of(error))
+    record(store, form.viewer.caller, "job.submit", job_id, request=request)
+    return RedirectResponse(f"{request.scope['root_path']}/jobs/{job_id}", 303)
+
+
+def submit_entered(store: SqlStore, entered: Entered, user: str) -> str:
+    """The id of the new job; ``UserError`` says what is wrong."""
+    values = entered.values
+    job = submit(
+        entered.kernel.name,
+        entered.params(),
+        store=store,
+        target=values["target"],
+        contract=values["contract"],
+        trials=entered.number("trials", 1, MOST_TRIALS),
+        seconds=entered.seconds(),
+        patience=entered.number("patience", 1, MOST_TRIALS),
+        sampler=values["sampler"],
+        seed=entered.number("seed", 0, 2**31 - 1) or 0,
+        workers=entered.number("workers", 1, 256),
+        cache=_cache(values["cache"]),
+        submission=Submission(user, entered.number("priority", -100, 100) or 0),
+    )
+    return job.id
+
+
+def _cache(name: str) -> CacheState:
+    if name not in CACHE_STATES:
+        raise FieldError("cache", f"caches '{name[:20]}'", accepted=", ".join(CACHE_STATES))
+    return name
+
+
+def _space(entered: Entered) -> dict[str, Any]:
+    values = entered.values
+    try:
+        problem = find_problem(
+            entered.kernel.name, entered.params(), values["target"], values["contract"]
+        )
+        found = entered.kernel.space(problem)
+    except UserError as error:
+        return {"error": error, "space": None, "peak": None}
+    return {"error": None, "space": found, "peak": peak_of(problem)}
+
+
+def _form(
+    request: Request, entered: Entered, error: HvxtuneError | None = None, status: int = 200
+) -> Response:
+    preview = _space(entered)
+    return render(
+        request,
+        "submit.html",
+        status=status,
+        entered=entered,
+        values=entered.values,
+        kernels=kernel_names(),
+        targets=list(TARGETS),
+        contracts=[contract.value for contract in Contract],
+        samplers=sampler_names(),
+        caches=CACHE_STATES,
+        refused=error,
+        wrong=field_of(error, entered) if error else "",
+        **preview,
+    )

@@ -1,0 +1,128 @@
+"""Templates, and how figures are written in them.
+
+Everything is escaped: templates are given values, never markup. Figures have units and thin
+separators, so that columns of them line up.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.responses import HTMLResponse
+
+ABSENT = "\N{EN DASH}"
+_KIB = 1024
+
+
+def render(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """The page or part ``template``; ``viewer`` and ``root`` are there beside ``values``."""
+    context = {
+        "request": request,
+        "root": request.scope.get("root_path", ""),
+        "viewer": getattr(request.state, "viewer", None),
+        "path": request.url.path,
+        **values,
+    }
+    return HTMLResponse(environment().get_template(template).render(context), status)
+
+
+@cache
+def environment() -> Environment:
+    """The templates of this folder."""
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        count=count,
+        ratio=ratio,
+        share=share,
+        duration=duration,
+        size=size,
+        ago=ago,
+        moment=moment,
+        shape=shape,
+        as_json=as_json,
+    )
+    return made
+
+
+def count(value: float | None) -> str:
+    """``12,345``."""
+    return ABSENT if value is None else f"{value:,.0f}"
+
+
+def ratio(value: float | None) -> str:
+    """A ratio as a factor, with two decimals."""
+    return ABSENT if value is None else f"{value:.2f}\N{MULTIPLICATION SIGN}"
+
+
+def share(value: float | None) -> str:
+    """``41.2 %``."""
+    return ABSENT if value is None else f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
+
+
+def duration(seconds: float | None) -> str:
+    """``3 min 20 s``: two units at most, none that is zero behind."""
+    if seconds is None:
+        return ABSENT
+    if seconds < 10:
+        return f"{seconds:.1f}\N{NO-BREAK SPACE}s"
+    left = round(seconds)
+    parts: list[tuple[int, str]] = []
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        amount, left = divmod(left, length)
+        if amount or parts:
+            parts.append((amount, unit))
+    shown = [part for part in parts[:2] if part[0]]
+    return " ".join(f"{amount}\N{NO-BREAK SPACE}{unit}" for amount, unit in shown)
+
+
+def size(value: float | None) -> str:
+    """``640 B``, ``1.5 KiB``, ``4 MiB``."""
+    if value is None:
+        return ABSENT
+    if value < _KIB:
+        return f"{value:.0f}\N{NO-BREAK SPACE}B"
+    unit, scaled = ("KiB", value / _KIB) if value < _KIB**2 else ("MiB", value / _KIB**2)
+    return f"{scaled:.4g}\N{NO-BREAK SPACE}{unit}"
+
+
+def ago(at: float) -> str:
+    """``3 min ago``."""
+    passed = max(0.0, time.time() - at)
+    if passed < 5:
+        return "just now"
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        if passed >= length:
+            return f"{passed // length:.0f}\N{NO-BREAK SPACE}{unit} ago"
+    return "just now"
+
+
+def moment(at: float) -> str:
+    """ISO 8601, for ``<time>`` elements and titles."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def shape(params: dict[str, Any]) -> str:
+    """``m=256 n=256``."""
+    return " ".join(f"{name}={value}" for name, value in params.items())
+
+
+def as_json(value: Any) -> Markup:
+    """For ``<script type="application/json">``: nothing in it can end the element."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    for mark in "<>&\u2028\u2029":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return Markup(text)  # noqa: S704  # escaped above, for where HTML escapes mean nothing

@@ -1,0 +1,222 @@
+"""Jobs as pages: lists, one job, the form."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from db.sql_store import SqlStore
+from service.auth.caller import Scope
+from tests.dashboards.conftest import Browser
+from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
+from tuner.outcome import Outcome
+from tuner.trial import JobState, Submission, Trial
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+LogIn = Callable[..., Browser]
+
+
+def finished_job(store: SqlStore, user: str = "ada", error: str = "") -> str:
+    """Default 3000 cycles, textbook 2000, best 1000, one that did not compile."""
+    job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission(user))
+    token = store.claim(job.id)
+    made = [artifact(i) for i in range(3)]
+    trials = [
+        ok(0, made[0], 3000, origin="default"),
+        ok(1, made[1], 2000, origin="textbook"),
+        ok(2, made[2], 1000),
+        failed(3) if not error else _with_error(3, error),
+    ]
+    store.commit(job.id, token, started=[pending(n) for n in range(4)])
+    store.commit(job.id, token, finished=trials, artifacts=made, spent_s=8.0)
+    store.release(job.id, token, JobState.DONE)
+    return job.id
+
+
+def _with_error(number: int, error: str) -> Trial:
+    return replace(failed(number), error=error)
+
+
+def test_the_list_says_how_good_a_job_became(logged_in: LogIn, store: SqlStore) -> None:
+    job = finished_job(store)
+    page = logged_in(Scope.READ).get("/ui/jobs").text
+    row = re.search(rf"<tr>(?:(?!</tr>).)*{job}.*?</tr>", page, re.DOTALL).group()
+    words = " ".join(re.sub(r"<[^>]*>", " ", html.unescape(row)).split())
+    for word in (
+        "gemm_u8",
+        "m=256 n=64 k=32",
+        "done",
+        "4 of 12 trials",
+        "1,000",
+        f"3.00{TIMES}",
+        f"2.00{TIMES}",
+    ):
+        assert word in words
+
+
+def test_filters_leave_out_other_jobs(logged_in: LogIn, store: SqlStore) -> None:
+    done = finished_job(store)
+    queued = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("bob")).id
+    browser = logged_in(Scope.READ)
+
+    def shown(query: str) -> set[str]:
+        page = browser.get(f"/ui/jobs?{query}").text
+        return {job for job in (done, queued) if job in page}
+
+    assert shown("") == {done, queued}
+    assert shown("state=done") == {done}
+    assert shown("state=queued") == {queued}
+    assert shown("user=bob") == {queued}
+    assert shown("kernel=gemm_u8&contract=static&target=hexagon-v68-sm8350") == {done, queued}
+    assert shown("kernel=sobel_u8") == set()
+    assert shown("target=hexagon-v66") == set()
+    assert "No job matches" in browser.get("/ui/jobs?contract=none").text
+
+
+def test_a_filter_that_does_not_exist_is_told(logged_in: LogIn) -> None:
+    answer = logged_in(Scope.READ).get("/ui/jobs?state=finished")
+    assert answer.status_code == 422
+    assert "queued, running, done" in answer.text
+
+
+def test_long_lists_come_in_pages(
+    logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboards.pages.jobs.PAGE", 2)
+    jobs = [store.create_job(spec(), SPACE, TOOLCHAIN).id for _ in range(5)]
+    browser = logged_in(Scope.READ)
+    place, seen = "/ui/jobs", []
+    for _ in range(3):
+        page = browser.get(place).text
+        seen.append([job for job in jobs if f"/ui/jobs/{job}" in page])
+        older = re.search(r'href="([^"]*after=[^"]*)"', page)
+        place = html.unescape(older.group(1)) if older else ""
+    assert [len(some) for some in seen] == [2, 2, 1]
+    assert sorted(job for some in seen for job in some) == sorted(jobs)
+    assert place == ""
+
+
+def test_a_job_page_has_the_course_and_its_lines(logged_in: LogIn, store: SqlStore) -> None:
+    page = logged_in(Scope.READ).get(f"/ui/jobs/{finished_job(store)}").text
+    data = json.loads(re.search(r'id="course-data">(.*?)</script>', page, re.DOTALL).group(1))
+    assert data["cycles"] == [3000, 2000, 1000]
+    assert data["best"] == [3000, 2000, 1000]
+    assert data["lines"]["default"] == 3000
+    assert data["lines"]["textbook"] == 2000
+    assert data["lines"]["peak"] > 0
+
+
+def test_trials_can_be_had_by_outcome_and_order(logged_in: LogIn, store: SqlStore) -> None:
+    job = finished_job(store)
+    browser = logged_in(Scope.READ)
+
+    def numbers(query: str) -> list[int]:
+        text = browser.get(f"/ui/jobs/{job}/trials?{query}").text
+        return [int(n) for n in re.findall(rf"/ui/jobs/{job}/trials/(\d+)", text)]
+
+    assert numbers("") == [2, 1, 0, 3]
+    assert numbers("order=number") == [3, 2, 1, 0]
+    assert numbers("outcome=compile_error") == [3]
+    assert "vector lanes" in browser.get(f"/ui/jobs/{job}/trials?outcome=compile_error").text
+    assert browser.get(f"/ui/jobs/{job}/trials?outcome=nice").status_code == 422
+
+
+def test_what_users_send_is_escaped(logged_in: LogIn, store: SqlStore) -> None:
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+    job = finished_job(store, user=evil, error=evil)
+    browser = logged_in(Scope.READ)
+    for place in ("/ui/jobs", f"/ui/jobs/{job}", "/ui/jobs?user=" + evil, f"/ui/jobs/{evil}"):
+        text = browser.get(place).text
+        assert "<script>alert" not in text
+        assert "<img src=x" not in text
+
+
+def test_only_changes_are_sent_while_a_job_runs(logged_in: LogIn, store: SqlStore) -> None:
+    job = store.create_job(spec(), SPACE, TOOLCHAIN)
+    token = store.claim(job.id)
+    browser = logged_in(Scope.READ)
+    page = browser.get(f"/ui/jobs/{job.id}").text
+    again = html.unescape(re.search(r'hx-get="([^"]*live[^"]*)"', page).group(1))
+    assert browser.get(again).status_code == 204
+    store.commit(job.id, token, started=[pending(0)])
+    store.commit(job.id, token, finished=[failed(0, Outcome.TIMEOUT)])
+    changed = browser.get(again)
+    assert changed.status_code == 200
+    assert "timeout" in changed.text
+    assert "every 2s" in changed.text
+
+
+def test_a_job_that_ended_does_not_ask_for_changes(logged_in: LogIn, store: SqlStore) -> None:
+    assert "every 2s" not in logged_in(Scope.READ).get(f"/ui/jobs/{finished_job(store)}").text
+
+
+def test_an_unknown_job_is_not_found(logged_in: LogIn) -> None:
+    answer = logged_in(Scope.READ).get("/ui/jobs/1rt00000")
+    assert answer.status_code == 404
+    assert "no job &#39;1rt00000&#39;" in answer.text
+
+
+def test_a_job_is_paused_resumed_and_cancelled(logged_in: LogIn, store: SqlStore) -> None:
+    job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ada"))
+    browser = logged_in(Scope.READ, Scope.SUBMIT)
+    place = f"/ui/jobs/{job.id}"
+    assert ">paused<" in browser.form(place, f"{place}/pause").text
+    assert ">queued<" in browser.form(place, f"{place}/resume").text
+    assert ">cancelled<" in browser.form(place, f"{place}/cancel").text
+    assert store.job(job.id).state is JobState.CANCELLED
+    assert browser.form("/ui/jobs", f"{place}/pause").status_code == 422
+    assert browser.form("/ui/jobs", f"{place}/explode").status_code == 404
+
+
+def test_the_form_is_made_of_the_kernels_parameters(logged_in: LogIn) -> None:
+    page = logged_in(Scope.ADMIN).get("/ui/submit?kernel=gemm_u8&contract=none&param_m=64").text
+    assert re.search(r'name="param_m"[^>]*value="64"', page)
+    assert re.search(r'name="param_k"', page)
+    assert "<option selected>none</option>" in page
+    assert "knobs" in page
+    other = logged_in(Scope.ADMIN).get("/ui/submit?kernel=sobel_u8").text
+    assert 'name="param_width"' in other
+    assert 'name="param_k"' not in other
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("param_m", "0", "m 0"),
+        ("param_m", "many", "a whole number"),
+        ("param_k", "6", "multiples of 4"),
+        ("trials", "-5", "trials -5"),
+        ("seconds", "soon", "a number"),
+        ("sampler", "magic", "tpe, random, brute"),
+        ("target", "hexagon-v1", "hexagon-v66"),
+        ("contract", "handshake", "none, host, stride"),
+        ("cache", "hot", "warm, cold"),
+        ("workers", "1000", "1 to 256"),
+        ("priority", "1000", "-100 to 100"),
+        ("kernel", "gem_u8", "gemm_u8"),
+    ],
+)
+def test_what_is_wrong_in_the_form_is_said_and_nothing_is_lost(
+    logged_in: LogIn, store: SqlStore, field: str, value: str, said: str
+) -> None:
+    sent = {"kernel": "gemm_u8", "param_n": "512", field: value}
+    answer = logged_in(Scope.ADMIN).form("/ui/submit", "/ui/submit", **sent)
+    assert answer.status_code == 422
+    assert said in html.unescape(answer.text)
+    assert store.jobs() == []
+    if field != "kernel":
+        assert re.search(r'name="param_n"[^>]*value="512"', answer.text)
+    if field.startswith("param"):
+        assert re.search(rf'name="{field}"[^>]*aria-invalid="true"', answer.text)
+
+
+def test_the_space_is_shown_while_the_form_is_filled_in(logged_in: LogIn) -> None:
+    browser = logged_in(Scope.ADMIN)
+    assert "tile_m" in browser.get("/ui/submit/space?kernel=gemm_u8").text
+    wrong = browser.get("/ui/submit/space?kernel=gemm_u8&param_n=100&contract=extent")
+    assert "multiples of" in wrong.text

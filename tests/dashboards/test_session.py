@@ -1,0 +1,204 @@
+"""Who may look and who may act: sessions, forms and headers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from importlib import import_module
+
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from itsdangerous import TimestampSigner
+
+from dashboards.application import PAGES, SECURITY_HEADERS
+from db.sql_store import SqlStore
+from db.tokens import all_tokens, revoke_token
+from service.app import create_app
+from service.auth.caller import Scope
+from service.auth.token_gate import TokenGate
+from service.settings import Settings
+from tests.dashboards.conftest import Browser
+from tests.dashboards.tokens import make_token
+from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.trial import JobState, Submission
+
+LogIn = Callable[..., Browser]
+
+
+def test_without_a_session_pages_lead_to_the_login(browser: Browser) -> None:
+    answer = browser.get("/ui/jobs?state=done", follow_redirects=False)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/ui/login?next=/ui/jobs%3Fstate%3Ddone"
+
+
+def test_a_part_of_a_page_leads_the_whole_page_to_the_login(browser: Browser) -> None:
+    answer = browser.get("/ui/jobs/x/live", headers={"HX-Request": "true"})
+    assert answer.headers["hx-redirect"].startswith("/ui/login")
+
+
+def test_a_login_leads_on_to_the_page_that_was_asked_for(browser: Browser, store: SqlStore) -> None:
+    token = make_token(store, "ada", [Scope.READ])
+    answer = browser.form("/ui/login", "/ui/login", token=token.text, next="/ui/farm")
+    assert answer.history[0].headers["location"] == "/ui/farm"
+
+
+@pytest.mark.parametrize(
+    "place", ["https://evil.example/", "//evil.example", "/ui/../..//evil", "/v1/x", "/ui/\\evil"]
+)
+def test_a_login_leads_nowhere_else(browser: Browser, store: SqlStore, place: str) -> None:
+    token = make_token(store, "ada", [Scope.READ])
+    answer = browser.form("/ui/login", "/ui/login", token=token.text, next=place)
+    assert answer.history[0].headers["location"].startswith("/ui/")
+    assert "evil.example" not in answer.history[0].headers["location"]
+
+
+def test_the_cookie_is_for_this_site_only_and_holds_no_secret(
+    browser: Browser, store: SqlStore
+) -> None:
+    token = make_token(store, "ada", [Scope.READ])
+    answer = browser.form("/ui/login", "/ui/login", token=token.text).history[0]
+    cookie = next(c for c in answer.headers.get_list("set-cookie") if "hvxtune_session" in c)
+    words = {word.strip().lower() for word in cookie.split(";")[1:]}
+    assert {"httponly", "samesite=strict", "path=/ui"} <= words
+    assert "secure" not in words
+    assert token.secret not in cookie
+
+
+def test_the_cookie_is_secure_over_tls(app: FastAPI, store: SqlStore) -> None:
+    browser = Browser(app, base_url="https://lab.example")
+    token = make_token(store, "ada", [Scope.READ])
+    answer = browser.form("/ui/login", "/ui/login", token=token.text).history[0]
+    cookie = next(c for c in answer.headers.get_list("set-cookie") if "hvxtune_session" in c)
+    assert "secure" in cookie.lower()
+
+
+def test_a_wrong_token_is_refused_with_the_form_again(browser: Browser) -> None:
+    answer = browser.form("/ui/login", "/ui/login", token="hvx_wrong")  # noqa: S106
+    assert answer.status_code == 401
+    assert "what the request shows is no token" in answer.text
+    assert browser.get("/ui/jobs", follow_redirects=False).status_code == 303
+
+
+def test_a_changed_cookie_is_no_session(logged_in: LogIn) -> None:
+    browser = logged_in(Scope.READ)
+    value = browser.cookies["hvxtune_session"]
+    browser.cookies.clear()
+    browser.cookies.set("hvxtune_session", value[:-3] + "abc", path="/ui")
+    assert browser.get("/ui/jobs", follow_redirects=False).status_code == 303
+
+
+def test_revoking_the_token_ends_its_sessions(
+    logged_in: LogIn, store: SqlStore, app: FastAPI
+) -> None:
+    browser = logged_in(Scope.READ)
+    assert browser.get("/ui/jobs").status_code == 200
+    revoke_token(store, all_tokens(store)[0].id)
+    app.state.gate.forget(all_tokens(store)[0].id)
+    assert browser.get("/ui/jobs", follow_redirects=False).status_code == 303
+
+
+def test_a_session_ends_after_half_a_day(logged_in: LogIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = logged_in(Scope.READ)
+    later = int(time.time()) + 13 * 3600
+    monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda _: later)
+    assert browser.get("/ui/jobs", follow_redirects=False).status_code == 303
+
+
+def test_logging_out_ends_the_session(logged_in: LogIn) -> None:
+    browser = logged_in(Scope.READ)
+    browser.form("/ui/jobs", "/ui/logout")
+    assert browser.get("/ui/jobs", follow_redirects=False).status_code == 303
+
+
+FORMS = ["/ui/login", "/ui/logout", "/ui/submit", "/ui/jobs/{job}/cancel", "/ui/jobs/{job}/pause"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_that_did_not_come_from_a_page_is_refused(
+    logged_in: LogIn, store: SqlStore, form: str
+) -> None:
+    job = store.create_job(spec(), SPACE, TOOLCHAIN)
+    browser = logged_in(Scope.ADMIN)
+    for token in ({}, {"csrf_token": ""}, {"csrf_token": "made up"}):
+        data = {"kernel": "scale_u8", "token": "hvx_", **token}
+        answer = browser.post(form.format(job=job.id), data=data)
+        assert answer.status_code == 403
+        assert "did not come from a page" in answer.text
+    assert store.job(job.id).state is JobState.QUEUED
+    assert len(store.jobs()) == 1
+
+
+def test_reading_is_not_acting(logged_in: LogIn, store: SqlStore) -> None:
+    job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ada"))
+    browser = logged_in(Scope.READ)
+    assert "Submit a job" not in browser.get("/ui/jobs").text
+    assert browser.get("/ui/submit").status_code == 403
+    assert "Cancel" not in browser.get(f"/ui/jobs/{job.id}").text
+    assert browser.form("/ui/jobs", f"/ui/jobs/{job.id}/cancel").status_code == 403
+    assert store.job(job.id).state is JobState.QUEUED
+
+
+def test_submitters_act_on_their_own_jobs_and_operators_on_all(
+    logged_in: LogIn, store: SqlStore
+) -> None:
+    own, other = (
+        store.create_job(spec(), SPACE, TOOLCHAIN, Submission(user)) for user in ("ada", "bob")
+    )
+    ada = logged_in(Scope.READ, Scope.SUBMIT)
+    assert ada.form("/ui/jobs", f"/ui/jobs/{other.id}/pause").status_code == 403
+    assert ada.form("/ui/jobs", f"/ui/jobs/{own.id}/pause").status_code == 200
+    assert (store.job(own.id).paused, store.job(other.id).paused) == (True, False)
+    operator = logged_in(Scope.READ, Scope.OPERATE, name="olga")
+    assert operator.form("/ui/jobs", f"/ui/jobs/{other.id}/pause").status_code == 200
+    assert store.job(other.id).paused
+
+
+def test_a_token_without_read_sees_nothing(logged_in: LogIn) -> None:
+    browser = logged_in(Scope.SUBMIT)
+    assert browser.get("/ui/jobs").status_code == 403
+
+
+def test_every_page_but_the_login_needs_a_scope() -> None:
+    routes = [route for name in PAGES for route in import_module(name).router.routes]
+    assert all(isinstance(route, APIRoute) for route in routes)
+    open_to_all = {
+        route.path
+        for route in routes
+        if not any(hasattr(d.call, "scope") for d in route.dependant.dependencies)
+    }
+    assert open_to_all == {"/login", "/logout"}
+
+
+@pytest.mark.parametrize("place", ["/ui/login", "/ui/nothing", "/ui/static/base.css", "/ui/jobs"])
+def test_every_answer_keeps_foreign_code_out(browser: Browser, place: str) -> None:
+    answer = browser.get(place, follow_redirects=False)
+    assert {k: answer.headers[k] for k in SECURITY_HEADERS} == dict(SECURITY_HEADERS)
+    assert "unsafe" not in answer.headers["Content-Security-Policy"]
+
+
+def test_an_unexpected_fault_is_a_page_too(
+    logged_in: LogIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("the secret is 42")
+
+    browser = logged_in(Scope.READ)
+    monkeypatch.setattr("dashboards.pages.jobs.list_jobs", fail)
+    answer = browser.get("/ui/jobs")
+    assert answer.status_code == 500
+    assert "Something went wrong" in answer.text
+    assert "42" not in answer.text
+    assert answer.headers["Content-Security-Policy"]
+
+
+def test_a_session_outlives_a_restart(app: FastAPI, logged_in: LogIn, store: SqlStore) -> None:
+    browser = logged_in(Scope.READ)
+    again = Browser(create_app(store, TokenGate(store), Settings()))
+    again.cookies = browser.cookies
+    assert again.get("/ui/jobs", follow_redirects=False).status_code == 200
+
+
+def test_without_pages_the_service_has_none(store: SqlStore) -> None:
+    bare = Browser(create_app(store, TokenGate(store), Settings(pages="")))
+    assert bare.get("/ui/login").status_code == 401
