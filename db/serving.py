@@ -9,6 +9,7 @@ an answer stays right as long as its rows are equal.
 from __future__ import annotations
 
 import sqlite3
+from functools import cached_property
 from typing import NamedTuple, cast
 
 from sqlalchemy import text
@@ -88,8 +89,11 @@ class ScheduleReads:
     def __init__(self, store: SqlStore) -> None:
         self._store = store
         self._connection: sqlite3.Connection | None = None
-        self.in_process = store.place.path is not None
+
+    @cached_property
+    def in_process(self) -> bool:
         """Whether the database is a file here, and :meth:`rows_now` can be used."""
+        return self._store.place.path is not None
 
     def rows(self, workload: str, target: str, cache: CacheState) -> tuple[ServingRow, ...]:
         """Every schedule of the workload with digest ``workload`` on ``target`` (a digest too)

@@ -12,6 +12,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -54,8 +55,12 @@ class Answers:
     def __init__(self, store: SqlStore) -> None:
         self._store = store
         self.reads = ScheduleReads(store)
-        self.validator = Validator(store.files)
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+
+    @cached_property
+    def validator(self) -> Validator:
+        """What is wrong with rows, and what is known of it."""
+        return Validator(self._store.files)
 
     def plain(self, query: bytes) -> Answer | None:
         """The exact answer to a plain query string, within microseconds; ``None`` where that
