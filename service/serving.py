@@ -19,7 +19,9 @@ from db import open_store
 from db.failure import URL_VARIABLE
 from db.sql_store import SqlStore
 from service.app import create_app
-from service.auth.gate import Gate, OpenGate
+from service.auth.first_start import check_exposure, ensure_token, local_token_notes
+from service.auth.token_gate import TokenGate
+from service.auth.token_text import RedactingFormatter
 from service.settings import Settings
 from service.supervision import CONDUCTOR, Conductors
 from tuner.errors import UserError
@@ -30,7 +32,8 @@ FINISH_REQUESTS_S = 10
 _log = logging.getLogger("hvxtune.service")
 
 Announce = Callable[[Mapping[str, Any]], None]
-"""Is told ``url``, ``database`` and ``conductors`` once clients can connect."""
+"""Is told ``url``, ``database``, ``conductors`` and ``notes`` (lines to read) once clients can
+connect; at the first start also the ``token`` that was made and the ``token_file`` it lies in."""
 
 
 def serve(settings: Settings, announce: Announce, *, access_log: bool = False) -> None:
@@ -60,7 +63,8 @@ def _serve(
     *,
     access_log: bool,
 ) -> None:
-    app = create_app(store, _gate(store), settings)
+    about = _access(store, settings)
+    app = create_app(store, TokenGate(store), settings)
     conductors = _conductors(settings)
     app.state.conductors_alive = lambda: conductors.alive
     server = _Server(
@@ -79,14 +83,27 @@ def _serve(
         conductors=conductors,
         stopping=app.state.stopping,
         when_listening=lambda: announce(
-            {"url": settings.url, "database": store.place.name, "conductors": settings.conductors}
+            {
+                "url": settings.url,
+                "database": store.place.name,
+                "conductors": settings.conductors,
+                **about,
+            }
         ),
     )
     server.run([listener])
 
 
-def _gate(store: SqlStore) -> Gate:
-    return OpenGate()
+def _access(store: SqlStore, settings: Settings) -> dict[str, Any]:
+    """Sees to it that who should can get in and nobody else; what is to be said about that.
+    ``UserError`` if the address is not to be served yet."""
+    notes = check_exposure(store, settings)
+    first = ensure_token(store)
+    if first is None:
+        return {"notes": [*notes, *local_token_notes(store)]}
+    if first.note:
+        return {"notes": [*notes, f"warning: {first.note}"], "token": first.text}
+    return {"notes": notes, "token": first.text, "token_file": str(first.file)}
 
 
 def _conductors(settings: Settings) -> Conductors:
@@ -211,6 +228,8 @@ def _cannot_bind(host: str, port: int, error: OSError) -> UserError:
 
 
 def _log_to_stderr() -> None:
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True)
+    handler = logging.StreamHandler()
+    handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], force=True)
     for name in ("hvxtune", "uvicorn.access"):
         logging.getLogger(name).setLevel(logging.INFO)

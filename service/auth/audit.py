@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from service.auth.local_token import local_user
 from service.auth.token_text import redact, redact_all
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
+    from db.audit import AuditEntry
     from db.sql_store import SqlStore
     from service.auth.caller import Caller
-
-_LOCAL = "command line"
 
 
 def record(
@@ -39,10 +39,23 @@ def record(
         action=action,
         subject=redact(subject),
         detail=redact_all(detail or {}),
-        client=_LOCAL if request is None else client_of(request),
+        client=f"command of {local_user()}" if request is None else client_of(request),
     )
 
 
 def client_of(request: HTTPConnection) -> str:
     """The address a request came from."""
     return request.client.host if request.client else "unknown"
+
+
+def entry_json(entry: AuditEntry) -> dict[str, Any]:
+    """An entry as commands and routes show it."""
+    return {
+        "number": entry.number,
+        "at": entry.at,
+        "token": entry.token_id,
+        "action": entry.action,
+        "subject": entry.subject,
+        "detail": dict(entry.detail),
+        "client": entry.client,
+    }

@@ -79,5 +79,11 @@ def _print(about: Mapping[str, Any]) -> None:
 
     print_line(f"hvxtune listens on {about['url']} (routes: {about['url']}/docs)")
     print_line(f"database {about['database']}")
+    if "token" in about:
+        print_line(f"first token, with scope admin, shown this once: {about['token']}")
+    if "token_file" in about:
+        print_line(f"commands on this machine find it in {about['token_file']}")
+    for note in about["notes"]:
+        print_line(note)
     print_line("Ctrl-C ends it")
     sys.stdout.flush()

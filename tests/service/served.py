@@ -27,13 +27,15 @@ class Served:
     process: subprocess.Popen[str]
     about: Mapping[str, Any]
     log: Path
+    token: str
 
     @property
     def url(self) -> str:
         return str(self.about["url"])
 
     def get(self, path: str, **options: Any) -> httpx.Response:
-        return httpx.get(self.url + path, timeout=30.0, **options)
+        headers = {"Authorization": f"Bearer {self.token}", **options.pop("headers", {})}
+        return httpx.get(self.url + path, timeout=30.0, headers=headers, **options)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Sends a signal; the exit status."""
@@ -68,7 +70,7 @@ def served(state: Path, *arguments: str) -> Iterator[Served]:
     try:
         line = process.stdout.readline()
         assert line, log.read_text()
-        yield Served(process, json.loads(line), log)
+        yield Served(process, json.loads(line), log, (state / "token").read_text().strip())
     finally:
         process.kill()
         process.wait()
