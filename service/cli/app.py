@@ -17,6 +17,7 @@ from service.cli import (
     measurement,
     schedules,
     serving,
+    tokens,
     tuning,
 )
 
@@ -45,9 +46,11 @@ for command in (
     serving.serve,
     calibration.calibrate,
     conducting.conductor,
+    tokens.audit,
     diagnosis.doctor,
 ):
     app.command()(command)
+app.add_typer(tokens.app, name="token")
 
 
 def _print_version(wanted: bool) -> None:

@@ -12,6 +12,7 @@ ROUTERS: tuple[str, ...] = (
     "service.routers.catalogue",
     "service.routers.pipelines",
     "service.routers.schedules",
+    "service.routers.tokens",
 )
 """Modules with a ``router``."""
 

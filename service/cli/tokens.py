@@ -1,0 +1,214 @@
+"""Who may use the service of this machine's database: ``token create``, ``list``, ``revoke``; and
+what they did: ``audit``."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.auth.caller import Quotas, Scope
+from service.cli.options import AsJson
+from service.cli.output import print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from db.audit import AuditEntry
+
+app = typer.Typer(help="Make, list and revoke the tokens of the service.", no_args_is_help=False)
+
+DAY_S = 24 * 3600.0
+MOST_DAYS = 36_500
+
+
+def _quota(option: str, meaning: str) -> Any:
+    return typer.Option(option, min=0, metavar="N", help=f"{meaning} (no limit).")
+
+
+@app.command()
+def create(
+    scope: Annotated[
+        list[Scope] | None,
+        typer.Option("--scope", help="What it is good for; give it once per scope."),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The user that jobs are submitted by."),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="12h, 90d, 2027-01-31 or never (365d)."),
+    ] = None,
+    running_jobs: Annotated[int | None, _quota("--running-jobs", "Jobs that run at once")] = None,
+    trials_per_day: Annotated[
+        int | None, _quota("--trials-per-day", "Trials asked for in 24 hours")
+    ] = None,
+    upload_bytes_per_day: Annotated[
+        int | None, _quota("--upload-bytes-per-day", "Bytes uploaded in 24 hours")
+    ] = None,
+    requests_per_minute: Annotated[
+        int | None, _quota("--requests-per-minute", "Requests in a minute")
+    ] = None,
+    local: Annotated[
+        bool,
+        typer.Option(
+            "--local",
+            help="Leave it for commands on this machine, which then use it; admin and never by"
+            " default.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token and print it, this once."""
+    from db import open_store
+    from db.tokens import revoke_token
+    from service.auth.audit import record
+    from service.auth.issue import DEFAULT_EXPIRES, issue, issue_detail, issued_json, read_expiry
+    from service.auth.local_token import keep_local_token, local_user
+    from tuner.errors import StoreError, UserError
+
+    if name is None and not local:
+        raise UserError(
+            "a token without --name",
+            accepted="--name NAME, the user that its jobs are submitted by",
+        )
+    with open_store() as store:
+        text, token = issue(
+            store,
+            name=local_user() if name is None else name,
+            scopes=scope or ([Scope.ADMIN] if local else []),
+            quotas=Quotas(running_jobs, trials_per_day, upload_bytes_per_day, requests_per_minute),
+            expires_at=read_expiry(expires or ("never" if local else DEFAULT_EXPIRES)),
+        )
+        record(store, None, "token.create", token.id, issue_detail(token))
+        try:
+            file = str(keep_local_token(text.text)) if local else None
+        except StoreError:
+            revoke_token(store, token.id)  # nobody will ever have seen it
+            raise
+    if as_json:
+        print_json({**issued_json(text, token), "token_file": file})
+        return
+    print_line(text.text)
+    print_line(
+        f"token {token.id} of {token.name}: {', '.join(token.scopes)}; expires"
+        f" {_time(token.expires_at, 'never')}. It is not shown again."
+    )
+    if file:
+        print_line(f"commands on this machine find it in {file}")
+
+
+@app.command("list")
+def list_tokens(
+    all_tokens: Annotated[
+        bool, typer.Option("--all", help="Expired and revoked ones too.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the tokens, without their secrets."""
+    from db import open_store
+    from db.tokens import all_tokens as read_all
+    from service.auth.issue import token_json
+
+    with open_store() as store:
+        found = [token_json(token) for token in read_all(store)]
+    shown = [one for one in found if all_tokens or one["state"] == "valid"]
+    if as_json:
+        print_json({"tokens": shown})
+    elif not shown:
+        print_line("no valid token; `hvxtune token create` makes one")
+    else:
+        print_table(
+            ["token", "user", "state", "scopes", "quotas", "expires", "last used"],
+            [
+                [
+                    one["id"],
+                    one["name"],
+                    one["state"],
+                    " ".join(one["scopes"]),
+                    " ".join(f"{k}={v}" for k, v in one["quotas"].items() if v is not None),
+                    _time(one["expires_at"], "never"),
+                    _time(one["last_used_at"], "never"),
+                ]
+                for one in shown
+            ],
+        )
+
+
+@app.command()
+def revoke(
+    token: Annotated[
+        str, typer.Argument(metavar="TOKEN", help="A token's id, as `token list` shows it.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """End TOKEN for good; a running service refuses it within two seconds."""
+    from db import open_store
+    from db.tokens import revoke_token
+    from service.auth.audit import record
+    from service.auth.issue import token_json
+    from service.auth.token_text import parse
+
+    whole = parse(token)  # somebody will paste all of it
+    with open_store() as store:
+        revoked = revoke_token(store, whole.id if whole else token)
+        record(store, None, "token.revoke", revoked.id, {"name": revoked.name})
+    if as_json:
+        print_json(token_json(revoked))
+    else:
+        print_line(f"token {revoked.id} of {revoked.name} is revoked")
+
+
+def audit(
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 50,
+    prune: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=MOST_DAYS, metavar="DAYS", help="Delete what is older than so many days."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List who changed what through the service, and who was refused; newest first."""
+    from db import open_store
+    from db.audit import newest_entries, prune_entries
+    from service.auth.audit import entry_json, record
+
+    with open_store() as store:
+        if prune is not None:
+            deleted = prune_entries(store, time.time() - prune * DAY_S)
+            record(store, None, "audit.prune", f"{prune} days", {"deleted": deleted})
+            if as_json:
+                print_json({"deleted": deleted})
+            else:
+                print_line(f"{deleted} entries older than {prune} days are deleted")
+            return
+        found = newest_entries(store, limit)
+    if as_json:
+        print_json({"entries": [entry_json(entry) for entry in found]})
+    elif not found:
+        print_line("nothing was changed through the service yet")
+    else:
+        _print_entries(found)
+
+
+def _print_entries(found: list[AuditEntry]) -> None:
+    print_table(
+        ["when", "token", "action", "subject", "from", "detail"],
+        [
+            [
+                _time(entry.at, ""),
+                entry.token_id or "",
+                entry.action,
+                entry.subject,
+                entry.client,
+                " ".join(f"{name}={value}" for name, value in entry.detail.items()),
+            ]
+            for entry in found
+        ],
+    )
+
+
+def _time(at: float | None, otherwise: str) -> str:
+    return otherwise if at is None else datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,102 @@
+"""Who may use the service, and what they did: tokens and the audit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from db import audit as entries
+from db.sql_store import SqlStore
+from db.tokens import all_tokens, find_token, revoke_token
+from service import cursors
+from service.app import store_of
+from service.auth import Caller, Quotas, Scope, require
+from service.auth.audit import entry_json, record
+from service.auth.gate import Gate
+from service.auth.issue import issue, issue_detail, issued_json, read_expiry, token_json
+from service.openapi import problems
+from service.problem_details import not_found
+from service.schemas.common import NO_QUERY, PageQuery
+from service.schemas.tokens import AuditList, IssuedToken, NewToken, TokenForm, TokenList
+
+router = APIRouter(prefix="/v1", tags=["access"])
+
+Admin = Annotated[Caller, Depends(require(Scope.ADMIN))]
+
+
+@router.get("/tokens", summary="All tokens", response_model=TokenList, dependencies=[NO_QUERY])
+def tokens(_caller: Admin, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+    """Every token that was ever made, newest first, without secrets."""
+    return {"items": [token_json(token) for token in all_tokens(store)]}
+
+
+@router.post(
+    "/tokens",
+    summary="Make a token",
+    status_code=201,
+    response_model=IssuedToken,
+    dependencies=[NO_QUERY],
+)
+def create(
+    new: NewToken,
+    request: Request,
+    response: Response,
+    caller: Admin,
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> dict[str, Any]:
+    """The answer is the only one that shows the token."""
+    text, token = issue(
+        store,
+        name=new.name,
+        scopes=new.scopes,
+        quotas=Quotas(**new.quotas.model_dump()),
+        expires_at=read_expiry(new.expires),
+    )
+    record(store, caller, "token.create", token.id, issue_detail(token), request)
+    response.headers["Cache-Control"] = "no-store"
+    return issued_json(text, token)
+
+
+@router.delete(
+    "/tokens/{token_id}",
+    summary="Revoke a token",
+    response_model=TokenForm,
+    responses=problems(404),
+    dependencies=[NO_QUERY],
+)
+def revoke(
+    token_id: str,
+    request: Request,
+    caller: Admin,
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> dict[str, Any]:
+    """It is refused from now on, by other processes on the same database within two seconds. A
+    token that was revoked before stays as it is."""
+    if find_token(store, token_id) is None:
+        raise not_found(
+            f"no token '{token_id[:40]}'",
+            accepted="the id of a token",
+            next_step="GET /v1/tokens lists them",
+        )
+    revoked = revoke_token(store, token_id)
+    gate: Gate = request.app.state.gate
+    gate.forget(token_id)
+    record(store, caller, "token.revoke", token_id, {"name": revoked.name}, request)
+    return token_json(revoked)
+
+
+@router.get("/audit", summary="Who changed what", response_model=AuditList)
+def audit(
+    query: Annotated[PageQuery, Query()],
+    _caller: Admin,
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> dict[str, Any]:
+    """Changes and refused authentications, newest first."""
+    before = None if query.cursor is None else int(cursors.decode(query.cursor, int)[0])
+    found = entries.newest_entries(store, query.limit + 1, before)
+    page = found[: query.limit]
+    return {
+        "items": [entry_json(entry) for entry in page],
+        "next_cursor": cursors.encode([page[-1].number]) if len(found) > len(page) else None,
+    }
