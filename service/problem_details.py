@@ -145,17 +145,17 @@ def _in_our_words(error: HTTPException, request: Request) -> HttpError:
     ready: HttpError | None = getattr(error, "problem", None)
     if ready is not None:
         return ready
-    message, accepted, headers = str(error.detail), "", error.headers
-    match error.status_code:
+    status, message, accepted, headers = error.status_code, str(error.detail), "", error.headers
+    match status:
+        case 400 if "parsing the body" in message:  # like JSON that is wrong otherwise
+            status, message, accepted = 422, "the body cannot be read", "JSON in UTF-8"
         case 404:
             message = f"no route {request.url.path[:200]}"
         case 405:
             message = f"{request.method} is not for this route"
             accepted = _allowed(request)
             headers = {"Allow": accepted}
-    return HttpError(
-        error.status_code, message, accepted=accepted, next_step="see /docs", headers=headers
-    )
+    return HttpError(status, message, accepted=accepted, next_step="see /docs", headers=headers)
 
 
 def _allowed(request: Request) -> str:

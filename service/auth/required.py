@@ -18,7 +18,7 @@ def require(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
 
     async def caller(request: Request) -> Caller:
         # The guard has found it before the body was read; an application without one asks here.
-        found: Caller | None = getattr(request.state, "caller", None)
+        found: Caller | None = request.scope.get("state", {}).get("caller")
         if found is None:
             found = await find_caller(request)
         if not found.may(scope):

@@ -16,21 +16,31 @@ _NO_LIMIT = "null: no limit."
 class QuotasForm(Strict):
     """What a token may use; `null` means no limit."""
 
+    # Strict, as true is no number of jobs.
     running_jobs: int | None = Field(
-        None, ge=0, le=MOST_QUOTA, description="Jobs of its user that run at once. " + _NO_LIMIT
+        None,
+        strict=True,
+        ge=0,
+        le=MOST_QUOTA,
+        description="Jobs of its user that run at once. " + _NO_LIMIT,
     )
     trials_per_day: int | None = Field(
         None,
+        strict=True,
         ge=0,
         le=MOST_QUOTA,
         description="Trials that jobs of its user may take, of those submitted in the last 24"
         " hours. " + _NO_LIMIT,
     )
     upload_bytes_per_day: int | None = Field(
-        None, ge=0, le=MOST_QUOTA, description="Uploads of its user in 24 hours. " + _NO_LIMIT
+        None,
+        strict=True,
+        ge=0,
+        le=MOST_QUOTA,
+        description="Uploads of its user in 24 hours. " + _NO_LIMIT,
     )
     requests_per_minute: int | None = Field(
-        None, ge=1, le=MOST_QUOTA, description="Requests with this token. " + _NO_LIMIT
+        None, strict=True, ge=1, le=MOST_QUOTA, description="Requests with this token. " + _NO_LIMIT
     )
 
 
