@@ -6,6 +6,7 @@ of every hvxtune error: ``kind`` (who must act), ``accepted`` and ``next_step``.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from service.auth.token_text import redact_all
+from service.malformed import words_of
 from tuner.errors import HvxtuneError, InternalError, UserError
 
 MEDIA_TYPE = "application/problem+json"
@@ -35,6 +37,7 @@ _TITLES = {
     500: "A fault of hvxtune",
     503: "The service cannot answer now",
 }
+_MOST_FIELDS = 100
 _KINDS = {500: "internal", 503: "store"}
 
 
@@ -90,6 +93,13 @@ def body_of(error: HvxtuneError, instance: str) -> dict[str, Any]:
     }
 
 
+class _ProblemResponse(JSONResponse):
+    """In ASCII: what a sender wrote may be half a surrogate pair, which UTF-8 cannot hold."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content).encode()
+
+
 def response_of(error: HvxtuneError, instance: str) -> JSONResponse:
     """The whole answer."""
     headers = dict(error.headers) if isinstance(error, HttpError) else {}
@@ -110,16 +120,15 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-        given = repr(first.get("input"))[:80]
+        message, accepted, next_step = words_of(error, request)
         wrong = HttpError(
             422,
-            f"{where}: {first['msg']} (given {given})",
-            next_step="see /docs for what each field takes",
+            message,
+            accepted=accepted,
+            next_step=next_step,
             errors=[
-                {"field": ".".join(str(p) for p in one["loc"]), "message": one["msg"]}
-                for one in error.errors()
+                {"field": ".".join(str(p) for p in one["loc"])[:200], "message": one["msg"]}
+                for one in error.errors()[:_MOST_FIELDS]
             ],
         )
         return response_of(wrong, request.url.path)
