@@ -23,6 +23,7 @@ carry their units; times are Unix seconds. Lists come in pages: pass `next_curso
 """
 
 _SCHEME = "token"
+_FRAMEWORKS = "#/components/schemas/HTTPValidationError"
 _DESCRIPTIONS = {
     401: "No token, or one that is unknown, expired or revoked.",
     403: "The token lacks the scope.",
@@ -89,6 +90,14 @@ def _add_problems(operation: dict[str, Any], *, guarded: bool) -> None:
     for status, response in responses.items():
         if status[0] in "45":
             response["description"] = _DESCRIPTIONS.get(int(status), response.get("description"))
-            reference = {"$ref": "#/components/schemas/ProblemDetails"}
-            response["content"] = {MEDIA_TYPE: {"schema": reference}}
+            response["content"] = {MEDIA_TYPE: {"schema": _problem_schema(response)}}
     operation["responses"] = dict(sorted(responses.items()))
+
+
+def _problem_schema(response: dict[str, Any]) -> dict[str, Any]:
+    """What the route says of it (a problem with more fields), or the common shape."""
+    for content in response.get("content", {}).values():
+        schema: dict[str, Any] = content.get("schema", {})
+        if schema.get("$ref", _FRAMEWORKS) != _FRAMEWORKS:
+            return schema
+    return {"$ref": "#/components/schemas/ProblemDetails"}

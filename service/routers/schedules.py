@@ -76,7 +76,17 @@ def schedule(id: str, store: Store, answers: Kept) -> dict[str, Any]:  # noqa: A
 @router.get(
     "/schedules/{id}/provenance",
     summary="Where a schedule came from",
-    responses=problems(404),
+    responses={
+        200: {
+            "description": "Its provenance.",
+            "content": {
+                "application/json": {
+                    "example": {"job": "1rt0taze20", "trial": 7, "sampler": "tpe", "seed": 0}
+                }
+            },
+        },
+        **problems(404),
+    },
     dependencies=[READ, NO_QUERY],
 )
 def provenance(id: str, store: Store) -> dict[str, Any]:  # noqa: A002

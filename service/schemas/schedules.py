@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from service.schedules.asked import DEFAULT_CONTRACT
 from service.schemas.common import PageQuery, ProblemDetails, Strict
@@ -59,13 +59,18 @@ class WorkloadAsked(Strict):
     """One workload of a batch."""
 
     kernel: str = Field(examples=["gemm_u8"])
-    params: dict[str, int] = Field(default_factory=dict, examples=[{"m": 256, "n": 256, "k": 256}])
+    params: dict[str, StrictInt] = Field(
+        default_factory=dict, examples=[{"m": 256, "n": 256, "k": 256}]
+    )
     target: str | None = Field(None, description="In place of the batch's.")
     contract: str | None = Field(None, description="In place of the batch's.")
 
 
 class BatchBody(BestOptions):
     """The best-query for a whole model."""
+
+    # JSON has types of its own: 0 is not false there, as it may be in a query.
+    model_config = ConfigDict(strict=True)
 
     workloads: list[WorkloadAsked] = Field(min_length=1, max_length=MOST_WORKLOADS)
     target: str = Field(DEFAULT_TARGET, examples=["hexagon-v66"])
@@ -121,7 +126,10 @@ class BestForm(ScheduleForm):
 class EnqueuedForm(BaseModel):
     """Nothing was stored; a job is on its way."""
 
-    job: dict[str, Any] = Field(description="The job, as `GET /v1/jobs/{id}` begins.")
+    job: dict[str, Any] = Field(
+        description="The job, as `GET /v1/jobs/{id}` begins.",
+        examples=[{"job": "1rt0taze20", "state": "queued", "kernel": "gemm_u8"}],
+    )
     reused: bool = Field(description="Whether an open job for the same problem was there.")
 
 
@@ -169,10 +177,10 @@ class SchedulePage(BaseModel):
 class SchedulesQuery(PageQuery):
     """Filters and the page of a listing of schedules."""
 
-    kernel: str | None = Field(None, examples=["gemm_u8"])
-    target: str | None = Field(None, examples=["hexagon-v66"])
-    contract: ContractName | None = None
-    fidelity: Fidelity | None = None
+    kernel: str | None = Field(None, description="Only of this kernel.", examples=["gemm_u8"])
+    target: str | None = Field(None, description="Only for this target.", examples=["hexagon-v66"])
+    contract: ContractName | None = Field(None, description="Only under this contract.")
+    fidelity: Fidelity | None = Field(None, description="Only measured so.")
     quarantined: bool | None = Field(None, description="Only those that are, or are not.")
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import schemathesis
@@ -22,13 +22,13 @@ from db.sql_store import SqlStore
 from db.tokens import Token, add_token
 from service.app import create_app
 from service.auth import Scope
-from service.auth.gate import OpenGate
 from service.auth.token_gate import TokenGate
 from service.auth.token_text import new_token_text
 from service.problem_details import MEDIA_TYPE
 from service.settings import Settings
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
+from tests.service.described import document
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner import tuning
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
@@ -87,9 +87,7 @@ class Switch:
 
 
 SWITCH = Switch()
-SCHEMA = schemathesis.openapi.from_dict(
-    create_app(cast("SqlStore", None), OpenGate(), Settings()).openapi(), config=CONFIG
-)
+SCHEMA = schemathesis.openapi.from_dict(document(), config=CONFIG)
 SCHEMA.app = SWITCH
 
 
