@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from service.settings import default_server
@@ -32,7 +33,10 @@ def find_server(given: str | None) -> str:
 def is_loopback(server: str) -> bool:
     """Whether ``server`` is this machine."""
     host = urlsplit(server).hostname or ""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def find_token(server: str, given: str | None) -> str | None:
@@ -46,8 +50,8 @@ def find_token(server: str, given: str | None) -> str | None:
                 accepted="hvx_ID_SECRET, as `hvxtune token create` prints it",
             )
         return token
-    return _local_token() if is_loopback(server) else None
+    if not is_loopback(server):
+        return None
+    from service.auth.local_token import local_token
 
-
-def _local_token() -> str | None:
-    return None
+    return local_token()

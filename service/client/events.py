@@ -85,6 +85,9 @@ class EventStream:
 
         Raises what is wrong if that is not worth it.
         """
+        if isinstance(reply, Reply) and reply.status == 204:  # the last event was seen before
+            self.ended = True
+            return 0.0
         if isinstance(reply, Reply) and reply.status not in (*RETRIED, 200):
             require_good(reply, self._server)
         seconds = self._attempts.pause(reply)

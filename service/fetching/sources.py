@@ -131,11 +131,10 @@ def _stored(schedule: Schedule) -> Offer:
 def weaker_problems(problem: Problem) -> list[Problem]:
     """The problem and those under weaker contracts, as far as a caller that keeps its contract
     keeps theirs."""
-    return [
-        Problem(problem.workload, contract, problem.target)
-        for contract in Contract
-        if broken_promise(problem, contract) is None
-    ]
+    from tuner.kernels import find_kernel
+
+    kept = find_kernel(problem.workload.kernel).kept_contracts(problem)
+    return [Problem(problem.workload, contract, problem.target) for contract in kept]
 
 
 def broken_promise(problem: Problem, needed: Contract) -> str | None:
@@ -143,21 +142,11 @@ def broken_promise(problem: Problem, needed: Contract) -> str | None:
 
     Whoever promises exact shapes keeps the weaker contracts where the shapes do.
     """
-    from tuner.buffers import layout_of
-    from tuner.kernels import find_kernel
-
+    if needed in {one.contract for one in weaker_problems(problem)}:
+        return None
     if not problem.contract.implies(needed):
         return f"the caller promises '{problem.contract}' only"
-    if problem.contract is not Contract.STATIC or needed not in (Contract.STRIDE, Contract.EXTENT):
-        return None
-    for spec in find_kernel(problem.workload.kernel).buffers(problem.workload.params):
-        lanes = problem.target.vector_alignment_bytes // spec.element_bytes
-        outer = layout_of(spec, problem.contract, problem.target).strides[:-1]
-        if spec.promised and any(stride % lanes for stride in outer):
-            return f"the dense rows of {spec.name} are no whole vectors"
-        if spec.promised and needed is Contract.EXTENT and spec.shape[-1] % lanes:
-            return f"the innermost extent of {spec.name} is no whole vectors"
-    return None
+    return f"and the dense rows of {problem.workload.label} are no whole vectors"
 
 
 def age_text(seconds: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +26,7 @@ class Project:
 
     source: Path
     build: Path
-    environment: Mapping[str, str]
+    environment: dict[str, str]
 
     def configure(self, *options: str) -> subprocess.CompletedProcess[str]:
         return self._run(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,7 @@ from tests.examples.building import (
     new_state,
     simulate,
 )
+from tests.service.served import Served, served
 from tuner.tuning import tune
 
 pytestmark = pytest.mark.slow
@@ -26,24 +30,40 @@ SHAPE = {"m": 64, "n": 128, "k": 64}
 
 
 @pytest.fixture(scope="module")
-def tuned_state(tmp_path_factory):
-    """A state directory whose database knows a schedule for the example."""
-    state = new_state(tmp_path_factory.mktemp("tuned") / "state")
+def service(tmp_path_factory):
+    """A service that knows a schedule for the example."""
+    state = new_state(tmp_path_factory.mktemp("service") / "state")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HVXTUNE_STATE_DIR", str(state))
         with open_store() as store:
             tune("gemm_u8", SHAPE, store=store, contract="static", trials=4)
-    return state
+    with served(state, "--conductors", "0") as running:
+        yield running
 
 
 @pytest.fixture
-def project(tuned_state: Path, tmp_path: Path) -> Project:
-    """A copy of the example beside what it needs of the repository, with a state of its own."""
+def project(service: Served, tmp_path: Path) -> Project:
+    """A copy of the example beside what it needs of the repository, with a state of its own: the
+    service could as well be on another machine."""
     for folder in ("cmake", "examples", "tuner/measure/harness"):
         shutil.copytree(ROOT / folder, tmp_path / "repository" / folder)
-    shutil.copytree(tuned_state, tmp_path / "state", symlinks=True)
-    environment = build_environment(tmp_path / "state", tmp_path / "zig")
+    environment = build_environment(
+        tmp_path / "state",
+        tmp_path / "zig",
+        HVXTUNE_SERVER=service.url,
+        HVXTUNE_TOKEN=service.token,
+    )
     return Project(tmp_path / "repository/examples/gemm", tmp_path / "build", environment)
+
+
+@contextmanager
+def service_down(project: Project) -> Iterator[None]:
+    """Nobody listens at the service's address, as far as the build can tell."""
+    transport = {"HVXTUNE_SERVER": "http://127.0.0.1:9"}
+    before = {name: project.environment[name] for name in transport}
+    project.environment.update(transport)
+    yield
+    project.environment.update(before)
 
 
 def edit(project: Project, old: str, new: str) -> None:
@@ -65,6 +85,32 @@ def test_the_example_computes_what_numpy_does(project):
     assert ran.stdout == f"wrong 0 of 8192, checksum {gemm_checksum(**SHAPE)}\n"
     assert ran.returncode == 0
     assert (project.build / "hvxtune.lock").exists()
+
+
+def test_a_build_goes_on_without_the_service(project):
+    good(project.configure())
+    with service_down(project):
+        good(project.configure())
+        good(project.configure("-DHVXTUNE_OFFLINE=ON"))
+        good(project.make())
+    assert simulate(project.build / "gemm_example").returncode == 0
+
+
+def test_a_lock_file_takes_another_machine_to_the_same_object(project, tmp_path):
+    good(project.configure())
+    pinned = (project.build / "hvxtune.lock").read_bytes()
+    objects = [next(project.build.rglob("gemm.o")).read_bytes()]
+    shutil.rmtree(project.build)
+    shutil.rmtree(tmp_path / "state")
+    project.build.mkdir()
+    (project.build / "hvxtune.lock").write_bytes(pinned)
+    with service_down(project):
+        offline = project.configure("-DHVXTUNE_OFFLINE=ON")
+        assert "is not in the cache" in " ".join(offline.stderr.split())
+    good(project.configure("-DHVXTUNE_OFFLINE=OFF"))
+    objects.append(next(project.build.rglob("gemm.o")).read_bytes())
+    assert objects[0] == objects[1]
+    assert (project.build / "hvxtune.lock").read_bytes() == pinned
 
 
 @pytest.mark.parametrize(
@@ -113,5 +159,6 @@ def test_make_fetches_builds_and_notices_the_lock_file(project, tmp_path):
     assert "fetch gemm_u8" in make()
     assert (tmp_path / "build/hvxtune/gemm.o").read_bytes()[:4] == b"\x7fELF"
     assert "fetch" not in make()
-    (tmp_path / "hvxtune.lock").touch()
+    later = time.time() + 10.0  # beyond doubt, whatever the file system makes of short times
+    os.utime(tmp_path / "hvxtune.lock", (later, later))
     assert "fetch gemm_u8" in make()

@@ -9,7 +9,7 @@ from service.client import (
     RefusedError,
     UnreachableError,
 )
-from tests.rig.scripted_server import problem
+from tests.rig.scripted_server import Answer, problem
 from tests.service.client.replies import BUSY, event, good, stream
 
 
@@ -29,6 +29,12 @@ def test_events_go_on_where_the_connection_broke(server, client):
     ]
     continued = [asked.headers.get("last-event-id") for asked in server.asked]
     assert continued == [None, "2", "3", "3"]
+
+
+def test_a_job_whose_end_was_seen_has_no_more_events(server, client):
+    server.script = [Answer(204)]
+    assert list(client.events("job1", after=9)) == []
+    assert server.asked[0].headers["last-event-id"] == "9"
 
 
 def test_a_stream_that_only_breaks_is_given_up(server, cache):

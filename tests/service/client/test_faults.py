@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from service.auth.local_token import keep_local_token
 from service.client import (
     AsyncClient,
     Client,
@@ -219,6 +220,16 @@ def test_a_token_is_sent_and_never_shown(server, cache, monkeypatch):
             assert "hvx_1" not in str(caught.value)
     sent = [asked.headers["authorization"] for asked in server.asked]
     assert sent == ["Bearer hvx_1_fromenvironment", "Bearer hvx_1_given"]
+
+
+def test_the_local_token_goes_to_this_machine_only(server, cache):
+    keep_local_token("hvx_1_left_here")
+    server.script = [good({"items": []})]
+    with Client(server.url, cache=cache) as client:
+        client.kernels()
+    assert server.asked[0].headers["authorization"] == "Bearer hvx_1_left_here"
+    for elsewhere in ("http://tuning.example", "https://127.0.0.1.example", "http://10.0.0.1"):
+        assert find_token(elsewhere, None) is None
 
 
 def test_a_token_that_is_none_is_refused_unshown():
