@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -140,10 +139,10 @@ class MetricsMiddleware:
             await self._app(scope, receive, noting)
         finally:
             method: str = scope["method"]
-            route: Any = scope.get("route")
+            route = getattr(scope.get("route"), "path", _NO_ROUTE)
             self._metrics.observe(
                 method if method in _METHODS else "other",
-                getattr(route, "path", _NO_ROUTE),
+                scope.get("root_path", "") + route,  # where an application is mounted in ours
                 status,
                 time.perf_counter() - began,
             )

@@ -66,7 +66,13 @@ def test_metrics_count_jobs_and_trials_of_the_database(client: TestClient, store
     assert found["hvxtune_database_up"] == 1
 
 
-def test_metrics_time_requests_by_the_template_of_their_route(client: TestClient) -> None:
+def test_metrics_time_requests_by_the_template_of_their_route(
+    app: FastAPI, client: TestClient
+) -> None:
+    pages = FastAPI()
+    pages.get("/jobs/{job}")(lambda job: job)
+    app.mount("/pages", pages)
+    client.get("/pages/jobs/1")
     for path in ("/v1/kernels/gemm_u8", "/v1/kernels/add_u8", "/v1/kernels/none", "/nowhere"):
         client.get(path)
     client.request("BREW", "/v1/kernels")
@@ -79,6 +85,7 @@ def test_metrics_time_requests_by_the_template_of_their_route(client: TestClient
     assert count("GET", "/v1/kernels/{name}", 200) == 2
     assert count("GET", "/v1/kernels/{name}", 404) == 1
     assert count("GET", "(none)", 404) == 1
+    assert count("GET", "/pages/jobs/{job}", 200) == 1
     assert count("other", "/v1/kernels", 405) == 1
 
 
