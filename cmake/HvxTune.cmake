@@ -24,7 +24,11 @@ include_guard(GLOBAL)
 find_program(HVXTUNE_EXECUTABLE hvxtune DOC "The hvxtune command; more arguments may follow")
 set(HVXTUNE_SERVER "" CACHE STRING "The service to ask for schedules")
 option(HVXTUNE_OFFLINE "Take schedules from lock file and cache only" OFF)
-option(HVXTUNE_UPDATE "Pin the best schedules there are now" OFF)
+option(HVXTUNE_UPDATE "Pin the best schedules there are now, this once" OFF)
+if(HVXTUNE_UPDATE) # once: what is pinned by this run holds for those that follow
+    cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}"
+        CALL set HVXTUNE_UPDATE OFF CACHE BOOL "Pin the best schedules there are now, this once" FORCE)
+endif()
 
 function(hvxtune_schedule)
     cmake_parse_arguments(
