@@ -18,6 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dashboards.explaining import Explanations
 from dashboards.session import LOGIN, LoginNeeded, Sessions
 from dashboards.templating import render
 from service.problem_details import HttpError, status_of
@@ -31,6 +32,10 @@ PAGES: tuple[str, ...] = (
     "dashboards.pages.jobs",
     "dashboards.pages.submit",
     "dashboards.pages.job",
+    "dashboards.pages.trial",
+    "dashboards.pages.schedules",
+    "dashboards.pages.compare",
+    "dashboards.pages.farm",
 )
 """Modules with a ``router``; one line adds a page."""
 
@@ -52,6 +57,7 @@ def add_pages(service: FastAPI) -> None:
     pages = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     pages.state = service.state
     pages.state.sessions = Sessions()
+    pages.state.explanations = Explanations()
     _show_errors(pages)
     for name in PAGES:
         pages.include_router(import_module(name).router)

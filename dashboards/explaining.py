@@ -1,0 +1,45 @@
+"""Explanations on demand: made once in a thread of their own, kept while they are of use.
+
+Explaining runs the candidate again in its contained process, about a second; a page asks for it
+and comes back until it is there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from tuner.measure.explanation import Explanation
+
+KEPT = 64
+MOST_WAITING = 16
+
+
+class Explanations:
+    """Explanations by what they are of; the least recently asked for is forgotten first."""
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[str, Future[Explanation]] = OrderedDict()
+        self._lock = threading.Lock()
+        # One at a time: simulating takes a whole processor, and jobs want those.
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="explain")
+
+    def ask(self, key: str, make: Callable[[], Explanation]) -> Explanation | None:
+        """What ``make`` gives for ``key``; ``None`` while that is under way, or while too many
+        others wait. An error of ``make`` is raised here, once: the next one asks again."""
+        with self._lock:
+            future = self._made.get(key)
+            if future is None:
+                if sum(not each.done() for each in self._made.values()) >= MOST_WAITING:
+                    return None
+                future = self._made[key] = self._worker.submit(make)
+            self._made.move_to_end(key)
+            if len(self._made) > KEPT:
+                self._made.popitem(last=False)[1].cancel()
+            if not future.done():
+                return None
+            if future.exception() is not None:
+                del self._made[key]
+        return future.result()

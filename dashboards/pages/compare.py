@@ -1,0 +1,102 @@
+"""Two jobs, toolchains or targets side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from dashboards.comparing import compared, overall
+from dashboards.job_view import JobView
+from dashboards.session import viewing
+from dashboards.templating import ago, render
+from db.comparisons import Best, bests, toolchains
+from db.job_figures import JobFilter, job_figures, list_jobs, marked_trials
+from db.sql_store import SqlStore
+from service.app import store_of
+from service.auth.caller import Scope
+from service.problem_details import not_found
+from tuner.target import TARGETS
+
+router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
+
+Kind = Literal["jobs", "targets", "toolchains"]
+KINDS: tuple[Kind, ...] = ("jobs", "targets", "toolchains")
+CHOICES = 100
+
+
+class Asked(BaseModel):
+    """What to compare: ids of two jobs, names of two targets or digests of two toolchains."""
+
+    kind: Kind = "jobs"
+    own: str = ""
+    other: str = ""
+
+
+@router.get("/compare")
+def compare(
+    request: Request,
+    asked: Annotated[Asked, Query()],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """The choice, and below it the comparison once both sides are chosen."""
+    rows = []
+    if asked.own and asked.other:
+        own, other = (_side(store, asked.kind, name) for name in (asked.own, asked.other))
+        rows = compared(own, other, across_targets=asked.kind == "targets")
+    return render(
+        request,
+        "compare.html",
+        asked=asked,
+        kinds=KINDS,
+        choices=_choices(store, asked.kind),
+        rows=rows,
+        overall=overall([row.ratio for row in rows if row.ratio]),
+        both=sum(1 for row in rows if row.ratio),
+    )
+
+
+def _choices(store: SqlStore, kind: Kind) -> list[tuple[str, str]]:
+    """Value and label of what can be chosen."""
+    if kind == "targets":
+        return [(name, name) for name in TARGETS]
+    if kind == "toolchains":
+        return [
+            (each.digest, f"{each.digest[:10]}, used {ago(each.last_used_at)}")
+            for each in toolchains(store)
+        ]
+    views = [JobView(figures) for figures in list_jobs(store, JobFilter(), limit=CHOICES)[0]]
+    return [(view.id, f"{view.kernel} {_values(view)} {view.id}") for view in views if view.best]
+
+
+def _values(view: JobView) -> str:
+    return "\N{MULTIPLICATION SIGN}".join(str(value) for value in view.params.values())
+
+
+def _side(store: SqlStore, kind: Kind, name: str) -> list[Best]:
+    if kind == "targets":
+        return bests(store, target=name)
+    if kind == "toolchains":
+        return bests(store, toolchain=name)
+    found = job_figures(store, [name])
+    if not found:
+        raise not_found(f"no job '{name[:40]}'", next_step="choose one from the list")
+    best = marked_trials(store, name).get("best")
+    if best is None or best.measurement is None:
+        return []
+    problem = found[0].summary.job.spec.problem
+    return [
+        Best(
+            problem.workload.kernel,
+            problem.workload.params,
+            problem.contract.value,
+            problem.target.name,
+            best.measurement.fidelity,
+            best.measurement.cache,
+            best.measurement.cycles,
+            best.measurement.samples,
+            f"{name}-{best.number}",
+        )
+    ]

@@ -1,0 +1,183 @@
+"""Stored schedules: browse, see which shapes are missing, keep a bad one from builds."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import RedirectResponse, Response
+
+from dashboards.charts.shapes import shape_grids
+from dashboards.job_view import peak_of
+from dashboards.session import Form, form_of, viewing
+from dashboards.templating import render
+from db.job_figures import find_trial
+from db.quarantine import quarantine, release
+from db.schedule_queries import StoredSchedule, find, page
+from db.sql_store import SqlStore
+from service.app import store_of
+from service.auth.audit import record
+from service.auth.caller import Scope
+from service.problem_details import HttpError, not_found
+from tuner.candidate import FIDELITIES, Fidelity
+from tuner.contract import Contract
+from tuner.kernels import find_kernel, kernel_names
+from tuner.target import DEFAULT_TARGET, TARGETS
+
+router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
+
+PAGE = 50
+MOST_SHAPES = 2000
+
+
+def _contract(name: str) -> Contract | None:
+    if name and name not in tuple(Contract):
+        raise HttpError(422, f"contract '{name}'", accepted=", ".join(Contract))
+    return Contract(name) if name else None
+
+
+class Asked(BaseModel):
+    """Filters in the address; empty means all. ``below`` continues a list."""
+
+    kernel: str = ""
+    target: str = ""
+    contract: str = ""
+    fidelity: str = ""
+    quarantined: str = ""
+    below: int | None = Field(None, ge=0)
+
+    def contract_or_all(self) -> Contract | None:
+        """422 for a contract that does not exist."""
+        return _contract(self.contract)
+
+    def fidelity_or_all(self) -> Fidelity | None:
+        """422 for a fidelity that does not exist."""
+        for known in FIDELITIES:
+            if known == self.fidelity:
+                return known
+        if self.fidelity:
+            raise HttpError(422, f"fidelity '{self.fidelity}'", accepted=", ".join(FIDELITIES))
+        return None
+
+
+class Shapes(BaseModel):
+    """Whose shapes the map shows."""
+
+    kernel: str = ""
+    target: str = DEFAULT_TARGET
+    contract: str = Contract.STATIC.value
+
+
+@router.get("/schedules")
+def schedules(
+    request: Request,
+    asked: Annotated[Asked, Query()],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """The list, newest first."""
+    found = page(
+        store,
+        kernel=asked.kernel or None,
+        target=asked.target or None,
+        contract=asked.contract_or_all(),
+        fidelity=asked.fidelity_or_all(),
+        quarantined={"yes": True, "no": False}.get(asked.quarantined),
+        below=asked.below,
+        limit=PAGE + 1,
+    )
+    shown = found[:PAGE]
+    query = {k: v for k, v in asked.model_dump().items() if v}
+    more = urlencode({**query, "below": shown[-1].row.id}) if len(found) > PAGE else ""
+    return render(
+        request,
+        "schedules.html",
+        rows=[(each, peak_of(each.problem)) for each in shown],
+        asked=asked,
+        filtered=bool(query),
+        more=more,
+        kernels=kernel_names(),
+        targets=list(TARGETS),
+        contracts=[contract.value for contract in Contract],
+        fidelities=FIDELITIES,
+    )
+
+
+@router.get("/schedules/shapes")
+def shapes(
+    request: Request,
+    asked: Annotated[Shapes, Query()],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """The shapes of one kernel that are stored, and the holes between them."""
+    kernel = find_kernel(asked.kernel or kernel_names()[0])
+    contract = _contract(asked.contract)
+    found = page(
+        store,
+        kernel=kernel.name,
+        target=asked.target,
+        contract=contract,
+        quarantined=False,
+        limit=MOST_SHAPES,
+    )
+    peaks = {each.row.public_id: peak_of(each.problem) or 0.0 for each in found}
+    return render(
+        request,
+        "shapes.html",
+        asked=asked,
+        kernel=kernel,
+        grids=shape_grids(kernel, found, peaks),
+        kernels=kernel_names(),
+        targets=list(TARGETS),
+        contracts=[contract.value for contract in Contract],
+    )
+
+
+@router.get("/schedules/{public_id}")
+def schedule(
+    request: Request, public_id: str, store: Annotated[SqlStore, Depends(store_of)]
+) -> Response:
+    """The trial it was found in, if that is here; else what was imported with it."""
+    found = _find(store, public_id)
+    job, _, number = public_id.rpartition("-")
+    if number.isdigit() and find_trial(store, job, int(number)) is not None:
+        return RedirectResponse(f"{request.scope['root_path']}/jobs/{job}/trials/{number}", 303)
+    return render(
+        request,
+        "schedule.html",
+        found=found,
+        peak=peak_of(found.problem),
+        config=json.loads(found.row.config),
+        provenance=json.loads(found.row.provenance),
+        toolchain=json.loads(found.row.toolchain),
+    )
+
+
+@router.post("/schedules/{public_id}/{action}")
+def act(
+    request: Request,
+    public_id: str,
+    action: str,
+    form: Annotated[Form, Depends(form_of(Scope.OPERATE))],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """Keeps a schedule from builds, or lets it be handed out again."""
+    _find(store, public_id)
+    if action == "quarantine":
+        reason = form.text("reason") or "by hand"
+        quarantine(store, public_id, reason[:500])
+    elif action == "release":
+        release(store, public_id)
+    else:
+        raise not_found(f"nothing called '{action}' can be asked of a schedule")
+    record(store, form.viewer.caller, f"schedule.{action}", public_id, request=request)
+    return RedirectResponse(f"{request.scope['root_path']}/schedules", 303)
+
+
+def _find(store: SqlStore, public_id: str) -> StoredSchedule:
+    found = find(store, public_id)
+    if found is None:
+        raise not_found(f"no schedule '{public_id[:60]}'", next_step="choose one from the list")
+    return found

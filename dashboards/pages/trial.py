@@ -1,0 +1,231 @@
+"""One trial, or the schedule it became: what it does, why it is as fast as it is, how to use it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from dashboards.charts.outcomes import pieces_of
+from dashboards.charts.roofline import HEIGHT, WIDTH, roofline_plot
+from dashboards.explaining import Explanations
+from dashboards.job_view import JobView
+from dashboards.pages.job import find_view
+from dashboards.session import viewing
+from dashboards.templating import render
+from db.job_figures import find_trial, marked_trials
+from db.sql_store import SqlStore
+from service.app import store_of
+from service.auth.caller import Scope
+from service.problem_details import not_found
+from tuner.errors import HvxtuneError, UserError
+from tuner.measure.explanation import GROUPS, ExplainedPacket, Explanation, Region
+from tuner.trial import Trial
+from tuner.tuning import explain
+
+router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
+
+FILES = {"object": "o", "header": "h", "schedule": "schedule.h", "loopnest": "loopnest.txt",
+         "assembly": "s"}  # fmt: skip
+LISTED_REGIONS = 8
+LEAST_SHARE = 0.01
+HEAT_STEPS = 6
+GROUP_TITLES = {
+    "issue": "packets issued",
+    "dependency": "waiting for operands",
+    "cache": "caches and VTCM",
+    "ddr": "DDR",
+    "branch": "branches, loop ends",
+    "parallel": "threads",
+    "other": "other",
+}
+
+
+def _find(store: SqlStore, job_id: str, number: int) -> tuple[JobView, Trial]:
+    view = find_view(store, job_id)
+    trial = find_trial(store, view.id, number)
+    if trial is None:
+        raise not_found(
+            f"job {view.id} has no finished trial {number}",
+            accepted=f"{view.finished} trials have finished",
+        )
+    return view, trial
+
+
+@router.get("/jobs/{job_id}/trials/{number}")
+def trial(
+    request: Request,
+    job_id: str,
+    number: int,
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """The page; what takes long comes later as parts."""
+    view, found = _find(store, job_id, number)
+    marked = marked_trials(store, view.id)
+    problem = view.job.spec.problem
+    cycles = {
+        name: each.measurement.cycles
+        for name, each in {**marked, "this": found}.items()
+        if each.measurement is not None and (name == "this" or each.number != found.number)
+    }
+    try:
+        plot = roofline_plot(problem, cycles) if cycles else None
+    except UserError:
+        plot = None
+    breakdown = found.measurement.breakdown if found.measurement else {}
+    files = _files(store, found)
+    return render(
+        request,
+        "trial.html",
+        view=view,
+        trial=found,
+        marked=marked,
+        knobs=knob_rows(found, marked),
+        plot=plot,
+        plot_size=(WIDTH, HEIGHT),
+        breakdown=pieces_of(breakdown, least=0.0),
+        names=file_names(view, files),
+        loopnest=files.get("loopnest", b"").decode(errors="replace"),
+        command=reproduce_command(view, found),
+        config_json=found.config.json,
+    )
+
+
+@router.get("/jobs/{job_id}/trials/{number}/explanation")
+def explanation(
+    request: Request,
+    job_id: str,
+    number: int,
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """Where the cycles go, packet by packet; asks to be asked again until it is there."""
+    view, found = _find(store, job_id, number)
+    if found.measurement is None or found.artifact_digest is None:
+        raise not_found(f"trial {number} was not measured: there are no cycles to explain")
+    spec, digest = view.job.spec, found.artifact_digest
+    cache = found.measurement.cache
+
+    def make() -> Explanation:
+        return explain(spec.problem, store.artifact(digest), measurer=spec.measurer, cache=cache)
+
+    kept: Explanations = request.app.state.explanations
+    try:
+        made = kept.ask(f"{spec.problem.digest} {digest} {spec.measurer} {cache}", make)
+    except HvxtuneError as error:
+        return render(request, "error_part.html", error=error)
+    if made is None:
+        return render(request, "explanation_wait.html", view=view, trial=found)
+    return render(
+        request,
+        "explanation.html",
+        view=view,
+        trial=found,
+        made=made,
+        same=made.cycles == found.measurement.cycles,
+        split=pieces_of({group: made.group(group) for group in GROUPS}, least=0.0),
+        titles=GROUP_TITLES,
+        regions=[listing(region, made) for region in _worth_listing(made)],
+        symbol=spec.problem.symbol,
+    )
+
+
+@router.get("/jobs/{job_id}/trials/{number}/files/{kind}")
+def file(
+    job_id: str, number: int, kind: str, store: Annotated[SqlStore, Depends(store_of)]
+) -> Response:
+    """A file of the artifact, to keep."""
+    view, found = _find(store, job_id, number)
+    data = _files(store, found).get(kind) if kind in FILES else None
+    if data is None:
+        raise not_found(f"trial {number} has no file '{kind}'", accepted=", ".join(FILES))
+    name = f"{view.job.spec.problem.symbol}.{FILES[kind]}"
+    return Response(
+        data,
+        media_type="application/octet-stream" if kind == "object" else "text/plain",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _files(store: SqlStore, found: Trial) -> dict[str, bytes]:
+    if found.artifact_digest is None:
+        return {}
+    return dict(store.artifact(found.artifact_digest).files)
+
+
+def file_names(view: JobView, files: dict[str, bytes]) -> list[tuple[str, str, int]]:
+    """Kind, name and size of each file there is to keep."""
+    symbol = view.job.spec.problem.symbol
+    return [
+        (kind, f"{symbol}.{end}", len(files[kind])) for kind, end in FILES.items() if kind in files
+    ]
+
+
+def knob_rows(found: Trial, marked: dict[str, Trial]) -> list[dict[str, Any]]:
+    """Every knob with its value here and in the marked trials, and whether it differs there."""
+    configs = {name: each.config for name, each in marked.items()}
+    knobs = dict.fromkeys([*found.config, *(knob for each in configs.values() for knob in each)])
+    return [
+        {
+            "name": knob,
+            "value": found.config.get(knob),
+            "others": {
+                name: (each.get(knob), each.get(knob) != found.config.get(knob))
+                for name, each in configs.items()
+            },
+        }
+        for knob in knobs
+    ]
+
+
+def reproduce_command(view: JobView, found: Trial) -> str:
+    """What measures this config again, typed into a shell."""
+    spec = view.job.spec
+    params = [part for k, v in view.params.items() for part in ("-p", f"{k}={v}")]
+    return (
+        f"echo {shlex.quote(found.config.json)} > config.json && "
+        + shlex.join(["hvxtune", "measure", view.kernel, *params])
+        + f" \\\n  --target {spec.problem.target.name} --contract {spec.problem.contract.value}"
+        + f" --cache {spec.cache} --config config.json --explain"
+    )
+
+
+def _worth_listing(made: Explanation) -> list[Region]:
+    return [
+        region
+        for region in made.regions[:LISTED_REGIONS]
+        if region.totals.cycles >= LEAST_SHARE * made.cycles
+    ]
+
+
+def listing(region: Region, made: Explanation) -> dict[str, Any]:
+    """A region for the template: its packets with their heat, of 0 to :data:`HEAT_STEPS`."""
+    hottest = max(packet.cycles for packet in region.packets) or 1
+    totals = region.totals
+    unit, busy = region.busiest_unit
+    return {
+        "region": region,
+        "cycles": totals.cycles,
+        "share": totals.cycles / made.cycles,
+        "packets_a_time": totals.packets / region.times if region.times else 0,
+        "stalls_a_time": (totals.cycles - totals.issue) / region.times if region.times else 0,
+        "unit": unit.removeprefix("vector "),
+        "busy": busy,
+        "rows": [
+            {
+                "packet": packet,
+                "text": packet.text.removeprefix("{ ").removesuffix(" }"),
+                "heat": round(HEAT_STEPS * packet.cycles / hottest),
+                "share": packet.cycles / made.cycles,
+                "causes": causes(packet),
+            }
+            for packet in region.packets
+        ],
+    }
+
+
+def causes(packet: ExplainedPacket) -> str:
+    """``L1 miss 3,570, vector permute 320``, the most expensive first."""
+    ranked = sorted(packet.stalls.items(), key=lambda item: -item[1])
+    return ", ".join(f"{cause} {cycles:,}" for cause, cycles in ranked if cycles)

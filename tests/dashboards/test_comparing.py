@@ -1,0 +1,77 @@
+"""Ratios say how sure they are."""
+
+from __future__ import annotations
+
+import random
+from statistics import NormalDist
+
+import pytest
+
+from dashboards.comparing import Ratio, compared, overall, ratio_of, t95
+from db.comparisons import Best
+
+
+def best(kernel: str, cycles: int, *samples: int, target: str = "hexagon-v66") -> Best:
+    values = (kernel, {"m": 1}, "static", target, "model", "warm")
+    return Best(*values, cycles, samples or (cycles,), f"{kernel}-1")
+
+
+def test_one_sample_each_gives_a_ratio_and_no_interval() -> None:
+    assert ratio_of([200], [100]) == Ratio(pytest.approx(2.0))
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    rng = random.Random(7)
+
+    def samples(middle: float, spread: float, count: int) -> list[float]:
+        return [middle * 2.718281828 ** rng.gauss(0, spread) for _ in range(count)]
+
+    held = 0
+    for _ in range(1000):
+        found = ratio_of(samples(110, 0.02, 5), samples(100, 0.08, 7))
+        held += found.low <= 1.1 <= found.high
+    # 950 expected; three standard deviations of a binomial to each side, Welch a little wide.
+    assert 925 <= held <= 985
+
+
+def test_quantiles_fall_towards_the_normal_one() -> None:
+    quantiles = [t95(n) for n in (1, 2, 5, 9.5, 30, 1000)]
+    assert quantiles == sorted(quantiles, reverse=True)
+    assert quantiles[-1] >= NormalDist().inv_cdf(0.975)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"),
+    [
+        (Ratio(1.2), "slower"),
+        (Ratio(0.8), "faster"),
+        (Ratio(1.004), "same"),
+        (Ratio(1.2, 0.9, 1.5), "unclear"),
+        (Ratio(1.2, 1.1, 1.3), "slower"),
+    ],
+)
+def test_a_verdict_needs_an_interval_on_one_side_of_one(ratio: Ratio, verdict: str) -> None:
+    assert ratio.verdict == verdict
+
+
+def test_what_became_slower_comes_first_and_one_sided_last() -> None:
+    own = [best("a", 90), best("b", 300), best("c", 100), best("d", 5)]
+    other = [best("a", 100), best("b", 100), best("c", 100), best("e", 5)]
+    rows = compared(own, other, across_targets=False)
+    assert [row.kernel for row in rows] == ["b", "c", "a", "d", "e"]
+    assert [row.ratio is None for row in rows] == [False, False, False, True, True]
+
+
+def test_targets_are_compared_although_they_differ() -> None:
+    sides = [best("a", 90)], [best("a", 100, target="hexagon-v68")]
+    assert compared(*sides, across_targets=True)[0].ratio is not None
+    assert len(compared(*sides, across_targets=False)) == 2
+
+
+def test_the_mean_over_workloads_needs_three_for_an_interval() -> None:
+    assert overall([]) is None
+    assert overall([Ratio(2.0), Ratio(0.5)]) == Ratio(pytest.approx(1.0))
+    found = overall([Ratio(1.1), Ratio(1.2), Ratio(1.3)])
+    assert found is not None
+    assert found.low is not None
+    assert found.low < found.value < (found.high or 0)

@@ -1,0 +1,204 @@
+"""Trials, schedules, shapes, comparisons and the farm."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from dashboards.charts.roofline import roofline_plot
+from dashboards.explaining import Explanations
+from db.schedule_queries import find
+from db.sql_store import SqlStore
+from service.auth.caller import Scope
+from tests.dashboards.conftest import Browser
+from tests.dashboards.test_job_pages import finished_job
+from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, schedule, spec
+from tuner.contract import Contract
+from tuner.errors import CandidateError
+from tuner.kernels import find_kernel
+from tuner.measure.roofline import roofline_of
+from tuner.outcome import Outcome
+from tuner.target import find_target
+
+LogIn = Callable[..., Browser]
+
+
+def stored(store: SqlStore, cycles: int = 1000, m: int = 256, n: int = 64, seed: int = 0) -> str:
+    """A schedule of gemm_u8; its id."""
+    problem = find_kernel("gemm_u8").problem(
+        {"m": m, "n": n, "k": 32}, Contract.STATIC, find_target("hexagon-v66")
+    )
+    job = store.create_job(spec(problem=problem), SPACE, TOOLCHAIN)
+    token = store.claim(job.id)
+    made = artifact(seed)
+    trial = ok(0, made, cycles)
+    store.commit(job.id, token, started=[pending(0)])
+    store.commit(
+        job.id,
+        token,
+        finished=[trial],
+        artifacts=[made],
+        schedule=schedule(job.id, trial, of=problem),
+    )
+    return f"{job.id}-0"
+
+
+def words(text: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())
+
+
+def test_a_trial_shows_where_its_config_differs(logged_in: LogIn, store: SqlStore) -> None:
+    job = finished_job(store)
+    page = logged_in(Scope.READ).get(f"/ui/jobs/{job}/trials/1").text
+    rows = re.findall(r'<th scope="row" class="mono">(\w+)</th>(.*?)</tr>', page, re.DOTALL)
+    differing = {knob: cells.count("differs") for knob, cells in rows}
+    assert differing == {"tile_m": 2, "order": 0}
+    assert "2,000" in words(page)
+
+
+def test_a_failed_trial_shows_its_error(logged_in: LogIn, store: SqlStore) -> None:
+    page = logged_in(Scope.READ).get(f"/ui/jobs/{finished_job(store)}/trials/3").text
+    assert "Error: vector lanes" in page
+    assert "Where the cycles go" not in page
+
+
+@pytest.mark.parametrize("place", ["trials/99", "trials/1/files/secret", "trials/3/files/object"])
+def test_what_is_not_there_is_not_found(logged_in: LogIn, store: SqlStore, place: str) -> None:
+    job = finished_job(store)
+    assert logged_in(Scope.READ).get(f"/ui/jobs/{job}/{place}").status_code == 404
+
+
+def test_the_object_can_be_kept(logged_in: LogIn, store: SqlStore) -> None:
+    answer = logged_in(Scope.READ).get(f"/ui/jobs/{finished_job(store)}/trials/1/files/object")
+    assert answer.content == artifact(1).object_bytes
+    assert answer.headers["Content-Disposition"].endswith('_static.o"')
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def wait_for(kept: Explanations, make: Callable[[], object]) -> object:
+    while True:
+        found = kept.ask("x", make)
+        if found is not None:
+            return found
+
+
+def test_explaining_is_waited_for_and_done_once() -> None:
+    kept, calls = Explanations(), []
+
+    def make():
+        calls.append(1)
+        return "why"
+
+    assert wait_for(kept, make) == "why"
+    assert wait_for(kept, make) == "why"
+    assert len(calls) == 1
+
+
+def test_an_explanation_that_fails_says_so_and_can_be_asked_again() -> None:
+    kept, calls = Explanations(), []
+
+    def fail():
+        calls.append(1)
+        raise CandidateError(Outcome.TIMEOUT, "too slow")
+
+    for _ in range(2):
+        with pytest.raises(CandidateError, match="too slow"):
+            wait_for(kept, fail)
+    assert len(calls) == 2
+
+
+def test_the_roofline_plot_agrees_with_the_roofline() -> None:
+    problem = find_kernel("gemm_u8").problem(None, Contract.STATIC, find_target("hexagon-v66"))
+    plot = roofline_plot(problem, {"best": 80_000, "default": 400_000})
+    assert plot is not None
+    shares = {mark.name: mark.share for mark in plot.marks}
+    assert shares["best"] == pytest.approx(roofline_of(problem, 80_000, 0, 1).share_of_peak)
+    best, default = plot.marks
+    assert best.y < default.y
+    assert plot.ridge[1] < best.y
+
+
+def test_labels_of_near_marks_do_not_cover_each_other() -> None:
+    problem = find_kernel("gemm_u8").problem(None, Contract.STATIC, find_target("hexagon-v66"))
+    plot = roofline_plot(problem, {"best": 80_000, "textbook": 80_500, "this": 81_000})
+    assert plot is not None
+    places = [mark.label_y for mark in plot.marks]
+    assert min(b - a for a, b in pairwise(places)) >= 14
+
+
+def test_schedules_are_listed_and_lead_to_their_trials(logged_in: LogIn, store: SqlStore) -> None:
+    public_id = stored(store)
+    browser = logged_in(Scope.READ)
+    page = browser.get("/ui/schedules?kernel=gemm_u8&fidelity=model&contract=static").text
+    assert "m=256 n=64 k=32" in page
+    assert "Keep from builds" not in page
+    assert browser.get("/ui/schedules?target=hexagon-v68").text.count(public_id) == 0
+    job = public_id.rpartition("-")[0]
+    assert browser.get(f"/ui/schedules/{public_id}").url.path == f"/ui/jobs/{job}/trials/0"
+    assert browser.get("/ui/schedules/1rt-9").status_code == 404
+    assert browser.get("/ui/schedules?fidelity=guess").status_code == 422
+
+
+def test_an_operator_keeps_a_schedule_from_builds(logged_in: LogIn, store: SqlStore) -> None:
+    public_id = stored(store)
+    assert (
+        logged_in(Scope.READ, Scope.SUBMIT)
+        .form("/ui/jobs", f"/ui/schedules/{public_id}/quarantine", reason="x")
+        .status_code
+        == 403
+    )
+    operator = logged_in(Scope.READ, Scope.OPERATE)
+    place = f"/ui/schedules/{public_id}"
+    page = operator.form("/ui/schedules", f"{place}/quarantine", reason="wrong <b>rows</b>").text
+    assert "wrong &lt;b&gt;rows" in page
+    found = find(store, public_id)
+    assert found is not None
+    assert found.quarantined_at is not None
+    operator.form("/ui/schedules", f"{place}/release")
+    found = find(store, public_id)
+    assert found is not None
+    assert found.quarantined_at is None
+
+
+def test_the_map_shows_shapes_and_offers_to_tune_the_holes(
+    logged_in: LogIn, store: SqlStore
+) -> None:
+    for seed, (m, n) in enumerate([(128, 64), (256, 64), (256, 128)]):
+        stored(store, 2000, m, n, seed)
+    page = logged_in(Scope.ADMIN).get("/ui/schedules/shapes?kernel=gemm_u8").text
+    assert page.count('class="shade-') == 3
+    assert re.findall(r'aria-label="Tune ([^"]*)"', page) == ["m=128 n=128 k=32"]
+    assert "tune" not in words(logged_in(Scope.READ).get("/ui/schedules/shapes").text).split()
+    assert logged_in(Scope.READ).get("/ui/schedules/shapes?kernel=sobel_u8").status_code == 200
+
+
+def test_jobs_are_compared(logged_in: LogIn, store: SqlStore) -> None:
+    own, other = (stored(store, cycles, seed=cycles).rpartition("-")[0] for cycles in (900, 1200))
+    page = words(logged_in(Scope.READ).get(f"/ui/compare?own={own}&other={other}").text)
+    assert "900 1,200 0.75" in page
+    assert "faster" in page
+    assert logged_in(Scope.READ).get(f"/ui/compare?own={own}&other=1rtx").status_code == 404
+
+
+@pytest.mark.parametrize("kind", ["jobs", "targets", "toolchains"])
+def test_without_schedules_a_comparison_says_so(
+    logged_in: LogIn, store: SqlStore, kind: str
+) -> None:
+    job = store.create_job(spec(), SPACE, TOOLCHAIN).id
+    page = logged_in(Scope.READ).get(f"/ui/compare?kind={kind}&own={job}&other={job}").text
+    assert "Not enough data" in page
+
+
+def test_the_farm_shows_who_works_and_what_waits(logged_in: LogIn, store: SqlStore) -> None:
+    running = store.create_job(spec(), SPACE, TOOLCHAIN)
+    store.create_job(spec(), SPACE, TOOLCHAIN)
+    token = store.claim(running.id)
+    store.commit(running.id, token, started=[pending(0), pending(1)])
+    page = logged_in(Scope.READ).get("/ui/farm").text
+    assert running.id in page
+    assert re.search(r"<dt>queued</dt><dd>1</dd>", page)
+    assert re.search(r"<dt>jobs running</dt><dd>1</dd>", page)
