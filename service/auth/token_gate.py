@@ -268,16 +268,16 @@ def _within_rate(known: _Known) -> Caller:
 
 def _bearer(connection: HTTPConnection) -> str | None:
     """What stands after ``Bearer`` in the only ``Authorization``; ``None`` if there is none. Of
-    two, or with another scheme, all of it, which is no token."""
+    two, or with another scheme, what is no token."""
     found: bytes | None = None
     for name, value in connection.scope["headers"]:
         if name == b"authorization":
             found = value if found is None else found + b", " + value
     if found is None:
         return None
-    if found[: len(_BEARER)].lower() == _BEARER:
-        found = found[len(_BEARER) :].strip(b" ")
-    return found.decode("latin-1")
+    if found[: len(_BEARER)].lower() != _BEARER:
+        return ""
+    return found[len(_BEARER) :].strip(b" ").decode("latin-1")
 
 
 def _date(at: float) -> str:
