@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from db import quarantine, schedule_queries
 from db.sql_store import SqlStore
 from service import cursors
 from service.app import answers_of, store_of
-from service.auth import Scope, require
+from service.auth import Caller, Scope, require
+from service.auth.audit import record
 from service.openapi import problems
 from service.problem_details import HttpError
 from service.schedules.answers import Answers
@@ -29,7 +30,7 @@ from tuner.contract import Contract
 router = APIRouter(prefix="/v1", tags=["schedules"])
 
 READ = Depends(require(Scope.READ))
-OPERATE = Depends(require(Scope.OPERATE))
+Operator = Annotated[Caller, Depends(require(Scope.OPERATE))]
 Store = Annotated[SqlStore, Depends(store_of)]
 Kept = Annotated[Answers, Depends(answers_of)]
 
@@ -138,13 +139,20 @@ for _path, _kind, _summary, _type in (
     summary="Never hand out a schedule",
     response_model=StoredForm,
     responses=problems(404, 409),
-    dependencies=[OPERATE, NO_QUERY],
+    dependencies=[NO_QUERY],
 )
-def set_aside(id: str, body: QuarantineBody, store: Store) -> dict[str, Any]:  # noqa: A002
+def set_aside(
+    id: str,  # noqa: A002
+    body: QuarantineBody,
+    request: Request,
+    caller: Operator,
+    store: Store,
+) -> dict[str, Any]:
     """Best-queries give the next best from now on. Only stored bests can be quarantined: what
     never was, or no longer is, a best is handed out by its id alone."""
     if not quarantine.quarantine(store, named(store, id).row.public_id, body.reason):
         raise _superseded(id)
+    record(store, caller, "schedule.quarantine", id, {"reason": body.reason}, request)
     return stored_json(named(store, id))
 
 
@@ -153,12 +161,18 @@ def set_aside(id: str, body: QuarantineBody, store: Store) -> dict[str, Any]:  #
     summary="Hand out a quarantined schedule again",
     response_model=StoredForm,
     responses=problems(404, 409),
-    dependencies=[OPERATE, NO_QUERY],
+    dependencies=[NO_QUERY],
 )
-def release(id: str, store: Store) -> dict[str, Any]:  # noqa: A002
+def release(
+    id: str,  # noqa: A002
+    request: Request,
+    caller: Operator,
+    store: Store,
+) -> dict[str, Any]:
     """For one whose fault was repaired. If it was not, the next query quarantines it again."""
     if not quarantine.release(store, named(store, id).row.public_id):
         raise _superseded(id)
+    record(store, caller, "schedule.release", id, None, request)
     return stored_json(named(store, id))
 
 
