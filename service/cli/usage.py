@@ -45,7 +45,11 @@ def _misfit(error: typer.TyperException) -> tuple[str, str] | None:
         return None
     first = details()[0]
     param: Any = getattr(error, "param", None)
-    accepted = first["msg"].removeprefix("Input should be ").partition(",")[0]
+    _, one_of, choices = first["msg"].partition(" is not one of ")
+    if one_of:
+        accepted = choices.rstrip(".").replace("'", "")
+    else:
+        accepted = first["msg"].removeprefix("Input should be ").partition(",")[0]
     return f"{max(param.opts, key=len)} '{first['input']}'", accepted
 
 

@@ -36,6 +36,7 @@ WRONG_REQUESTS = {
     "no time": (["tune", "scale_u8", "--seconds", "nan"], ["seconds=nan", "1 to"]),
     "negative seed": (["tune", "scale_u8", "--seed", "-1"], ["--seed", "'-1'", "0"]),
     "no workers": (["tune", "scale_u8", "--workers", "0"], ["workers=0", "1 to"]),
+    "unknown choice": (["tune", "scale_u8", "--cache", "hot"], ["--cache", "'hot'", "warm, cold"]),
     "no config": (["measure", "scale_u8"], ["--config", "textbook"]),
     "no such config": (["measure", "scale_u8", "--config", "nowhere"], ["'nowhere'", "textbook"]),
     "config not JSON": (["measure", "scale_u8", "--config", "text"], ["'text'", "JSON"]),
