@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Engine, case, insert, select, update
+from sqlalchemy import Engine, case, select, update
 from sqlalchemy.orm import Session
 
-from db import catalogue, claims, job_events, results
+from db import claims, job_events, results
 from db.artifact_files import ArtifactFiles, StoredArtifact
 from db.engine import WRITING
 from db.failure import Place, store_errors
 from db.job_events import JobEvent
-from db.job_id import as_typed, new_job_id
+from db.job_id import as_typed
 from db.models import (
     ArtifactRow,
     JobRow,
@@ -28,6 +27,7 @@ from db.models import (
     ToolchainRow,
     TrialRow,
 )
+from db.new_job import insert_job
 from db.records import (
     job_record,
     pending_record,
@@ -106,38 +106,8 @@ class SqlStore(TrialStore):
         toolchain: Mapping[str, str],
         submission: Submission | None = None,
     ) -> Job:
-        submission = submission or Submission()
         with self.writing() as session:
-            now = time.time()
-            job_id = new_job_id(now)
-            while session.get(JobRow, job_id) is not None:
-                job_id = new_job_id(now)
-            catalogue.keep_space(session, space)
-            session.execute(
-                insert(JobRow).values(
-                    id=job_id,
-                    problem_id=catalogue.problem_id(session, spec.problem),
-                    space_digest=space.digest,
-                    toolchain_id=catalogue.used_toolchain_id(session, toolchain),
-                    state=JobState.QUEUED,
-                    sampler=spec.sampler,
-                    seed=spec.seed,
-                    generator=spec.generator,
-                    measurer=spec.measurer,
-                    cache=spec.cache,
-                    workers=spec.workers,
-                    cutoff_factor=spec.cutoff_factor,
-                    budget_trials=spec.budget.trials,
-                    budget_seconds=spec.budget.seconds,
-                    budget_patience=spec.budget.patience,
-                    created_at=now,
-                    submitted_by=submission.user,
-                    priority=submission.priority,
-                    batch_id=submission.batch,
-                )
-            )
-            job_events.add_state(session, job_id, JobState.QUEUED)
-            return job_record(session.get_one(JobRow, job_id))
+            return insert_job(session, spec, space, toolchain, submission or Submission())
 
     def job(self, job_id: str) -> Job:
         with self.reading() as session:

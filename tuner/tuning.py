@@ -9,7 +9,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -21,7 +21,7 @@ from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.measure.measurer import Measurer
 from tuner.search.samplers import require_sampler
-from tuner.space import Config
+from tuner.space import Config, Space
 from tuner.store import TrialStore
 from tuner.target import DEFAULT_TARGET, find_target
 from tuner.trial import Budget, Job, JobSpec, Schedule, Submission, Trial
@@ -59,11 +59,35 @@ def find_problem(
     return find_kernel(kernel).problem(params, find_contract(contract), find_target(target))
 
 
-def submit(
+class JobOptions(TypedDict, total=False):
+    """What :func:`plan` takes beside kernel and parameters, with its defaults."""
+
+    target: str
+    contract: str
+    trials: int | None
+    seconds: float | None
+    patience: int | None
+    sampler: str
+    seed: int
+    workers: int | None
+    generator: str
+    measurer: str
+    cache: CacheState
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A job that is sound and could be stored: :meth:`TrialStore.create_job` takes its parts."""
+
+    spec: JobSpec
+    space: Space
+    toolchain: Mapping[str, str] = field(hash=False)
+
+
+def plan(
     kernel: str,
     params: Mapping[str, int] | None = None,
     *,
-    store: TrialStore,
     target: str = DEFAULT_TARGET,
     contract: str = "static",
     trials: int | None = 100,
@@ -75,12 +99,11 @@ def submit(
     generator: str = "halide",
     measurer: str = "qemu",
     cache: CacheState = "warm",
-    submission: Submission | None = None,
-) -> Job:
-    """Stores a new job, without running it. ``submission`` says who asks for it.
+) -> Plan:
+    """What :func:`submit` would store. Compiles and runs nothing; takes milliseconds.
 
-    Raises ``UserError`` for anything that cannot work (unknown names, bad shapes, no budget at
-    all, a target the measurer cannot run) before anything is stored.
+    Raises ``UserError`` for anything that cannot work: unknown names, bad shapes, no budget at
+    all, a target the measurer cannot run.
     """
     problem = find_problem(kernel, params, target, contract)
     require_sampler(sampler)
@@ -96,8 +119,23 @@ def submit(
     )
     with find_generator(generator)() as codegen, find_measurer(measurer)(cache=cache) as device:
         device.require(problem.target)
-        toolchain = _toolchain(codegen, device)
-    return store.create_job(spec, find_kernel(kernel).space(problem), toolchain, submission)
+        return Plan(spec, find_kernel(kernel).space(problem), _toolchain(codegen, device))
+
+
+def submit(
+    kernel: str,
+    params: Mapping[str, int] | None = None,
+    *,
+    store: TrialStore,
+    submission: Submission | None = None,
+    **options: Unpack[JobOptions],
+) -> Job:
+    """Stores a new job, without running it. ``submission`` says who asks for it.
+
+    ``options`` are those of :func:`plan`, which refuses what cannot work before anything is stored.
+    """
+    made = plan(kernel, params, **options)
+    return store.create_job(made.spec, made.space, made.toolchain, submission)
 
 
 def _checked_budget(trials: int | None, seconds: float | None, patience: int | None) -> Budget:
@@ -206,22 +244,6 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
         schedule=store.best(job.spec.problem, cache=job.spec.cache),
         interrupted=not job.state.ended,
     )
-
-
-class JobOptions(TypedDict, total=False):
-    """What :func:`submit` takes beside kernel, parameters and store, with its defaults."""
-
-    target: str
-    contract: str
-    trials: int | None
-    seconds: float | None
-    patience: int | None
-    sampler: str
-    seed: int
-    workers: int | None
-    generator: str
-    measurer: str
-    cache: CacheState
 
 
 def tune(

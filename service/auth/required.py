@@ -12,22 +12,22 @@ from service.auth.gate import Gate, find_caller
 from service.problem_details import HttpError
 
 
-def require(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
-    """A dependency that lets only callers with ``scope`` pass: 401 without a valid token, 403
-    without the scope, 429 beyond the rate."""
+def require(scope: Scope, *others: Scope) -> Callable[[Request], Awaitable[Caller]]:
+    """A dependency that lets only callers with ``scope``, or one of ``others``, pass: 401 without
+    a valid token, 403 without the scope, 429 beyond the rate."""
 
     async def caller(request: Request) -> Caller:
         # The guard has found it before the body was read; an application without one asks here.
         found: Caller | None = request.scope.get("state", {}).get("caller")
         if found is None:
             found = await find_caller(request)
-        if not found.may(scope):
+        if not any(found.may(one) for one in (scope, *others)):
             gate: Gate = request.app.state.gate
             await run_in_threadpool(gate.note_refusal, request, found, f"scope {scope}")
             raise HttpError(
                 403,
                 f"the token '{found.name}' has not the scope '{scope}'",
-                accepted=f"a token with {scope} or {Scope.ADMIN}",
+                accepted=f"a token with {' or '.join((scope, *others, Scope.ADMIN))}",
                 next_step=f"ask the owner of the service: hvxtune token create --scope {scope}",
                 headers={
                     "WWW-Authenticate": 'Bearer realm="hvxtune", error="insufficient_scope",'
@@ -36,5 +36,6 @@ def require(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
             )
         return found
 
-    caller.scope = scope  # type: ignore[attr-defined]  # for the test that no route lacks one
+    # For the test that no route lacks one.
+    caller.scopes = (scope, *others)  # type: ignore[attr-defined]
     return caller

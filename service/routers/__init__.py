@@ -13,6 +13,9 @@ ROUTERS: tuple[str, ...] = (
     "service.routers.pipelines",
     "service.routers.schedules",
     "service.routers.tokens",
+    "service.routers.jobs",
+    "service.routers.job_trials",
+    "service.routers.job_events",
 )
 """Modules with a ``router``."""
 

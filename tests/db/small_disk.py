@@ -30,7 +30,7 @@ def commit(store: SqlStore, job_id: str, token: int, number: int, kind: str) -> 
 
 def fill(folder: Path, kind: str) -> dict[str, object]:
     ballast = folder / "ballast"
-    ballast.write_bytes(bytes(200_000))
+    ballast.write_bytes(bytes(400_000))  # an artifact and its way through the log
     store = open_store()
     job = store.create_job(spec(), SPACE, TOOLCHAIN)
     token = store.claim(job.id)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from db import new_job as new_job_module
 from db import open_store
-from db import sql_store as sql_store_module
 from db.job_id import ALPHABET, as_typed, new_job_id
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
 
@@ -35,7 +35,7 @@ def test_misread_letters_and_capitals_are_understood() -> None:
 
 def test_an_id_that_is_taken_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = itertools.chain(["aaaaaaaaaa", "aaaaaaaaaa", "bbbbbbbbbb"])
-    monkeypatch.setattr(sql_store_module, "new_job_id", lambda now_s: next(drawn))
+    monkeypatch.setattr(new_job_module, "new_job_id", lambda now_s: next(drawn))
     with closing(open_store()) as store:
         made = [store.create_job(spec(), SPACE, TOOLCHAIN).id for _ in range(2)]
         assert made == ["aaaaaaaaaa", "bbbbbbbbbb"]

@@ -1,0 +1,138 @@
+"""The trials of a job: pages, and all of them as CSV or JSON Lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from starlette.responses import JSONResponse, StreamingResponse
+
+from db import job_queries
+from db.sql_store import SqlStore
+from service import cursors
+from service.app import store_of
+from service.auth import Scope, require
+from service.job_forms import full_trial_json, peak_of
+from service.openapi import problems
+from service.routers.jobs import find_job
+from service.schemas.jobs import TrialPage, TrialsQuery
+from tuner.outcome import Outcome
+from tuner.trial import Job
+
+router = APIRouter(prefix="/v1", tags=["jobs"])
+
+MEDIA_TYPES = {"csv": "text/csv", "jsonl": "application/x-ndjson", "json": "application/json"}
+_COLUMNS = (
+    "trial",
+    "origin",
+    "outcome",
+    "cycles",
+    "packets",
+    "stalls",
+    "core_cycles",
+    "share_of_peak",
+    "fidelity",
+    "device",
+    "cache",
+    "object_digest",
+    "duplicate_of",
+    "started_at",
+    "finished_at",
+)
+_TIMINGS = ("compile_s", "link_s", "run_s", "overhead_s")
+
+
+@router.get(
+    "/jobs/{job}/trials",
+    summary="The finished trials of a job",
+    response_model=TrialPage,
+    responses={
+        200: {
+            "content": {
+                "text/csv": {"schema": {"type": "string"}},
+                "application/x-ndjson": {"schema": {"type": "string"}},
+            },
+            "description": "A page of trials by number, or all of them as text.",
+        },
+        **problems(404),
+    },
+    dependencies=[Depends(require(Scope.READ))],
+)
+def trials(
+    job: str,
+    request: Request,
+    query: Annotated[TrialsQuery, Query()],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """A page of them, by number. With `format=csv` or `format=jsonl`, or by `Accept`, all at
+    once: a line each, streamed, so that a job of any length can be fetched."""
+    found = find_job(store, job)
+    form = query.format or _accepted(request.headers.get("Accept", ""))
+    if form != "json":
+        lines = _csv_lines if form == "csv" else _json_lines
+        return StreamingResponse(
+            lines(store, found, query.outcome),
+            media_type=MEDIA_TYPES[form],
+            headers={
+                "Content-Disposition": f'attachment; filename="{found.id}-trials.{form}"',
+            },
+        )
+    after = -1
+    if query.cursor is not None:
+        (number,) = cursors.decode(query.cursor, int)
+        after = int(number)
+    batch = job_queries.trials_page(store, found.id, query.outcome, after, query.limit + 1)
+    page = batch[: query.limit]
+    peak = peak_of(found)
+    return JSONResponse(
+        {
+            "items": [full_trial_json(trial, peak) for trial in page],
+            "next_cursor": cursors.encode([page[-1].number]) if len(batch) > len(page) else None,
+        }
+    )
+
+
+def _accepted(header: str) -> str:
+    """The first form that an ``Accept`` header names; JSON if it names none."""
+    for part in header.split(","):
+        wanted = part.partition(";")[0].strip().lower()
+        for form, media_type in MEDIA_TYPES.items():
+            if wanted == media_type:
+                return form
+    return "json"
+
+
+def _each(store: SqlStore, job: Job, outcome: Outcome | None) -> Iterator[dict[str, Any]]:
+    peak = peak_of(job)
+    for trial in job_queries.each_trial(store, job.id, outcome):
+        yield full_trial_json(trial, peak)
+
+
+def _json_lines(store: SqlStore, job: Job, outcome: Outcome | None) -> Iterator[str]:
+    for form in _each(store, job, outcome):
+        yield json.dumps(form, separators=(",", ":")) + "\n"
+
+
+def _csv_lines(store: SqlStore, job: Job, outcome: Outcome | None) -> Iterator[str]:
+    knobs = [knob.name for knob in store.space(job.id).knobs]
+    yield _csv_line([*_COLUMNS, *_TIMINGS, *(f"config.{knob}" for knob in knobs), "error"])
+    for form in _each(store, job, outcome):
+        config = form["config"]
+        yield _csv_line(
+            [
+                *(form[name] for name in _COLUMNS),
+                *(form["timings"][name] for name in _TIMINGS),
+                *(config.get(knob) for knob in knobs),
+                form["error"],
+            ]
+        )
+
+
+def _csv_line(values: list[Any]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerow(values)
+    return text.getvalue()

@@ -1,0 +1,209 @@
+"""Jobs: submitting, listing, steering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Query, Response
+from starlette.responses import JSONResponse
+
+from db import job_queries
+from db.job_queries import JobFilters
+from db.sql_store import SqlStore
+from service import cursors
+from service.app import settings_of, store_of
+from service.auth import Caller, Scope, require
+from service.job_forms import detail_json, standing_json
+from service.job_requests import submit as take
+from service.openapi import problems
+from service.problem_details import HttpError, not_found
+from service.schemas.common import NO_QUERY
+from service.schemas.jobs import (
+    ConductorList,
+    JobDetail,
+    JobPage,
+    JobsQuery,
+    JobStandingForm,
+    SubmitBody,
+    Submitted,
+)
+from service.settings import Settings
+from tuner.errors import UserError
+from tuner.trial import Job, JobRequest
+
+router = APIRouter(prefix="/v1", tags=["jobs"])
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="Names this request: sent again within a day, it is answered alike and "
+        "makes no more jobs.",
+    ),
+]
+
+
+@router.post(
+    "/jobs",
+    summary="Submit jobs",
+    status_code=201,
+    response_model=Submitted,
+    responses=problems(409),
+    dependencies=[NO_QUERY],
+)
+def submit(
+    body: SubmitBody,
+    caller: Annotated[Caller, Depends(require(Scope.SUBMIT))],
+    store: Annotated[SqlStore, Depends(store_of)],
+    settings: Annotated[Settings, Depends(settings_of)],
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Queues a job for `kernel`, or one for each of `workloads`: all of them or, if one cannot
+    work, none. With an `Idempotency-Key` a retry is safe, also while the first is under way;
+    its answer then says `Idempotency-Replayed: true`. The same key with another body gives 409.
+    """
+    taken = take(store, caller, body, key=idempotency_key, default_workers=settings.workers)
+    headers = {"Idempotency-Replayed": "true"} if taken.replayed else {}
+    if taken.answer["batch"] is None:
+        headers["Location"] = f"/v1/jobs/{taken.answer['jobs'][0]['job']}"
+    return JSONResponse(dict(taken.answer), 201, headers)
+
+
+@router.get(
+    "/jobs",
+    summary="Jobs, newest first",
+    response_model=JobPage,
+    dependencies=[Depends(require(Scope.READ))],
+)
+def listing(
+    query: Annotated[JobsQuery, Query()], store: Annotated[SqlStore, Depends(store_of)]
+) -> dict[str, Any]:
+    """A page of them, with their trials counted. Pages stay whole while jobs are submitted."""
+    before = None
+    if query.cursor is not None:
+        at, job_id = cursors.decode(query.cursor, float, str)
+        before = (float(at), str(job_id))
+    filters = JobFilters(
+        state=query.state,
+        kernel=query.kernel,
+        target=query.target,
+        contract=query.contract,
+        user=query.user,
+        batch=query.batch,
+        interrupted=query.interrupted,
+    )
+    found = job_queries.jobs_page(store, filters, before, query.limit + 1)
+    page = found[: query.limit]
+    next_cursor = None
+    if len(found) > len(page):
+        last = page[-1].summary.job
+        next_cursor = cursors.encode([last.created_at, last.id])
+    return {"items": [standing_json(one) for one in page], "next_cursor": next_cursor}
+
+
+@router.get(
+    "/jobs/{job}",
+    summary="One job",
+    response_model=JobDetail,
+    responses=problems(404),
+    dependencies=[Depends(require(Scope.READ)), NO_QUERY],
+)
+def one(job: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+    """The job as lists show it, its default, textbook and best trial, and what it was made
+    with."""
+    found = find_job(store, job)
+    standing = job_queries.job_standing(store, found.id)
+    return detail_json(standing, job_queries.key_trials(store, found.id))
+
+
+def find_job(store: SqlStore, given: str) -> Job:
+    """The job that a path names by its id or the start of it; 404 if there is none."""
+    try:
+        return store.job(given if given.isascii() and given.isalnum() else "")
+    except UserError as error:
+        raise not_found(
+            error.message if given.isalnum() else f"no job '{given[:40]}'",
+            accepted=error.accepted,
+            next_step="`GET /v1/jobs` lists them",
+        ) from None
+
+
+def _steer(request: JobRequest) -> Callable[..., dict[str, Any]]:
+    def route(
+        job: str,
+        caller: Annotated[Caller, Depends(require(Scope.SUBMIT, Scope.OPERATE))],
+        store: Annotated[SqlStore, Depends(store_of)],
+    ) -> dict[str, Any]:
+        found = find_job(store, job)
+        _require_own(found, caller, request)
+        try:
+            store.request(found.id, request)
+        except UserError as error:
+            raise HttpError(
+                409, error.message, accepted=error.accepted, next_step=error.next_step
+            ) from None
+        return standing_json(job_queries.job_standing(store, found.id))
+
+    return route
+
+
+def _require_own(job: Job, caller: Caller, request: JobRequest) -> None:
+    own = job.submission.user == caller.name and caller.may(Scope.SUBMIT)
+    if own or caller.may(Scope.OPERATE):
+        return
+    owner = job.submission.user or "the command line"
+    raise HttpError(
+        403,
+        f"job {job.id} is of {owner}: '{caller.name}' may not {request} it",
+        accepted=f"a token of {owner}, or one with the scope {Scope.OPERATE}",
+        next_step=f"ask {owner}, or whoever runs the service",
+    )
+
+
+for _request, _summary, _text in (
+    (
+        JobRequest.CANCEL,
+        "Cancel a job",
+        "Ends the job; what it found stays. One that runs finishes its candidates in flight first.",
+    ),
+    (
+        JobRequest.PAUSE,
+        "Pause a job",
+        "The job stops and waits in state `queued`, with `paused` set, until it is resumed.",
+    ),
+    (JobRequest.RESUME, "Resume a paused job", "The job is in the queue again."),
+):
+    router.post(
+        f"/jobs/{{job}}/{_request}",
+        name=_request.value,
+        summary=_summary,
+        description=f"{_text} Others' jobs need the scope `operate`. Asking "
+        "twice changes nothing; 409 if the job has ended.",
+        response_model=JobStandingForm,
+        responses=problems(404, 409),
+        dependencies=[NO_QUERY],
+    )(_steer(_request))
+
+
+@router.get(
+    "/conductors",
+    summary="The conductors that have a job now",
+    response_model=ConductorList,
+    dependencies=[Depends(require(Scope.READ)), NO_QUERY],
+)
+def conductors(store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+    """Processes that run jobs, on whatever machine; idle ones are not known."""
+    return {
+        "items": [
+            {
+                "host": found.owner.host.partition("/")[0],
+                "pid": found.owner.pid,
+                "started_at": found.owner.started_at,
+                "jobs": list(found.jobs),
+            }
+            for found in job_queries.conductors_at_work(store)
+        ]
+    }

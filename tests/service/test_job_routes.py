@@ -1,0 +1,185 @@
+"""Listing, showing and steering jobs."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from sqlalchemy import event
+from starlette.testclient import TestClient
+
+from db.sql_store import SqlStore
+from service.app import create_app
+from service.auth import Scope
+from service.settings import Settings
+from tests.service.job_routes import CallerGate, commit, items, made, with_trials
+from tests.tuner.sample_records import problem
+from tuner.contract import Contract
+from tuner.outcome import Outcome
+from tuner.trial import JobRequest, JobState
+
+OK, BAD = Outcome.OK, Outcome.COMPILE_ERROR
+
+
+def ids(found: list[dict[str, Any]]) -> list[str]:
+    return [job["job"] for job in found]
+
+
+def test_pages_are_stable_while_jobs_arrive(client: TestClient, store: SqlStore) -> None:
+    before = [made(store) for _ in range(7)]
+    first = client.get("/v1/jobs", params={"limit": 3}).json()
+    made(store)
+    second = client.get("/v1/jobs", params={"limit": 3, "cursor": first["next_cursor"]}).json()
+    third = client.get("/v1/jobs", params={"limit": 3, "cursor": second["next_cursor"]}).json()
+    assert ids(first["items"] + second["items"] + third["items"]) == before[::-1]
+    assert third["next_cursor"] is None
+
+
+def test_filters_choose(client: TestClient, store: SqlStore) -> None:
+    plain = made(store, "ann")
+    other = made(store, "bob", problem=problem(contract=Contract.HOST))
+    left = made(store, "ann")
+    store.claim(left)
+    ended = with_trials(store, OK)
+    expected: dict[str, tuple[Any, set[str]]] = {
+        "user": ("bob", {other}),
+        "contract": ("host", {other}),
+        "state": ("done", {ended}),
+        "kernel": ("gemm_u8", {plain, other, left, ended}),
+        "target": ("hexagon-v68-sm8350", {plain, other, left, ended}),
+        "batch": ("none", set()),
+        "interrupted": ("false", {plain, other, left, ended}),
+    }
+    for name, (value, found) in expected.items():
+        assert set(ids(items(client, "/v1/jobs", **{name: value}, limit=1))) == found, name
+    assert ids(items(client, "/v1/jobs", user="ann", state="queued")) == [plain]
+
+
+def test_interrupted_jobs_are_found(client: TestClient, store: SqlStore) -> None:
+    waiting = made(store)
+    left = made(store)
+    store.claim(left)
+    store.close()  # gives up the claim, as a process does that ends
+    assert ids(items(client, "/v1/jobs", interrupted="true")) == [left]
+    assert ids(items(client, "/v1/jobs", interrupted="false")) == [waiting]
+    assert client.get(f"/v1/jobs/{left}").json()["interrupted"] is True
+
+
+def test_the_number_of_queries_does_not_grow_with_the_page(
+    client: TestClient, store: SqlStore
+) -> None:
+    counted: list[str] = []
+    event.listen(store._engine, "before_cursor_execute", lambda *a: counted.append(a[2]))
+    for _ in range(2):
+        with_trials(store, OK, BAD)
+    counted.clear()
+    client.get("/v1/jobs")
+    few = len(counted)
+    for _ in range(5):
+        with_trials(store, OK, BAD)
+    counted.clear()
+    assert len(client.get("/v1/jobs").json()["items"]) == 7
+    assert len(counted) == few
+
+
+def test_a_job_is_shown_with_its_standing(client: TestClient, store: SqlStore) -> None:
+    job_id = with_trials(store, OK, OK, BAD, OK)
+    job = client.get(f"/v1/jobs/{job_id}").json()
+    assert job["outcomes"] == {"ok": 3, "compile_error": 1}
+    assert (job["finished"], job["pending"]) == (4, 0)
+    assert (job["default_cycles"], job["textbook_cycles"], job["best_cycles"]) == (1000, 999, 997)
+    assert (job["default"]["trial"], job["textbook"]["trial"], job["best"]["trial"]) == (0, 1, 3)
+    assert job["share_of_peak"] == round(job["peak_cycles"] / 997, 4)
+    assert job["rate_trials_per_s"] == 1.0
+    assert job["eta_s"] is None
+    assert job["toolchain"]["llvm"] == "20.1"
+    assert client.get(f"/v1/jobs/{job_id[:8]}").json() == job
+
+
+def test_a_job_without_trials_is_shown(client: TestClient, store: SqlStore) -> None:
+    job = client.get(f"/v1/jobs/{made(store)}").json()
+    assert job["best"] is job["default"] is job["best_cycles"] is None
+    assert job["outcomes"] == {}
+
+
+def test_a_running_job_tells_how_long_it_still_takes(client: TestClient, store: SqlStore) -> None:
+    job_id = made(store)
+    token = store.claim(job_id)
+    commit(store, job_id, token, 0, OK)
+    assert client.get(f"/v1/jobs/{job_id}").json()["eta_s"] == 0.5  # of 1.5 s
+
+
+@pytest.mark.parametrize("path", ["", "/trials", "/events"])
+@pytest.mark.parametrize("job", ["zzzz", "a%00b", "%F0%9F%A6%91", "a%25b"])
+def test_an_unknown_job_is_404(client: TestClient, store: SqlStore, path: str, job: str) -> None:
+    known = made(store)
+    answer = client.get(f"/v1/jobs/{job}{path}")
+    assert answer.status_code == 404
+    assert known in answer.json()["accepted"]
+
+
+@pytest.mark.parametrize("cursor", ["x", "bnVsbA", "W10", "WzEsMl0", "€"])
+def test_a_bad_cursor_is_refused(client: TestClient, store: SqlStore, cursor: str) -> None:
+    job_id = made(store)
+    for path in ("/v1/jobs", f"/v1/jobs/{job_id}/trials"):
+        answer = client.get(path, params={"cursor": cursor})
+        assert answer.status_code == 422
+        assert "cursor" in answer.json()["detail"]
+
+
+def test_a_job_is_paused_resumed_and_cancelled(client: TestClient, store: SqlStore) -> None:
+    job_id = made(store, "test")
+    assert client.post(f"/v1/jobs/{job_id}/pause").json()["paused"] is True
+    assert client.post(f"/v1/jobs/{job_id}/resume").json()["paused"] is False
+    for _ in range(2):
+        assert client.post(f"/v1/jobs/{job_id}/cancel").json()["state"] == "cancelled"
+    for action in ("pause", "resume"):
+        answer = client.post(f"/v1/jobs/{job_id}/{action}")
+        assert answer.status_code == 409
+        assert "cancelled" in answer.json()["detail"]
+    assert client.post("/v1/jobs/zzzz/cancel").status_code == 404
+
+
+def test_whoever_runs_a_job_hears_of_it(client: TestClient, store: SqlStore) -> None:
+    job_id = made(store, "test")
+    token = store.claim(job_id)
+    assert client.post(f"/v1/jobs/{job_id}/cancel").json()["state"] == "running"
+    assert store.heartbeat(job_id, token) is JobRequest.CANCEL
+
+
+def test_others_jobs_need_the_scope_operate(store: SqlStore) -> None:
+    def asks(name: str, *scopes: Scope) -> int:
+        app: FastAPI = create_app(store, CallerGate(name, *scopes), Settings())
+        return TestClient(app).post(f"/v1/jobs/{job_id}/pause").status_code
+
+    job_id = made(store, "ann")
+    assert asks("bob", Scope.SUBMIT) == 403
+    assert not store.job(job_id).paused
+    assert asks("ann", Scope.SUBMIT) == 200
+    assert asks("bob", Scope.OPERATE) == 200
+    assert asks("bob", Scope.ADMIN) == 200
+    job_id = made(store, "")
+    assert asks("", Scope.READ) == 403
+
+
+def test_processes_with_a_job_are_listed(client: TestClient, store: SqlStore) -> None:
+    import os
+
+    assert client.get("/v1/conductors").json() == {"items": []}
+    held = {made(store) for _ in range(2)}
+    for job_id in held:
+        store.claim(job_id)
+    (found,) = client.get("/v1/conductors").json()["items"]
+    assert found["pid"] == os.getpid()
+    assert set(found["jobs"]) == held
+    assert found["started_at"] < time.time()
+    assert "/" not in found["host"]
+
+
+def test_a_failed_job_says_why(client: TestClient, store: SqlStore) -> None:
+    job_id = made(store)
+    token = store.claim(job_id)
+    store.release(job_id, token, JobState.FAILED, "no valid trial (3 timeout)")
+    assert client.get(f"/v1/jobs/{job_id}").json()["note"] == "no valid trial (3 timeout)"
