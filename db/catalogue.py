@@ -42,8 +42,11 @@ def insert_unless_there(
 
 def rows_changed(session: Session, statement: Insert | Update | Delete) -> int:
     """Executes ``statement`` and counts the rows it inserted, updated or deleted."""
-    quietly = {} if isinstance(statement, Insert) else {"synchronize_session": False}
-    result = session.execute(statement, execution_options=quietly)
+    options: dict[str, Any] = {"synchronize_session": False}
+    if isinstance(statement, Insert):
+        # Else SQLAlchemy tells -1 for some inserts on PostgreSQL.
+        options = {"preserve_rowcount": True}
+    result = session.execute(statement, execution_options=options)
     return cast("CursorResult[Any]", result).rowcount
 
 

@@ -17,6 +17,7 @@ from db.engine import find_url, make_engine, place_of
 from db.failure import URL_VARIABLE
 from db.schema import ensure_schema
 from db.sql_store import SqlStore
+from tests.db.access_conformance import AccessConformance
 from tests.db.job_queue_conformance import JobQueueConformance
 from tests.db.postgres_server import programs, running_server
 from tests.db.test_kill import kill_rounds
@@ -76,6 +77,14 @@ class TestPostgresStore(StoreConformance):
 
 
 class TestPostgresQueue(JobQueueConformance):
+    @pytest.fixture
+    def store(self, new_database: Callable[..., str]) -> Iterator[SqlStore]:
+        store = open_store(new_database())
+        yield store
+        store.close()
+
+
+class TestPostgresAccess(AccessConformance):
     @pytest.fixture
     def store(self, new_database: Callable[..., str]) -> Iterator[SqlStore]:
         store = open_store(new_database())

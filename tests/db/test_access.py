@@ -1,0 +1,18 @@
+"""Tokens and the audit on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from db import open_store
+from db.sql_store import SqlStore
+from tests.db.access_conformance import AccessConformance
+
+
+class TestSqliteAccess(AccessConformance):
+    @pytest.fixture
+    def store(self) -> Iterator[SqlStore]:
+        with open_store() as opened:
+            yield opened
