@@ -25,8 +25,8 @@ setup: $(VENV)/.installed ## make .venv with the hvxtune command, and fetch the 
 	@$(BIN)/python -m compileall -q tuner db service dashboards
 	@$(BIN)/python -m tuner.measure.qemu.provision
 
-demo: setup ## tune one kernel end to end (about a minute)
-	$(BIN)/hvxtune tune gemm_u8 -p m=256 -p n=256 -p k=256 --contract static --trials 100
+demo: setup ## start a service, tune one kernel through it, ask for the best (about a minute)
+	@$(BIN)/python -m service.demo
 
 test: lint test-fast ## everything CI runs: lint, fast tests, slow tests
 	$(BIN)/pytest -m slow

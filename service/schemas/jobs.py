@@ -116,7 +116,7 @@ class JobForm(BaseModel):
     sampler: str = Field(examples=["tpe"])
     seed: int
     workers: int
-    budget: dict[str, float | None] = Field(
+    budget: dict[str, int | float | None] = Field(
         examples=[{"trials": 100, "seconds": None, "patience": None}]
     )
     created_at: float = Field(examples=[1.8e9], description="Unix seconds.")

@@ -1,0 +1,111 @@
+"""``make demo``: one kernel from a service's start to its best schedule, by the commands that
+anybody would type; each is shown before it runs.
+
+The job, its trials and the schedule stay in the database. The service ends with the demo.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from service.cli.summary import print_result
+from service.settings import Settings
+from tuner.paths import writable
+
+PROBLEM = ("gemm_u8", "-p", "m=256", "-p", "n=256", "-p", "k=256", "--contract", "static")
+TRIALS = 100
+END_LIMIT_S = 60.0
+INTERRUPTED = 130
+_SCRIPT = Path(sys.executable).with_name("hvxtune")
+_HVXTUNE = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "service.cli"]
+
+
+def main() -> int:
+    """Runs the demo; the exit status of the first command that fails, else 0."""
+    trials = sys.argv[1] if len(sys.argv) > 1 else str(TRIALS)
+    sys.argv[0] = _HVXTUNE[0]  # what results tell the reader to type
+    # Ctrl-C reaches the commands by itself. A function, because what is ignored stays ignored in
+    # them. To be terminated must not leave the service behind.
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    log = writable("") / "demo.log"
+    with _service(log) as about:
+        if about is None:
+            sys.stderr.write(f"the service did not start:\n{log.read_text()}")
+            return 1
+        _say(f"service on {about['url']} (pages: {about['url']}/ui), log {log}")
+        where = ("--server", about["url"])
+        status = _tune(trials, where, about["database"]) or _run("best", *PROBLEM, *where)
+    if status == 0:
+        _say("\nThe service has ended; what it found is kept. `hvxtune serve` starts it again, on")
+        _say(f"{Settings().url}, for jobs and builds: docs/service.md")
+    elif status == INTERRUPTED:
+        _say("The service has ended, too; with the next `hvxtune serve` the job goes on.")
+    return status
+
+
+def _tune(trials: str, where: Sequence[str], database: str) -> int:
+    """Submits the job, follows it to its end, and prints what it came to."""
+    arguments = ["tune", *PROBLEM, "--trials", trials, *where]
+    _say(f"\n$ hvxtune {shlex.join(arguments)}")
+    done = subprocess.run(
+        [*_HVXTUNE, *arguments, "--json"], stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.stdout:
+        # As for a job in the database: the service that ran it ends with the demo.
+        print_result({**json.loads(done.stdout), "stored_in": database})
+    return _status(done.returncode)
+
+
+def _run(*arguments: str) -> int:
+    _say(f"\n$ hvxtune {shlex.join(arguments)}")
+    return _status(subprocess.run([*_HVXTUNE, *arguments], check=False).returncode)
+
+
+def _status(returncode: int) -> int:
+    """As shells report it: 128 and the signal."""
+    return returncode if returncode >= 0 else 128 - returncode
+
+
+@contextmanager
+def _service(log: Path) -> Iterator[Mapping[str, Any] | None]:
+    """A service on a free port, and what it said at its start; ``None`` if it did not start."""
+    command = ["serve", "--port", "0", "--json"]
+    with log.open("w") as errors:
+        # A group of its own: at Ctrl-C it must outlive the command that talks to it.
+        service = subprocess.Popen(
+            [*_HVXTUNE, *command],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
+    assert service.stdout is not None  # noqa: S101
+    try:
+        line = service.stdout.readline()
+        yield json.loads(line) if line else None
+    finally:
+        service.terminate()
+        try:
+            service.wait(END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            service.kill()
+            service.wait()
+        service.stdout.close()
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
