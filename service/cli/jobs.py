@@ -57,12 +57,25 @@ def _summary_json(summary: JobSummary) -> dict[str, Any]:
 
 
 def _print_jobs(found: list[dict[str, Any]]) -> None:
+    # Whose and how urgent is of interest where jobs come from several people.
+    with_user = any(row["user"] or row["priority"] for row in found)
     print_table(
-        ["job", "state", "made", "trials", "ok", "best cycles", "what", "note"],
+        [
+            "job",
+            "state",
+            *(["user", "priority"] if with_user else []),
+            "made",
+            "trials",
+            "ok",
+            "best cycles",
+            "what",
+            "note",
+        ],
         [
             [
                 row["job"],
                 _state(row),
+                *(row[name] for name in asked),
                 datetime.fromtimestamp(row["created_at"]).strftime("%Y-%m-%d %H:%M"),
                 sum(row["outcomes"].values()),
                 row["outcomes"].get(Outcome.OK.value, 0),
@@ -72,7 +85,7 @@ def _print_jobs(found: list[dict[str, Any]]) -> None:
             ]
             for row in found
         ],
-        numeric=["trials", "ok", "best cycles"],
+        numeric=["priority", "trials", "ok", "best cycles"],
     )
 
 
