@@ -32,6 +32,7 @@ PAGES: tuple[str, ...] = (
     "dashboards.pages.jobs",
     "dashboards.pages.submit",
     "dashboards.pages.job",
+    "dashboards.pages.analysis",
     "dashboards.pages.trial",
     "dashboards.pages.schedules",
     "dashboards.pages.compare",

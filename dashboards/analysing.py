@@ -1,0 +1,192 @@
+"""What the trials of a job say together: which knobs matter, what fails, what was left untried."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from db.trial_rows import AnalysedTrial
+from tuner.outcome import Outcome
+from tuner.space import Space
+from tuner.space.config import KnobValue
+
+UNSET = "unset"
+"""Stands for the value of a knob that is not active in a config."""
+LEAST_TRIALS = 12
+"""Fewer measured trials say nothing about importance."""
+MOST_RANKED = 2000
+MOST_LINES = 240
+MOST_DOTS = 600
+MOST_BARS = 300
+
+
+@dataclass(frozen=True)
+class ValueFacts:
+    """What became of the trials with one value of a knob."""
+
+    value: KnobValue
+    trials: int
+    failed: int
+    best: int | None
+    middle: float | None
+    outcomes: Mapping[str, int]
+
+    @property
+    def failed_share(self) -> float:
+        """Of the trials; 0 if there are none."""
+        return self.failed / self.trials if self.trials else 0.0
+
+
+@dataclass(frozen=True)
+class KnobFacts:
+    """A knob with every choice it has; ``importance`` adds up to 1 over all knobs."""
+
+    name: str
+    doc: str
+    importance: float | None
+    values: tuple[ValueFacts, ...]
+
+    @property
+    def tried(self) -> int:
+        """Choices that were tried at least once."""
+        return sum(1 for each in self.values if each.trials)
+
+
+HARMLESS = (Outcome.OK, Outcome.CUTOFF)
+"""Outcomes that are no failure: a candidate that was cut off works, it is slow."""
+
+
+def knob_facts(space: Space, trials: Sequence[AnalysedTrial]) -> list[KnobFacts]:
+    """Every knob, the most important first, with what became of each of its choices."""
+    importance = importances(space, trials) or {}
+    found = []
+    for knob in space.knobs:
+        groups: dict[KnobValue, list[AnalysedTrial]] = {choice: [] for choice in knob.choices}
+        for trial in trials:
+            groups.setdefault(trial.config.get(knob.name, UNSET), []).append(trial)
+        values = tuple(_value_facts(value, group) for value, group in groups.items())
+        found.append(KnobFacts(knob.name, knob.doc, importance.get(knob.name), values))
+    return sorted(found, key=lambda facts: -(facts.importance or 0.0))
+
+
+def _value_facts(value: KnobValue, group: Sequence[AnalysedTrial]) -> ValueFacts:
+    cycles = [trial.cycles for trial in group if trial.cycles is not None]
+    outcomes = Counter(trial.outcome.value for trial in group if trial.outcome is not None)
+    return ValueFacts(
+        value=value,
+        trials=len(group),
+        failed=sum(1 for trial in group if trial.outcome not in HARMLESS),
+        best=min(cycles, default=None),
+        middle=median(cycles) if cycles else None,
+        outcomes=dict(outcomes.most_common()),
+    )
+
+
+def importances(space: Space, trials: Sequence[AnalysedTrial]) -> dict[str, float] | None:
+    """Optuna's PED-ANOVA over the measured trials; ``None`` where they are too few or equal.
+
+    Inactive knobs count as having a value of their own, so that conditional knobs can be ranked.
+    """
+    measured = [trial for trial in trials if trial.cycles is not None][-MOST_RANKED:]
+    if len(measured) < LEAST_TRIALS or len({trial.cycles for trial in measured}) < 2:
+        return None
+    import optuna
+    from optuna.distributions import BaseDistribution, CategoricalDistribution
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
+    distributions: dict[str, BaseDistribution] = {
+        knob.name: CategoricalDistribution((*knob.choices, UNSET)) for knob in space.knobs
+    }
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        study = optuna.create_study()
+        study.add_trials(
+            [
+                optuna.trial.create_trial(
+                    params={k.name: trial.config.get(k.name, UNSET) for k in space.knobs},
+                    distributions=distributions,
+                    value=float(trial.cycles or 0),
+                )
+                for trial in measured
+            ]
+        )
+        found = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
+    finally:
+        optuna.logging.set_verbosity(before)
+    return {name: float(value) for name, value in found.items()}
+
+
+def pareto(trials: Sequence[AnalysedTrial]) -> list[AnalysedTrial]:
+    """The trials that no other one beats in cycles and code size both, fastest first."""
+    measured = [trial for trial in trials if trial.cycles is not None]
+    front: list[AnalysedTrial] = []
+    smallest: int | None = None
+    for trial in sorted(measured, key=lambda t: (t.cycles or 0, t.code_bytes or 0)):
+        size = trial.code_bytes or 0
+        if smallest is None or size < smallest:
+            front.append(trial)
+            smallest = size
+    return front
+
+
+def lanes(trials: Sequence[AnalysedTrial], now: float) -> list[dict[str, Any]]:
+    """The last trials as bars on lanes, as few as were in flight at once. Those still running
+    end ``now``."""
+    latest = sorted(trials, key=lambda trial: trial.started_at)[-MOST_BARS:]
+    free: list[float] = []
+    bars = []
+    zero = latest[0].started_at if latest else 0.0
+    for trial in latest:
+        end = trial.finished_at or now
+        lane = next((i for i, until in enumerate(free) if until <= trial.started_at + 1e-3), None)
+        if lane is None:
+            lane = len(free)
+            free.append(end)
+        free[lane] = end
+        bars.append(
+            {
+                "trial": trial.number,
+                "lane": lane,
+                "from": round(trial.started_at - zero, 3),
+                "seconds": round(max(0.0, end - trial.started_at), 3),
+                "outcome": trial.outcome.value if trial.outcome else "running",
+            }
+        )
+    return bars
+
+
+def plots(space: Space, trials: Sequence[AnalysedTrial], ranked: Sequence[KnobFacts]) -> Any:
+    """What the charts of the page draw: few enough lines and dots for a browser."""
+    measured = [trial for trial in trials if trial.cycles is not None]
+    fast = sorted(measured, key=lambda trial: trial.cycles or 0)
+    front = pareto(measured)
+    knobs = [facts.name for facts in ranked]
+    choices = {knob.name: [str(c) for c in knob.choices] for knob in space.knobs}
+    for name in knobs:
+        if any(name not in trial.config for trial in measured):
+            choices[name].append(UNSET)
+    return {
+        "knobs": [{"name": name, "choices": choices[name]} for name in knobs],
+        "lines": [_point(trial, knobs) for trial in _thinned(fast, MOST_LINES)],
+        "dots": [_point(trial, knobs) for trial in _thinned(fast, MOST_DOTS)],
+        "sizes": [[t.code_bytes, t.cycles, t.number] for t in _thinned(fast, MOST_DOTS)],
+        "front": [[t.code_bytes, t.cycles, t.number] for t in front],
+    }
+
+
+def _point(trial: AnalysedTrial, knobs: Sequence[str]) -> list[Any]:
+    return [trial.cycles, trial.number, *(str(trial.config.get(name, UNSET)) for name in knobs)]
+
+
+def _thinned(fast: Sequence[AnalysedTrial], most: int) -> list[AnalysedTrial]:
+    """At most ``most``: the fastest quarter of that, and evenly of the rest."""
+    if len(fast) <= most:
+        return list(fast)
+    first = most // 4
+    rest = fast[first:]
+    left = most - first
+    return [*fast[:first], *(rest[i * len(rest) // left] for i in range(left))]

@@ -1,0 +1,153 @@
+// The charts of an analysis, by Plotly: configs as lines, slices, code size, workers over time.
+(() => {
+  "use strict";
+  const source = document.getElementById("plots");
+  if (!source) return;
+  const data = JSON.parse(source.textContent);
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const config = { displayModeBar: false, responsive: true, staticPlot: false };
+  const thousands = (value) => value.toLocaleString("en");
+
+  function layout(more) {
+    return {
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: "system-ui, sans-serif", size: 12, color: colour("--soft") },
+      margin: { l: 60, r: 16, t: 12, b: 44 },
+      showlegend: false,
+      hovermode: "closest",
+      dragmode: false,
+      ...more,
+    };
+  }
+  const axis = (more) => ({ gridcolor: colour("--line"), linecolor: colour("--line-strong"), zeroline: false, ...more });
+
+  // An exact share of the fastest, so that ties do not swallow the picture.
+  function bands(points) {
+    const tenth = Math.max(1, Math.round(points.length / 10));
+    const third = Math.max(tenth, Math.round(points.length / 3));
+    return [
+      { points: points.slice(third), colour: "--dot", width: 1, opacity: 0.35 },
+      { points: points.slice(tenth, third), colour: "--textbook", width: 1, opacity: 0.55 },
+      { points: points.slice(0, tenth), colour: "--best", width: 2, opacity: 0.95 },
+    ];
+  }
+
+  function lines() {
+    const place = document.getElementById("lines");
+    const knobs = data.knobs;
+    const height = (knob, value) =>
+      knob.choices.length < 2 ? 0.5 : knob.choices.indexOf(value) / (knob.choices.length - 1);
+    // A little apart, by trial, so that equal choices show as many lines.
+    const apart = (point) => ((point[1] * 37) % 21) / 21 * 0.03 - 0.015;
+    const traces = bands(data.lines).map((band) => ({
+      type: "scatter",
+      mode: "lines",
+      hoverinfo: "skip",
+      opacity: band.opacity,
+      line: { color: colour(band.colour), width: band.width },
+      x: band.points.flatMap(() => [...knobs.map((_, i) => i), null]),
+      y: band.points.flatMap((p) => [...knobs.map((k, i) => height(k, p[i + 2]) + apart(p)), null]),
+    }));
+    const annotations = knobs.flatMap((knob, i) =>
+      knob.choices.map((choice, c) => ({
+        x: i,
+        y: knob.choices.length < 2 ? 0.5 : c / (knob.choices.length - 1),
+        text: choice,
+        showarrow: false,
+        xanchor: "left",
+        xshift: 4,
+        font: { size: 11, color: colour("--ink") },
+        bgcolor: colour("--paper"),
+        opacity: 0.9,
+      })),
+    );
+    const narrow = place.clientWidth < 600;
+    Plotly.newPlot(place, traces, layout({
+      height: narrow ? 360 : 380,
+      margin: { l: 16, r: 70, t: 10, b: narrow ? 90 : 40 },
+      annotations: narrow ? [] : annotations,
+      xaxis: axis({ tickvals: knobs.map((_, i) => i), ticktext: knobs.map((k) => k.name), range: [-0.1, knobs.length - 1 + 0.1], fixedrange: true, tickangle: narrow ? -60 : 0 }),
+      yaxis: axis({ visible: false, range: [-0.06, 1.06], fixedrange: true }),
+    }), config);
+  }
+
+  function slices() {
+    const place = document.getElementById("slices");
+    const columns = Math.max(1, Math.min(4, Math.floor(place.clientWidth / 180)));
+    const rows = Math.ceil(data.knobs.length / columns);
+    const traces = [];
+    const more = { height: rows * 190, grid: { rows, columns, pattern: "independent", ygap: 0.38, xgap: 0.18 }, margin: { l: 52, r: 10, t: 24, b: 40 }, annotations: [] };
+    data.knobs.forEach((knob, i) => {
+      const n = i === 0 ? "" : String(i + 1);
+      const position = (point) => knob.choices.indexOf(point[i + 2]) + (((point[1] * 37) % 21) / 21 - 0.5) * 0.3;
+      traces.push({
+        type: "scatter",
+        mode: "markers",
+        x: data.dots.map(position),
+        y: data.dots.map((point) => point[0]),
+        text: data.dots.map((point) => `trial ${point[1]}, ${knob.name}=${point[i + 2]}: ${thousands(point[0])} cycles`),
+        hoverinfo: "text",
+        marker: { size: 5, color: colour("--best"), opacity: 0.45 },
+        xaxis: `x${n}`,
+        yaxis: `y${n}`,
+      });
+      const shown = knob.choices.map((choice) => (choice.length > 9 ? `${choice.slice(0, 8)}…` : choice));
+      more[`xaxis${n}`] = axis({ tickvals: knob.choices.map((_, c) => c), ticktext: shown, range: [-0.5, knob.choices.length - 0.5], fixedrange: true, tickangle: 0, tickfont: { size: knob.choices.length > 4 ? 9 : 11 } });
+      more[`yaxis${n}`] = axis({ type: "log", fixedrange: true, nticks: 4, tickformat: ".2~s" });
+      more.annotations.push({ text: knob.name, xref: `x${n} domain`, yref: `y${n} domain`, x: 0, y: 1.16, showarrow: false, xanchor: "left", font: { size: 12, color: colour("--ink") } });
+    });
+    Plotly.newPlot(place, traces, layout(more), config);
+  }
+
+  function sizes() {
+    const text = (point) => `trial ${point[2]}: ${thousands(point[1])} cycles, ${thousands(point[0])} B of code`;
+    Plotly.newPlot("pareto", [
+      { type: "scatter", mode: "markers", x: data.sizes.map((p) => p[0]), y: data.sizes.map((p) => p[1]), text: data.sizes.map(text), hoverinfo: "text", marker: { size: 5, color: colour("--dot") } },
+      { type: "scatter", mode: "lines+markers", x: data.front.map((p) => p[0]), y: data.front.map((p) => p[1]), text: data.front.map(text), hoverinfo: "text", line: { color: colour("--best"), width: 2, shape: "vh" }, marker: { size: 8, color: colour("--best") } },
+    ], layout({
+      height: 320,
+      xaxis: axis({ title: { text: "bytes of code" }, fixedrange: true, tickformat: ".2~s" }),
+      yaxis: axis({ title: { text: "cycles" }, type: "log", fixedrange: true, tickformat: ".2~s", nticks: 6 }),
+    }), config);
+  }
+
+  const OUTCOMES = { ok: "--good", cutoff: "--dot", running: "--accent", wrong_output: "--bad", compile_error: "--warn", timeout: "--default" };
+
+  function lanes() {
+    const bars = data.lanes;
+    const count = 1 + Math.max(0, ...bars.map((bar) => bar.lane));
+    Plotly.newPlot("lanes", [{
+      type: "bar",
+      orientation: "h",
+      y: bars.map((bar) => bar.lane),
+      base: bars.map((bar) => bar.from),
+      x: bars.map((bar) => bar.seconds),
+      text: bars.map((bar) => `trial ${bar.trial}: ${bar.outcome}, ${bar.seconds.toFixed(2)} s`),
+      textposition: "none",
+      hoverinfo: "text",
+      marker: { color: bars.map((bar) => colour(OUTCOMES[bar.outcome] ?? "--bad")), line: { color: colour("--paper"), width: 1 } },
+    }], layout({
+      height: 90 + 34 * count,
+      barmode: "overlay",
+      xaxis: axis({ title: { text: "seconds" }, fixedrange: true }),
+      yaxis: axis({ tickvals: [...Array(count).keys()], ticktext: [...Array(count).keys()].map((i) => `worker ${i + 1}`), fixedrange: true, range: [count - 0.5, -0.5] }),
+      margin: { l: 70, r: 16, t: 6, b: 44 },
+    }), config);
+  }
+
+  function draw() {
+    if (data.lines.length) {
+      lines();
+      slices();
+      sizes();
+    } else {
+      for (const id of ["lines", "slices", "pareto"]) document.getElementById(id).textContent = "No trial was measured.";
+    }
+    lanes();
+  }
+
+  draw();
+  document.addEventListener("themechange", draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+})();

@@ -1,0 +1,141 @@
+"""What the trials of a job say together."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+
+import pytest
+
+from dashboards.analysing import importances, knob_facts, lanes, pareto, plots
+from dashboards.pages.analysis import noise
+from db.sql_store import SqlStore
+from db.trial_rows import AnalysedTrial
+from service.auth.caller import Scope
+from tests.dashboards.conftest import Browser
+from tests.dashboards.test_job_pages import finished_job
+from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.outcome import Outcome
+from tuner.space import Knob, Space
+
+LogIn = Callable[..., Browser]
+TWO = Space(
+    "k", (Knob("big", (1, 2, 4, 8), "decides"), Knob("small", ("a", "b", "c"), "hardly does"))
+)
+
+
+def trial(number: int, cycles: int | None, code: int = 100, **config: int | str) -> AnalysedTrial:
+    outcome = Outcome.OK if cycles else Outcome.WRONG_OUTPUT
+    return AnalysedTrial(
+        number, outcome, "tpe", config, float(number), number + 1.0, cycles, code, (cycles or 0,)
+    )
+
+
+def landscape(count: int) -> list[AnalysedTrial]:
+    rng = random.Random(3)
+    made = []
+    for number in range(count):
+        big, small = rng.choice((1, 2, 4, 8)), rng.choice("abc")
+        cycles = 10_000 // big + rng.randrange(500)
+        made.append(trial(number, cycles, big=big, small=small))
+    return made
+
+
+def test_the_knob_that_decides_is_the_most_important() -> None:
+    facts = knob_facts(TWO, landscape(80))
+    assert [each.name for each in facts] == ["big", "small"]
+    assert facts[0].importance > 0.8
+    assert sum(each.importance or 0 for each in facts) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("trials", [[], landscape(5), [trial(i, 7, big=1) for i in range(50)]])
+def test_too_little_says_nothing_about_importance(trials: list[AnalysedTrial]) -> None:
+    assert importances(TWO, trials) is None
+
+
+def test_failures_and_gaps_are_counted_by_value() -> None:
+    trials = [
+        trial(0, 100, big=1, small="a"),
+        trial(1, None, big=2, small="a"),
+        trial(2, None, big=2, small="b"),
+        trial(3, 300, big=1),
+    ]
+    facts = {each.name: each for each in knob_facts(TWO, trials)}
+    big = {value.value: value for value in facts["big"].values}
+    assert (big[2].trials, big[2].failed_share, big[2].best) == (2, 1.0, None)
+    assert (big[1].best, big[1].middle, big[1].failed) == (100, 200, 0)
+    assert big[8].trials == 0
+    assert facts["big"].tried == 2
+    assert {value.value for value in facts["small"].values} == {"a", "b", "c", "unset"}
+
+
+def test_nothing_on_the_front_is_beaten() -> None:
+    rng = random.Random(5)
+    trials = [trial(i, rng.randrange(1, 50), code=rng.randrange(1, 50)) for i in range(200)]
+    front = pareto(trials)
+    beaten = {
+        t.number
+        for t in trials
+        if any(
+            (o.cycles <= t.cycles and o.code_bytes < t.code_bytes)
+            or (o.cycles < t.cycles and o.code_bytes <= t.code_bytes)
+            for o in trials
+        )
+    }
+    assert front
+    assert {t.number for t in front} & beaten == set()
+    assert {(t.cycles, t.code_bytes) for t in trials if t.number not in beaten} == {
+        (t.cycles, t.code_bytes) for t in front
+    }
+
+
+def test_trials_at_the_same_time_are_on_lanes_of_their_own() -> None:
+    def during(number: int, begin: float, end: float | None) -> AnalysedTrial:
+        outcome = Outcome.OK if end else None
+        return AnalysedTrial(number, outcome, "tpe", {}, begin, end, 5, 1, ())
+
+    bars = lanes([during(0, 0, 4), during(1, 1, 2), during(2, 2, 6), during(3, 5, None)], now=9.0)
+    assert [(bar["trial"], bar["lane"]) for bar in bars] == [(0, 0), (1, 1), (2, 1), (3, 0)]
+    assert bars[3]["outcome"] == "running"
+    assert bars[3]["seconds"] == 4.0
+
+
+def test_charts_of_many_trials_stay_small_and_keep_the_best() -> None:
+    trials = landscape(10_000)
+    drawn = plots(TWO, trials, knob_facts(TWO, trials))
+    assert len(json.dumps(drawn)) < 200_000
+    assert drawn["lines"][0][0] == min(t.cycles or 0 for t in trials)
+
+
+def test_noise_is_relative_to_the_median_of_each_trial() -> None:
+    repeated = AnalysedTrial(4, Outcome.OK, "tpe", {}, 0, 1, 100, 1, (99, 100, 104))
+    row = noise([trial(1, 5), repeated])[0]
+    assert row["trial"] == 4
+    assert row["offsets"] == [pytest.approx(-0.01), 0, pytest.approx(0.04)]
+    assert max(row["places"]) == pytest.approx(195)
+
+
+def test_the_page_shows_it(logged_in: LogIn, store: SqlStore) -> None:
+    browser = logged_in(Scope.READ)
+    page = browser.get(f"/ui/jobs/{finished_job(store)}/analysis").text
+    data = json.loads(re.search(r'id="plots">(.*?)</script>', page, re.DOTALL).group(1))
+    assert [point[0] for point in data["lines"]] == [1000, 2000, 3000]
+    assert "Not enough data" in page
+    assert "never tried" in page
+    empty = store.create_job(spec(), SPACE, TOOLCHAIN)
+    assert "No trial has finished yet" in browser.get(f"/ui/jobs/{empty.id}/analysis").text
+
+
+def test_plotly_is_loaded_here_only(logged_in: LogIn, store: SqlStore) -> None:
+    browser, job = logged_in(Scope.READ), finished_job(store)
+    places = [
+        "/ui/jobs",
+        f"/ui/jobs/{job}",
+        f"/ui/jobs/{job}/trials/1",
+        "/ui/schedules",
+        "/ui/farm",
+    ]
+    assert [place for place in places if "plotly" in browser.get(place).text] == []
+    assert "plotly" in browser.get(f"/ui/jobs/{job}/analysis").text
