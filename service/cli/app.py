@@ -17,6 +17,7 @@ from service.cli import (
     measurement,
     schedules,
     serving,
+    study,
     tokens,
     tuning,
 )
@@ -43,6 +44,7 @@ for command in (
     jobs.cancel,
     jobs.pause,
     tuning.resume,
+    study.export_study,
     serving.serve,
     calibration.calibrate,
     conducting.conductor,
