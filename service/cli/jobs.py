@@ -59,18 +59,9 @@ def _summary_json(summary: JobSummary) -> dict[str, Any]:
 def _print_jobs(found: list[dict[str, Any]]) -> None:
     # Whose and how urgent is of interest where jobs come from several people.
     with_user = any(row["user"] or row["priority"] for row in found)
+    asked = ["user", "priority"] if with_user else []
     print_table(
-        [
-            "job",
-            "state",
-            *(["user", "priority"] if with_user else []),
-            "made",
-            "trials",
-            "ok",
-            "best cycles",
-            "what",
-            "note",
-        ],
+        ["job", "state", *asked, "made", "trials", "ok", "best cycles", "what", "note"],
         [
             [
                 row["job"],
