@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from starlette.responses import JSONResponse
 
 from db import job_queries
@@ -14,6 +14,7 @@ from db.sql_store import SqlStore
 from service import cursors
 from service.app import settings_of, store_of
 from service.auth import Caller, Scope, require
+from service.auth.audit import record
 from service.job_forms import detail_json, standing_json
 from service.job_requests import submit as take
 from service.openapi import problems
@@ -56,6 +57,7 @@ IdempotencyKey = Annotated[
 )
 def submit(
     body: SubmitBody,
+    request: Request,
     caller: Annotated[Caller, Depends(require(Scope.SUBMIT))],
     store: Annotated[SqlStore, Depends(store_of)],
     settings: Annotated[Settings, Depends(settings_of)],
@@ -67,6 +69,11 @@ def submit(
     """
     taken = take(store, caller, body, key=idempotency_key, default_workers=settings.workers)
     headers = {"Idempotency-Replayed": "true"} if taken.replayed else {}
+    if not taken.replayed:
+        jobs = [made["job"] for made in taken.answer["jobs"]]
+        record(
+            store, caller, "job.submit", taken.answer["batch"] or jobs[0], {"jobs": jobs}, request
+        )
     if taken.answer["batch"] is None:
         headers["Location"] = f"/v1/jobs/{taken.answer['jobs'][0]['job']}"
     return JSONResponse(dict(taken.answer), 201, headers)
@@ -134,6 +141,7 @@ def find_job(store: SqlStore, given: str) -> Job:
 def _steer(request: JobRequest) -> Callable[..., dict[str, Any]]:
     def route(
         job: str,
+        http_request: Request,
         caller: Annotated[Caller, Depends(require(Scope.SUBMIT, Scope.OPERATE))],
         store: Annotated[SqlStore, Depends(store_of)],
     ) -> dict[str, Any]:
@@ -145,6 +153,7 @@ def _steer(request: JobRequest) -> Callable[..., dict[str, Any]]:
             raise HttpError(
                 409, error.message, accepted=error.accepted, next_step=error.next_step
             ) from None
+        record(store, caller, f"job.{request}", found.id, None, http_request)
         return standing_json(job_queries.job_standing(store, found.id))
 
     return route
