@@ -29,7 +29,7 @@ class Contract(StrEnum):
     @property
     def level(self) -> int:
         """Position in the order of strength, 0 for ``none``."""
-        return list(Contract).index(self)
+        return _LEVELS[self]
 
     def implies(self, other: Contract) -> bool:
         """Whether a caller keeping ``self`` may call code made under ``other``, for one shape.
@@ -38,6 +38,9 @@ class Contract(StrEnum):
         :meth:`tuner.kernels.Kernel.kept_contracts` tells for a shape.
         """
         return self.level >= other.level
+
+
+_LEVELS = {contract: level for level, contract in enumerate(Contract)}
 
 
 def find_contract(name: str) -> Contract:

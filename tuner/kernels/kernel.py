@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import halide as hl
 
 Array = NDArray[Any]
+_CONTRACTS = tuple(Contract)
 MAX_BUFFER_BYTES = 1 << 27
 """All buffers of a workload together: what fits the simulator's guest with room to spare."""
 
@@ -184,14 +185,12 @@ class Kernel(ABC):
         ``stride`` and ``extent`` include the weaker ones. ``static`` has dense strides, so it
         keeps ``stride`` and ``extent`` only if rows happen to be whole vectors.
         """
-        static = problem.contract is Contract.STATIC
-        whole = not static or self._ragged(problem.workload.params, problem.target) is None
-        by_rows = (Contract.STRIDE, Contract.EXTENT)
-        return tuple(
-            contract
-            for contract in Contract
-            if problem.contract.implies(contract) and (whole or contract not in by_rows)
-        )
+        weaker = _CONTRACTS[: problem.contract.level + 1]
+        if problem.contract is not Contract.STATIC:
+            return weaker
+        if self._ragged(problem.workload.params, problem.target) is None:
+            return weaker
+        return tuple(c for c in weaker if c not in (Contract.STRIDE, Contract.EXTENT))
 
     def workload(self, params: Mapping[str, int] | None = None) -> Workload:
         """The workload with ``params`` over the defaults.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from types import CodeType
 
 from tuner.errors import UserError
@@ -21,6 +21,7 @@ _ALLOWED = (
     ast.Tuple, ast.IfExp, ast.Name, ast.Load, ast.Constant,
 )  # fmt: skip
 _MAX_LENGTH = 1000
+_NO_BUILTINS: dict[str, object] = {"__builtins__": {}}
 
 
 @lru_cache(maxsize=4096)
@@ -68,16 +69,19 @@ class Expression:
     def __reduce__(self) -> tuple[type[Expression], tuple[str]]:
         return (Expression, (self.text,))
 
-    @cached_property
-    def _globals(self) -> dict[str, object]:
-        return {"__builtins__": {}}
-
     def holds(self, values: Mapping[str, int | str]) -> bool:
         """Whether the condition is true. ``values`` must have all of ``names``.
 
         A division by zero makes the condition false: such a point is not wanted either.
         """
         try:
-            return bool(eval(self._code, self._globals, values))  # noqa: S307 - whitelisted nodes
+            return bool(eval(self._code, _NO_BUILTINS, values))  # noqa: S307 - whitelisted nodes
         except ZeroDivisionError:
             return False
+
+
+@lru_cache(maxsize=4096)
+def expression(text: str) -> Expression:
+    """The condition ``text``; the same object for the same text, because a space made anew for
+    each of many problems has mostly the same conditions."""
+    return Expression(text)

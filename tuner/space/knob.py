@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from operator import lt
 from typing import Any
 
 from tuner.errors import UserError
 from tuner.space.config import KnobValue
-from tuner.space.expression import Expression
+from tuner.space.expression import Expression, expression
+
+_KINDS = ({int}, {str})
 
 
 @dataclass(frozen=True)
@@ -29,15 +31,16 @@ class Knob:
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise UserError(f"knob name '{self.name}'", accepted="letters, digits, underscore")
-        kinds = {type(c) for c in self.choices}
-        if not self.choices or kinds not in ({int}, {str}):
+        # Spaces are made anew for each problem, some thousands a second where they are served.
+        kinds = set(map(type, self.choices))
+        if kinds not in _KINDS:
             raise UserError(
                 f"knob {self.name} has choices {list(self.choices)!r}",
                 accepted="a list of integers or a list of strings, not empty",
             )
         if len(set(self.choices)) != len(self.choices):
             raise UserError(f"knob {self.name} lists a choice twice: {list(self.choices)!r}")
-        if kinds == {int} and list(self.choices) != sorted(self.choices):
+        if int in kinds and not all(map(lt, self.choices, self.choices[1:])):
             raise UserError(f"knob {self.name}: integer choices must rise: {list(self.choices)!r}")
 
     @property
@@ -45,10 +48,10 @@ class Knob:
         """Whether the choices are integers."""
         return isinstance(self.choices[0], int)
 
-    @cached_property
+    @property
     def condition(self) -> Expression | None:
         """``when``, read; ``None`` for a knob that is always active."""
-        return None if self.when is None else Expression(self.when)
+        return None if self.when is None else expression(self.when)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""

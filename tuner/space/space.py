@@ -5,17 +5,19 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from random import Random
 from typing import Any
 
 from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.space.config import Config, KnobValue
-from tuner.space.expression import Expression
+from tuner.space.expression import Expression, expression
 from tuner.space.knob import Knob
 
 _SAMPLE_ATTEMPTS = 2000
+
+_Checks = tuple[tuple[tuple[int, Expression, frozenset[str]], ...], ...]
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,10 @@ class Constraint:
     text: str
     reason: str
 
-    @cached_property
+    @property
     def expression(self) -> Expression:
         """``text``, read."""
-        return Expression(self.text)
+        return expression(self.text)
 
 
 @dataclass(frozen=True)
@@ -48,35 +50,25 @@ class Space:
     constants: Mapping[str, KnobValue] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        known = set(self.constants)
-        for knob in self.knobs:
-            if knob.name in known:
-                raise UserError(f"space of {self.kernel}: '{knob.name}' is defined twice")
-            if knob.condition is not None:
-                self._require_known(knob.condition, known, f"the condition of knob {knob.name}")
-            known.add(knob.name)
-        for constraint in self.constraints:
-            self._require_known(constraint.expression, known, "a constraint")
+        # Refuses names that are not known, or known twice.
+        _structure(self.kernel, *self._parts())
 
-    def _require_known(self, expression: Expression, known: set[str], where: str) -> None:
-        unknown = sorted(expression.names - known)
-        if unknown:
-            raise UserError(
-                f"space of {self.kernel}: {where} ('{expression.text}') names {unknown[0]}",
-                accepted="knobs defined before it and constants: " + ", ".join(sorted(known)),
-            )
+    def _parts(self) -> tuple[tuple[tuple[str, str | None], ...], tuple[str, ...], frozenset[str]]:
+        """What decides the structure: not the constants' values, nor knobs' choices."""
+        return (
+            tuple([(knob.name, knob.when) for knob in self.knobs]),
+            tuple([constraint.text for constraint in self.constraints]),
+            frozenset(self.constants),
+        )
 
-    @cached_property
-    def _checks(self) -> tuple[tuple[tuple[Constraint, frozenset[str]], ...], ...]:
-        """For each knob position, the constraints decided once that knob is settled."""
-        position = {knob.name: i for i, knob in enumerate(self.knobs)}
-        checks: list[list[tuple[Constraint, frozenset[str]]]] = [[] for _ in self.knobs]
-        for constraint in self.constraints:
-            named = frozenset(constraint.expression.names & set(position))
-            last = max((position[name] for name in named), default=0)
-            if checks:
-                checks[last].append((constraint, named))
-        return tuple(tuple(c) for c in checks)
+    @property
+    def _checks(self) -> _Checks:
+        """For each knob position, the constraints (by their numbers) decided once that knob is
+        settled, and the knobs each of them names."""
+        found: _Checks | None = self.__dict__.get("_found_checks")
+        if found is None:
+            found = self.__dict__["_found_checks"] = _structure(self.kernel, *self._parts())
+        return found
 
     def _active(self, knob: Knob, values: Mapping[str, KnobValue]) -> bool:
         if knob.condition is None:
@@ -87,9 +79,9 @@ class Space:
 
     def _broken(self, position: int, values: Mapping[str, KnobValue]) -> Constraint | None:
         """The first constraint, of those decided at ``position``, that ``values`` break."""
-        for constraint, named in self._checks[position]:
-            if all(n in values for n in named) and not constraint.expression.holds(values):
-                return constraint
+        for number, condition, named in self._checks[position]:
+            if named <= values.keys() and not condition.holds(values):
+                return self.constraints[number]
         return None
 
     def walk(self, values: Mapping[str, KnobValue]) -> Iterator[Knob]:
@@ -113,8 +105,8 @@ class Space:
     def violation(self, values: Mapping[str, KnobValue]) -> Constraint | None:
         """The first constraint that ``values`` (all active knobs set) break, or ``None``."""
         scope = {**self.constants, **values}
-        for position in range(len(self.knobs)):
-            broken = self._broken(position, scope)
+        for position, checks in enumerate(self._checks):
+            broken = self._broken(position, scope) if checks else None
             if broken is not None:
                 return broken
         return None
@@ -246,6 +238,46 @@ class Space:
     def digest(self) -> str:
         """Names the space; changes with any knob, choice, condition or constant."""
         return digest_of(self.as_dict())
+
+
+@lru_cache(maxsize=4096)
+def _structure(
+    kernel: str,
+    knobs: tuple[tuple[str, str | None], ...],
+    constraints: tuple[str, ...],
+    constants: frozenset[str],
+) -> _Checks:
+    """For each knob, the constraints that are decided once it is settled; ``UserError`` for a
+    name that is defined twice, or not where it is used.
+
+    Kept, because the many spaces of a kernel differ in the values of their constants only.
+    """
+    known = set(constants)
+    for name, when in knobs:
+        if name in known:
+            raise UserError(f"space of {kernel}: '{name}' is defined twice")
+        if when is not None:
+            _require_known(kernel, expression(when), known, f"the condition of knob {name}")
+        known.add(name)
+    position = {name: i for i, (name, _) in enumerate(knobs)}
+    checks: list[list[tuple[int, Expression, frozenset[str]]]] = [[] for _ in knobs]
+    for number, text in enumerate(constraints):
+        condition = expression(text)
+        _require_known(kernel, condition, known, "a constraint")
+        named = frozenset(condition.names & set(position))
+        last = max((position[name] for name in named), default=0)
+        if checks:
+            checks[last].append((number, condition, named))
+    return tuple(tuple(c) for c in checks)
+
+
+def _require_known(kernel: str, condition: Expression, known: set[str], where: str) -> None:
+    unknown = sorted(condition.names - known)
+    if unknown:
+        raise UserError(
+            f"space of {kernel}: {where} ('{condition.text}') names {unknown[0]}",
+            accepted="knobs defined before it and constants: " + ", ".join(sorted(known)),
+        )
 
 
 def _listed(choices: tuple[KnobValue, ...]) -> str:
