@@ -44,10 +44,15 @@ class ArtifactFiles:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._root_name = str(root)
 
     def path(self, digest: str, file_digest: str) -> Path:
         """Where the zip with ``file_digest`` of artifact ``digest`` lies, there or not."""
-        return self.root / digest[:2] / f"{digest}-{file_digest[:_NAME_DIGITS]}.zip"
+        return Path(self.name(digest, file_digest))
+
+    def name(self, digest: str, file_digest: str) -> str:
+        """:meth:`path` as text: cheaper, for who looks at thousands a second."""
+        return f"{self._root_name}/{digest[:2]}/{digest}-{file_digest[:_NAME_DIGITS]}.zip"
 
     def write(self, artifact: Artifact) -> StoredArtifact:
         """Puts ``artifact`` on disk for good, before anything refers to it.

@@ -29,14 +29,13 @@ class _Shapes:
 
     last_id: int = 0
     logs: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
-    workloads: list[tuple[int, str, Mapping[str, int]]] = field(default_factory=list)
+    workloads: list[tuple[str, Mapping[str, int]]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Neighbour:
     """A stored workload and how far it is: see :func:`distance`."""
 
-    workload_id: int
     workload: Workload
     distance: float
 
@@ -76,10 +75,10 @@ class NearestWorkloads:
         for start in range(0, len(order), _BATCH):
             batch = []
             for index in order[start : start + _BATCH]:
-                row_id, digest, params = workloads[index]
+                digest, params = workloads[index]
                 if digest != workload.digest:
                     found = Workload(workload.kernel, workload.version, params)
-                    batch.append(Neighbour(row_id, found, round(float(distances[index]), 4)))
+                    batch.append(Neighbour(found, round(float(distances[index]), 4)))
             batch.sort(key=lambda n: (n.distance, _differing(n.workload, workload)))
             yield batch
 
@@ -96,8 +95,8 @@ class NearestWorkloads:
                 rows = session.execute(wanted.where(WorkloadRow.id > shapes.last_id)).all()
             if not rows:
                 return shapes
-            new = [(row.id, row.digest, row.params) for row in rows]
-            logs = _logs([[params[name] for name in extents] for _, _, params in new])
+            new = [(row.digest, row.params) for row in rows]
+            logs = _logs([[params[name] for name in extents] for _, params in new])
             shapes.logs = logs if not shapes.workloads else np.vstack([shapes.logs, logs])
             shapes.workloads.extend(new)
             shapes.last_id = rows[-1].id

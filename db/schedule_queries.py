@@ -1,9 +1,9 @@
-"""Schedules by id, in pages, and near a workload."""
+"""Schedules by id, and in pages."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,23 +90,6 @@ def page(
         wanted = wanted.where(ScheduleRow.id < below)
     with store.reading() as session:
         return [_stored(*row) for row in session.execute(wanted)]
-
-
-def of_workloads(
-    store: SqlStore, workload_ids: Sequence[int], target: str, cache: CacheState
-) -> dict[int, list[ServingRow]]:
-    """The schedules of several workloads on the target with digest ``target``, by workload."""
-    wanted = (
-        _schedules()
-        .where(ProblemRow.workload_id.in_(workload_ids), TargetRow.digest == target)
-        .where(MeasurementRow.cache == cache, ScheduleRow.quarantined_at.is_(None))
-    )
-    found: dict[int, list[ServingRow]] = {}
-    with store.reading() as session:
-        for schedule, problem, artifact in session.execute(wanted):
-            row = _serving_row(schedule, problem.contract, artifact)
-            found.setdefault(problem.workload_id, []).append(row)
-    return found
 
 
 def _schedules() -> Select[ScheduleRow, ProblemRow, ArtifactRow]:

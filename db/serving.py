@@ -9,7 +9,9 @@ an answer stays right as long as its rows are equal.
 from __future__ import annotations
 
 import sqlite3
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple, cast
 
 from sqlalchemy import text
@@ -17,7 +19,7 @@ from sqlalchemy import text
 from db.engine import connect_to_read
 from db.failure import store_errors
 from db.sql_store import SqlStore
-from tuner.candidate import CacheState, Fidelity
+from tuner.candidate import FIDELITIES, CacheState, Fidelity
 from tuner.contract import Contract
 
 
@@ -61,28 +63,97 @@ _COLUMNS = """
 
 # CROSS JOIN fixes SQLite's order of look-ups (each by an index), whatever its statistics say;
 # PostgreSQL plans by itself, and takes the conditions for those of an inner join.
-_OF_WORKLOAD = f"""
-SELECT {_COLUMNS}
+_FITTING = """
 FROM workloads w
 CROSS JOIN targets g
 CROSS JOIN problems p
 CROSS JOIN schedules s
 CROSS JOIN measurements m
 CROSS JOIN toolchains t
-CROSS JOIN artifacts a
+{more}
 WHERE w.digest = :workload AND g.digest = :target
   AND p.workload_id = w.id AND p.target_id = g.id
+  AND p.contract IN (:contract_0, :contract_1, :contract_2, :contract_3, :contract_4)
   AND s.problem_id = p.id AND s.quarantined_at IS NULL
+  AND s.fidelity IN (:fidelity_0, :fidelity_1, :fidelity_2)
   AND m.id = s.measurement_id AND m.cache = :cache
   AND t.id = s.toolchain_id
-  AND a.digest = s.artifact_digest
+"""
+
+# The highest fidelity, then the toolchain used last: cycles are compared only within both. There
+# the fewest cycles win, under whichever contract, and at the same cycles the contract that
+# demands most: it is what the caller keeps anyway.
+_BEST_FIRST = """
+ORDER BY
+  CASE s.fidelity {fidelities} END DESC, t.last_used_at DESC, t.digest, s.cycles,
+  CASE p.contract {contracts} END DESC
+""".format(
+    fidelities=" ".join(f"WHEN '{name}' THEN {rank}" for rank, name in enumerate(FIDELITIES)),
+    contracts=" ".join(f"WHEN '{contract}' THEN {contract.level}" for contract in Contract),
+)
+
+_ALL = (
+    f"SELECT {_COLUMNS}"
+    + _FITTING.format(more="CROSS JOIN artifacts a")
+    + "AND a.digest = s.artifact_digest"
+    + _BEST_FIRST
+)  # nothing in it comes from a caller
+
+# The order is found without carrying the wide columns along.
+_FIRST = f"""
+SELECT {_COLUMNS}
+FROM (SELECT s.id {_FITTING.format(more="")} {_BEST_FIRST} LIMIT 1) AS first
+CROSS JOIN schedules s
+CROSS JOIN problems p
+CROSS JOIN measurements m
+CROSS JOIN toolchains t
+CROSS JOIN artifacts a
+WHERE s.id = first.id AND p.id = s.problem_id AND m.id = s.measurement_id
+  AND t.id = s.toolchain_id AND a.digest = s.artifact_digest
 """  # noqa: S608 - nothing in it comes from a caller
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Which schedules fit: those of the workload and on the target with these digests, under one
+    of ``contracts``, measured with caches in state ``cache``, at ``min_fidelity`` or higher."""
+
+    workload: str
+    target: str
+    contracts: tuple[Contract, ...]
+    cache: CacheState
+    min_fidelity: Fidelity
+
+    def parameters(self) -> dict[str, str]:
+        """For the statements: their lists have a fixed length, and repeat a value to fill it."""
+        return {
+            "workload": self.workload,
+            "target": self.target,
+            "cache": self.cache,
+            **_listed_contracts(self.contracts),
+            **_LISTED_FIDELITIES[self.min_fidelity],
+        }
+
+
+@lru_cache(maxsize=64)
+def _listed_contracts(contracts: tuple[Contract, ...]) -> dict[str, str]:
+    return _filled("contract", [contract.value for contract in contracts], len(Contract))
+
+
+def _filled(name: str, values: Sequence[str], length: int) -> dict[str, str]:
+    return {f"{name}_{i}": values[min(i, len(values) - 1)] for i in range(length)}
+
+
+_LISTED_FIDELITIES = {
+    least: _filled("fidelity", FIDELITIES[rank:], len(FIDELITIES))
+    for rank, least in enumerate(FIDELITIES)
+}
 
 
 class ScheduleReads:
     """Reads the schedules of workloads. Threads may share :meth:`rows`, and nothing else.
 
-    On SQLite, :meth:`rows_now` and :meth:`version` use a connection of their own, for one thread:
+    On SQLite, :meth:`first_now` and :meth:`version` use a connection of their own, for one thread:
     a look-up takes some tens of microseconds, less than handing it to another thread would.
     """
 
@@ -92,22 +163,20 @@ class ScheduleReads:
 
     @cached_property
     def in_process(self) -> bool:
-        """Whether the database is a file here, and :meth:`rows_now` can be used."""
+        """Whether the database is a file here, and :meth:`first_now` can be used."""
         return self._store.place.path is not None
 
-    def rows(self, workload: str, target: str, cache: CacheState) -> tuple[ServingRow, ...]:
-        """Every schedule of the workload with digest ``workload`` on ``target`` (a digest too)
-        that is not quarantined, in no order. Blocks."""
-        asked = {"workload": workload, "target": target, "cache": cache}
+    def rows(self, lookup: Lookup) -> list[ServingRow]:
+        """Every schedule that fits and is not quarantined, best first. Blocks."""
         with self._store.reading() as session:
-            return tuple(ServingRow._make(row) for row in session.execute(_STATEMENT, asked))
+            found = session.execute(_STATEMENT, lookup.parameters())
+            return [ServingRow._make(row) for row in found]
 
-    def rows_now(self, workload: str, target: str, cache: CacheState) -> tuple[ServingRow, ...]:
-        """The same, on SQLite and from the one thread that asks for it always."""
-        asked = {"workload": workload, "target": target, "cache": cache}
+    def first_now(self, lookup: Lookup) -> ServingRow | None:
+        """The first of them, on SQLite and from the one thread that asks for it always."""
         with store_errors(self._store.place):
-            found = self._own().execute(_OF_WORKLOAD, asked)
-            return tuple(map(ServingRow._make, found))
+            row = self._own().execute(_FIRST, lookup.parameters()).fetchone()
+        return None if row is None else ServingRow._make(row)
 
     def version(self) -> int:
         """A number that differs from the last one if anything was committed in between, by any
@@ -128,4 +197,4 @@ class ScheduleReads:
             self._connection = None
 
 
-_STATEMENT = text(_OF_WORKLOAD)
+_STATEMENT = text(_ALL)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from db.sql_store import SqlStore
-from service.app import answers_of, neighbours_of, store_of
+from service.app import answers_of, neighbours_of, settings_of, store_of
 from service.auth import Caller, Scope, require
-from service.json_forms import job_json
+from service.auth.audit import record
 from service.openapi import problems
 from service.problem_details import HttpError, body_of, not_found
+from service.schedules import on_miss
 from service.schedules.answers import Answers, answer_of
 from service.schedules.asked import Asked, ask
 from service.schedules.fast_route import FastRoute, is_known
@@ -28,15 +31,37 @@ from service.schemas.schedules import (
     MissForm,
     WorkloadAsked,
 )
-from service.submission import DEFAULT_TRIALS, job_for_problem
+from service.settings import Settings
 from tuner.errors import UserError
 
 router = APIRouter(prefix="/v1", tags=["schedules"], route_class=FastRoute)
 
-Reader = Annotated[Caller, Depends(require(Scope.READ))]
-Store = Annotated[SqlStore, Depends(store_of)]
-Kept = Annotated[Answers, Depends(answers_of)]
-Near = Annotated[Neighbours, Depends(neighbours_of)]
+
+@dataclass(frozen=True)
+class Desk:
+    """Who asks, and all that answering takes."""
+
+    request: Request
+    caller: Caller
+    store: SqlStore
+    answers: Answers
+    neighbours: Neighbours
+    settings: Settings
+
+
+def desk(
+    request: Request,
+    caller: Annotated[Caller, Depends(require(Scope.READ))],
+    store: Annotated[SqlStore, Depends(store_of)],
+    answers: Annotated[Answers, Depends(answers_of)],
+    neighbours: Annotated[Neighbours, Depends(neighbours_of)],
+    settings: Annotated[Settings, Depends(settings_of)],
+) -> Desk:
+    """A dependency: it lets only those pass who may read."""
+    return Desk(request, caller, store, answers, neighbours, settings)
+
+
+AtDesk = Annotated[Desk, Depends(desk)]
 
 
 @router.get(
@@ -50,14 +75,7 @@ Near = Annotated[Neighbours, Depends(neighbours_of)]
         404: {"model": MissForm},
     },
 )
-def best(
-    request: Request,
-    query: Annotated[BestQuery, Query()],
-    caller: Reader,
-    store: Store,
-    answers: Kept,
-    neighbours: Near,
-) -> Response:
+def best(query: Annotated[BestQuery, Query()], desk: AtDesk) -> Response:
     """The best valid schedule whose contract the caller's promises imply: of the highest
     fidelity, of the toolchain used last, with the fewest cycles. Ask again with `If-None-Match`
     to learn whether there is a better one.
@@ -65,9 +83,9 @@ def best(
     A miss is a 404 that names the nearest workloads and the body that submits a job;
     `on_miss=enqueue` submits it.
     """
-    status, form = _found(asked_by(query), caller, store, answers, neighbours)
-    answer = answer_of(form)
-    if status == 200 and is_known(answer.etag, request.scope):
+    status, text = _found(asked_by(query), desk)
+    answer = answer_of(text)
+    if status == 200 and is_known(answer.etag, desk.request.scope):
         return Response(status_code=304, headers=_headers(answer.headers[2:]))
     return Response(answer.body, status, headers=_headers(answer.headers))
 
@@ -96,20 +114,22 @@ def _headers(pairs: tuple[tuple[bytes, bytes], ...]) -> dict[str, str]:
     response_model=BatchForm,
     dependencies=[NO_QUERY],
 )
-def best_batch(
-    body: BatchBody, caller: Reader, store: Store, answers: Kept, neighbours: Near
-) -> Response:
+def best_batch(body: BatchBody, desk: AtDesk) -> Response:
     """One item for each workload, in order: what the single query would answer, with its
     `status`. One wrong workload does not fail the others."""
     items = []
     for workload in body.workloads:
         try:
             asked = _asked_of(workload, body)
-            status, form = _found(asked, caller, store, answers, neighbours)
-            items.append({"status": status, **form})
+            status, text = _found(asked, desk)
+            items.append(f'{{"status":{status},{text[1:]}')
         except (HttpError, UserError) as error:
-            items.append(body_of(error, "/v1/schedules/best:batch"))
-    return Response(answer_of({"items": items}).body, media_type="application/json")
+            items.append(_text(body_of(error, "/v1/schedules/best:batch")))
+    return Response(f'{{"items":[{",".join(items)}]}}', media_type="application/json")
+
+
+def _text(form: dict[str, Any]) -> str:
+    return json.dumps(form, separators=(",", ":"))
 
 
 def _asked_of(workload: WorkloadAsked, body: BatchBody) -> Asked:
@@ -126,17 +146,16 @@ def _asked_of(workload: WorkloadAsked, body: BatchBody) -> Asked:
     )
 
 
-def _found(
-    asked: Asked, caller: Caller, store: SqlStore, answers: Answers, neighbours: Neighbours
-) -> tuple[int, dict[str, Any]]:
-    """The status and the body of the answer; ``HttpError`` 404 for a miss."""
-    form = answers.exact(asked)
-    if form is None and asked.allow_nearest:
-        form = neighbours.nearest(asked)
-    if form is not None:
-        return 200, form
+def _found(asked: Asked, desk: Desk) -> tuple[int, str]:
+    """The status and the body of the answer, a JSON object; ``HttpError`` 404 for a miss."""
+    text = desk.answers.exact(asked)
+    if text is not None:
+        return 200, text
+    near = desk.neighbours.nearest(asked) if asked.allow_nearest else None
+    if near is not None:
+        return 200, _text(near)
     if asked.enqueue:
-        return 202, _enqueued(asked, caller, store)
+        return 202, _text(_enqueued(asked, desk))
     workload = asked.problem.workload
     raise not_found(
         f"no schedule is stored for {workload.label}, contract {asked.problem.contract} or one it "
@@ -144,19 +163,13 @@ def _found(
         f"fidelity {asked.min_fidelity} or higher",
         accepted="a workload that was tuned; `nearest` names some",
         next_step="POST /v1/jobs with the body in `submit`, or ask with on_miss=enqueue",
-        nearest=neighbours.names(asked),
-        submit={
-            "kernel": workload.kernel,
-            "params": dict(workload.params),
-            "target": asked.problem.target.name,
-            "contract": asked.problem.contract.value,
-            "cache": asked.cache,
-            "budget": {"trials": DEFAULT_TRIALS},
-        },
+        nearest=desk.neighbours.names(asked),
+        submit=on_miss.body_for(asked).model_dump(mode="json", exclude_unset=True),
     )
 
 
-def _enqueued(asked: Asked, caller: Caller, store: SqlStore) -> dict[str, Any]:
+def _enqueued(asked: Asked, desk: Desk) -> dict[str, Any]:
+    caller = desk.caller
     if not caller.may(Scope.SUBMIT):
         raise HttpError(
             403,
@@ -165,5 +178,9 @@ def _enqueued(asked: Asked, caller: Caller, store: SqlStore) -> dict[str, Any]:
             accepted=f"a token with {Scope.SUBMIT} or {Scope.ADMIN}",
             next_step="leave on_miss out, or use such a token",
         )
-    job, reused = job_for_problem(store, caller, asked.problem, asked.cache)
-    return {"job": job_json(job), "reused": reused}
+    workers = desk.settings.workers
+    job, reused = on_miss.job_for(asked, desk.store, caller, default_workers=workers)
+    if not reused:
+        detail = {"kernel": asked.problem.workload.kernel, "on_miss": "enqueue"}
+        record(desk.store, caller, "job.submit", job["job"], detail, desk.request)
+    return {"job": job, "reused": reused}

@@ -1,8 +1,8 @@
 """Answers to the best-query: chosen among the stored rows, validated, and kept while they hold.
 
-An answer is a function of the query, of the rows it is made from, and of the code of this process.
+An answer is a function of the query, of the row it is made from, and of the code of this process.
 A kept one is given again at once while nothing at all was committed to the database, and after a
-commit only if its rows, read anew, are equal: it can never be stale.
+commit only if its row, read anew, is equal: it can never be stale.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -20,15 +19,14 @@ from db.quarantine import quarantine_row
 from db.serving import ScheduleReads, ServingRow
 from db.sql_store import SqlStore
 from service.schedules.asked import Asked, read_plain
-from service.schedules.forms import exact_json
+from service.schedules.forms import exact_text
 from service.schedules.validation import Validator
-from tuner.candidate import FIDELITIES, Problem
+from tuner.candidate import Problem
 from tuner.contract import Contract
 from tuner.errors import StoreError
 
 _KEPT_ANSWERS = 16_384
 """At some 3 kB each: 50 MB."""
-_RANKS = {fidelity: rank for rank, fidelity in enumerate(FIDELITIES)}
 _log = logging.getLogger("hvxtune.service")
 
 
@@ -44,7 +42,7 @@ class Answer:
 @dataclass
 class _Kept:
     asked: Asked
-    rows: tuple[ServingRow, ...]
+    row: ServingRow
     version: int
     answer: Answer
 
@@ -78,45 +76,29 @@ class Answers:
         asked = kept.asked if kept is not None else read_plain(query)
         if asked is None:
             return None
-        workload = asked.problem.workload.digest
-        rows = self.reads.rows_now(workload, asked.target_digest, asked.cache)
-        if kept is not None and kept.rows == rows:
+        row = self.reads.first_now(asked.lookup)
+        if kept is not None and kept.row == row:
             kept.version = version
             return kept.answer
-        chosen, faults = self.choose(asked, rows)
-        if chosen is None or faults:
+        if row is None or self.validator.fault(row, stored_under(row, asked)):
             self._kept.pop(query, None)
             return None
-        answer = answer_of(exact_json(chosen, stored_under(chosen, asked), asked))
-        self._kept[query] = _Kept(asked, rows, version, answer)
+        answer = answer_of(exact_text(row, stored_under(row, asked), asked))
+        self._kept[query] = _Kept(asked, row, version, answer)
         if len(self._kept) > _KEPT_ANSWERS:
             self._kept.popitem(last=False)
         return answer
 
-    def exact(self, asked: Asked) -> dict[str, Any] | None:
-        """The best valid schedule of the very workload, as JSON. Quarantines those that are not
-        valid on the way. Blocks."""
-        workload = asked.problem.workload.digest
-        rows = self.reads.rows(workload, asked.target_digest, asked.cache)
-        chosen, faults = self.choose(asked, rows)
-        for row, reason in faults:
-            self.set_aside(row, reason)
-        if chosen is None:
-            return None
-        return exact_json(chosen, stored_under(chosen, asked), asked)
-
-    def choose(
-        self, asked: Asked, rows: Sequence[ServingRow]
-    ) -> tuple[ServingRow | None, list[tuple[ServingRow, str]]]:
-        """The first valid one of ``rows`` in the order of :func:`preferred`, and those before it
-        with what is wrong with them."""
-        faults: list[tuple[ServingRow, str]] = []
-        for row in preferred(asked, rows):
-            fault = self.validator.fault(row, stored_under(row, asked))
+    def exact(self, asked: Asked) -> str | None:
+        """The best valid schedule of the very workload, as JSON text. Quarantines those that are
+        not valid on the way. Blocks."""
+        for row in self.reads.rows(asked.lookup):
+            problem = stored_under(row, asked)
+            fault = self.validator.fault(row, problem)
             if not fault:
-                return row, faults
-            faults.append((row, fault))
-        return None, faults
+                return exact_text(row, problem, asked)
+            self.set_aside(row, fault)
+        return None
 
     @staticmethod
     def config_of(row: ServingRow) -> dict[str, Any]:
@@ -133,28 +115,6 @@ class Answers:
             _log.error("schedule %s could not be quarantined: %s", row.public_id, error)
 
 
-def preferred(asked: Asked, rows: Sequence[ServingRow]) -> list[ServingRow]:
-    """The rows that may answer, best first.
-
-    The highest fidelity, then the toolchain used last: cycles are compared only within both.
-    There the fewest cycles win, under whichever contract, and at the same cycles the contract
-    that demands most: it is what the caller keeps anyway.
-    """
-    least = _RANKS[asked.min_fidelity]
-    fitting = [r for r in rows if r.contract in asked.kept and _RANKS[r.fidelity] >= least]
-    if len(fitting) > 1:
-        fitting.sort(
-            key=lambda r: (
-                -_RANKS[r.fidelity],
-                -r.toolchain_used_at,
-                r.toolchain_digest,
-                r.cycles,
-                -asked.kept.index(r.contract),
-            )
-        )
-    return fitting
-
-
 def stored_under(row: ServingRow, asked: Asked) -> Problem:
     """The problem that ``row``, found for ``asked``, is stored under: its contract may be weaker
     than the asked one."""
@@ -164,13 +124,13 @@ def stored_under(row: ServingRow, asked: Asked) -> Problem:
     return replace(problem, contract=Contract(row.contract))
 
 
-def answer_of(form: dict[str, Any]) -> Answer:
-    """The answer with ``form`` as its body."""
-    body = json.dumps(form, separators=(",", ":")).encode()
+def answer_of(text: str) -> Answer:
+    """The answer with the JSON ``text`` as its body."""
+    body = text.encode()
     etag = f'"{sha256(body).hexdigest()[:32]}"'
     headers = (
         (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
+        (b"content-length", b"%d" % len(body)),
         (b"etag", etag.encode()),
         # Another schedule may be the best in a moment: ask each time, and get a 304.
         (b"cache-control", b"private, no-cache"),

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from db.serving import Lookup
 from service.schemas.params import read_params
 from tuner.candidate import CACHE_STATES, FIDELITIES, CacheState, Fidelity, Problem
 from tuner.contract import Contract, find_contract
 from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.kernels import find_kernel
-from tuner.target import DEFAULT_TARGET, find_target
+from tuner.target import DEFAULT_TARGET, Target, find_target
 
 DEFAULT_CONTRACT: Final = "static"
 
@@ -31,15 +32,22 @@ class Asked:
     allow_nearest: bool = False
     enqueue: bool = False
 
-    @cached_property
-    def target_digest(self) -> str:
-        """What the target's row is found by."""
-        return _target_digest(self.problem.target.name)
+    @property
+    def lookup(self) -> Lookup:
+        """Which stored schedules fit."""
+        return Lookup(
+            self.problem.workload.digest,
+            target_digest(self.problem.target),
+            self.kept,
+            self.cache,
+            self.min_fidelity,
+        )
 
 
 @lru_cache(maxsize=64)
-def _target_digest(name: str) -> str:
-    return digest_of(find_target(name).as_dict())
+def target_digest(target: Target) -> str:
+    """What the row of ``target`` is found by."""
+    return digest_of(target.as_dict())
 
 
 def ask(

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
-from db import schedule_queries
 from db.nearest import NearestWorkloads, Neighbour
 from db.serving import ServingRow
 from db.sql_store import SqlStore
-from service.schedules.answers import Answers, preferred, stored_under
+from service.schedules.answers import Answers, stored_under
 from service.schedules.asked import Asked
 from service.schedules.forms import asked_json, links, schedule_json
 from service.schedules.validation import outside_space
+from tuner.candidate import Problem
 from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
 
+MOST_LOOKED_AT = 1024
+"""Neighbours whose schedules are read, at some 0.3 ms each."""
 MOST_TRIED = 256
 """Neighbours whose configs are tried on the asked shape, nearest first."""
 NAMED = 5
@@ -37,7 +39,7 @@ def confidence(distance: float) -> str:
 
 @dataclass(frozen=True)
 class Near:
-    """A schedule of a neighbouring workload, best first of those that the caller may use."""
+    """The best schedule of a neighbouring workload, of those that the caller may use."""
 
     neighbour: Neighbour
     row: ServingRow
@@ -47,7 +49,6 @@ class Neighbours:
     """Finds schedules of near shapes. Blocks."""
 
     def __init__(self, store: SqlStore, answers: Answers) -> None:
-        self._store = store
         self._answers = answers
         self._workloads = NearestWorkloads(store)
 
@@ -82,27 +83,16 @@ class Neighbours:
     def _near(self, asked: Asked) -> Iterator[Near]:
         kernel = find_kernel(asked.problem.workload.kernel)
         extents = [param.name for param in kernel.params if param.is_extent]
-        tried = 0
-        for batch in self._workloads.near(asked.problem.workload, extents):
-            rows = schedule_queries.of_workloads(
-                self._store, [n.workload_id for n in batch], asked.target_digest, asked.cache
-            )
-            for neighbour in batch:
-                theirs = self._kept_by_neighbour(neighbour, asked)
-                best = preferred(theirs, rows.get(neighbour.workload_id, ()))
-                if best:
-                    yield Near(neighbour, best[0])
-            tried += len(batch)
-            if tried >= MOST_TRIED * 16:
-                return
-
-    def _kept_by_neighbour(self, neighbour: Neighbour, asked: Asked) -> Asked:
-        """The same question about the neighbour's shape: a config made under a contract that the
-        asked caller does not keep could demand what it does not promise."""
-        return replace(asked, problem=self._problem_of(neighbour, asked))
+        near = self._workloads.near(asked.problem.workload, extents)
+        for neighbour in islice(chain.from_iterable(near), MOST_LOOKED_AT):
+            # Under the contracts that the asked shape keeps: a config made under another could
+            # demand what the caller does not promise.
+            lookup = replace(asked.lookup, workload=neighbour.workload.digest)
+            for row in self._answers.reads.rows(lookup)[:1]:
+                yield Near(neighbour, row)
 
     @staticmethod
-    def _problem_of(neighbour: Neighbour, asked: Asked) -> Any:
+    def _problem_of(neighbour: Neighbour, asked: Asked) -> Problem:
         return replace(asked.problem, workload=neighbour.workload)
 
 

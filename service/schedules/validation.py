@@ -4,6 +4,7 @@ digests are those of what is stored, and its object is there."""
 from __future__ import annotations
 
 import json
+import os
 from functools import lru_cache
 from typing import Any
 
@@ -59,9 +60,9 @@ class Validator:
     def _object_fault(self, row: ServingRow) -> str:
         """The size tells a lost or cut file; the digests of its bytes are checked whenever they
         are handed out."""
-        path = self._files.path(row.artifact_digest, row.artifact_file_digest)
+        path = self._files.name(row.artifact_digest, row.artifact_file_digest)
         try:
-            size = path.stat().st_size
+            size = os.stat(path).st_size  # Path takes five times as long
         except FileNotFoundError:
             self._require_folder()
             return "the file of its artifact is gone"

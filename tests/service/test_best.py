@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,14 @@ from sqlalchemy import text
 from starlette.testclient import TestClient
 
 from db.sql_store import SqlStore
-from service import submission
 from service.auth import Caller, Scope
 from service.schedules.validation import outside_space
+from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.service.stored import a_config, problem, store_schedule
 from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
+from tuner import tuning
 from tuner.candidate import Problem
-from tuner.kernels import find_kernel
 from tuner.space import Config
-from tuner.trial import Job, JobSpec
 
 URL = "/v1/schedules/best"
 ASKED = {"kernel": "gemm_u8", "params": "m=64,n=128,k=128"}
@@ -325,18 +325,11 @@ def test_a_config_that_is_invalid_for_the_asked_shape_is_passed_over(
     assert best(client, allow_nearest="true")["id"] == farther
 
 
-def submit_without_toolchain(kernel: str, params: Any, *, store: SqlStore, **options: Any) -> Job:
-    """As ``tuner.tuning.submit``, on a machine where neither compiler nor simulator is."""
-    of = problem(kernel, options["contract"], options["target"], **params)
-    space = find_kernel(kernel).space(of)
-    spec = JobSpec(of, cache=options["cache"])
-    return store.create_job(spec, space, TOOLCHAIN, options["submission"])
-
-
 def test_a_miss_can_submit_a_job_once(
     client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submission, "submit", submit_without_toolchain)
+    monkeypatch.setattr(tuning, "find_generator", lambda name: StandInGenerator)
+    monkeypatch.setattr(tuning, "find_measurer", lambda name: partial(StandInMeasurer, len))
     first = client.get(URL, params={**ASKED, "on_miss": "enqueue"})
     assert first.status_code == 202, first.text
     assert first.json()["reused"] is False

@@ -1,0 +1,46 @@
+"""What a miss leads to: the job that would fill it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from db.open_jobs import open_job
+from db.sql_store import SqlStore
+from service.auth import Caller
+from service.job_requests import submit
+from service.json_forms import job_json
+from service.schedules.asked import Asked
+from service.schemas.jobs import DEFAULT_TRIALS, SubmitBody
+
+_one_at_a_time = threading.Lock()
+
+
+def body_for(asked: Asked) -> SubmitBody:
+    """The body for ``POST /v1/jobs`` that tunes what was asked for."""
+    problem = asked.problem
+    return SubmitBody.model_validate(
+        {
+            "kernel": problem.workload.kernel,
+            "params": dict(problem.workload.params),
+            "target": problem.target.name,
+            "contract": problem.contract.value,
+            "cache": asked.cache,
+            "budget": {"trials": DEFAULT_TRIALS},
+        }
+    )
+
+
+def job_for(
+    asked: Asked, store: SqlStore, caller: Caller, *, default_workers: int | None
+) -> tuple[dict[str, Any], bool]:
+    """A job for what was asked: an open one if there is one, else a new one of ``caller``. Says
+    whether it was there. Blocks."""
+    # A build asks for the same workload from many processes at once: one job is enough.
+    with _one_at_a_time:
+        found = open_job(store, asked.problem, asked.cache)
+        if found is not None:
+            return job_json(found), True
+        taken = submit(store, caller, body_for(asked), default_workers=default_workers)
+        job: dict[str, Any] = taken.answer["jobs"][0]
+        return job, False
