@@ -48,13 +48,10 @@ class _Connection:
     ) -> None:
         self.server = find_server(server)
         self.operations = Operations(self.server, cache or ClientCache(), patience_s)
-        found = find_token(self.server, token)
-        headers = {"User-Agent": "hvxtune-client", "Accept": "application/json, */*;q=0.5"}
-        if found is not None:
-            headers["Authorization"] = f"Bearer {found}"
         self._options = {
             "base_url": self.server,
-            "headers": headers,
+            "headers": {"User-Agent": "hvxtune-client", "Accept": "application/json, */*;q=0.5"},
+            "auth": transfer.Bearer(lambda: find_token(self.server, token)),
             "timeout": _TIMEOUT,
             **({"mounts": _NO_PROXY} if is_loopback(self.server) else {}),
             **options,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +14,33 @@ from service.client.answers import Failure, Reply, Request
 from tuner.errors import UserError
 
 _CHUNK_BYTES = 1 << 16
+
+
+class Bearer(httpx.Auth):
+    """Sends the token that ``find`` gives.
+
+    Looks again when it is missed: a service that starts for the first time leaves one only then,
+    and may have accepted the connection before.
+    """
+
+    def __init__(self, find: Callable[[], str | None]) -> None:
+        self._find = find
+        self._token: str | None = None
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        if self._token is None:
+            self._token = self._find()
+        sent = self._set(request)
+        response = yield request
+        if response.status_code == 401 and not sent:
+            self._token = self._find()
+            if self._set(request):
+                yield request
+
+    def _set(self, request: httpx.Request) -> bool:
+        if self._token is not None:
+            request.headers["Authorization"] = f"Bearer {self._token}"
+        return self._token is not None
 
 
 class SyncUpload(httpx.SyncByteStream):

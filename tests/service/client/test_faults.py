@@ -232,6 +232,21 @@ def test_the_local_token_goes_to_this_machine_only(server, cache):
         assert find_token(elsewhere, None) is None
 
 
+@pytest.mark.parametrize("first", [BUSY, problem(401, "no token")], ids=["busy", "no token"])
+def test_a_token_left_while_the_service_starts_is_found(server, cache, first):
+    def start(asked):
+        if len(server.asked) == 1:
+            keep_local_token("hvx_1_left_late")
+            return first
+        return good({"items": []})
+
+    server.script = start
+    with Client(server.url, cache=cache) as client:
+        client.kernels()
+    sent = [asked.headers.get("authorization") for asked in server.asked]
+    assert sent == [None, "Bearer hvx_1_left_late"]
+
+
 def test_a_token_that_is_none_is_refused_unshown():
     with pytest.raises(UserError) as caught:
         find_token("http://127.0.0.1:1", "two words\n")
