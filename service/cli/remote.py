@@ -97,7 +97,8 @@ def _follow(client: Client, job: str, *, as_json: bool) -> None:
         job = str(form["job"])
         with shown(str(form["kernel"])) as show:
             for event in _Follower(form, show).events(client.events(job)):
-                if event.data.get("paused"):
+                # Events tell of pauses that are over, too.
+                if event.data.get("paused") and client.job(job)["paused"]:
                     break
     except KeyboardInterrupt:
         sys.stderr.write(
@@ -117,7 +118,8 @@ def _follow(client: Client, job: str, *, as_json: bool) -> None:
         print_result(result, client.server)
     if result["state"] != JobState.DONE:
         state = "paused" if result["paused"] else result["state"]
-        sys.stderr.write(f"error: job {job} {state}: {result['note']}\n")
+        note = " ".join(str(result["note"]).split())
+        sys.stderr.write(f"error: job {job} {state}: {note}\n")
         raise typer.Exit(1)
 
 
@@ -125,7 +127,8 @@ class _Follower:
     """Counts the events of a job and shows how it stands after each."""
 
     def __init__(self, form: Mapping[str, Any], show: Show) -> None:
-        self._total = form["budget"]["trials"]
+        total = form["budget"]["trials"]
+        self._total = None if total is None else int(total)
         self._show = show
         self._outcomes: Counter[str] = Counter()
         self._best: int | None = None

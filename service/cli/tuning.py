@@ -144,7 +144,8 @@ def _run_and_print(job_id: str, store: SqlStore, *, as_json: bool) -> None:
     if result.interrupted:
         raise typer.Exit(INTERRUPTED)
     if result.job.state is not JobState.DONE:
-        sys.stderr.write(f"error: job {job_id} {result.job.state}: {result.job.note}\n")
+        note = " ".join(result.job.note.split())
+        sys.stderr.write(f"error: job {job_id} {result.job.state}: {note}\n")
         raise typer.Exit(1)
 
 

@@ -1,0 +1,210 @@
+"""Commands against the real web application; jobs run in a thread, on stand-ins."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from db import open_store
+from service.app import create_app
+from service.auth.gate import OpenGate
+from service.settings import Settings
+from tests.service.live import live
+from tuner.identity import digest_of_bytes
+from tuner.trial import JobState
+from tuner.tuning import run
+
+TUNE = ["tune", "scale_u8", "--trials", "8", "--workers", "1"]
+
+
+@pytest.fixture
+def store(hvxtune):
+    with open_store() as opened:
+        yield opened
+
+
+@pytest.fixture
+def there(hvxtune, store, bench, monkeypatch):
+    """The address of a service whose jobs are run as they come; ``HVXTUNE_SERVER`` names it."""
+    ended = threading.Event()
+
+    def conduct():
+        while not ended.wait(0.02):
+            for job in store.jobs():
+                submitted = job.submission.user != ""
+                if submitted and job.state is JobState.QUEUED and not job.paused:
+                    run(job.id, store)
+
+    conductor = threading.Thread(target=conduct)
+    conductor.start()
+    with live(create_app(store, OpenGate(), Settings())) as url:
+        monkeypatch.setenv("HVXTUNE_SERVER", url)
+        yield url
+        ended.set()
+        conductor.join()
+
+
+def test_tune_there_is_like_tune_here(hvxtune, there):
+    away = hvxtune(*TUNE, "--json")
+    here = hvxtune(*TUNE, "--json", "--server", "")
+    assert away.status == here.status == 0
+    assert away.json["stored_in"] == there
+    assert "submitted to" in away.err
+    missing = here.json.keys() - away.json.keys()
+    assert missing == set()
+    for name in ("best", "default", "textbook"):
+        for field in ("config", "cycles", "packets", "outcome", "object_digest"):
+            assert away.json[name][field] == here.json[name][field]
+    assert away.json["outcomes"] == here.json["outcomes"]
+
+
+def test_tune_there_prints_what_tune_here_prints(hvxtune, there):
+    away = hvxtune(*TUNE).out.splitlines()
+    here = hvxtune(*TUNE, "--server", "").out.splitlines()
+    assert away[0] == here[0]
+    figures = [line for line in here if "schedule" in line or "found" in line]
+    assert len(figures) == 2
+    assert set(figures) <= set(away)
+    assert any(line.endswith(f"--server {there}") for line in away)
+
+
+def test_jobs_and_show_are_the_same_from_both_sides(hvxtune, there):
+    job = hvxtune(*TUNE, "--json").json["job"]
+    away, here = hvxtune("jobs", "--json").json, hvxtune("jobs", "--json", "--server", "").json
+    assert [row["job"] for row in away["jobs"]] == [row["job"] for row in here["jobs"]] == [job]
+    for field, value in here["jobs"][0].items():
+        assert away["jobs"][0][field] == value, field
+    assert hvxtune("jobs").out == hvxtune("jobs", "--server", "").out
+    away = hvxtune("show", job, "--json").json
+    here = hvxtune("show", job, "--json", "--server", "").json
+    assert [trial["config"] for trial in away["trials"]] == [t["config"] for t in here["trials"]]
+    assert away["best"]["cycles"] == here["best"]["cycles"]
+
+
+def test_best_there_hands_out_the_same_schedule(hvxtune, there, tmp_path):
+    tuned = hvxtune(*TUNE, "--json").json
+    options = ["--object", "k.o", "--header", "k.h", "--schedule", "k.s.h", "--json"]
+    away = hvxtune("best", "scale_u8", *options)
+    assert away.status == 0
+    here = hvxtune("best", "scale_u8", "--json", "--server", "").json
+    for field, value in here.items():
+        if field != "provenance":
+            assert away.json[field] == value, field
+    assert away.json["provenance"]["job"] == tuned["job"]
+    data = (tmp_path / "k.o").read_bytes()
+    assert digest_of_bytes(data) == tuned["best"]["object_digest"]
+    assert (tmp_path / "k.h").read_bytes() == b"header" + data
+
+
+def test_best_there_is_remembered(hvxtune, there, monkeypatch):
+    hvxtune(*TUNE)
+    first = hvxtune("best", "scale_u8", "--json").json
+    monkeypatch.setattr("service.client.operations.PATIENCE_WITH_CACHE_S", 0.1)
+    monkeypatch.setattr("httpx.Client.stream", refuse)
+    old = hvxtune("best", "scale_u8", "--json")
+    assert old.json["object_digest"] == first["object_digest"]
+    assert old.json["from_cache"] is True
+    assert "warning: no service answers" in old.err
+
+
+def refuse(*_args, **_options):
+    import httpx
+
+    raise httpx.ConnectError("nobody there")
+
+
+def test_fetch_there_pins_and_then_needs_nobody(hvxtune, there, tmp_path):
+    tuned = hvxtune(*TUNE, "--json").json
+    fetched = hvxtune("fetch", "scale_u8", "--name", "scale", "-o", "out", "--json").json
+    assert fetched["object_digest"] == tuned["best"]["object_digest"]
+    assert not fetched["from_lock"]
+    assert hvxtune("fetch", "scale_u8", "--name", "scale", "-o", "two", "--offline").status == 0
+    assert (tmp_path / "two" / "scale.o").read_bytes() == (
+        tmp_path / "out" / "scale.o"
+    ).read_bytes()
+    refused = hvxtune("fetch", "scale_u8", "--name", "scale", "--contract", "host", "-o", "two")
+    assert refused.status == 2
+    assert "the contract does not hold" in refused.error_line
+
+
+def test_a_miss_there_says_how_to_tune(hvxtune, there):
+    answer = hvxtune("best", "scale_u8")
+    assert answer.status == 2
+    assert "scale_u8" in answer.error_line
+
+
+def test_ctrl_c_leaves_the_job_running_there(hvxtune, there, monkeypatch, store):
+    def interrupted(*_args, **_options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("service.client.Client.events", interrupted)
+        answer = hvxtune(*TUNE)
+    assert answer.status == 130
+    (job,) = store.jobs()
+    assert f"hvxtune watch {job.id} --server {there}" in answer.err
+    assert f"hvxtune cancel {job.id} --server {there}" in answer.err
+    watched = hvxtune("watch", job.id, "--server", there, "--json")
+    assert watched.json["state"] == "done"
+
+
+def test_a_job_without_a_valid_trial_fails_there_too(hvxtune, there, bench):
+    bench.broken_everywhere = True
+    answer = hvxtune(*TUNE, "--json")
+    assert answer.status == 1
+    assert answer.json["state"] == "failed"
+    assert answer.err.splitlines()[-1].startswith("error: job ")
+
+
+def test_pause_resume_and_cancel_there(hvxtune, there, bench, store):
+    in_trial, go_on = threading.Event(), threading.Event()
+
+    def measure():
+        in_trial.set()
+        go_on.wait(30)
+
+    bench.on_measure = measure
+    answers = []
+    tuning = threading.Thread(target=lambda: answers.append(submit(there)))
+    tuning.start()
+    assert in_trial.wait(30)
+    (job,) = store.jobs()
+    assert hvxtune("pause", job.id).status == 0
+    go_on.set()
+    tuning.join()
+    wait_for(lambda: store.job(job.id).paused)
+    assert "paused" in hvxtune("jobs").out
+    resumed = hvxtune("resume", job.id, "--json")
+    assert resumed.json["state"] == "done"
+    ended = hvxtune("cancel", job.id)
+    assert ended.status == 2
+    assert "done" in ended.error_line
+
+
+def submit(url):
+    from service.client import Client
+
+    with Client(url) as client:
+        return client.submit("scale_u8", trials=400, workers=1)
+
+
+def wait_for(condition):
+    for _ in range(1000):
+        if condition():
+            return
+        threading.Event().wait(0.02)
+    raise AssertionError("it did not come to that")
+
+
+def test_a_service_that_is_no_service_is_told(hvxtune, tmp_path):
+    from tests.rig.scripted_server import scripted_server
+
+    with scripted_server() as other:
+        answer = hvxtune("jobs", "--server", other.url)
+    assert answer.status == 2
+    assert "is no hvxtune service" in answer.error_line
+
+
+def test_watch_needs_a_service(hvxtune):
+    assert "no service is named" in hvxtune("watch", "job").error_line
