@@ -11,9 +11,10 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from service.cli.summary import print_result
@@ -28,13 +29,52 @@ _SCRIPT = Path(sys.executable).with_name("hvxtune")
 _HVXTUNE = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "service.cli"]
 
 
+class _Commands:
+    """Runs commands one after the other; Ctrl-C reaches the one that runs, once, and no more
+    follow."""
+
+    def __init__(self) -> None:
+        self._running: subprocess.Popen[str] | None = None
+        self._interrupted = False
+        signal.signal(signal.SIGINT, self._interrupt)
+
+    def run(self, *arguments: str, then: Callable[[str], None] | None = None) -> int:
+        """Shows a command and runs it; ``then`` gets what it prints with ``--json``. The exit
+        status, as shells report it."""
+        _say(f"\n$ hvxtune {shlex.join(arguments)}")
+        # In a session of its own, so that a terminal's Ctrl-C comes from here alone.
+        self._running = subprocess.Popen(
+            [*_HVXTUNE, *arguments, *(["--json"] if then else [])],
+            stdout=subprocess.PIPE if then else None,
+            text=True,
+            start_new_session=True,
+        )
+        if self._interrupted:  # it came while the process started
+            self._running.send_signal(signal.SIGINT)
+        try:
+            out, _ = self._running.communicate()
+        finally:
+            self._running.kill()
+            self._running.wait()
+        if then and out:
+            then(out)
+        if self._interrupted:
+            return INTERRUPTED
+        status = self._running.returncode
+        return status if status >= 0 else 128 - status
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        self._interrupted = True
+        if self._running is not None:
+            self._running.send_signal(signal.SIGINT)
+
+
 def main() -> int:
     """Runs the demo; the exit status of the first command that fails, else 0."""
     trials = sys.argv[1] if len(sys.argv) > 1 else str(TRIALS)
     sys.argv[0] = _HVXTUNE[0]  # what results tell the reader to type
-    # Ctrl-C reaches the commands by itself. A function, because what is ignored stays ignored in
-    # them. To be terminated must not leave the service behind.
-    signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    commands = _Commands()
+    # To be terminated must not leave the service behind.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     log = writable("") / "demo.log"
     with _service(log) as about:
@@ -43,7 +83,13 @@ def main() -> int:
             return 1
         _say(f"service on {about['url']} (pages: {about['url']}/ui), log {log}")
         where = ("--server", about["url"])
-        status = _tune(trials, where, about["database"]) or _run("best", *PROBLEM, *where)
+
+        def show(result: str) -> None:
+            # As for a job in the database: the service that ran it ends with the demo.
+            print_result({**json.loads(result), "stored_in": about["database"]})
+
+        status = commands.run("tune", *PROBLEM, "--trials", trials, *where, then=show)
+        status = status or commands.run("best", *PROBLEM, *where)
     if status == 0:
         _say("\nThe service has ended; what it found is kept. `hvxtune serve` starts it again, on")
         _say(f"{Settings().url}, for jobs and builds: docs/service.md")
@@ -52,35 +98,12 @@ def main() -> int:
     return status
 
 
-def _tune(trials: str, where: Sequence[str], database: str) -> int:
-    """Submits the job, follows it to its end, and prints what it came to."""
-    arguments = ["tune", *PROBLEM, "--trials", trials, *where]
-    _say(f"\n$ hvxtune {shlex.join(arguments)}")
-    done = subprocess.run(
-        [*_HVXTUNE, *arguments, "--json"], stdout=subprocess.PIPE, text=True, check=False
-    )
-    if done.stdout:
-        # As for a job in the database: the service that ran it ends with the demo.
-        print_result({**json.loads(done.stdout), "stored_in": database})
-    return _status(done.returncode)
-
-
-def _run(*arguments: str) -> int:
-    _say(f"\n$ hvxtune {shlex.join(arguments)}")
-    return _status(subprocess.run([*_HVXTUNE, *arguments], check=False).returncode)
-
-
-def _status(returncode: int) -> int:
-    """As shells report it: 128 and the signal."""
-    return returncode if returncode >= 0 else 128 - returncode
-
-
 @contextmanager
 def _service(log: Path) -> Iterator[Mapping[str, Any] | None]:
     """A service on a free port, and what it said at its start; ``None`` if it did not start."""
     command = ["serve", "--port", "0", "--json"]
     with log.open("w") as errors:
-        # A group of its own: at Ctrl-C it must outlive the command that talks to it.
+        # A session of its own: at Ctrl-C it must outlive the command that talks to it.
         service = subprocess.Popen(
             [*_HVXTUNE, *command],
             stdout=subprocess.PIPE,
