@@ -1,4 +1,4 @@
-"""The queue on SQLite."""
+"""The queue, and queries about jobs, on SQLite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ import pytest
 
 from db import open_store
 from db.sql_store import SqlStore
+from tests.db.job_queries_conformance import JobQueriesConformance
 from tests.db.job_queue_conformance import JobQueueConformance
+
+
+class TestSqliteQueries(JobQueriesConformance):
+    @pytest.fixture
+    def store(self) -> Iterator[SqlStore]:
+        store = open_store()
+        yield store
+        store.close()
 
 
 class TestSqliteQueue(JobQueueConformance):

@@ -18,6 +18,7 @@ from db.failure import URL_VARIABLE
 from db.schema import ensure_schema
 from db.sql_store import SqlStore
 from tests.db.access_conformance import AccessConformance
+from tests.db.job_queries_conformance import JobQueriesConformance
 from tests.db.job_queue_conformance import JobQueueConformance
 from tests.db.postgres_server import programs, running_server
 from tests.db.test_kill import kill_rounds
@@ -71,6 +72,14 @@ def new_database() -> Iterator[Callable[..., str]]:
 class TestPostgresStore(StoreConformance):
     @pytest.fixture
     def store(self, new_database: Callable[..., str]) -> Iterator[TrialStore]:
+        store = open_store(new_database())
+        yield store
+        store.close()
+
+
+class TestPostgresJobQueries(JobQueriesConformance):
+    @pytest.fixture
+    def store(self, new_database: Callable[..., str]) -> Iterator[SqlStore]:
         store = open_store(new_database())
         yield store
         store.close()

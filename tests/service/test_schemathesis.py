@@ -74,6 +74,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             fill(store)
             gate = TokenGate(store, failures_per_minute=10**9)
             SWITCH.app = create_app(store, gate, Settings())
+            SWITCH.app.state.stopping.set()  # the job goes on for ever, its events must not
             yield
 
 

@@ -1,0 +1,126 @@
+"""What queries about jobs must find on any database. A test module inherits the class."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from db.job_feed import event_counts, told_after
+from db.job_queries import JobFilters, each_trial, job_standing, jobs_page, key_trials, trials_page
+from db.new_job import RequestKey, answer_once, insert_job, kept_answer
+from db.sql_store import SqlStore
+from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
+from tuner.contract import Contract
+from tuner.outcome import Outcome
+from tuner.trial import JobState, Submission
+
+
+class JobQueriesConformance:
+    """Inherit it and override :meth:`store`."""
+
+    @pytest.fixture
+    def store(self) -> Iterator[SqlStore]:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def job(self, store: SqlStore) -> str:
+        """Trials 0, 1 and 3 of 1000, 900 and 950 cycles; 2 failed."""
+        job_id = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann")).id
+        token = store.claim(job_id)
+        for number, cycles in ((1, 900), (0, 1000), (3, 950)):
+            made = artifact(number)
+            origin = {0: "default", 1: "textbook"}.get(number, "tpe")
+            trial = ok(number, made, cycles, origin=origin)
+            store.commit(job_id, token, finished=[trial], artifacts=[made])
+        store.commit(job_id, token, finished=[failed(2)])
+        store.release(job_id, token, JobState.DONE)
+        return job_id
+
+    def test_a_feed_tells_how_the_job_stood_at_each_event(self, store: SqlStore, job: str) -> None:
+        told = told_after(store, job, 0, 100)
+        stood = [(t.event.sequence, t.finished, t.best_cycles) for t in told]
+        assert stood == [
+            (1, 0, None),
+            (2, 0, None),
+            (3, 1, 900),
+            (4, 2, 900),
+            (5, 3, 900),
+            (6, 4, 900),
+            (7, 4, 900),
+        ]
+        assert [t.trial.number for t in told if t.trial] == [1, 0, 3, 2]
+        for behind in range(8):
+            assert told_after(store, job, behind, 100) == told[behind:]
+            assert told_after(store, job, behind, 2) == told[behind : behind + 2]
+        assert event_counts(store, [job, "none"]) == {job: 7}
+
+    def test_pages_and_filters(self, store: SqlStore, job: str) -> None:
+        waiting = [store.create_job(spec(), SPACE, TOOLCHAIN, Submission("bob")).id for _ in "abc"]
+        newest_first = [*waiting[::-1], job]
+        assert [one.summary.job.id for one in jobs_page(store, JobFilters(), None, 9)] == (
+            newest_first
+        )
+        second = jobs_page(store, JobFilters(), None, 2)[-1].summary.job
+        rest = jobs_page(store, JobFilters(), (second.created_at, second.id), 9)
+        assert [one.summary.job.id for one in rest] == newest_first[2:]
+        everything = JobFilters(
+            state=JobState.DONE,
+            kernel="gemm_u8",
+            target="hexagon-v68-sm8350",
+            contract=Contract.STATIC,
+            user="ann",
+            interrupted=False,
+        )
+        (found,) = jobs_page(store, everything, None, 9)
+        assert found == job_standing(store, job)
+        assert (found.default_cycles, found.textbook_cycles) == (1000, 900)
+        assert found.summary.best_cycles == 900
+        assert jobs_page(store, JobFilters(batch="none"), None, 9) == []
+
+    def test_trials_by_number_and_those_looked_at_first(self, store: SqlStore, job: str) -> None:
+        assert [t.number for t in each_trial(store, job, None)] == [0, 1, 2, 3]
+        assert [t.number for t in trials_page(store, job, Outcome.OK, 0, 1)] == [1]
+        found = key_trials(store, job)
+        assert [t.number for t in (found.default, found.textbook, found.best) if t] == [0, 1, 1]
+
+    def test_of_requests_with_one_key_at_once_one_is_answered_anew(self, store: SqlStore) -> None:
+        key = RequestKey("token", "key", "0" * 64)
+        start = threading.Barrier(6)
+        answers: list[Mapping[str, Any]] = []
+        made: list[str] = []
+
+        def ask() -> None:
+            start.wait()
+            with store.writing() as session:
+
+                def make() -> dict[str, Any]:
+                    job = insert_job(session, spec(), SPACE, TOOLCHAIN, Submission("ann"))
+                    made.append(job.id)
+                    time.sleep(0.05)
+                    return {"job": job.id}
+
+                before = answer_once(session, key, 201, make)
+                answers.append({"job": made[0]} if before is None else before.answer)
+
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(made) == len(store.jobs()) == 1
+        assert answers == [{"job": made[0]}] * 6
+
+    def test_a_request_that_failed_leaves_its_key_free(self, store: SqlStore) -> None:
+        key = RequestKey("token", "key", "0" * 64)
+
+        def fail() -> dict[str, Any]:
+            raise LookupError
+
+        with pytest.raises(LookupError), store.writing() as session:
+            answer_once(session, key, 201, fail)
+        with store.reading() as session:
+            assert kept_answer(session, key) is None
