@@ -7,12 +7,15 @@ import socket
 import subprocess
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
+from db import open_store
 from service.serving import serve
 from service.settings import Settings
 from tests.service.served import Served, command, environment, served
+from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
 from tuner.errors import UserError
 
 
@@ -36,6 +39,25 @@ def test_it_says_where_it_listens_answers_and_ends_in_order(
         assert service.about["database"].startswith(str(tmp_path))
         assert service.end(number) == 0
         assert "Traceback" not in service.log.read_text()
+
+
+@pytest.mark.slow
+def test_who_follows_a_job_does_not_keep_it_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
+    with open_store() as store:
+        job = store.create_job(spec(), SPACE, TOOLCHAIN)
+    with served(tmp_path / "state", "--conductors", "0") as service:
+        headers = {"Authorization": f"Bearer {service.about['token']}"}
+        with httpx.stream(
+            "GET", f"{service.url}/v1/jobs/{job.id}/events", headers=headers, timeout=30.0
+        ) as stream:
+            lines = stream.iter_lines()
+            assert next(lines).startswith(("id:", "event:", ":", "retry:"))
+            assert service.end() == 0
+        assert "timeout graceful shutdown" not in service.log.read_text()
 
 
 @pytest.mark.slow
