@@ -108,6 +108,20 @@ def test_best_there_is_remembered(hvxtune, there, monkeypatch):
     assert "warning: no service answers" in old.err
 
 
+def test_fetch_without_a_pin_and_a_service_says_how_old_its_answer_is(
+    hvxtune, there, monkeypatch, tmp_path
+):
+    hvxtune(*TUNE)
+    first = hvxtune("fetch", "scale_u8", "--name", "scale", "--json").json
+    (tmp_path / "hvxtune.lock").unlink()
+    monkeypatch.setattr("service.client.operations.PATIENCE_WITH_CACHE_S", 0.1)
+    monkeypatch.setattr("httpx.Client.stream", refuse)
+    old = hvxtune("fetch", "scale_u8", "--name", "scale", "--json")
+    assert old.json["object_digest"] == first["object_digest"]
+    assert "this is its answer of" in old.json["notice"]
+    assert "warning: scale: no service answers" in old.err
+
+
 def refuse(*_args, **_options):
     import httpx
 
