@@ -90,9 +90,12 @@ def problem_id(session: Session, problem: Problem) -> int:
     return _row_id(session, ProblemRow, problem.digest, values)
 
 
-def toolchain_id(session: Session, fingerprint: Mapping[str, str]) -> int:
-    """The row of a toolchain."""
-    values = {"fingerprint": dict(fingerprint), "last_used_at": time.time()}
+def toolchain_id(
+    session: Session, fingerprint: Mapping[str, str], used_at: float | None = None
+) -> int:
+    """The row of a toolchain. A new one counts as used at ``used_at``: by default now."""
+    at = time.time() if used_at is None else used_at
+    values = {"fingerprint": dict(fingerprint), "last_used_at": at}
     return _row_id(session, ToolchainRow, digest_of(dict(fingerprint)), values)
 
 

@@ -8,6 +8,7 @@ and a trial costs a fixed handful of them.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -126,6 +127,23 @@ def offer_schedule(session: Session, schedule: Schedule) -> None:
 
     A quarantined one gives way to any other config, and never to its own again.
     """
+    job, trial = schedule.provenance["job"], schedule.provenance["trial"]
+    _offer(session, schedule, public_id(job, trial), {"job_id": job, "trial_number": trial})
+
+
+def import_schedule(
+    session: Session, schedule: Schedule, name: str, stored: StoredArtifact, *, used_at: float
+) -> bool:
+    """Offers a schedule that came from elsewhere as ``name``; says whether it is the stored one
+    now. A toolchain that is new here counts as used at ``used_at``. Its artifact's file is on
+    disk (``stored``)."""
+    toolchain = catalogue.toolchain_id(session, toolchain_of(schedule), used_at)
+    values = {"digest": stored.digest, "toolchain_id": toolchain, "created_at": time.time()}
+    catalogue.insert_unless_there(session, ArtifactRow, values | _columns(stored))
+    return _offer(session, schedule, name, {"job_id": None, "trial_number": None})
+
+
+def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str, Any]) -> bool:
     measurement = schedule.measurement
     key = {
         "problem_id": catalogue.problem_id(session, schedule.problem),
@@ -134,7 +152,7 @@ def offer_schedule(session: Session, schedule: Schedule) -> None:
     }
     stored = session.scalar(select(ScheduleRow).filter_by(**key))
     if stored is not None and not _gives_way(stored, schedule):
-        return
+        return False
     provenance = dict(schedule.provenance)
     del provenance["toolchain"]  # it is a row, shared by many schedules
     values = {
@@ -145,15 +163,15 @@ def offer_schedule(session: Session, schedule: Schedule) -> None:
         "measurement_id": _measurement_id(session, schedule),
         "artifact_digest": schedule.artifact_digest,
         "symbol": schedule.symbol,
-        "job_id": provenance["job"],
-        "trial_number": provenance["trial"],
+        **origin,
         "provenance": provenance,
-        "public_id": public_id(provenance["job"], provenance["trial"]),
+        "public_id": name,
         "quarantined_at": None,
         "quarantine_reason": "",
         "updated_at": time.time(),
     }
     session.execute(_upsert_if_better(session, key, values))
+    return True
 
 
 def _gives_way(stored: ScheduleRow, offered: Schedule) -> bool:

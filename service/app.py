@@ -41,7 +41,7 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
     app.state.answers = Answers(store)
     app.state.neighbours = Neighbours(store, app.state.answers)
     app.state.metrics = Metrics(store, lambda: app.state.conductors_alive())
-    app.add_middleware(BodyLimit, uploads={"/v1/pipelines": settings.upload_limit_bytes})
+    app.add_middleware(BodyLimit, uploads=settings.upload_limits)
     app.add_middleware(Guard)
     app.add_middleware(MetricsMiddleware, metrics=app.state.metrics)
     openapi.install(app)

@@ -27,11 +27,18 @@ class Settings:
     workers: int | None = None
     upload_limit_bytes: int = 16 << 20
     """The largest pipeline that may be uploaded; other requests are held to 1 MiB."""
+    import_limit_bytes: int = 1 << 30
+    """The largest file of schedules that may be imported; it is kept on disk while it is read."""
     tls_certificate: str | None = None
     tls_key: str | None = None
     pages: str = "dashboards"
     """The module whose ``install(app)`` adds pages for people; empty for none. By name, because
     pages know the service and not the other way round."""
+
+    @property
+    def upload_limits(self) -> dict[str, int]:
+        """How large bodies may be, by path."""
+        return {"/v1/pipelines": self.upload_limit_bytes, "/v1/import": self.import_limit_bytes}
 
     @property
     def url(self) -> str:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from tuner.candidate import Artifact, CacheState, Candidate, Problem
+from tuner.candidate import CACHE_STATES, Artifact, CacheState, Candidate, Problem
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.contract import find_contract
-from tuner.errors import UserError
+from tuner.errors import ToolchainError, UserError
 from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.measure.measurer import Measurer
@@ -153,6 +153,22 @@ def _checked_workers(workers: int | None) -> int:
     if not 1 <= workers <= 256:
         raise UserError(f"workers={workers}", accepted="1 to 256")
     return workers
+
+
+def installed_toolchains() -> list[dict[str, str]]:
+    """The fingerprints that jobs with the usual generator and measurer would have here; none if a
+    part is not installed."""
+    found = []
+    for cache in CACHE_STATES:
+        try:
+            with (
+                find_generator("halide")() as codegen,
+                find_measurer("qemu")(cache=cache) as device,
+            ):
+                found.append(_toolchain(codegen, device))
+        except ToolchainError:
+            return []
+    return found
 
 
 def _toolchain(generator: CodeGenerator, measurer: Measurer) -> dict[str, str]:

@@ -12,6 +12,7 @@ from service.cli import (
     compilation,
     conducting,
     diagnosis,
+    exchange,
     fetching,
     jobs,
     measurement,
@@ -52,6 +53,8 @@ for command in (
     diagnosis.doctor,
 ):
     app.command()(command)
+app.command("export")(exchange.export_schedules)
+app.command("import")(exchange.import_schedules)  # a word that no function can be called by
 app.add_typer(tokens.app, name="token")
 
 

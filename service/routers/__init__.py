@@ -12,6 +12,7 @@ ROUTERS: tuple[str, ...] = (
     "service.routers.catalogue",
     "service.routers.pipelines",
     "service.routers.schedules",
+    "service.routers.exchange",
     "service.routers.tokens",
     "service.routers.jobs",
     "service.routers.job_trials",

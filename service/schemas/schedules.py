@@ -184,6 +184,29 @@ class SchedulesQuery(PageQuery):
     quarantined: bool | None = Field(None, description="Only those that are, or are not.")
 
 
+class ExportQuery(Strict):
+    """Which schedules to export."""
+
+    kernel: str | None = Field(None, examples=["gemm_u8"])
+    target: str | None = Field(None, examples=["hexagon-v66"])
+
+
+class ImportQuery(Strict):
+    """What may be imported."""
+
+    any_toolchain: bool = Field(
+        False, description="Also schedules of toolchains that were never used here."
+    )
+
+
+class ImportedForm(BaseModel):
+    """What became of an imported file."""
+
+    schedules: int = Field(description="In the file.")
+    stored: int = Field(description="Of these, stored now.")
+    kept: int = Field(description="Of these, where what was stored before is as fast.")
+
+
 class QuarantineBody(Strict):
     """Why."""
 

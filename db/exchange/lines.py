@@ -1,0 +1,201 @@
+"""A line of an exported file into a schedule, believing nothing of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from db.exchange import layout
+from tuner.candidate import CACHE_STATES, FIDELITIES, Measurement, Problem
+from tuner.contract import find_contract
+from tuner.errors import UserError
+from tuner.identity import canonical_json, digest_of
+from tuner.kernels import find_kernel
+from tuner.space import Config
+from tuner.target import find_target
+from tuner.trial import Schedule
+
+_ID = re.compile(r"[0-9a-z]{1,16}-[0-9]{1,9}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,499}")
+_GENERATOR = re.compile(r"[a-z][a-z0-9_]{0,99}")
+_FIELDS = frozenset(
+    {
+        *("id", "workload", "contract", "target", "problem_digest", "generator", "config"),
+        *("config_digest", "measurement", "symbol", "object_digest", "files", "toolchain"),
+        "provenance",
+    }
+)
+_COUNTS = ("cycles", "packets", "stalls", "code_bytes", "core_cycles")
+_MOST_DOCUMENT = 64 << 10
+_MOST_SAMPLES = 10_000
+
+
+@dataclass(frozen=True)
+class Line:
+    """A schedule as it is to be stored. ``files`` maps the kinds of its files to their digests,
+    which are still to be checked against the bytes."""
+
+    public_id: str
+    schedule: Schedule
+    files: Mapping[str, str]
+
+    @property
+    def toolchain(self) -> Mapping[str, str]:
+        """What made and measured it."""
+        found: Mapping[str, str] = self.schedule.provenance["toolchain"]
+        return found
+
+
+def read_line(text: bytes) -> Line:
+    """The schedule in ``text``; ``UserError`` says what is wrong with it.
+
+    The problem must be one that this installation makes itself, and the config a point of the
+    space it makes of it.
+    """
+    try:
+        form = json.loads(text)
+    except (ValueError, RecursionError):
+        raise UserError("it is no JSON", accepted="an object a line") from None
+    if not isinstance(form, dict) or set(form) != _FIELDS:
+        odd = sorted(set(form) ^ _FIELDS)[:3] if isinstance(form, dict) else []
+        raise UserError(
+            f"it has not the fields of a schedule ({', '.join(odd)[:200]})",
+            accepted=", ".join(sorted(_FIELDS)),
+        )
+    problem = _problem(form)
+    toolchain, provenance = _documents(form)
+    schedule = Schedule(
+        problem=problem,
+        config=_config(form, problem),
+        generator=_matching(form, "generator", _GENERATOR),
+        measurement=_measurement(form["measurement"]),
+        artifact_digest=_matching(form, "object_digest", _DIGEST),
+        symbol=_matching(form, "symbol", _SYMBOL),
+        provenance={**provenance, "toolchain": toolchain},
+    )
+    public_id = _matching(form, "id", _ID)
+    if public_id != f"{provenance['job']}-{provenance['trial']}":
+        raise UserError(f"id={public_id} is not that of provenance.job and provenance.trial")
+    return Line(public_id, schedule, _files(form))
+
+
+def _matching(form: Mapping[str, Any], name: str, pattern: re.Pattern[str]) -> str:
+    value = form[name]
+    if not isinstance(value, str) or pattern.fullmatch(value) is None:
+        raise UserError(f"{name}={str(value)[:60]!r}", accepted=pattern.pattern)
+    return value
+
+
+def _object(form: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = form[name]
+    if not isinstance(value, dict):
+        raise UserError(f"{name} is no object")
+    return value
+
+
+def _problem(form: Mapping[str, Any]) -> Problem:
+    workload, figures = _object(form, "workload"), _object(form, "target")
+    params = workload.get("params")
+    if not isinstance(params, dict):
+        raise UserError("workload.params is no object")
+    kernel = find_kernel(str(workload.get("kernel"))[:100])
+    target = find_target(str(figures.get("name"))[:100])
+    if figures != target.as_dict():
+        raise UserError(
+            f"target {target.name} has other figures there than here",
+            next_step="install the same version of hvxtune on both sides",
+        )
+    problem = kernel.problem(params, find_contract(str(form["contract"])[:20]), target)
+    if workload != problem.workload.as_dict():
+        raise UserError(
+            f"{kernel.name} has version {str(workload.get('version'))[:20]} or other parameters "
+            f"there, version {kernel.version} here",
+            next_step="install the same version of hvxtune on both sides, or tune again",
+        )
+    if form["problem_digest"] != problem.digest:
+        raise UserError("problem_digest is not that of the problem")
+    return problem
+
+
+def _config(form: Mapping[str, Any], problem: Problem) -> Config:
+    values = _object(form, "config")
+    try:
+        config = find_kernel(problem.workload.kernel).space(problem).config(values)
+    except TypeError:
+        raise UserError("config has values that no knob has") from None
+    if config.digest != form["config_digest"]:
+        raise UserError("config_digest is not that of the config")
+    return config
+
+
+def _measurement(data: Any) -> Measurement:
+    names = set(Measurement.__dataclass_fields__)
+    if not isinstance(data, dict) or set(data) != names:
+        raise UserError("measurement has other fields", accepted=", ".join(sorted(names)))
+    for name in _COUNTS:
+        if not _is_count(data[name]):
+            raise UserError(f"measurement.{name}={str(data[name])[:40]}", accepted="0 to 2**63 - 1")
+    if data["cycles"] == 0:
+        raise UserError("measurement.cycles=0", accepted="at least 1")
+    if data["verified"] is not True:
+        raise UserError("measurement.verified is not true", accepted="verified schedules only")
+    for name, accepted in (("fidelity", FIDELITIES), ("cache", CACHE_STATES)):
+        if data[name] not in accepted:
+            raise UserError(f"measurement.{name}", accepted=", ".join(accepted))
+    device = data["device"]
+    if not isinstance(device, str) or len(device) > 200 or not device.isprintable():
+        raise UserError("measurement.device is no short text")
+    samples, breakdown = data["samples"], data["breakdown"]
+    if not isinstance(samples, list) or len(samples) > _MOST_SAMPLES:
+        raise UserError("measurement.samples", accepted=f"a list of at most {_MOST_SAMPLES}")
+    if not isinstance(breakdown, dict) or len(breakdown) > 100:
+        raise UserError("measurement.breakdown", accepted="an object of at most 100 parts")
+    if not all(_is_count(value) for value in [*samples, *breakdown.values()]):
+        raise UserError("measurement.samples or .breakdown", accepted="integers")
+    return Measurement.from_dict(data)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _documents(form: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
+    toolchain, provenance = _object(form, "toolchain"), _object(form, "provenance")
+    if not toolchain or not all(isinstance(value, str) for value in toolchain.values()):
+        raise UserError("toolchain", accepted="an object of texts")
+    for name, document in (("toolchain", toolchain), ("provenance", provenance)):
+        try:
+            text = canonical_json(document)
+        except ValueError:
+            raise UserError(f"{name} has a number that JSON does not know") from None
+        if len(text) > _MOST_DOCUMENT or "\\u0000" in text:
+            raise UserError(f"{name} is too large", accepted=f"{_MOST_DOCUMENT} bytes of text")
+    for name, kind in (("job", str), ("trial", int), ("created_at", (int, float))):
+        if not isinstance(provenance.get(name), kind):
+            raise UserError(f"provenance.{name} is missing or of another type")
+    if "toolchain" in provenance:
+        raise UserError("provenance has a toolchain of its own")
+    return toolchain, provenance
+
+
+def _files(form: Mapping[str, Any]) -> dict[str, str]:
+    files = _object(form, "files")
+    if not {"object", "header"} <= set(files) <= layout.KINDS:
+        raise UserError(
+            f"files: {', '.join(sorted(files))[:200]}",
+            accepted="object, header and of " + ", ".join(sorted(layout.KINDS)),
+        )
+    for kind in files:
+        _matching(files, kind, _DIGEST)
+    if files["object"] != form["object_digest"]:
+        raise UserError("files.object is not object_digest")
+    return files
+
+
+def toolchain_digest(line: Line) -> str:
+    """Names the toolchain of a line."""
+    return digest_of(dict(line.toolchain))

@@ -1,0 +1,139 @@
+"""Writes stored schedules to a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from sqlalchemy import select
+
+from db.exchange import layout
+from db.models import ArtifactRow, ProblemRow, ScheduleRow, TargetRow, WorkloadRow
+from db.records import problem_record, schedule_record
+from db.sql_store import SqlStore
+from tuner.candidate import Artifact
+from tuner.errors import UserError
+from tuner.identity import canonical_json, digest_of_bytes
+from tuner.trial import Schedule
+
+_BATCH = 200
+
+
+def export_schedules(
+    store: SqlStore, place: Path, *, kernel: str | None = None, target: str | None = None
+) -> int:
+    """Writes every schedule that is not quarantined, of ``kernel`` and for ``target`` if given, to
+    the file ``place``, whole or not at all. Gives their number."""
+    partial = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        with tempfile.TemporaryFile(dir=place.parent) as lines, partial.open("wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                count = _write(store, archive, lines, kernel, target)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(place)
+    except OSError as error:
+        raise UserError(
+            f"cannot write {place}: {error.strerror}",
+            accepted="a file in a folder you can write to",
+        ) from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
+def _write(
+    store: SqlStore,
+    archive: zipfile.ZipFile,
+    lines: IO[bytes],
+    kernel: str | None,
+    target: str | None,
+) -> int:
+    written: set[bytes] = set()
+    count = 0
+    for public_id, schedule, artifact in _stored(store, kernel, target):
+        count += 1
+        if count > layout.MOST_SCHEDULES:
+            raise UserError(
+                f"more than {layout.MOST_SCHEDULES} schedules",
+                accepted=f"at most {layout.MOST_SCHEDULES} in one file",
+                next_step="write a file for each kernel or target",
+            )
+        digests = {kind: digest_of_bytes(artifact.files[kind]) for kind in sorted(artifact.files)}
+        for kind, digest in digests.items():
+            if bytes.fromhex(digest) not in written:
+                written.add(bytes.fromhex(digest))
+                archive.writestr(_member(layout.FILES + digest), artifact.files[kind])
+        form = line_of(public_id, schedule, digests)
+        lines.write(json.dumps(form, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+    lines.seek(0)
+    with archive.open(_member(layout.LINES), "w", force_zip64=True) as member:
+        while chunk := lines.read(1 << 20):
+            member.write(chunk)
+    about = {"format": layout.FORMAT, "version": layout.VERSION, "schedules": count}
+    archive.writestr(_member(layout.MANIFEST), canonical_json(about))
+    return count
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    """With a fixed date, so that the same schedules give the same file."""
+    info = zipfile.ZipInfo(name)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.external_attr = 0o644 << 16
+    return info
+
+
+def _stored(
+    store: SqlStore, kernel: str | None, target: str | None
+) -> Iterator[tuple[str, Schedule, Artifact]]:
+    wanted = (
+        select(ScheduleRow, ProblemRow, ArtifactRow)
+        .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
+        .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
+        .join(TargetRow, ProblemRow.target_id == TargetRow.id)
+        .join(ArtifactRow, ScheduleRow.artifact_digest == ArtifactRow.digest)
+        .where(ScheduleRow.quarantined_at.is_(None))
+        .order_by(ScheduleRow.id)
+        .limit(_BATCH)
+    )
+    if kernel is not None:
+        wanted = wanted.where(WorkloadRow.kernel == kernel)
+    if target is not None:
+        wanted = wanted.where(TargetRow.name == target)
+    last = 0
+    while True:
+        # In batches with a transaction each: a long one would keep the log from being reused.
+        with store.reading() as session:
+            found = [
+                (s.id, s.public_id or "", schedule_record(s, problem_record(p)), a)
+                for s, p, a in session.execute(wanted.where(ScheduleRow.id > last))
+            ]
+        if not found:
+            return
+        for last, public_id, schedule, row in found:  # noqa: B007 - where the next batch begins
+            yield public_id, schedule, store.files.read(row.digest, row.symbol, row.file_digest)
+
+
+def line_of(public_id: str, schedule: Schedule, files: dict[str, str]) -> dict[str, Any]:
+    """A schedule as a line says it; ``files`` maps the kinds of its files to their digests."""
+    provenance = dict(schedule.provenance)
+    toolchain = provenance.pop("toolchain")
+    return {
+        "id": public_id,
+        **schedule.problem.as_dict(),
+        "problem_digest": schedule.problem.digest,
+        "generator": schedule.generator,
+        "config": schedule.config.as_dict(),
+        "config_digest": schedule.config.digest,
+        "measurement": schedule.measurement.as_dict(),
+        "symbol": schedule.symbol,
+        "object_digest": schedule.artifact_digest,
+        "files": files,
+        "toolchain": toolchain,
+        "provenance": provenance,
+    }

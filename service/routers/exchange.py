@@ -1,0 +1,103 @@
+"""Stored schedules as one file, out and in."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import FileResponse
+
+from db.exchange import export_schedules, import_schedules
+from db.sql_store import SqlStore
+from service.app import store_of
+from service.auth import Caller, Scope, require
+from service.auth.audit import record
+from service.auth.quotas import check_upload
+from service.openapi import problems
+from service.schemas.schedules import ExportQuery, ImportedForm, ImportQuery
+from tuner.paths import writable
+from tuner.tuning import installed_toolchains
+
+router = APIRouter(prefix="/v1", tags=["schedules"])
+
+MEDIA_TYPE = "application/zip"
+_STALE_S = 24 * 3600.0
+_BINARY = {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
+
+
+@router.get(
+    "/export",
+    summary="Stored schedules as one file",
+    dependencies=[Depends(require(Scope.READ))],
+    response_class=FileResponse,
+    responses={200: {**_BINARY, "description": "A zip: see the format in docs/rest.md."}},
+)
+def export(
+    query: Annotated[ExportQuery, Query()], store: Annotated[SqlStore, Depends(store_of)]
+) -> FileResponse:
+    """All that are not quarantined, or those of a kernel or target, with provenance and objects."""
+    place = _swept(writable("transfers")) / f"{os.urandom(8).hex()}.zip"
+    try:
+        export_schedules(store, place, kernel=query.kernel, target=query.target)
+    except BaseException:
+        place.unlink(missing_ok=True)
+        raise
+    return FileResponse(
+        place,
+        media_type=MEDIA_TYPE,
+        filename="hvxtune-schedules.zip",
+        background=BackgroundTask(place.unlink, missing_ok=True),
+    )
+
+
+def _swept(folder: Path) -> Path:
+    """``folder`` without what exports that were killed long ago left there."""
+    for entry in folder.iterdir():
+        try:
+            if time.time() - entry.stat().st_mtime > _STALE_S:
+                entry.unlink()
+        except FileNotFoundError:
+            continue  # another export was first
+    return folder
+
+
+@router.post(
+    "/import",
+    summary="Take over schedules from another service",
+    response_model=ImportedForm,
+    responses=problems(413),
+    openapi_extra={"requestBody": {"required": True, **_BINARY}},
+)
+async def import_(
+    request: Request,
+    query: Annotated[ImportQuery, Query()],
+    caller: Annotated[Caller, Depends(require(Scope.ADMIN))],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> dict[str, Any]:
+    """Checks the whole file, then stores what is faster than what is stored. The same file again
+    changes nothing."""
+    with tempfile.TemporaryFile(dir=writable("transfers")) as file:
+        async for chunk in request.stream():  # as long as service.body_limit lets it be
+            await run_in_threadpool(file.write, chunk)
+        return await run_in_threadpool(_take, request, query, caller, store, file)
+
+
+def _take(
+    request: Request, query: ImportQuery, caller: Caller, store: SqlStore, file: IO[bytes]
+) -> dict[str, Any]:
+    size_bytes = file.tell()
+    check_upload(store, caller, size_bytes)
+    file.seek(0)
+    done = import_schedules(
+        store, file, installed=installed_toolchains(), any_toolchain=query.any_toolchain
+    )
+    form = {"schedules": done.schedules, "stored": done.stored, "kept": done.kept}
+    detail = {**form, "bytes": size_bytes, "any_toolchain": query.any_toolchain}
+    record(store, caller, "schedule.import", "", detail, request)
+    return form
