@@ -86,5 +86,7 @@ def test_failures_feed_back():
 
 
 def test_an_unknown_sampler_is_refused_by_name():
-    with pytest.raises(UserError, match=r"unknown sampler 'tpa'.*tpe, random, brute.*mean.*tpe"):
+    with pytest.raises(
+        UserError, match=r"unknown sampler 'tpa'.*tpe, random, surrogate.*mean.*tpe"
+    ):
         make_sampler("tpa", TILING, 0)

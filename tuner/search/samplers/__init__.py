@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _REGISTRY = {
     "tpe": "tuner.search.samplers.tpe",
     "random": "tuner.search.samplers.random",
+    "surrogate": "tuner.search.samplers.surrogate",
+    "hill": "tuner.search.samplers.hill_climbing",
+    "nsga2": "tuner.search.samplers.nsga2",
     "brute": "tuner.search.samplers.brute_force",
 }
 """Sampler name to the module whose ``make(space, seed)`` returns the Optuna sampler."""

@@ -1,0 +1,169 @@
+"""Search with a learned model of the cycles, for discrete, conditional, constrained spaces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from optuna.samplers import BaseSampler
+
+from tuner.search.samplers.gaussian_process import (
+    Floats,
+    GaussianProcess,
+    Metric,
+    Settings,
+    fit,
+)
+from tuner.search.samplers.point_sampler import History, PointSampler
+from tuner.space import Space
+
+_SPREAD_TRIALS = 6
+"""Trials before the model is asked."""
+_SPREAD_CHOICES = 30
+_POOL = 1200
+"""Configs the model rates for one proposal: what it takes grows with them."""
+_NEAR_SHARE = 3
+"""One part in so many of the pool lies near the best configs; the rest is anywhere."""
+_BEST = 5
+"""So many of the best configs have their neighbourhood in the pool."""
+_FIT_STEPS = 8
+_MOST_KNOWN = 200
+"""Results the model learns from: half of them the best, half the latest."""
+_WORST = 3.0
+"""Results further above the median than so many times what the best is below it are alike bad."""
+_LEAST_VALIDITY = 1e-4
+_CYCLES_WEIGHT, _VALIDITY_WEIGHT = 0.0, -2.5
+"""Logarithms. Most knobs matter for the cycles, few for whether the schedule works."""
+
+Indices = NDArray[np.intp]
+
+
+class SurrogateSampler(PointSampler):
+    """Fits a Gaussian process to the logarithm of cycles and proposes what promises most.
+
+    That is the config with the highest expected improvement on the best, times its probability
+    of being valid (by the outcomes of configs like it: failures have no cycles to learn from).
+    The first few trials are spread out instead. The pool of what is rated holds the neighbourhood
+    of the best configs and configs from anywhere. Candidates in flight are not proposed again,
+    and count as measured at what the model expects of them.
+    """
+
+    def __init__(self, space: Space, seed: int) -> None:
+        super().__init__(space, seed)
+        self._rng = np.random.default_rng(seed)
+        self._metric = Metric(space)
+        self._settings = Settings.typical(len(space.knobs), _CYCLES_WEIGHT)
+        self._validity_settings = Settings.typical(len(space.knobs), _VALIDITY_WEIGHT)
+        self._features = self._metric.features(self._points.rows)
+
+    def choose(self, history: History) -> int | None:
+        order = np.argsort(history.cycles, kind="stable")
+        best = [history.done[i] for i in order[:_BEST]]
+        self._points.grow(best)
+        self._extend_features()
+        free = np.ones(len(self._points.rows), bool)
+        free[history.seen] = False
+        if not free.any():
+            return None
+        if len(history.done) < 2 or len(history.done) + len(history.failed) < _SPREAD_TRIALS:
+            return self._farthest(free, history.seen)
+        pool = self._pool(free, best)
+        known = _worth_knowing(order)
+        logs = np.log(np.array(history.cycles)[known])
+        rows = np.array(history.done)[known]
+        promise = self._promise(pool, rows, _standardized(logs), history.pending)
+        if history.failed:
+            promise += np.log(self._validity(pool, rows, history.failed))
+        return int(pool[int(np.argmax(promise))])
+
+    def _extend_features(self) -> None:
+        missing = self._points.rows[len(self._features) :]
+        if len(missing):
+            more = self._metric.features(missing)
+            self._features = np.concatenate([self._features, more])
+
+    def _farthest(self, free: NDArray[np.bool_], seen: Sequence[int]) -> int:
+        """Of some random configs, the one that is least like any proposed before."""
+        rows = np.flatnonzero(free)
+        some = self._rng.choice(rows, min(len(rows), _SPREAD_CHOICES), replace=False)
+        if not seen:
+            return int(some[0])
+        form = self._metric.form(np.ones(len(self._space.knobs)))
+        away = (self._features[some] @ form @ self._features[list(seen)].T).min(axis=1)
+        return int(some[int(np.argmax(away))])
+
+    def _pool(self, free: NDArray[np.bool_], best: Sequence[int]) -> Indices:
+        rows = np.flatnonzero(free)
+        if len(rows) <= _POOL:
+            return rows
+        # Features are one-hot: their product counts the knobs in which two configs agree.
+        alike = (self._features[rows] @ self._features[list(best)].T).max(axis=1)
+        order = np.argpartition(-alike, _POOL // _NEAR_SHARE)
+        near, others = np.split(order, [_POOL // _NEAR_SHARE])
+        rest = self._rng.choice(others, _POOL - len(near), replace=False)
+        return np.asarray(rows[np.concatenate([near, rest])])
+
+    def _promise(
+        self, pool: Indices, rows: Indices, targets: Floats, pending: Sequence[int]
+    ) -> Floats:
+        """Logarithm of the expected improvement of each config of the pool."""
+        taken = self._points.rows[rows]
+        distances = self._metric.by_knob(taken)
+        self._settings = fit(distances, targets, self._settings, self._rng, _FIT_STEPS)
+        model = GaussianProcess(self._metric, taken, targets, self._settings)
+        if pending:
+            expected, _ = model.predict(self._features[list(pending)])
+            both = np.concatenate([taken, self._points.rows[list(pending)]])
+            all_targets = np.concatenate([targets, expected])
+            model = GaussianProcess(self._metric, both, all_targets, self._settings)
+        mean, deviation = model.predict(self._features[pool])
+        return _log_expected_improvement(mean, deviation, float(targets.min()))
+
+    def _validity(self, pool: Indices, done: Indices, failed: Sequence[int]) -> Floats:
+        """Probability that each config of the pool is valid; 1 where nothing is known.
+
+        Another process, with weights of its own: the knobs that break a schedule are not those
+        that make it slow.
+        """
+        latest = np.array(failed[-_MOST_KNOWN:])
+        rows = self._points.rows[np.concatenate([done, latest])]
+        targets = np.concatenate([np.zeros(len(done)), np.full(len(latest), -1.0)])
+        distances = self._metric.by_knob(rows)
+        self._validity_settings = fit(
+            distances, targets, self._validity_settings, self._rng, _FIT_STEPS
+        )
+        model = GaussianProcess(self._metric, rows, targets, self._validity_settings)
+        mean, _ = model.predict(self._features[pool])
+        return np.asarray(np.clip(1.0 + mean, _LEAST_VALIDITY, 1.0) ** 2)
+
+
+def _worth_knowing(order: Indices) -> Indices:
+    """Which results to learn from, given their order from best to worst."""
+    if len(order) <= _MOST_KNOWN:
+        return np.arange(len(order))
+    half = _MOST_KNOWN // 2
+    return np.union1d(order[:half], np.arange(len(order) - half, len(order)))
+
+
+def _standardized(logs: Floats) -> Floats:
+    middle, low = float(np.median(logs)), float(logs.min())
+    held = np.minimum(logs, middle + _WORST * (middle - low) + 0.1)
+    return np.asarray((held - held.mean()) / (held.std() + 1e-9))
+
+
+_erf = np.vectorize(math.erf, otypes=[float])
+
+
+def _log_expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
+    """Of a normally distributed value, below ``best`` (Mockus 1975)."""
+    z = np.clip((best - mean) / deviation, -30.0, 30.0)
+    density = np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    below = 0.5 * (1.0 + _erf(z / math.sqrt(2.0)))
+    return np.asarray(np.log(np.maximum(deviation * (density + z * below), 1e-300)))
+
+
+def make(space: Space, seed: int) -> BaseSampler:
+    """The sampler for the valid configs of ``space``."""
+    return SurrogateSampler(space, seed)
