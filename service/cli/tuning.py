@@ -63,7 +63,9 @@ def tune(
         int | None,
         typer.Option(help="Stop after so many trials without a better one.", show_default=False),
     ] = None,
-    sampler: Annotated[str, typer.Option(help="How to search: tpe, random or brute.")] = "tpe",
+    sampler: Annotated[
+        str, typer.Option(help="How to search; docs/search.md lists the samplers.")
+    ] = "tpe",
     seed: Annotated[
         int, typer.Option(min=0, max=LARGEST_SEED, help="Repeats a search, given one worker.")
     ] = 0,

@@ -1,0 +1,208 @@
+"""Makes the tables that ``hvxtune bench-search`` replays: every config of a space, measured.
+
+    python -m benchmarks.search_tables [--list] [TABLE ...]
+
+One worker, configs in a random order. Each result is kept in the state directory as it comes, so
+a stopped run goes on where it was, and what a stopped run has is a uniform sample of the space
+(``--sampled`` writes it as such). A table is written to ``benchmarks/tables`` when it is whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tuner.candidate import Candidate, Problem
+from tuner.codegen import CodeGenerator, find_generator
+from tuner.kernels import find_kernel
+from tuner.measure import find_measurer
+from tuner.outcome import Outcome
+from tuner.paths import state_dir
+from tuner.search.evaluation import Evaluator
+from tuner.search.tables import Row, Table, write_table
+from tuner.space import Config, KnobValue
+from tuner.tuning import find_problem
+
+TABLES = Path(__file__).parent / "tables"
+TARGET, CONTRACT = "hexagon-v66", "static"
+_STOPPED = 130
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """What a table is of: a problem, and the knobs that are held to keep its space small."""
+
+    name: str
+    kernel: str
+    params: Mapping[str, int]
+    held: Mapping[str, tuple[KnobValue, ...]] = field(default_factory=dict)
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that the configs are schedules of."""
+        return find_problem(self.kernel, dict(self.params), TARGET, CONTRACT)
+
+    def configs(self) -> list[Config]:
+        """Every config of the space that keeps to ``held``, in the order they are measured."""
+        space = find_kernel(self.kernel).space(self.problem)
+        kept = [c for c in space if self._keeps(c)]
+        Random(self.name).shuffle(kept)
+        return kept
+
+    def _keeps(self, config: Config) -> bool:
+        return all(knob not in config or config[knob] in of for knob, of in self.held.items())
+
+
+_STENCIL: Mapping[str, tuple[KnobValue, ...]] = {
+    "vector_lanes": (128,),
+    "tile_rows": (1, 2, 4),
+    "filter_rows": (1, 2),
+    "filter_unroll": (1, 2),
+    "copy_rows": (1,),
+    "copy_unroll": (1,),
+    "slide_pad": ("on",),
+    "align_rows": ("on",),
+}
+_GEMM: Mapping[str, tuple[KnobValue, ...]] = {
+    "reduction": ("vrmpy",),
+    "walk": ("columns_first",),
+    "pack_a": ("none", "root"),
+    "align_packed": ("on",),
+    "tile_n": (32, 64, 128, 256),
+}
+_DEPTHWISE: Mapping[str, tuple[KnobValue, ...]] = {"align_quads": ("on",)}
+
+
+def _image(kernel: str, width: int, height: int, **held: tuple[KnobValue, ...]) -> TableSpec:
+    name = f"{kernel.removesuffix('_u8')}_{width}x{height}"
+    return TableSpec(name, kernel, {"width": width, "height": height}, held)
+
+
+def _gemm(m: int, n: int, k: int) -> TableSpec:
+    return TableSpec(f"gemm_{m}x{n}x{k}", "gemm_u8", {"m": m, "n": n, "k": k}, _GEMM)
+
+
+def _depthwise(height: int, width: int, channels: int) -> TableSpec:
+    params = {"height": height, "width": width, "channels": channels}
+    name = f"depthwise_{height}x{width}x{channels}"
+    return TableSpec(name, "depthwise_conv2d_u8", params, _DEPTHWISE)
+
+
+SPECS = (
+    _image("add_u8", 512, 64),
+    _image("gaussian5x5_u8", 512, 64, **_STENCIL),
+    _gemm(64, 256, 64),
+    _depthwise(32, 32, 128),
+    _image("sobel_u8", 512, 64, **_STENCIL),
+    _image("add_u8", 1920, 12),
+    _gemm(128, 256, 128),
+    _depthwise(14, 14, 256),
+    _image("gaussian5x5_u8", 384, 40, **_STENCIL),
+    _image("sobel_u8", 384, 40, **_STENCIL),
+)
+"""Two shapes of each kernel; those of one kernel differ in what divides what."""
+
+
+def make(spec: TableSpec, generator: CodeGenerator, *, sampled: bool) -> bool:
+    """Measures what is missing of ``spec`` and writes the table; False if stopped before."""
+    configs = spec.configs()
+    kept = state_dir() / "search_tables" / f"{spec.name}.jsonl"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    known = {row.config: row for row in _rows(kept)}
+    stopped = False
+    with find_measurer("qemu")(cache="warm") as measurer, kept.open("a") as file:
+        toolchain = {**generator.fingerprint(), **measurer.fingerprint()}
+        evaluator = Evaluator(generator, measurer)
+        clock = time.monotonic()
+        try:
+            for number, config in enumerate(configs):
+                if sampled:
+                    break
+                if config in known:
+                    continue
+                candidate = Candidate(spec.problem, config, "halide")
+                trial = evaluator.evaluate(candidate, number=number, origin="table").trial
+                if trial.outcome is Outcome.DEVICE_ERROR:
+                    continue
+                cycles = trial.measurement.cycles if trial.measurement else None
+                known[config] = row = Row(config, trial.outcome, cycles)
+                file.write(json.dumps(row.as_dict()) + "\n")
+                file.flush()
+                if time.monotonic() - clock > 30:
+                    clock = time.monotonic()
+                    print(f"{spec.name}: {len(known)} of {len(configs)}", flush=True)
+        except KeyboardInterrupt:
+            stopped = True
+    rows = [known[config] for config in configs if config in known]
+    if rows and (sampled or len(rows) == len(configs)):
+        notes: dict[str, Any] = {
+            "kernel": spec.kernel,
+            "params": dict(spec.problem.workload.params),
+            "contract": CONTRACT,
+            "target": TARGET,
+            "fidelity": "model",
+            "toolchain": toolchain,
+        }
+        if len(rows) < len(configs):
+            notes["sampled"] = {"rows": len(rows), "of": len(configs)}
+        write_table(TABLES / f"{spec.name}.jsonl.gz", _table(spec, rows, notes))
+        print(f"{spec.name}: written, {len(rows)} of {len(configs)}", flush=True)
+    return not stopped
+
+
+def _rows(kept: Path) -> Iterator[Row]:
+    """Results of earlier runs; a last line cut short by a crash is measured again."""
+    for line in kept.read_text().splitlines() if kept.exists() else ():
+        try:
+            yield Row.from_dict(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+
+
+def _table(spec: TableSpec, rows: list[Row], notes: Mapping[str, Any]) -> Table:
+    space = find_kernel(spec.kernel).space(spec.problem)
+    knobs: dict[str, tuple[KnobValue, ...]] = {}
+    for knob in space.knobs:
+        used = {row.config[knob.name] for row in rows if knob.name in row.config}
+        if used:
+            knobs[knob.name] = tuple(c for c in knob.choices if c in used)
+    kernel = find_kernel(spec.kernel)
+    measured = {row.config for row in rows}
+    starts = (kernel.default_config(spec.problem), kernel.textbook_config(spec.problem))
+    starts_measured = tuple(dict.fromkeys(c for c in starts if c in measured))
+    return Table(spec.name, knobs, tuple(rows), starts_measured, notes)
+
+
+def main() -> int:
+    """Makes the named tables, or all."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="TABLE")
+    parser.add_argument("--list", action="store_true", help="print the tables and their sizes")
+    parser.add_argument(
+        "--sampled", action="store_true", help="write what is measured so far, measure nothing"
+    )
+    given = parser.parse_args()
+    unknown = set(given.names) - {s.name for s in SPECS}
+    if unknown:
+        parser.error(f"unknown table {sorted(unknown)[0]}; --list prints them")
+    chosen = [s for s in SPECS if not given.names or s.name in given.names]
+    if given.list:
+        for spec in chosen:
+            print(f"{spec.name:24} {len(spec.configs()):6} configs")
+        return 0
+    with find_generator("halide")(1) as generator:
+        for spec in chosen:
+            if not make(spec, generator, sampled=given.sampled):
+                return _STOPPED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

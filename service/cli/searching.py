@@ -1,0 +1,157 @@
+"""``hvxtune bench-search``: samplers judged on tables of known results, nothing compiled."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.cli.options import AsJson
+from service.cli.output import print_json, print_line, print_table
+from tuner.errors import UserError
+
+if TYPE_CHECKING:
+    from tuner.search.comparison import Comparison, Result
+
+_MOST_SEEDS = 10_000
+
+
+def bench_search(
+    tables: Annotated[
+        list[Path] | None,
+        typer.Option("--tables", metavar="FILE...", help="Tables of measured configs."),
+    ] = None,
+    more_tables: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="More tables.")
+    ] = None,
+    samplers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--samplers", metavar="NAME,...", help="Which to compare; all by default, but brute."
+        ),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=_MOST_SEEDS, help="Runs of each sampler on each table.")
+    ] = 20,
+    in_flight: Annotated[
+        int, typer.Option(min=1, max=256, help="Candidates asked for before one is told.")
+    ] = 1,
+    starts: Annotated[
+        bool, typer.Option("--starts", help="Try the starts that tables name first, as jobs do.")
+    ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=256, help="Processes (one per processor).", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare samplers by replaying them on tables of measured configs."""
+    from tuner.search.comparison import Comparison, compare, default_samplers
+    from tuner.search.samplers import require_sampler
+    from tuner.tuning import default_workers
+
+    paths = [*(tables or []), *(more_tables or [])]
+    if not paths:
+        raise UserError(
+            "no table to search", next_step="name some: hvxtune bench-search --tables FILE..."
+        )
+    named = [name for text in samplers or [] for name in text.split(",") if name]
+    chosen = list(dict.fromkeys(named)) or default_samplers()
+    for name in chosen:
+        require_sampler(name)
+    done = 0
+    total = len(paths) * len(chosen) * seeds
+    show = sys.stderr.isatty()
+    for item in compare(
+        paths,
+        chosen,
+        seeds=seeds,
+        workers=workers or default_workers(),
+        in_flight=in_flight,
+        starts=starts,
+    ):
+        if isinstance(item, Comparison):
+            if show:
+                sys.stderr.write("\r\x1b[K")
+            if as_json:
+                print_json(_json(item, seeds))
+            else:
+                _print(item, seeds)
+        else:
+            done += 1
+            if show:
+                sys.stderr.write(f"\r{done} of {total} searches")
+
+
+def _print(found: Comparison, seeds: int) -> None:
+    from tuner.search.comparison import BUDGETS
+
+    for table in found.tables:
+        print_line(f"{table.name}: {len(table.rows)} configs, optimum {table.optimum:,} cycles")
+        columns = ["sampler", *(f"at {n}" for n in BUDGETS)]
+        print_table(
+            columns,
+            [
+                (r.sampler, *(_ratio(f.geometric_mean) for f in r.figures))
+                for r in found.of_table(table.name)
+            ],
+            numeric=columns[1:],
+        )
+        print_line()
+    print_line(f"all {len(found.tables)} tables, {seeds} seeds: best/optimum, geometric mean")
+    print_line("[95 % interval], worst run")
+    columns = ["sampler", *(f"at {n} trials" for n in BUDGETS), "ms/trial"]
+    print_table(columns, [_row(r) for r in found.overall()], numeric=columns[1:])
+
+
+def _row(result: Result) -> tuple[str, ...]:
+    cells = (
+        f"{_ratio(f.geometric_mean)} [{_ratio(f.interval[0])}-{_ratio(f.interval[1])}]"
+        f" {_ratio(f.worst)}"
+        for f in result.figures
+    )
+    return (result.sampler, *cells, f"{result.own_ms:.1f}")
+
+
+def _ratio(ratio: float) -> str:
+    return "none" if math.isinf(ratio) else f"{ratio:.3f}"
+
+
+def _json(found: Comparison, seeds: int) -> dict[str, Any]:
+    return {
+        "seeds": seeds,
+        "tables": [
+            {
+                "table": table.name,
+                "configs": len(table.rows),
+                "optimum_cycles": table.optimum,
+                "samplers": [_result_json(r) for r in found.of_table(table.name)],
+            }
+            for table in found.tables
+        ],
+        "samplers": [_result_json(r) for r in found.overall()],
+    }
+
+
+def _result_json(result: Result) -> dict[str, Any]:
+    return {
+        "sampler": result.sampler,
+        "own_ms": round(result.own_ms, 3),
+        "figures": [
+            {
+                "trials": f.trials,
+                "geometric_mean": _number(f.geometric_mean),
+                "interval": [_number(bound) for bound in f.interval],
+                "worst": _number(f.worst),
+            }
+            for f in result.figures
+        ],
+    }
+
+
+def _number(ratio: float) -> float | None:
+    """JSON knows no infinity."""
+    return None if math.isinf(ratio) else round(ratio, 6)

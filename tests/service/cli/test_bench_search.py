@@ -1,0 +1,58 @@
+"""``hvxtune bench-search``: figures as text and JSON, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+TABLES = sorted((Path(__file__).parents[3] / "benchmarks" / "tables").glob("*.jsonl.gz"))
+
+
+def bench(hvxtune, *arguments):
+    return hvxtune(
+        "bench-search", "--samplers", "random,hill", "--seeds", "2", "--workers", "1", *arguments
+    )
+
+
+@pytest.mark.slow
+def test_prints_figures_for_each_table_and_for_all(hvxtune):
+    shown = bench(hvxtune, "--tables", str(TABLES[0]))
+    assert shown.status == 0
+    assert "at 100 trials" in shown.out
+    told = bench(hvxtune, "--json", "--starts", "--tables", str(TABLES[0])).json
+    [table] = told["tables"]
+    assert table["configs"] >= 500
+    assert {r["sampler"] for r in told["samplers"]} == {"random", "hill"}
+    for result in told["samplers"]:
+        assert [f["trials"] for f in result["figures"]] == [20, 50, 100, 200]
+        assert all(1 <= f["interval"][0] <= f["geometric_mean"] for f in result["figures"])
+        assert all(f["geometric_mean"] <= f["worst"] for f in result["figures"])
+
+
+def test_tables_may_follow_each_other_and_are_refused_by_name(hvxtune, tmp_path):
+    (tmp_path / "bad").write_text(json.dumps({"table": "bad"}) + "\n")
+    refused = bench(hvxtune, "--tables", str(TABLES[0]), "bad")
+    assert refused.status == 2
+    assert "table bad, line 1: 'knobs' is missing" in refused.error_line
+
+
+def test_wants_a_table_and_known_samplers(hvxtune):
+    assert "no table" in bench(hvxtune).error_line
+    refused = hvxtune("bench-search", "--tables", str(TABLES[0]), "--samplers", "hil")
+    assert "unknown sampler 'hil'" in refused.error_line
+    assert "did you mean --sampler hill?" in refused.error_line
+
+
+def test_every_stored_table_says_what_it_holds():
+    from tuner.search.tables import read_table
+
+    assert TABLES
+    for path in TABLES:
+        table = read_table(path)
+        assert path.name == f"{table.name}.jsonl.gz"
+        assert table.notes["fidelity"] == "model"
+        assert table.notes["toolchain"]
+        assert len(table.rows) == table.notes.get("sampled", {}).get("rows", len(table.rows))
+        assert len(table.rows) >= 500

@@ -1,0 +1,157 @@
+"""Samplers side by side: many replays of each on tables, and what they come to."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import statistics
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from tuner.errors import UserError
+from tuner.search.replay import Replay, replay
+from tuner.search.samplers import sampler_names
+from tuner.search.tables import Table, read_table
+
+BUDGETS = (20, 50, 100, 200)
+"""Numbers of trials at which searches are compared."""
+_TWO_SIDED_95 = 1.96
+_NOT_COMPARED = "brute"
+"""It takes configs in the order of the space, whatever the seed: no search."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Best over optimum after some number of trials: 1 is perfect.
+
+    ``interval`` is the 95 % confidence interval of the geometric mean over seeds, for these very
+    tables. ``worst`` is the worst run of all. Infinite where a run had no valid trial by then.
+    """
+
+    trials: int
+    geometric_mean: float
+    interval: tuple[float, float]
+    worst: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the runs of one sampler came to, on one table or on several."""
+
+    sampler: str
+    figures: tuple[Figures, ...]
+    own_ms: float
+    """Milliseconds of sampler and proposer for a trial, on average."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every run. All samplers had the same tables and seeds."""
+
+    tables: tuple[Table, ...]
+    samplers: tuple[str, ...]
+    runs: tuple[Replay, ...]
+
+    def overall(self) -> list[Result]:
+        """One result a sampler, each table counting alike; best at 100 trials first."""
+        found = [self._result(s, [t.name for t in self.tables]) for s in self.samplers]
+        return sorted(found, key=lambda r: r.figures[BUDGETS.index(100)].geometric_mean)
+
+    def of_table(self, table: str) -> list[Result]:
+        """One result a sampler on one table."""
+        return [self._result(sampler, [table]) for sampler in self.samplers]
+
+    def _result(self, sampler: str, tables: Sequence[str]) -> Result:
+        strata = [[r for r in self.runs if r.sampler == sampler and r.table == t] for t in tables]
+        every = [run for stratum in strata for run in stratum]
+        return Result(
+            sampler,
+            tuple(_figures(n, strata) for n in BUDGETS),
+            statistics.fmean(run.own_ms for run in every),
+        )
+
+
+def _figures(trials: int, strata: Sequence[Sequence[Replay]]) -> Figures:
+    """The mean of the logarithms, and its error from the spread over seeds within each table."""
+    ratios = [[run.at(trials) for run in stratum] for stratum in strata]
+    worst = max(max(stratum) for stratum in ratios)
+    if math.isinf(worst):
+        return Figures(trials, worst, (worst, worst), worst)
+    logs = [[math.log(ratio) for ratio in stratum] for stratum in ratios]
+    mean = statistics.fmean(statistics.fmean(stratum) for stratum in logs)
+    variance = sum(statistics.variance(s) / len(s) if len(s) > 1 else 0.0 for s in logs)
+    half = _TWO_SIDED_95 * math.sqrt(variance) / len(logs)
+    interval = (max(1.0, math.exp(mean - half)), math.exp(mean + half))
+    return Figures(trials, math.exp(mean), interval, worst)
+
+
+def default_samplers() -> list[str]:
+    """Every sampler that searches."""
+    return [name for name in sampler_names() if name != _NOT_COMPARED]
+
+
+def compare(
+    paths: Sequence[Path],
+    samplers: Sequence[str],
+    *,
+    seeds: int,
+    workers: int,
+    in_flight: int = 1,
+    starts: bool = False,
+) -> Iterator[Replay | Comparison]:
+    """Replays every sampler on every table with ``seeds`` seeds, in ``workers`` processes.
+
+    Yields each run as it ends and at last the comparison. Raises ``UserError`` for a bad table
+    before any run.
+    """
+    tables = tuple(read_table(path) for path in paths)
+    names = [table.name for table in tables]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(f"two tables are called '{twice}'", accepted="tables of different names")
+    orders = [
+        (path, sampler, seed, in_flight, starts)
+        for sampler in samplers
+        for path in paths
+        for seed in range(seeds)
+    ]
+    runs: list[Replay] = []
+    with _pool(workers) as pool:
+        try:
+            for run in pool.map(_replay, orders):
+                runs.append(run)
+                yield run
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    yield Comparison(tables, tuple(samplers), tuple(runs))
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes whose BLAS uses one thread each: the matrices are small, the processors taken."""
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+            yield pool
+    finally:
+        if before is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = before
+
+
+def _replay(order: tuple[Path, str, int, int, bool]) -> Replay:
+    path, sampler, seed, in_flight, starts = order
+    return replay(
+        _table(path), sampler, seed, trials=BUDGETS[-1], in_flight=in_flight, starts=starts
+    )
+
+
+_table = lru_cache(maxsize=32)(read_table)
