@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast lint format bench-tuning bench-service bench-simulator bench-anchors bench-search search-tables lock vendor-assets clean
+.PHONY: help setup demo test test-fast lint format bench-tuning bench-service bench-simulator bench-anchors bench-search search-tables lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -60,6 +60,12 @@ bench-search: setup ## replay every search on the tables of measured configs
 
 search-tables: setup ## measure the tables anew (hours; goes on where it was stopped)
 	nice -n 19 $(BIN)/python -m benchmarks.search_tables
+
+bench-dashboards: setup $(VENV)/.dev ## time the pages of a job of 10,000 trials
+	$(BIN)/python -m benchmarks.dashboards
+
+screenshots: setup $(VENV)/.dev ## take the pictures of docs/dashboards.md anew (needs Chromium)
+	$(BIN)/python -m tests.dashboards.screenshots
 
 vendor-assets: ## fetch the browser code under dashboards/static/vendor anew (needs npm)
 	$(PYTHON) .ci/vendor_assets.py

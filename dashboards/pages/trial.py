@@ -201,7 +201,7 @@ def _worth_listing(made: Explanation) -> list[Region]:
 
 def listing(region: Region, made: Explanation) -> dict[str, Any]:
     """A region for the template: its packets with their heat, of 0 to :data:`HEAT_STEPS`."""
-    hottest = max(packet.cycles for packet in region.packets) or 1
+    hottest = max(p.cycles for each in made.regions for p in each.packets) or 1
     totals = region.totals
     unit, busy = region.busiest_unit
     return {

@@ -1,0 +1,97 @@
+"""A real browser, and everything in it that must not happen."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+WATCH_POLICY = """
+window.policyViolations = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.policyViolations.push(`${event.violatedDirective} ${event.blockedURI}`);
+});
+"""
+
+
+def chromium_program() -> str | None:
+    """Where Chromium is; ``None`` if it is not installed."""
+    return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Headless. Its sandbox does not work for root, whose containers are one already."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium_program(),
+            args=["--no-sandbox"] if os.geteuid() == 0 else [],
+        )
+        yield browser
+        browser.close()
+
+
+def link_toolchain(state: Path) -> None:
+    """Lets a service on a new state directory use the simulator that is set up already."""
+    from tuner.paths import state_dir
+
+    state.mkdir(parents=True, exist_ok=True)
+    for name in ("qemu", "native"):
+        if (state_dir() / name).is_dir() and not (state / name).exists():
+            (state / name).symlink_to(state_dir() / name)
+
+
+@dataclass
+class Visit:
+    """A page that is watched: whatever the console or the policy complains of is kept."""
+
+    page: Page
+    url: str
+    complaints: list[str] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, page: Page, url: str) -> Visit:
+        """Watches ``page`` from now on."""
+        visit = cls(page, url)
+        page.add_init_script(WATCH_POLICY)
+        page.on(
+            "console",
+            lambda m: visit.complaints.append(m.text) if m.type in ("error", "warning") else None,
+        )
+        page.on("pageerror", lambda error: visit.complaints.append(str(error)))
+        return visit
+
+    def log_in(self, token: str) -> None:
+        """Begins a session."""
+        self.page.goto(f"{self.url}/ui/login")
+        self.page.get_by_label("Token").fill(token)
+        self.page.get_by_role("button", name="Log in").click()
+        self.page.wait_for_url("**/ui/jobs")
+
+    def go(self, place: str) -> None:
+        """Opens a page and waits until it is still."""
+        self.page.goto(f"{self.url}{place}")
+        self.page.wait_for_load_state("load")
+
+    def check(self) -> None:
+        """Fails for console errors, breaches of the policy, serious faults of accessibility, and
+        a page wider than the window."""
+        breaches = self.page.evaluate("window.policyViolations")
+        found = Axe().run(self.page).response["violations"]
+        serious = [
+            f"{each['id']}: {node['html'][:160]}"
+            for each in found
+            if each["impact"] in ("serious", "critical")
+            for node in each["nodes"]
+        ]
+        too_wide = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert (self.complaints, breaches, serious, max(0, too_wide)) == ([], [], [], 0), (
+            self.page.url
+        )

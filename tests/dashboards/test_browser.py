@@ -1,0 +1,185 @@
+"""The pages in Chromium: a job from the form to its object, and nothing the browser objects to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.dashboards.chromium import Visit, chromium, chromium_program, link_toolchain
+from tests.service.served import Served, served
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(chromium_program() is None, reason="Chromium is not installed"),
+]
+JOB_LIMIT_MS = 120_000
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    state = tmp_path_factory.mktemp("lab") / "state"
+    link_toolchain(state)
+    with served(state) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(params=["light", "dark"])
+def scheme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def visit(browser: Browser, service: Served) -> Iterator[Visit]:
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    visit = Visit.begin(context.new_page(), service.url)
+    visit.log_in(service.token)
+    yield visit
+    context.close()
+
+
+def submit(visit: Visit, trials: int, seed: int) -> str:
+    """A job by the form, watched until it is done; its id."""
+    page = visit.page
+    visit.go("/ui/submit?kernel=scale_u8")
+    page.get_by_label("Trials").fill(str(trials))
+    page.get_by_label("Seed").fill(str(seed))
+    page.get_by_role("button", name="Submit").click()
+    page.wait_for_url(re.compile(r"/ui/jobs/\w+$"))
+    expect(page.locator("#live .state-done")).to_be_visible(timeout=JOB_LIMIT_MS)
+    return page.url.rpartition("/")[2]
+
+
+@pytest.fixture(scope="module")
+def jobs(browser: Browser, service: Served) -> list[str]:
+    """Two finished jobs of the same workload."""
+    context = browser.new_context()
+    visit = Visit.begin(context.new_page(), service.url)
+    visit.log_in(service.token)
+    found = [submit(visit, trials=6, seed=seed) for seed in (1, 2)]
+    visit.check()
+    context.close()
+    return found
+
+
+def test_a_job_goes_from_the_form_to_its_object(visit: Visit, tmp_path: Path) -> None:
+    page = visit.page
+    visit.go("/ui/jobs")
+    page.get_by_role("link", name="Submit a job").click()
+    page.get_by_label("Kernel").select_option("scale_u8")
+    page.wait_for_url("**kernel=scale_u8*")
+    page.get_by_label("n", exact=True).fill("256")
+    page.get_by_label("Trials").fill("12")
+    visit.check()
+    page.get_by_role("button", name="Submit").click()
+    page.wait_for_url(re.compile(r"/ui/jobs/\w+$"))
+    page.evaluate("window.neverReloaded = true")
+    expect(page.locator("#live .state-running")).to_be_visible(timeout=JOB_LIMIT_MS)
+    expect(page.locator("#live .state-done")).to_be_visible(timeout=JOB_LIMIT_MS)
+    assert page.evaluate("window.neverReloaded")
+    expect(page.locator("#course canvas")).to_be_visible()
+    visit.check()
+
+    page.reload()
+    page.locator("#trials tbody a.row-link").first.click()
+    expect(page.locator("table.listing").first).to_be_visible(timeout=JOB_LIMIT_MS)
+    expect(page.get_by_text("the best of its job")).to_be_visible()
+    visit.check()
+    with page.expect_download() as download:
+        page.get_by_role("link", name=re.compile(r"_static\.o$")).click()
+    download.value.save_as(tmp_path / "kernel.o")
+    assert (tmp_path / "kernel.o").read_bytes()[:4] == b"\x7fELF"
+
+
+def test_two_jobs_are_compared(visit: Visit, jobs: list[str]) -> None:
+    visit.go("/ui/compare")
+    visit.page.get_by_label("This").select_option(jobs[0])
+    visit.page.wait_for_url(f"**own={jobs[0]}*")
+    visit.page.get_by_label("against that").select_option(jobs[1])
+    table = visit.page.get_by_role("region", name="Comparison")
+    expect(table).to_contain_text("scale_u8")
+    expect(table).to_contain_text("not enough data")
+    visit.check()
+
+
+def test_a_schedule_is_quarantined_and_released(visit: Visit, jobs: list[str]) -> None:
+    page = visit.page
+    visit.go("/ui/schedules?kernel=scale_u8")
+    page.get_by_text("Quarantine", exact=True).last.click()
+    page.get_by_label("Reason").last.fill("rows are swapped")
+    page.get_by_role("button", name="Keep from builds").last.click()
+    expect(page.get_by_text("rows are swapped")).to_be_visible()
+    visit.check()
+    page.get_by_role("button", name="Release").first.click()
+    expect(page.get_by_text("rows are swapped")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_no_page_has_faults(
+    browser: Browser, service: Served, jobs: list[str], width: int, scheme: str
+) -> None:
+    context = browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme=scheme,  # type: ignore[arg-type]
+    )
+    visit = Visit.begin(context.new_page(), service.url)
+    visit.go("/ui/login")
+    visit.check()
+    visit.log_in(service.token)
+    places = ["", "/analysis", "/trials/0"]
+    pages = ["/ui/jobs", "/ui/submit", "/ui/schedules", "/ui/schedules/shapes?kernel=scale_u8"]
+    pages += ["/ui/compare?kind=toolchains", "/ui/farm", "/ui/jobs?state=failed"]
+    pages += [f"/ui/jobs/{jobs[0]}{place}" for place in places]
+    for place in pages:
+        visit.go(place)
+        if place.endswith("/trials/0"):
+            visit.page.locator("table.listing").first.wait_for(timeout=JOB_LIMIT_MS)
+        visit.check()
+    context.close()
+
+
+def test_the_keyboard_reaches_everything(visit: Visit, jobs: list[str]) -> None:
+    page = visit.page
+    visit.go("/ui/jobs")
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Submit a job")).to_be_focused()
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+
+
+def test_the_theme_is_kept(visit: Visit) -> None:
+    page = visit.page
+    visit.go("/ui/jobs")
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+    visit.go("/ui/farm")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_nothing_is_asked_of_other_servers(
+    browser: Browser, service: Served, jobs: list[str]
+) -> None:
+    context = browser.new_context()
+    asked: list[str] = []
+    page = context.new_page()
+    page.on("request", lambda request: asked.append(request.url))
+    visit = Visit.begin(page, service.url)
+    visit.log_in(service.token)
+    for place in (f"/ui/jobs/{jobs[0]}", f"/ui/jobs/{jobs[0]}/analysis"):
+        visit.go(place)
+    assert asked
+    assert [url for url in asked if not url.startswith((service.url, "data:", "blob:"))] == []
+    context.close()
