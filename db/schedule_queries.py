@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,8 @@ from tuner.candidate import CacheState, Fidelity, Problem
 from tuner.contract import Contract
 from tuner.space import Space
 
+_ID = re.compile(r"[0-9a-z]{1,16}-[0-9]{1,9}")
+
 
 @dataclass(frozen=True)
 class StoredSchedule:
@@ -48,14 +51,14 @@ class StoredSchedule:
 
 def find(store: SqlStore, public_id: str) -> StoredSchedule | None:
     """The schedule that clients know as ``public_id``: a stored one, or any ``ok`` trial's."""
+    if _ID.fullmatch(public_id) is None:
+        return None  # not all texts can be looked for: PostgreSQL has none with NUL
     with store.reading() as session:
         wanted = _schedules().where(ScheduleRow.public_id == public_id).limit(1)
         found = session.execute(wanted).first()
         if found is not None:
             return _with_space(session, _stored(*found), found[0].provenance)
         job_id, _, number = public_id.rpartition("-")
-        if not (number.isascii() and number.isdigit() and len(number) < 10):
-            return None
         trial = session.get(TrialRow, (job_id, int(number)))
         if trial is None or trial.measurement is None or trial.artifact_digest is None:
             return None

@@ -27,6 +27,11 @@ from tuner.tuning import installed_toolchains
 router = APIRouter(prefix="/v1", tags=["schedules"])
 
 MEDIA_TYPE = "application/zip"
+_BODY = {
+    "required": True,
+    "description": "What `GET /v1/export` or `hvxtune export` gave.",
+    "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+}
 _STALE_S = 24 * 3600.0
 _BINARY = {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
 
@@ -72,7 +77,7 @@ def _swept(folder: Path) -> Path:
     summary="Take over schedules from another service",
     response_model=ImportedForm,
     responses=problems(413),
-    openapi_extra={"requestBody": {"required": True, **_BINARY}},
+    openapi_extra={"requestBody": _BODY},
 )
 async def import_(
     request: Request,

@@ -12,6 +12,7 @@ from tuner.candidate import CacheState, Fidelity
 from tuner.target import DEFAULT_TARGET
 
 MOST_WORKLOADS = 1000
+_NAME = r"^[A-Za-z0-9_-]{1,100}$"
 ContractName = Literal["none", "host", "stride", "extent", "static"]
 
 
@@ -177,8 +178,12 @@ class SchedulePage(BaseModel):
 class SchedulesQuery(PageQuery):
     """Filters and the page of a listing of schedules."""
 
-    kernel: str | None = Field(None, description="Only of this kernel.", examples=["gemm_u8"])
-    target: str | None = Field(None, description="Only for this target.", examples=["hexagon-v66"])
+    kernel: str | None = Field(
+        None, pattern=_NAME, description="Only of this kernel.", examples=["gemm_u8"]
+    )
+    target: str | None = Field(
+        None, pattern=_NAME, description="Only for this target.", examples=["hexagon-v66"]
+    )
     contract: ContractName | None = Field(None, description="Only under this contract.")
     fidelity: Fidelity | None = Field(None, description="Only measured so.")
     quarantined: bool | None = Field(None, description="Only those that are, or are not.")
@@ -187,8 +192,12 @@ class SchedulesQuery(PageQuery):
 class ExportQuery(Strict):
     """Which schedules to export."""
 
-    kernel: str | None = Field(None, examples=["gemm_u8"])
-    target: str | None = Field(None, examples=["hexagon-v66"])
+    kernel: str | None = Field(
+        None, pattern=_NAME, description="Only of this kernel.", examples=["gemm_u8"]
+    )
+    target: str | None = Field(
+        None, pattern=_NAME, description="Only for this target.", examples=["hexagon-v66"]
+    )
 
 
 class ImportQuery(Strict):

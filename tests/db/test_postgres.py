@@ -21,6 +21,7 @@ from tests.db.access_conformance import AccessConformance
 from tests.db.job_queries_conformance import JobQueriesConformance
 from tests.db.job_queue_conformance import JobQueueConformance
 from tests.db.postgres_server import programs, running_server
+from tests.db.serving_conformance import ServingConformance
 from tests.db.test_kill import kill_rounds
 from tests.db.test_schema import shape
 from tests.db.test_two_processes import (
@@ -91,6 +92,13 @@ class TestPostgresQueue(JobQueueConformance):
         store = open_store(new_database())
         yield store
         store.close()
+
+
+class TestPostgresServing(ServingConformance):
+    @pytest.fixture
+    def store(self, new_database: Callable[..., str]) -> Iterator[SqlStore]:
+        with closing(open_store(new_database())) as store:
+            yield store
 
 
 class TestPostgresAccess(AccessConformance):
