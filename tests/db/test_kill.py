@@ -84,5 +84,6 @@ def test_a_job_killed_at_random_points_ends_with_every_trial_once(seed: int, sta
         assert raw.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_whole_rows_and_its_job_can_be_taken_over_at_once() -> None:
     kill_rounds(2, seed=3)

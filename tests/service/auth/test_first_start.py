@@ -111,6 +111,7 @@ def test_serve_refuses_to_be_reached_by_all_without_a_token(store: SqlStore) -> 
     assert not local_token_file().exists()
 
 
+@pytest.mark.slow
 def test_a_served_token_works_is_told_once_and_is_not_logged(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with served(state, "--conductors", "0", "--access-log") as service:

@@ -163,6 +163,7 @@ print(sorted(digests.items()))
 """
 
 
+@pytest.mark.slow
 def test_objects_do_not_depend_on_history_directory_environment_or_caches(tmp_path):
     """Three fresh servers, other orders, another directory and environment, no bytecode."""
     runs = [

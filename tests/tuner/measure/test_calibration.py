@@ -225,6 +225,7 @@ def test_a_cost_below_the_noise_is_refused_with_its_share(
     assert error.unresolved[0].largest_share < 0.1
 
 
+@pytest.mark.slow
 def test_noise_beyond_reason_asks_for_a_look_at_the_unit(
     true: Parameters, specs: ParameterSpecs
 ) -> None:

@@ -207,6 +207,7 @@ def lines(number: int) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_each_sample_gets_the_events_of_its_own_cache_state(
     write: Callable[..., Path], generator: Precompiled
 ) -> None:

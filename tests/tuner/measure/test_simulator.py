@@ -160,6 +160,7 @@ def test_what_apt_complains_about_is_told(bare_machine: Path, tmp_path: Path) ->
 
 
 @needs_dpkg
+@pytest.mark.slow
 def test_a_fetched_simulator_is_unpacked_once_and_found_from_then_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
