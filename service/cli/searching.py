@@ -79,14 +79,14 @@ def bench_search(
             if as_json:
                 print_json(_json(item, seeds))
             else:
-                _print(item, seeds)
+                print_comparison(item, seeds)
         else:
             done += 1
             if show:
                 sys.stderr.write(f"\r{done} of {total} searches")
 
 
-def _print(found: Comparison, seeds: int) -> None:
+def print_comparison(found: Comparison, seeds: int) -> None:
     from tuner.search.comparison import BUDGETS
 
     for table in found.tables:

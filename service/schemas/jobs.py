@@ -85,7 +85,7 @@ class SubmitBody(Strict):
         "warm", description="State of the caches when the timed call begins."
     )
     budget: BudgetBody = BudgetBody()
-    sampler: Name = Field("tpe", description="How to search: tpe, random or brute.")
+    sampler: Name = Field("tpe", description="How to search; docs/search.md lists the samplers.")
     seed: int = Field(0, ge=0, le=LARGEST_SEED, description="Repeats a search, given one worker.")
     measurer: Name = Field("qemu", description="What measures the candidates.")
     generator: Name = Field("halide", description="What makes objects of them.")
