@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
+from pydantic import ValidationError
 from starlette.responses import RedirectResponse, Response
 
 from dashboards.job_view import peak_of
@@ -17,16 +18,16 @@ from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth.audit import record
 from service.auth.caller import Scope
-from service.auth.quotas import check_submit
+from service.job_requests import submit
 from service.problem_details import HttpError, status_of
+from service.schemas.jobs import LARGEST_SEED, BudgetBody, SubmitBody
 from tuner.candidate import CACHE_STATES, CacheState
 from tuner.contract import Contract
 from tuner.errors import HvxtuneError, UserError
 from tuner.kernels import Kernel, find_kernel, kernel_names
 from tuner.search.samplers import sampler_names
 from tuner.target import DEFAULT_TARGET, TARGETS
-from tuner.trial import Submission
-from tuner.tuning import find_problem, submit
+from tuner.tuning import find_problem
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.SUBMIT))])
 
@@ -129,33 +130,46 @@ def send(
     """Submits the job, or shows the form with what is wrong."""
     entered = _entered(form.fields)
     try:
-        check_submit(store, form.viewer.caller, entered.number("trials", 1, MOST_TRIALS))
-        job_id = submit_entered(store, entered, form.viewer.caller.name)
+        taken = submit(
+            store,
+            form.viewer.caller,
+            body_of(entered),
+            default_workers=request.app.state.settings.workers,
+        )
     except (UserError, HttpError) as error:
         return _form(request, entered, error, status=status_of(error))
-    record(store, form.viewer.caller, "job.submit", job_id, request=request)
+    job_id: str = taken.answer["jobs"][0]["job"]
+    record(store, form.viewer.caller, "job.submit", job_id, {"jobs": [job_id]}, request)
     return RedirectResponse(f"{request.scope['root_path']}/jobs/{job_id}", 303)
 
 
-def submit_entered(store: SqlStore, entered: Entered, user: str) -> str:
-    """The id of the new job; ``UserError`` says what is wrong."""
+def body_of(entered: Entered) -> SubmitBody:
+    """What a REST client would send for it; ``UserError`` says which field is wrong."""
     values = entered.values
-    job = submit(
-        entered.kernel.name,
-        entered.params(),
-        store=store,
-        target=values["target"],
-        contract=values["contract"],
-        trials=entered.number("trials", 1, MOST_TRIALS),
-        seconds=entered.seconds(),
-        patience=entered.number("patience", 1, MOST_TRIALS),
-        sampler=values["sampler"],
-        seed=entered.number("seed", 0, 2**31 - 1) or 0,
-        workers=entered.number("workers", 1, 256),
-        cache=_cache(values["cache"]),
-        submission=Submission(user, entered.number("priority", -100, 100) or 0),
-    )
-    return job.id
+    try:
+        return SubmitBody(
+            kernel=entered.kernel.name,
+            params=entered.params(),
+            workloads=None,
+            target=values["target"],
+            contract=values["contract"],
+            cache=_cache(values["cache"]),
+            budget=BudgetBody(
+                trials=entered.number("trials", 1, MOST_TRIALS),
+                seconds=entered.seconds(),
+                patience=entered.number("patience", 1, MOST_TRIALS),
+            ),
+            sampler=values["sampler"],
+            measurer="qemu",
+            generator="halide",
+            seed=entered.number("seed", 0, LARGEST_SEED) or 0,
+            workers=entered.number("workers", 1, 256),
+            priority=entered.number("priority", -100, 100) or 0,
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][-1]) if first["loc"] else ""
+        raise FieldError(name, f"{name}: {first['msg']}") from None
 
 
 def _cache(name: str) -> CacheState:

@@ -10,12 +10,14 @@ from dataclasses import replace
 
 import pytest
 
+from db.audit import newest_entries
 from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
+from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
 from tuner.outcome import Outcome
-from tuner.trial import JobState, Submission, Trial
+from tuner.trial import Budget, JobState, Submission, Trial
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 LogIn = Callable[..., Browser]
@@ -192,7 +194,7 @@ def test_the_form_is_made_of_the_kernels_parameters(logged_in: LogIn) -> None:
         ("param_k", "6", "multiples of 4"),
         ("trials", "-5", "trials -5"),
         ("seconds", "soon", "a number"),
-        ("sampler", "magic", "tpe, random, brute"),
+        ("sampler", "magic", "unknown sampler"),
         ("target", "hexagon-v1", "hexagon-v66"),
         ("contract", "handshake", "none, host, stride"),
         ("cache", "hot", "warm, cold"),
@@ -220,3 +222,22 @@ def test_the_space_is_shown_while_the_form_is_filled_in(logged_in: LogIn) -> Non
     assert "tile_m" in browser.get("/ui/submit/space?kernel=gemm_u8").text
     wrong = browser.get("/ui/submit/space?kernel=gemm_u8&param_n=100&contract=extent")
     assert "multiples of" in wrong.text
+
+
+def test_a_submitted_job_is_that_of_the_form(
+    logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
+    monkeypatch.setattr("tuner.tuning.find_measurer", lambda _: StandInMeasurer)
+    sent = {"kernel": "gemm_u8", "param_m": "64", "contract": "stride", "cache": "cold"}
+    limits = {"trials": "7", "seconds": "2.5", "patience": "", "seed": "3", "priority": "5"}
+    browser = logged_in(Scope.READ, Scope.SUBMIT)
+    answer = browser.form("/ui/submit", "/ui/submit", **sent, **limits, workers="2")
+    job = store.jobs()[0]
+    assert answer.url.path == f"/ui/jobs/{job.id}"
+    assert job.spec.problem.workload.params["m"] == 64
+    assert (job.spec.problem.contract, job.spec.cache) == ("stride", "cold")
+    assert job.spec.budget == Budget(7, 2.5, None)
+    assert (job.spec.seed, job.spec.workers) == (3, 2)
+    assert (job.submission.user, job.submission.priority) == ("ada", 5)
+    assert newest_entries(store, limit=1)[0].action == "job.submit"
