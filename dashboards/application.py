@@ -54,7 +54,7 @@ _log = logging.getLogger("hvxtune.pages")
 
 
 def add_pages(service: FastAPI) -> None:
-    """Mounts the pages under ``/ui``."""
+    """Mounts the pages under ``/ui``, where the bare address leads."""
     pages = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     pages.state = service.state
     pages.state.sessions = Sessions()
@@ -67,6 +67,8 @@ def add_pages(service: FastAPI) -> None:
     service.mount(ROOT, SecurityHeaders(pages), name="pages")
     service.state.self_guarded = (*service.state.self_guarded, f"{ROOT}/")
 
+    # People type the address that `hvxtune serve` prints.
+    @service.get("/", include_in_schema=False)
     @pages.get("/")
     async def front() -> RedirectResponse:
         return RedirectResponse(f"{ROOT}/jobs", 303)

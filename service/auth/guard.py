@@ -41,6 +41,6 @@ class Guard:
 
 def _is_open(scope: Scope) -> bool:
     """Whether nobody has to be known here; ``state.self_guarded`` has the places, pages for
-    people, that tell their visitors apart by themselves."""
+    people, that tell their visitors apart by themselves. The root only leads there."""
     path: str = scope["path"]
-    return path in OPEN_PATHS or path.startswith(scope["app"].state.self_guarded)
+    return path == "/" or path in OPEN_PATHS or path.startswith(scope["app"].state.self_guarded)

@@ -202,3 +202,8 @@ def test_a_session_outlives_a_restart(app: FastAPI, logged_in: LogIn, store: Sql
 def test_without_pages_the_service_has_none(store: SqlStore) -> None:
     bare = Browser(create_app(store, TokenGate(store), Settings(pages="")))
     assert bare.get("/ui/login").status_code == 401
+
+
+def test_the_bare_address_leads_to_the_pages(browser: Browser) -> None:
+    assert browser.get("/").url.path == "/ui/login"
+    assert browser.get("/ui/").url.path == "/ui/login"
