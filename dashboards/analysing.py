@@ -17,7 +17,7 @@ UNSET = "unset"
 """Stands for the value of a knob that is not active in a config."""
 LEAST_TRIALS = 12
 """Fewer measured trials say nothing about importance."""
-MOST_RANKED = 2000
+MOST_RANKED = 1000
 MOST_LINES = 240
 MOST_DOTS = 600
 MOST_BARS = 300

@@ -80,18 +80,14 @@ class JobFigures:
         return max(0.0, min(left)) if left else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TrialPoint:
-    """A finished trial without its config, for drawing."""
+    """A finished trial as a chart needs it; without ``cycles`` it was not measured."""
 
     number: int
-    outcome: Outcome
-    origin: str
     started_at: float
     finished_at: float
     cycles: int | None
-    code_bytes: int | None
-    repeated: bool
 
 
 def list_jobs(
@@ -177,13 +173,9 @@ def trial_points(store: SqlStore, job_id: str) -> list[TrialPoint]:
     wanted = (
         select(
             TrialRow.number,
-            TrialRow.outcome,
-            TrialRow.origin,
             TrialRow.started_at,
             TrialRow.finished_at,
             MeasurementRow.cycles,
-            MeasurementRow.code_bytes,
-            TrialRow.duplicate_of.is_not(None),
         )
         .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
         .where(TrialRow.job_id == job_id, TrialRow.outcome.is_not(None))

@@ -92,6 +92,7 @@ class Visit:
             for node in each["nodes"]
         ]
         too_wide = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert (self.complaints, breaches, serious, max(0, too_wide)) == ([], [], [], 0), (
-            self.page.url
-        )
+        wide = [f"{too_wide} px wider than the window"] if too_wide > 0 else []
+        faults = [*self.complaints, *breaches, *serious, *wide]
+        if faults:
+            raise AssertionError(f"{self.page.url}: " + "; ".join(faults))

@@ -123,6 +123,24 @@ def test_a_schedule_is_quarantined_and_released(visit: Visit, jobs: list[str]) -
     expect(page.get_by_text("rows are swapped")).to_have_count(0)
 
 
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("document.body.insertAdjacentHTML('beforeend', '<input>')", "label: <input>"),
+        ("document.body.insertAdjacentHTML('beforeend', '<p style=\"color:red\">x')", "style-src"),
+        ("document.head.append(Object.assign(document.createElement('script'), {text: '1'}))",
+         "script-src"),
+        ("console.error('something is wrong')", "something is wrong"),
+        ("document.getElementById('main').style.minWidth = '3000px'", "1600 px wider"),
+    ],
+)  # fmt: skip
+def test_the_check_of_pages_finds_faults(visit: Visit, fault: str, said: str) -> None:
+    visit.go("/ui/farm")
+    visit.page.evaluate(fault)
+    with pytest.raises(AssertionError, match=said):
+        visit.check()
+
+
 @pytest.mark.parametrize("width", [1400, 400])
 def test_no_page_has_faults(
     browser: Browser, service: Served, jobs: list[str], width: int, scheme: str
