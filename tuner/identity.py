@@ -6,15 +6,17 @@ import hashlib
 import json
 from typing import Any
 
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+)
+
 
 def canonical_json(value: Any) -> str:
     """``value`` as JSON with sorted keys and no spaces, so that equal values give equal text.
 
     Raises ``ValueError`` for NaN and infinities and ``TypeError`` for what JSON cannot hold.
     """
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-    )
+    return _ENCODER.encode(value)
 
 
 def digest_of(value: Any) -> str:

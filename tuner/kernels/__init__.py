@@ -29,7 +29,11 @@ _loaded: dict[str, Kernel] = {}
 
 
 def _registry() -> dict[str, str]:
-    extra = os.environ.get(EXTRA_KERNELS_VARIABLE, "")
+    extra = os.environ.get(EXTRA_KERNELS_VARIABLE)
+    return {**_REGISTRY, **_extra_kernels(extra)} if extra else _REGISTRY
+
+
+def _extra_kernels(extra: str) -> dict[str, str]:
     pairs = [item.partition("=") for item in extra.split(",") if item.strip()]
     for name, _, place in pairs:
         if not name.strip().isidentifier() or ":" not in place:
@@ -37,7 +41,7 @@ def _registry() -> dict[str, str]:
                 f"{EXTRA_KERNELS_VARIABLE}={extra} cannot be read",
                 accepted="name=module:class, separated by commas",
             )
-    return {**_REGISTRY, **{name.strip(): place.strip() for name, _, place in pairs}}
+    return {name.strip(): place.strip() for name, _, place in pairs}
 
 
 def kernel_names() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -108,23 +109,7 @@ class AddU8(Kernel):
             "byte_lanes": lanes,
             "static": int(problem.contract is Contract.STATIC),
         }
-        knobs = (
-            Knob("vector_lanes", (lanes, 2 * lanes, 4 * lanes), "elements of a vector"),
-            Knob("unroll_x", (1, 2, 3, 4, 6, 8), "vectors in one iteration"),
-            Knob("tile_rows", (1, 2, 3, 4, 6, 8), "rows of a tile"),
-            Knob("walk", ("across", "down"), "order inside a tile: row by row, or unrolled down"),
-            Knob("order", ("columns_inner", "rows_inner"), "inner loop over tiles"),
-            # With extents not known, a fused loop divides in every iteration.
-            Knob(
-                "fuse",
-                ("off", "on"),
-                "both loops over tiles made one",
-                when="static == 1 and walk == 'down'",
-            ),
-            tail_knob("tail_x", _STEP_X, "width_multiple"),
-            tail_knob("tail_y", "tile_rows", "height_multiple"),
-        )
-        return Space(self.name, knobs, _CONSTRAINTS, constants)
+        return Space(self.name, _knobs(lanes), _CONSTRAINTS, constants)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         lanes = config.integer("vector_lanes")
@@ -159,6 +144,27 @@ class AddU8(Kernel):
             "walk": "down",
         }
         return settle(self.space(problem), wanted)
+
+
+@cache
+def _knobs(lanes: int) -> tuple[Knob, ...]:
+    """All knobs. They are the same for every shape, which their conditions name by constants."""
+    return (
+        Knob("vector_lanes", (lanes, 2 * lanes, 4 * lanes), "elements of a vector"),
+        Knob("unroll_x", (1, 2, 3, 4, 6, 8), "vectors in one iteration"),
+        Knob("tile_rows", (1, 2, 3, 4, 6, 8), "rows of a tile"),
+        Knob("walk", ("across", "down"), "order inside a tile: row by row, or unrolled down"),
+        Knob("order", ("columns_inner", "rows_inner"), "inner loop over tiles"),
+        # With extents not known, a fused loop divides in every iteration.
+        Knob(
+            "fuse",
+            ("off", "on"),
+            "both loops over tiles made one",
+            when="static == 1 and walk == 'down'",
+        ),
+        tail_knob("tail_x", _STEP_X, "width_multiple"),
+        tail_knob("tail_y", "tile_rows", "height_multiple"),
+    )
 
 
 _CONSTRAINTS = (

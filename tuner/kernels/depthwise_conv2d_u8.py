@@ -8,6 +8,7 @@ even one with the weights w0 w1 w2 0, the odd one with 0 w0 w1 w2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -148,21 +149,7 @@ class DepthwiseConv2dU8(Kernel):
             "channels_multiple": known_multiple(problem, params["channels"], image),
             "byte_lanes": lanes,
         }
-        knobs = (
-            Knob("order", ("channels_outer", "channels_inner"), "loops over blocks of channels"),
-            Knob("tile_x", (2, 4, 8), "pixels of a row in a tile"),
-            Knob("tile_y", (1, 2, 4), "rows of a tile"),
-            Knob("reduction", ("plain", "vrmpy"), "multiply-accumulate by lane, or by four bytes"),
-            Knob("walk", ("taps_first", "pixels_first", "channels_first"), "order inside a tile"),
-            Knob("quads_at", ("root", "strip", "tile"), "neighbours interleaved: at once, per ..."),
-            Knob("slide_quads", ("off", "on"), "strips reuse quads", when="quads_at == 'strip'"),
-            Knob("quads_unroll", (1, 2, 4), "pairs of pixels interleaved in one iteration"),
-            Knob("align_quads", ("off", "on"), "storage of quads aligned to vectors"),
-            tail_knob("tail_c", "byte_lanes", "channels_multiple"),
-            tail_knob("tail_x", "tile_x", "width_multiple"),
-            tail_knob("tail_y", "tile_y", "height_multiple"),
-        )
-        return Space(self.name, knobs, _CONSTRAINTS, constants)
+        return Space(self.name, _knobs(), _CONSTRAINTS, constants)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         lanes = problem.target.lanes(1)
@@ -197,6 +184,25 @@ class DepthwiseConv2dU8(Kernel):
             "align_quads": "on",
         }
         return settle(self.space(problem), wanted)
+
+
+@cache
+def _knobs() -> tuple[Knob, ...]:
+    """All knobs. They are the same for every shape, which their conditions name by constants."""
+    return (
+        Knob("order", ("channels_outer", "channels_inner"), "loops over blocks of channels"),
+        Knob("tile_x", (2, 4, 8), "pixels of a row in a tile"),
+        Knob("tile_y", (1, 2, 4), "rows of a tile"),
+        Knob("reduction", ("plain", "vrmpy"), "multiply-accumulate by lane, or by four bytes"),
+        Knob("walk", ("taps_first", "pixels_first", "channels_first"), "order inside a tile"),
+        Knob("quads_at", ("root", "strip", "tile"), "neighbours interleaved: at once, per ..."),
+        Knob("slide_quads", ("off", "on"), "strips reuse quads", when="quads_at == 'strip'"),
+        Knob("quads_unroll", (1, 2, 4), "pairs of pixels interleaved in one iteration"),
+        Knob("align_quads", ("off", "on"), "storage of quads aligned to vectors"),
+        tail_knob("tail_c", "byte_lanes", "channels_multiple"),
+        tail_knob("tail_x", "tile_x", "width_multiple"),
+        tail_knob("tail_y", "tile_y", "height_multiple"),
+    )
 
 
 _CONSTRAINTS = (

@@ -8,6 +8,7 @@ is packed so that four rows lie interleaved.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -95,20 +96,7 @@ class GemmU8(Kernel):
             "word_lanes": words,
             "static": int(problem.contract is Contract.STATIC),
         }
-        knobs = (
-            Knob("order", ("rows_inner", "columns_inner"), "inner loop over tiles of C"),
-            Knob("tile_n", tuple(words * v for v in (1, 2, 3, 4, 6, 8)), "columns of a tile"),
-            Knob("tile_m", (1, 2, 3, 4, 6, 8), "rows of a tile"),
-            Knob("unroll_k", (1, 2, 4, 8), "steps of 4 along k in one iteration"),
-            Knob("reduction", ("plain", "vrmpy"), "multiply-accumulate by lane, or by four bytes"),
-            Knob("walk", ("columns_first", "rows_first"), "order inside a tile"),
-            Knob("pack_b", ("none", "root", "panel"), "B interleaved: not, whole, by column tile"),
-            Knob("pack_a", ("none", "root", "block"), "A copied: not, whole, by row tile"),
-            Knob("align_packed", ("off", "on"), "storage of packed rows aligned to vectors"),
-            tail_knob("tail_n", "tile_n", "n_multiple"),
-            tail_knob("tail_m", "tile_m", "m_multiple"),
-        )
-        return Space(self.name, knobs, _CONSTRAINTS, constants)
+        return Space(self.name, _knobs(words), _CONSTRAINTS, constants)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         bytes_, words = problem.target.lanes(1), problem.target.lanes(4)
@@ -144,6 +132,24 @@ class GemmU8(Kernel):
             "align_packed": "on",
         }
         return settle(self.space(problem), wanted)
+
+
+@cache
+def _knobs(words: int) -> tuple[Knob, ...]:
+    """All knobs. They are the same for every shape, which their conditions name by constants."""
+    return (
+        Knob("order", ("rows_inner", "columns_inner"), "inner loop over tiles of C"),
+        Knob("tile_n", tuple(words * v for v in (1, 2, 3, 4, 6, 8)), "columns of a tile"),
+        Knob("tile_m", (1, 2, 3, 4, 6, 8), "rows of a tile"),
+        Knob("unroll_k", (1, 2, 4, 8), "steps of 4 along k in one iteration"),
+        Knob("reduction", ("plain", "vrmpy"), "multiply-accumulate by lane, or by four bytes"),
+        Knob("walk", ("columns_first", "rows_first"), "order inside a tile"),
+        Knob("pack_b", ("none", "root", "panel"), "B interleaved: not, whole, by column tile"),
+        Knob("pack_a", ("none", "root", "block"), "A copied: not, whole, by row tile"),
+        Knob("align_packed", ("off", "on"), "storage of packed rows aligned to vectors"),
+        tail_knob("tail_n", "tile_n", "n_multiple"),
+        tail_knob("tail_m", "tile_m", "m_multiple"),
+    )
 
 
 _CONSTRAINTS = (

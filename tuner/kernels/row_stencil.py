@@ -8,6 +8,7 @@ pixels it holds. Kernels of this shape define their filters and share space and 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tuner.buffers import BufferSpec
@@ -55,18 +56,10 @@ def repeat_edges(pixels: hl.ImageParam, radius: int) -> hl.Func:
     return padded
 
 
-def space(problem: Problem) -> Space:
-    """The schedules of a row stencil. Widths and tiles are in pixels."""
-    params, lanes = problem.workload.params, problem.target.lanes(1)
-    width, height = params["width"], params["height"]
-    constants = {
-        "width": width,
-        "height": height,
-        "width_multiple": known_multiple(problem, width, image("", width, height, "input")),
-        "height_multiple": known_multiple(problem, height),
-        "byte_lanes": lanes,
-    }
-    knobs = (
+@cache
+def _knobs(lanes: int) -> tuple[Knob, ...]:
+    """All knobs. They are the same for every shape, which their conditions name by constants."""
+    return (
         Knob("vector_lanes", (lanes, 2 * lanes), "pixels of a vector"),
         Knob("tile_rows", (1, 2, 4, 8), "output rows computed together"),
         Knob("unroll_x", (1, 2, 4), "output vectors in one iteration"),
@@ -89,7 +82,20 @@ def space(problem: Problem) -> Space:
         tail_knob("tail_x", _STEP_X, "width_multiple"),
         tail_knob("tail_y", "tile_rows", "height_multiple"),
     )
-    return Space(problem.workload.kernel, knobs, _CONSTRAINTS, constants)
+
+
+def space(problem: Problem) -> Space:
+    """The schedules of a row stencil. Widths and tiles are in pixels."""
+    params, lanes = problem.workload.params, problem.target.lanes(1)
+    width, height = params["width"], params["height"]
+    constants = {
+        "width": width,
+        "height": height,
+        "width_multiple": known_multiple(problem, width, image("", width, height, "input")),
+        "height_multiple": known_multiple(problem, height),
+        "byte_lanes": lanes,
+    }
+    return Space(problem.workload.kernel, _knobs(lanes), _CONSTRAINTS, constants)
 
 
 _CONSTRAINTS = (

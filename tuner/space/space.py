@@ -17,7 +17,16 @@ from tuner.space.knob import Knob
 
 _SAMPLE_ATTEMPTS = 2000
 
-_Checks = tuple[tuple[tuple[int, Expression, frozenset[str]], ...], ...]
+
+@dataclass(frozen=True)
+class _Structure:
+    """What a space knows of its names: the condition of each knob, the names of all, and for each
+    knob the constraints (number, condition, knobs it names) that are decided once it is settled.
+    """
+
+    conditions: tuple[Expression | None, ...]
+    names: frozenset[str]
+    checks: tuple[tuple[tuple[int, Expression, frozenset[str]], ...], ...]
 
 
 @dataclass(frozen=True)
@@ -48,10 +57,11 @@ class Space:
     knobs: tuple[Knob, ...]
     constraints: tuple[Constraint, ...] = ()
     constants: Mapping[str, KnobValue] = field(default_factory=dict, hash=False)
+    _structure: _Structure = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Refuses names that are not known, or known twice.
-        _structure(self.kernel, *self._parts())
+        object.__setattr__(self, "_structure", _structure_of(self.kernel, *self._parts()))
 
     def _parts(self) -> tuple[tuple[tuple[str, str | None], ...], tuple[str, ...], frozenset[str]]:
         """What decides the structure: not the constants' values, nor knobs' choices."""
@@ -61,33 +71,25 @@ class Space:
             frozenset(self.constants),
         )
 
-    @property
-    def _checks(self) -> _Checks:
-        """For each knob position, the constraints (by their numbers) decided once that knob is
-        settled, and the knobs each of them names."""
-        found: _Checks | None = self.__dict__.get("_found_checks")
-        if found is None:
-            found = self.__dict__["_found_checks"] = _structure(self.kernel, *self._parts())
-        return found
-
-    def _active(self, knob: Knob, values: Mapping[str, KnobValue]) -> bool:
-        if knob.condition is None:
+    def _is_active(self, position: int, values: Mapping[str, KnobValue]) -> bool:
+        condition = self._structure.conditions[position]
+        if condition is None:
             return True
-        if not all(n in values for n in knob.condition.names):
+        if not condition.names <= values.keys():
             return False  # it depends on a knob that is itself inactive
-        return knob.condition.holds(values)
+        return condition.holds(values)
 
     def _broken(self, position: int, values: Mapping[str, KnobValue]) -> Constraint | None:
         """The first constraint, of those decided at ``position``, that ``values`` break."""
-        for number, condition, named in self._checks[position]:
+        for number, condition, named in self._structure.checks[position]:
             if named <= values.keys() and not condition.holds(values):
                 return self.constraints[number]
         return None
 
     def walk(self, values: Mapping[str, KnobValue]) -> Iterator[Knob]:
         """The active knobs, in order. The caller settles each in ``values`` before the next."""
-        for knob in self.knobs:
-            if self._active(knob, {**self.constants, **values}):
+        for position, knob in enumerate(self.knobs):
+            if self._is_active(position, {**self.constants, **values}):
                 yield knob
 
     def knob(self, name: str) -> Knob:
@@ -105,7 +107,7 @@ class Space:
     def violation(self, values: Mapping[str, KnobValue]) -> Constraint | None:
         """The first constraint that ``values`` (all active knobs set) break, or ``None``."""
         scope = {**self.constants, **values}
-        for position, checks in enumerate(self._checks):
+        for position, checks in enumerate(self._structure.checks):
             broken = self._broken(position, scope) if checks else None
             if broken is not None:
                 return broken
@@ -117,12 +119,13 @@ class Space:
         Raises ``UserError`` naming the knob, the value and what is accepted if a knob is unknown,
         missing, inactive or set to something else, or if a constraint is broken.
         """
-        for name in values:
-            self.knob(name)
+        if not values.keys() <= self._structure.names:
+            for name in values:
+                self.knob(name)
         settled: dict[str, KnobValue] = {}
         scope: dict[str, KnobValue] = dict(self.constants)
-        for knob in self.knobs:
-            if not self._active(knob, scope):
+        for position, knob in enumerate(self.knobs):
+            if not self._is_active(position, scope):
                 if knob.name in values:
                     raise UserError(
                         f"knob {knob.name}={values[knob.name]} is not active here",
@@ -166,7 +169,7 @@ class Space:
         values: dict[str, KnobValue] = {}
         scope: dict[str, KnobValue] = dict(self.constants)
         for position, knob in enumerate(self.knobs):
-            if not self._active(knob, scope):
+            if not self._is_active(position, scope):
                 if self._broken(position, scope) is not None:
                     return None
                 continue
@@ -190,7 +193,7 @@ class Space:
             yield Config(values)
             return
         knob = self.knobs[position]
-        if not self._active(knob, scope):
+        if not self._is_active(position, scope):
             if self._broken(position, scope) is None:
                 yield from self._extend(position + 1, values, scope)
             return
@@ -241,14 +244,13 @@ class Space:
 
 
 @lru_cache(maxsize=4096)
-def _structure(
+def _structure_of(
     kernel: str,
     knobs: tuple[tuple[str, str | None], ...],
     constraints: tuple[str, ...],
     constants: frozenset[str],
-) -> _Checks:
-    """For each knob, the constraints that are decided once it is settled; ``UserError`` for a
-    name that is defined twice, or not where it is used.
+) -> _Structure:
+    """The structure; ``UserError`` for a name that is defined twice, or not where it is used.
 
     Kept, because the many spaces of a kernel differ in the values of their constants only.
     """
@@ -268,7 +270,11 @@ def _structure(
         last = max((position[name] for name in named), default=0)
         if checks:
             checks[last].append((number, condition, named))
-    return tuple(tuple(c) for c in checks)
+    return _Structure(
+        tuple([None if when is None else expression(when) for _, when in knobs]),
+        frozenset(position),
+        tuple(tuple(c) for c in checks),
+    )
 
 
 def _require_known(kernel: str, condition: Expression, known: set[str], where: str) -> None:
