@@ -35,6 +35,7 @@ class _Plan:
         self.ends_at = self.counts_from + seconds
         self.latencies_s: list[float] = []
         self.statuses: Counter[int] = Counter()
+        self.answered = 0
         self.lost = 0
 
     def request(self) -> bytes:
@@ -82,6 +83,7 @@ class _Connection(asyncio.Protocol):
     def _answered(self, status: int) -> None:
         now = time.perf_counter()
         plan = self.plan
+        plan.answered += 1
         if now >= plan.ends_at:
             self._end()
             return
@@ -140,6 +142,7 @@ def main() -> None:
         **{f"p{int(100 * s)}_ms": _percentile(ordered, s) for s in (0.5, 0.9, 0.99)},
         "max_ms": round(ordered[-1] * 1e3, 3),
         "statuses": dict(plan.statuses),
+        "answered_with_warm_up": plan.answered,
         "lost": plan.lost,
         "client_cpu_share": round((time.process_time() - started) / given.seconds, 2),
     }

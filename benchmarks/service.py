@@ -31,6 +31,8 @@ from statistics import median
 from typing import Any
 from urllib.parse import urlencode
 
+import psutil
+
 from benchmarks import million_schedules
 from tuner.target import DEFAULT_TARGET
 
@@ -47,6 +49,9 @@ class Load:
     requests_per_s: float
     p50_ms: float
     p99_ms: float
+    server_us: float
+    """Processor time of the service for one request, in microseconds: other load on the machine
+    changes it little."""
 
 
 def main() -> int:
@@ -68,17 +73,17 @@ def main() -> int:
     )
     kinds = ("empty", "uniform", "popular")
     found: dict[str, list[Load]] = {kind: [] for kind in kinds}
-    with tempfile.TemporaryDirectory() as work, served(place) as (port, token):
+    with tempfile.TemporaryDirectory() as work, served(place) as server:
         paths = {kind: write_paths(kind, Path(work)) for kind in kinds}
         for _ in range(given.rounds):
             for kind in kinds:
-                found[kind].append(load(port, token, paths[kind], given))
+                found[kind].append(load(server, paths[kind], given))
     return report(found)
 
 
 def report(found: dict[str, list[Load]]) -> int:
     """Prints medians; 1 if a bar is missed."""
-    print("\nroute             requests/s   of empty   p50 ms   p99 ms")
+    print("\nroute             requests/s   of empty   p50 ms   p99 ms   service us a request")
     missed = 0
     for kind, loads in found.items():
         share = median(
@@ -87,8 +92,9 @@ def report(found: dict[str, list[Load]]) -> int:
         )
         p99 = median(one.p99_ms for one in loads)
         rate, p50 = median(o.requests_per_s for o in loads), median(o.p50_ms for o in loads)
+        cpu_us = median(one.server_us for one in loads)
         label = "empty route" if kind == "empty" else f"best, {kind}"
-        print(f"{label:16} {rate:11,.0f} {share:10.0%} {p50:8.1f} {p99:8.1f}")
+        print(f"{label:16} {rate:11,.0f} {share:10.0%} {p50:8.1f} {p99:8.1f} {cpu_us:10.0f}")
         if kind != "empty":
             missed += share < SHARE_LIMIT or p99 > P99_LIMIT_MS
     print(
@@ -116,13 +122,14 @@ def write_paths(kind: str, work: Path) -> Path:
     return file
 
 
-def load(port: int, token: str, paths: Path, given: argparse.Namespace) -> Load:
+def load(server: Server, paths: Path, given: argparse.Namespace) -> Load:
     """One run of the client; ends the benchmark if an answer was not 200."""
+    before = server.cpu_s
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "benchmarks.load_client", "--port", str(port)),
+            *(sys.executable, "-m", "benchmarks.load_client", "--port", str(server.port)),
             *("--paths", str(paths), "--connections", str(given.connections)),
-            *("--seconds", str(given.seconds), "--token", token),
+            *("--seconds", str(given.seconds), "--token", server.token),
         ],
         capture_output=True,
         text=True,
@@ -134,12 +141,28 @@ def load(port: int, token: str, paths: Path, given: argparse.Namespace) -> Load:
     if set(figures["statuses"]) != {"200"} or figures["lost"]:
         sys.exit(f"not every answer to {paths.name} was 200: {done.stdout}")
     print(f"  {paths.name:8} {done.stdout.strip()}", flush=True)
-    return Load(figures["requests_per_s"], figures["p50_ms"], figures["p99_ms"])
+    server_us = 1e6 * (server.cpu_s - before) / figures["answered_with_warm_up"]
+    return Load(figures["requests_per_s"], figures["p50_ms"], figures["p99_ms"], server_us)
+
+
+@dataclass(frozen=True)
+class Server:
+    """The running service."""
+
+    process: psutil.Process
+    port: int
+    token: str
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time it has used so far."""
+        times = self.process.cpu_times()
+        return float(times.user + times.system)
 
 
 @contextmanager
-def served(place: Path) -> Iterator[tuple[int, str]]:
-    """The service over the database at ``place``, in a process of its own: port and token."""
+def served(place: Path) -> Iterator[Server]:
+    """The service over the database at ``place``, in a process of its own."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(2048)
@@ -155,7 +178,7 @@ def served(place: Path) -> Iterator[tuple[int, str]]:
             token = process.stdout.readline().strip()
             if not token:
                 sys.exit("the service did not start")
-            yield listener.getsockname()[1], token
+            yield Server(psutil.Process(process.pid), listener.getsockname()[1], token)
         finally:
             process.terminate()
             try:

@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any
 
 from db.quarantine import quarantine_row
-from db.serving import ScheduleReads, ServingRow
+from db.serving import Lookup, ScheduleReads, ServingRow
 from db.sql_store import SqlStore
 from service.schedules.asked import Asked, read_plain
 from service.schedules.forms import exact_text
@@ -39,9 +39,11 @@ class Answer:
     headers: tuple[tuple[bytes, bytes], ...]
 
 
-@dataclass
+@dataclass(slots=True)
 class _Kept:
-    asked: Asked
+    """Few objects each: the garbage collector visits all of them at times."""
+
+    lookup: Lookup
     row: ServingRow
     version: int
     answer: Answer
@@ -73,18 +75,19 @@ class Answers:
         if kept is not None and kept.version == version:
             self._kept.move_to_end(query)
             return kept.answer
-        asked = kept.asked if kept is not None else read_plain(query)
-        if asked is None:
-            return None
-        row = self.reads.first_now(asked.lookup)
-        if kept is not None and kept.row == row:
+        if kept is not None and self.reads.first_now(kept.lookup) == kept.row:
             kept.version = version
             return kept.answer
+        asked = read_plain(query)
+        if asked is None:
+            return None
+        lookup = asked.lookup
+        row = self.reads.first_now(lookup)
         if row is None or self.validator.fault(row, stored_under(row, asked)):
             self._kept.pop(query, None)
             return None
         answer = answer_of(exact_text(row, stored_under(row, asked), asked))
-        self._kept[query] = _Kept(asked, row, version, answer)
+        self._kept[query] = _Kept(lookup, row, version, answer)
         if len(self._kept) > _KEPT_ANSWERS:
             self._kept.popitem(last=False)
         return answer
