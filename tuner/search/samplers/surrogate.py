@@ -28,7 +28,10 @@ _NEAR_SHARE = 3
 """One part in so many of the pool lies near the best configs; the rest is anywhere."""
 _BEST = 5
 """So many of the best configs have their neighbourhood in the pool."""
-_FIT_STEPS = 8
+_FIT_STEPS, _LEAST_FIT_STEPS = 8, 2
+_FIT_WORK = 400
+"""Changes of the weights tried at each trial, times results known: a change costs their cube, and
+with many results the weights hardly move any more."""
 _MOST_KNOWN = 200
 """Results the model learns from: half of them the best, half the latest."""
 _WORST = 3.0
@@ -111,7 +114,7 @@ class SurrogateSampler(PointSampler):
         """Logarithm of the expected improvement of each config of the pool."""
         taken = self._points.rows[rows]
         distances = self._metric.by_knob(taken)
-        self._settings = fit(distances, targets, self._settings, self._rng, _FIT_STEPS)
+        self._settings = fit(distances, targets, self._settings, self._rng, _steps(rows))
         model = GaussianProcess(self._metric, taken, targets, self._settings)
         if pending:
             expected, _ = model.predict(self._features[list(pending)])
@@ -132,11 +135,15 @@ class SurrogateSampler(PointSampler):
         targets = np.concatenate([np.zeros(len(done)), np.full(len(latest), -1.0)])
         distances = self._metric.by_knob(rows)
         self._validity_settings = fit(
-            distances, targets, self._validity_settings, self._rng, _FIT_STEPS
+            distances, targets, self._validity_settings, self._rng, _steps(rows)
         )
         model = GaussianProcess(self._metric, rows, targets, self._validity_settings)
         mean, _ = model.predict(self._features[pool])
         return np.asarray(np.clip(1.0 + mean, _LEAST_VALIDITY, 1.0) ** 2)
+
+
+def _steps(known: NDArray[np.generic]) -> int:
+    return max(_LEAST_FIT_STEPS, min(_FIT_STEPS, _FIT_WORK // len(known)))
 
 
 def _worth_knowing(order: Indices) -> Indices:
