@@ -111,17 +111,17 @@ def _plot(
         roof_label=f"{peak:g} {unit} a cycle",
         x_ticks=x_axis.ticks(),
         y_ticks=y_axis.ticks(),
-        marks=tuple(_apart(marks)),
+        marks=tuple(_apart(marks, corner[1])),
         intensity=intensity,
         bandwidth=bandwidth,
         peak=peak,
     )
 
 
-def _apart(marks: Sequence[Mark], least: float = 15.0) -> list[Mark]:
-    """The marks with labels that do not cover each other, from the top."""
+def _apart(marks: Sequence[Mark], roof_y: float, least: float = 15.0) -> list[Mark]:
+    """The marks with labels that cover neither each other nor the roof, from the top."""
     placed: list[Mark] = []
-    last = -math.inf
+    last = roof_y - 1
     for mark in sorted(marks, key=lambda mark: mark.y):
         last = max(mark.y + 4, last + least)
         placed.append(Mark(**{**mark.__dict__, "label_y": round(last, 1)}))
