@@ -127,6 +127,7 @@ def offer_schedule(session: Session, schedule: Schedule) -> None:
 
     A quarantined one gives way to any other config, and never to its own again.
     """
+    toolchain_of(schedule)  # refuses a provenance that is not whole
     job, trial = schedule.provenance["job"], schedule.provenance["trial"]
     _offer(session, schedule, public_id(job, trial), {"job_id": job, "trial_number": trial})
 
