@@ -211,9 +211,11 @@ class ImportQuery(Strict):
 class ImportedForm(BaseModel):
     """What became of an imported file."""
 
-    schedules: int = Field(description="In the file.")
-    stored: int = Field(description="Of these, stored now.")
-    kept: int = Field(description="Of these, where what was stored before is as fast.")
+    schedules: int = Field(description="In the file.", examples=[12])
+    stored: int = Field(description="Of these, stored now.", examples=[9])
+    kept: int = Field(
+        description="Of these, where what was stored before is as fast.", examples=[3]
+    )
 
 
 class QuarantineBody(Strict):

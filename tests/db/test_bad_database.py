@@ -29,6 +29,8 @@ from tests.tuner.sample_records import (
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.trial import JobState
 
+pytestmark = pytest.mark.slow
+
 TRIALS = 30
 
 

@@ -28,6 +28,8 @@ from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def elsewhere(

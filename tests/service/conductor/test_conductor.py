@@ -19,6 +19,8 @@ from tuner.errors import StoreError, ToolchainError, UserError
 from tuner.search.stopping import StopRequest
 from tuner.trial import JobState, Submission
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 30.0
 
 

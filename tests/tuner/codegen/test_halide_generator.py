@@ -24,6 +24,8 @@ from tuner.outcome import Outcome
 from tuner.space import Config
 from tuner.target import find_target
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 
