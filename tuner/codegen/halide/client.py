@@ -27,6 +27,10 @@ ten ("Couldn't find the register class"), and without it the code is as fast."""
 _ENVIRONMENT = {
     "HL_LLVM_ARGS": LLVM_ARGUMENTS,
     "PYTHONHASHSEED": "0",
+    # Python's own allocator maps memory when the history of small objects makes it, and what the
+    # compiling thread frees of the server's memory must not come back to it by its cache.
+    "PYTHONMALLOC": "malloc",
+    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
     # A fixed threshold: by default glibc moves it with the history of frees.
     "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
 }
