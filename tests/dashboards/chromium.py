@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
+from playwright._impl._driver import compute_driver_executable
 from playwright.sync_api import Browser, Page, sync_playwright
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
@@ -24,6 +27,18 @@ document.addEventListener("securitypolicyviolation", (event) => {
 def chromium_program() -> str | None:
     """Where Chromium is; ``None`` if it is not installed."""
     return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
+
+
+@cache
+def lacking() -> str | None:
+    """Why no test with a browser can run here; ``None`` if they can."""
+    if chromium_program() is None:
+        return "Chromium is not installed"
+    node = compute_driver_executable()[0]
+    tried = subprocess.run([node, "--version"], capture_output=True, text=True)
+    if tried.returncode:
+        return f"Playwright's driver does not run (package libatomic1?): {tried.stderr.strip()}"
+    return None
 
 
 @contextmanager

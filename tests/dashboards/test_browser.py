@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.dashboards.chromium import Visit, chromium, chromium_program, link_toolchain
+from tests.dashboards.chromium import Visit, chromium, lacking, link_toolchain
 from tests.service.served import Served, served
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(chromium_program() is None, reason="Chromium is not installed"),
+    pytest.mark.skipif(lacking() is not None, reason=str(lacking())),
 ]
 JOB_LIMIT_MS = 120_000
 
