@@ -1,0 +1,202 @@
+"""Figures of samples: right whatever their distribution, steady under outliers, frugal."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.measure import statistics
+from tuner.measure.statistics import (
+    MOST_SAMPLES,
+    least_samples,
+    mad,
+    median,
+    median_interval,
+    more_repeats,
+    summarize,
+    throttled,
+)
+
+CYCLES = st.integers(1, 10**12)
+SAMPLES = st.lists(CYCLES, min_size=1, max_size=60)
+
+
+@given(SAMPLES)
+def test_an_interval_lies_around_the_median_and_within_the_samples(samples: list[int]) -> None:
+    interval = median_interval(samples)
+    assert min(samples) <= interval.low <= median(samples) <= interval.high <= max(samples)
+    assert interval.holds(median(samples))
+
+
+@given(SAMPLES, st.randoms())
+def test_the_order_of_samples_says_nothing(samples: list[int], dice: random.Random) -> None:
+    before = summarize(samples)
+    dice.shuffle(samples)
+    assert summarize(samples) == before
+
+
+@given(SAMPLES, st.floats(0.5, 0.98))
+def test_more_confidence_never_narrows_an_interval(samples: list[int], confidence: float) -> None:
+    narrow, wide = median_interval(samples, confidence), median_interval(samples, 0.99)
+    assert wide.low <= narrow.low
+    assert narrow.high <= wide.high
+    assert wide.coverage >= narrow.coverage
+
+
+@pytest.mark.parametrize(
+    ("count", "low", "high"), [(6, 1, 6), (9, 2, 8), (20, 6, 15), (50, 18, 33)]
+)
+def test_the_order_statistics_are_those_of_the_tables(count: int, low: int, high: int) -> None:
+    """The 95 % intervals that textbooks list."""
+    interval = median_interval(range(1, count + 1))
+    assert (interval.low, interval.high) == (low, high)
+    assert interval.coverage >= 0.95
+
+
+@pytest.mark.parametrize("count", [6, 11, 25])
+def test_an_interval_covers_as_often_as_it_says(count: int) -> None:
+    """With a skewed distribution, whose median is known: exponential, ln 2."""
+    dice = random.Random(f"coverage {count}")
+    rounds = 4000
+    coverage = median_interval(range(count)).coverage
+    hits = sum(
+        median_interval([dice.expovariate(1.0) for _ in range(count)]).holds(math.log(2))
+        for _ in range(rounds)
+    )
+    error = 4 * math.sqrt(coverage * (1 - coverage) / rounds)
+    assert hits / rounds == pytest.approx(coverage, abs=error)
+
+
+def test_too_few_samples_say_how_little_they_cover() -> None:
+    assert median_interval([7]).coverage == 0
+    assert median_interval([7, 9, 8]).coverage == 0.75
+    assert least_samples() == 6
+    assert median_interval(range(6)).coverage >= 0.95 > median_interval(range(5)).coverage
+
+
+@given(st.lists(st.integers(990, 1010), min_size=7, max_size=41), st.data())
+def test_outliers_do_not_move_the_middle(samples: list[int], data: st.DataObject) -> None:
+    few = (len(samples) - 1) // 2
+    for at in data.draw(st.lists(st.integers(0, len(samples) - 1), max_size=few, unique=True)):
+        samples[at] = data.draw(st.integers(10**6, 10**9))
+    assert 990 <= median(samples) <= 1010
+    assert mad(samples) <= 20
+
+
+def test_outliers_are_counted_not_dropped() -> None:
+    samples = [1000, 1002, 1001, 999, 998, 5000]
+    found = summarize(samples)
+    assert (found.count, found.outliers) == (6, 1)
+    assert found.spread == pytest.approx(1.4826 * 1.5 / 1000.5)
+
+
+@pytest.mark.parametrize("function", [median, mad, median_interval, summarize])
+def test_no_samples_are_refused(function) -> None:
+    with pytest.raises(ValueError, match="no"):
+        function([])
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, -1.0])
+def test_a_confidence_that_is_none_is_refused(confidence: float) -> None:
+    with pytest.raises(ValueError, match="confidence"):
+        median_interval([1, 2], confidence)
+
+
+class TestMoreRepeats:
+    @given(SAMPLES, st.none() | CYCLES, st.integers(1, 200))
+    def test_never_asks_for_more_than_there_may_be(
+        self, samples: list[int], incumbent: int | None, most: int
+    ) -> None:
+        asked = more_repeats(samples, incumbent, most=most)
+        assert 0 <= asked <= max(0, most - len(samples))
+        assert asked <= max(len(samples), least_samples())
+
+    @given(SAMPLES, CYCLES)
+    def test_asks_only_while_the_incumbent_may_be_reached(
+        self, samples: list[int], incumbent: int
+    ) -> None:
+        interval = median_interval(samples)
+        if len(samples) >= least_samples() and not interval.holds(incumbent):
+            assert more_repeats(samples, incumbent) == 0
+
+    def test_a_clearly_slower_candidate_is_let_go_after_its_first_samples(self) -> None:
+        assert more_repeats([2000, 2040, 2010], 1000) == 0
+
+    def test_one_sample_is_never_enough(self) -> None:
+        assert more_repeats([2000], 1000) == least_samples() - 1
+
+    def test_few_samples_near_the_incumbent_are_made_enough(self) -> None:
+        assert more_repeats([1000, 1040, 1010], 1005) == 3
+
+    def test_without_an_incumbent_an_interval_is_enough(self) -> None:
+        assert more_repeats([1000, 1040, 1010], None) == 3
+        assert more_repeats([1000, 1040, 1010, 1020, 1000, 1003], None) == 0
+
+    def test_the_nearer_the_incumbent_the_more(self) -> None:
+        samples = [1000 + 4 * k for k in range(20)]
+        far, near = more_repeats(samples, 1020), more_repeats(samples, 1036)
+        assert 0 < far < near <= len(samples)
+
+    def test_what_nobody_can_tell_apart_is_not_measured_for_ever(self) -> None:
+        assert more_repeats([1000, 1001, 1000, 1001, 1000, 1001], 1000) == 0
+        noisy = [1000 + 50 * (k % 5) for k in range(MOST_SAMPLES)]
+        assert more_repeats(noisy, 1100) == 0
+
+    @pytest.mark.parametrize("candidate", [900, 980, 1000, 1020, 1100])
+    def test_repeating_ends_and_decides_rightly(self, candidate: int) -> None:
+        """Noise of 3 %, one sample of ten hit by something else; the incumbent takes 1000."""
+        decided = total = 0
+        for seed in range(60):
+            dice = random.Random(f"{candidate} {seed}")
+            samples: list[int] = []
+            asked = 3
+            while asked:
+                samples += [_noisy(candidate, dice) for _ in range(asked)]
+                asked = more_repeats(samples, 1000, most=60)
+            total += len(samples)
+            decided += (median(samples) < 1000) == (candidate < 1000)
+        if candidate != 1000:
+            assert decided >= 54
+        if abs(candidate - 1000) == 100:
+            assert total / 60 < 12, "far ones are cheap"
+
+
+def _noisy(cycles: int, dice: random.Random) -> int:
+    disturbed = 1.5 if dice.random() < 0.1 else 1.0
+    return round(cycles * dice.gauss(1, 0.03) * disturbed)
+
+
+class TestThrottled:
+    @given(st.lists(st.integers(980, 1020), min_size=1, max_size=30))
+    def test_a_steady_reference_is_well(self, reference: list[int]) -> None:
+        assert throttled(reference, 1000) is None
+
+    def test_nothing_sampled_says_nothing(self) -> None:
+        assert throttled([], 1000) is None
+
+    def test_a_slow_reference_is_named(self) -> None:
+        found = throttled([1120, 1130, 1125], 1000)
+        assert found is not None
+        assert found.slowdown == pytest.approx(1.125)
+        assert "1.12 times" in found.reason
+
+    def test_ten_percent_is_still_well(self) -> None:
+        assert throttled([1100] * 3, 1000) is None
+        assert throttled([1101] * 3, 1000) is not None
+
+    def test_one_disturbed_sample_is_not_heat(self) -> None:
+        assert throttled([1000, 1005, 3000, 998, 1001], 1000) is None
+
+    @pytest.mark.parametrize("reference", [[1000, 1001, 1070, 1071], [1071, 1070, 1001, 1000]])
+    def test_a_speed_that_changes_within_a_batch_is_found(self, reference: list[int]) -> None:
+        found = throttled(reference, 1000)
+        assert found is not None
+        assert "late in the batch" in found.reason
+        assert max(found.drift, 1 / found.drift) > statistics.DRIFTED_AT
+
+    def test_a_faster_device_is_not_throttled(self) -> None:
+        assert throttled([800, 801, 802], 1000) is None
