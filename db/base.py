@@ -94,4 +94,5 @@ class Base(DeclarativeBase):
         Document: JSON(),
         list[int]: JSON(),
         list[str]: JSON(),
+        list[list[int]]: JSON(),
     }

@@ -149,6 +149,7 @@ class JobRow(Base):
     paused: Mapped[bool] = mapped_column(server_default=false())
     requested: Mapped[str | None] = mapped_column(String(10))
     event_count: Mapped[int] = mapped_column(server_default=text("0"))
+    device_tags: Mapped[str] = mapped_column(String(200), server_default="")
 
     problem: Mapped[ProblemRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)

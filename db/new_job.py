@@ -46,6 +46,7 @@ def insert_job(
             seed=spec.seed,
             generator=spec.generator,
             measurer=spec.measurer,
+            device_tags=spec.on,
             cache=spec.cache,
             workers=spec.workers,
             cutoff_factor=spec.cutoff_factor,

@@ -83,6 +83,7 @@ def job_record(row: JobRow) -> Job:
         seed=row.seed,
         generator=row.generator,
         measurer=row.measurer,
+        on=row.device_tags,
         cache=cast(CacheState, row.cache),
         workers=row.workers,
         cutoff_factor=row.cutoff_factor,

@@ -40,6 +40,7 @@ from db.summary import JobSummary, summaries_of
 from tuner.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
 from tuner.errors import HvxtuneError, UserError
 from tuner.identity import digest_of
+from tuner.measure.farm.roster import Roster
 from tuner.space import Space
 from tuner.store import (
     TrialStore,
@@ -284,6 +285,11 @@ class SqlStore(TrialStore):
         with self.reading() as session:
             row = session.scalar(wanted)
             return None if row is None else schedule_record(row, problem)
+
+    def roster(self) -> Roster:
+        from db.devices import SqlRoster
+
+        return SqlRoster(self)
 
     def close(self) -> None:
         """Ends claims that were not released (their jobs can be resumed) and all connections."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import func, literal, select
 from sqlalchemy.orm import Session
 
+from db.device_models import DeviceRow
 from db.models import JobRow, ScheduleRow, TrialRow
 from db.sql_store import SqlStore
 from tuner.outcome import Outcome
@@ -20,12 +21,14 @@ PAUSED = "paused"
 @dataclass(frozen=True)
 class Tallies:
     """``jobs`` by state (and :data:`PAUSED`), finished ``trials`` by outcome, each with zeros;
-    ``schedules`` that can be handed out and those that are ``quarantined``."""
+    ``schedules`` that can be handed out and those that are ``quarantined``; ``devices`` of the
+    farm by kind and state, zeros left out."""
 
     jobs: Mapping[str, int] = field(hash=False)
     trials: Mapping[str, int] = field(hash=False)
     schedules: int
     quarantined: int
+    devices: Mapping[tuple[str, str], int] = field(hash=False)
 
 
 def count_all(store: SqlStore) -> Tallies:
@@ -34,7 +37,13 @@ def count_all(store: SqlStore) -> Tallies:
         schedules, quarantined = session.execute(
             select(func.count(), func.count(ScheduleRow.quarantined_at)).select_from(ScheduleRow)
         ).one()
-        return Tallies(_jobs(session), _trials(session), schedules - quarantined, quarantined)
+        return Tallies(
+            _jobs(session),
+            _trials(session),
+            schedules - quarantined,
+            quarantined,
+            _devices(session),
+        )
 
 
 def check_answers(store: SqlStore) -> None:
@@ -64,3 +73,10 @@ def _trials(session: Session) -> dict[str, int]:
         if outcome is not None:
             counts[outcome.value] = count
     return counts
+
+
+def _devices(session: Session) -> dict[tuple[str, str], int]:
+    grouped = select(DeviceRow.kind, DeviceRow.state, func.count()).group_by(
+        DeviceRow.kind, DeviceRow.state
+    )
+    return {(kind, state.value): count for kind, state, count in session.execute(grouped)}

@@ -10,6 +10,7 @@ from dataclasses import replace
 from tuner.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
 from tuner.errors import InternalError, UserError
 from tuner.identity import digest_of
+from tuner.measure.farm.memory_roster import MemoryRoster
 from tuner.outcome import Outcome
 from tuner.space import Space
 from tuner.store import (
@@ -48,6 +49,7 @@ class MemoryStore(TrialStore):
         self._schedules: dict[tuple[str, Fidelity, str], Schedule] = {}
         self._toolchains: list[str] = []
         """Digests, the last used one last."""
+        self._roster = MemoryRoster()
 
     def create_job(
         self,
@@ -207,6 +209,9 @@ class MemoryStore(TrialStore):
                     if found is not None and found.measurement.cache == cache:
                         return found
             return None
+
+    def roster(self) -> MemoryRoster:
+        return self._roster
 
     def close(self) -> None:
         with self._lock:

@@ -10,6 +10,7 @@ from typing import Self
 from tuner.candidate import Artifact, CacheState, Fidelity, Problem
 from tuner.errors import InternalError, StoreError, UserError
 from tuner.identity import digest_of_bytes
+from tuner.measure.farm.roster import Roster
 from tuner.space import Space
 from tuner.trial import (
     Job,
@@ -131,6 +132,10 @@ class TrialStore(ABC):
         ``toolchain``, or, without one, of the toolchain that a job was last created with. Nor
         are cycles of warm and of cold caches: only those measured under ``cache`` count.
         """
+
+    @abstractmethod
+    def roster(self) -> Roster:
+        """The devices of the farm that measures for these jobs. Valid until :meth:`close`."""
 
     @abstractmethod
     def close(self) -> None:

@@ -74,6 +74,8 @@ class JobSpec:
     seed: int = 0
     generator: str = "halide"
     measurer: str = "qemu"
+    on: str = ""
+    """Which devices of a farm may measure it: tags, with commas between; empty for all."""
     cache: CacheState = "warm"
     workers: int = 1
     cutoff_factor: float = 4.0

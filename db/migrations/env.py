@@ -9,7 +9,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection
 
-from db import models, service_models  # noqa: F401 - fills the metadata
+from db import device_models, models, service_models  # noqa: F401 - fills the metadata
 from db.base import Base
 from db.engine import WRITING, find_url, make_engine
 

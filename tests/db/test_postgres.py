@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from db import models, open_store, service_models  # noqa: F401 - fills the metadata
+from db import device_models, models, open_store, service_models  # noqa: F401 - fills the metadata
 from db.base import Base
+from db.devices import SqlRoster
 from db.engine import find_url, make_engine, place_of
 from db.failure import URL_VARIABLE
 from db.schema import ensure_schema
@@ -30,6 +31,7 @@ from tests.db.test_two_processes import (
 from tests.db.test_two_processes import (
     test_two_processes_commit_at_once_and_lose_nothing as commit_at_once,
 )
+from tests.tuner.measure.farm.roster_conformance import Clock, RosterConformance
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
 from tests.tuner.store_conformance import StoreConformance
 from tuner.errors import StoreError, UserError
@@ -107,6 +109,13 @@ class TestPostgresAccess(AccessConformance):
         store = open_store(new_database())
         yield store
         store.close()
+
+
+class TestPostgresRoster(RosterConformance):
+    @pytest.fixture
+    def roster(self, clock: Clock, new_database: Callable[..., str]) -> Iterator[SqlRoster]:
+        with closing(open_store(new_database())) as store:
+            yield SqlRoster(store, clock)
 
 
 def test_migrations_make_what_the_models_say(new_database: Callable[..., str]) -> None:

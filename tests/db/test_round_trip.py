@@ -70,6 +70,7 @@ SPECS = every_field(
     seed=st.integers(-(2**63), 2**63 - 1),
     generator=NAMES,
     measurer=NAMES,
+    on=NAMES,
     cache=st.sampled_from(CACHE_STATES),
     workers=WHOLE,
     cutoff_factor=st.floats(allow_nan=False, min_value=0),

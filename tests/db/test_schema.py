@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect
 
 import db.schema
-from db import models, open_store, service_models  # noqa: F401 - fills the metadata
+from db import device_models, models, open_store, service_models  # noqa: F401 - fills the metadata
 from db.base import Base
 from db.engine import find_url, make_engine, place_of
 from db.schema import MIGRATIONS, SCHEMA_VERSION, ensure_schema, upgrade

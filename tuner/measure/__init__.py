@@ -12,6 +12,8 @@ from tuner.errors import HvxtuneError, UserError
 from tuner.measure.measurer import Measurer, Timed
 from tuner.target import Target
 
+FARM = "farm"
+"""The measurer that shares candidates out to the devices of a farm."""
 _REGISTRY = {
     "qemu": "tuner.measure.qemu.measurer:QemuMeasurer",
 }
@@ -45,4 +47,4 @@ def refusals(target: Target) -> dict[str, HvxtuneError | None]:
     return found
 
 
-__all__ = ["Measurer", "Timed", "find_measurer", "measurer_names", "refusals"]
+__all__ = ["FARM", "Measurer", "Timed", "find_measurer", "measurer_names", "refusals"]
