@@ -71,12 +71,6 @@ class _FromDatabase:
             "Conductor processes of this service that run.",
             value=self._conductors_alive(),
         )
-        # Every simulator is this machine's, and up when the service is: one line.
-        devices = GaugeMetricFamily(
-            "hvxtune_devices", "Measuring devices by state.", labels=["kind", "state"]
-        )
-        devices.add_metric(["simulator", "ready"], 1)
-        yield devices
         try:
             counted = self._counts()
         except StoreError:
@@ -112,6 +106,14 @@ def _families(counted: Tallies) -> Iterator[Metric]:
     schedules.add_metric(["valid"], counted.schedules)
     schedules.add_metric(["quarantined"], counted.quarantined)
     yield schedules
+    # The simulator inside every worker is up when the service is: one line, beside the farm's.
+    devices = GaugeMetricFamily(
+        "hvxtune_devices", "Measuring devices by state.", labels=["kind", "state"]
+    )
+    devices.add_metric(["embedded", "ready"], 1)
+    for (kind, state), count in counted.devices.items():
+        devices.add_metric([kind, state], count)
+    yield devices
 
 
 class MetricsMiddleware:

@@ -17,6 +17,7 @@ ROUTERS: tuple[str, ...] = (
     "service.routers.jobs",
     "service.routers.job_trials",
     "service.routers.job_events",
+    "service.routers.devices",
 )
 """Modules with a ``router``."""
 

@@ -62,7 +62,7 @@ def test_metrics_count_jobs_and_trials_of_the_database(client: TestClient, store
     assert found['hvxtune_jobs{state="failed"}'] == 0
     assert found['hvxtune_trials_total{outcome="ok"}'] == 1
     assert found['hvxtune_trials_total{outcome="timeout"}'] == 0
-    assert found['hvxtune_devices{kind="simulator",state="ready"}'] == 1
+    assert found['hvxtune_devices{kind="embedded",state="ready"}'] == 1
     assert found["hvxtune_database_up"] == 1
 
 

@@ -1,0 +1,139 @@
+"""Devices of the farm: how they stand, what became of them, taking them out and back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from db.devices import SqlRoster, farm_queue
+from db.sql_store import SqlStore
+from service import cursors
+from service.app import store_of
+from service.auth import Caller, Scope, require
+from service.auth.audit import record
+from service.device_forms import device_event_json, device_json
+from service.openapi import problems
+from service.problem_details import HttpError, not_found
+from service.schemas.common import NO_QUERY
+from service.schemas.devices import (
+    DeviceEventPage,
+    DeviceEventsQuery,
+    DeviceForm,
+    DeviceList,
+    ReasonBody,
+)
+from tuner.errors import UserError
+from tuner.measure.farm.states import DeviceRecord
+
+router = APIRouter(prefix="/v1", tags=["devices"])
+
+Act = Callable[[SqlRoster, str, str], DeviceRecord]
+
+
+@router.get(
+    "/devices",
+    summary="All devices",
+    response_model=DeviceList,
+    dependencies=[Depends(require(Scope.READ)), NO_QUERY],
+)
+def devices(store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+    """Every device that a farm file on any machine of the service names, and what waits for
+    them."""
+    now = time.time()
+    queue = farm_queue(store)
+    return {
+        "items": [device_json(one, now) for one in SqlRoster(store).devices()],
+        "queue": {"jobs_queued": queue.jobs_queued, "trials_pending": queue.trials_pending},
+    }
+
+
+@router.get(
+    "/devices/{name}/events",
+    summary="What became of a device",
+    response_model=DeviceEventPage,
+    responses=problems(404),
+    dependencies=[Depends(require(Scope.READ))],
+)
+def events(
+    name: str,
+    query: Annotated[DeviceEventsQuery, Query()],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> dict[str, Any]:
+    """Its changes of state with their reasons, newest first. Leases of a healthy device are
+    counted in `trials` and not told."""
+    before = None if query.cursor is None else int(cursors.decode(query.cursor, int)[0])
+    try:
+        found = SqlRoster(store).events(name, query.limit + 1, before)
+    except UserError as error:
+        raise _unknown(error) from None
+    page = found[: query.limit]
+    return {
+        "items": [device_event_json(event) for event in page],
+        "next_cursor": cursors.encode([page[-1].number]) if len(found) > len(page) else None,
+    }
+
+
+def _unknown(error: UserError) -> HttpError:
+    return not_found(error.message, accepted=error.accepted, next_step="GET /v1/devices lists them")
+
+
+def _steer(verb: str, act: Act) -> Callable[..., dict[str, Any]]:
+    def route(
+        name: str,
+        request: Request,
+        caller: Annotated[Caller, Depends(require(Scope.OPERATE))],
+        store: Annotated[SqlStore, Depends(store_of)],
+        body: ReasonBody | None = None,
+    ) -> dict[str, Any]:
+        roster = SqlRoster(store)
+        why = f"{verb} by {caller.name}"
+        if body is not None and body.reason:
+            why = f"{why}: {body.reason}"
+        try:
+            roster.device(name)
+        except UserError as error:
+            raise _unknown(error) from None
+        try:
+            changed = act(roster, name, why)
+        except UserError as error:
+            raise HttpError(
+                409, error.message, accepted=error.accepted, next_step=error.next_step
+            ) from None
+        record(store, caller, f"device.{verb}", name, {"reason": why}, request)
+        return device_json(changed, time.time())
+
+    return route
+
+
+for _verb, _act, _summary, _text in (
+    (
+        "drain",
+        SqlRoster.drain,
+        "Take a device out",
+        "It finishes the candidates it works on and gets no more until it is released.",
+    ),
+    (
+        "quarantine",
+        SqlRoster.quarantine,
+        "Take a device out at once",
+        "What it works on now does not count and is measured elsewhere.",
+    ),
+    (
+        "release",
+        SqlRoster.release,
+        "Let a device come back",
+        "A drained or quarantined device is `suspect` until it has passed a check.",
+    ),
+):
+    router.post(
+        f"/devices/{{name}}/{_verb}",
+        name=_verb,
+        summary=_summary,
+        description=f"{_text} 409 if its state does not allow it.",
+        response_model=DeviceForm,
+        responses=problems(404, 409),
+        dependencies=[NO_QUERY],
+    )(_steer(_verb, _act))
