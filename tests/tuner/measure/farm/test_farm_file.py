@@ -1,0 +1,149 @@
+"""The farm file is read as meant, and every mistake in it is told by its place."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import UserError
+from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE, farm_file, read_farm
+from tuner.measure.farm.kinds import KINDS
+from tuner.measure.farm.settings import SETTINGS, HexagonSimSettings, Limits, PhoneSettings
+
+WHOLE = """
+[limits]
+max_temperature_c = 65
+bundle = 8
+
+[[simulator]]
+name = "sim"
+slots = 2
+tags = ["ci"]
+
+[[hexagon-sim]]
+name = "sdk"
+root = "/opt/sdk"
+arch = "v68"
+
+[[phone]]
+name = "pixel"
+serial = "R58M1"
+arch = "v68"
+soc = "sm8350"
+tags = ["lab-2"]
+
+[[phone]]
+name = "remote"
+address = "127.0.0.1:16001"
+arch = "v66"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "farm.toml"
+    monkeypatch.setenv(FARM_FILE_VARIABLE, str(path))
+    return path
+
+
+def test_a_whole_file_becomes_devices(file: Path) -> None:
+    file.write_text(WHOLE)
+    farm = read_farm()
+    assert [member.name for member in farm.members] == ["sim-1", "sim-2", "sdk", "pixel", "remote"]
+    assert farm.limits == Limits(max_temperature_c=65.0, bundle=8)
+    assert farm.members[2].settings == HexagonSimSettings("sdk", "/opt/sdk", "v68")
+    assert farm.members[3].settings == PhoneSettings(
+        "pixel", "v68", serial="R58M1", soc="sm8350", tags=("lab-2",)
+    )
+
+
+@pytest.mark.parametrize(
+    ("on", "names"),
+    [
+        ("", ["sim-1", "sim-2", "sdk", "pixel", "remote"]),
+        ("phone", ["pixel", "remote"]),
+        ("v68", ["sdk", "pixel"]),
+        ("sm8350", ["pixel"]),
+        ("sim", ["sim-1", "sim-2"]),
+        ("sim-2", ["sim-2"]),
+        ("phone, v66", ["remote"]),
+    ],
+)
+def test_devices_are_chosen_by_tags(file: Path, on: str, names: list[str]) -> None:
+    file.write_text(WHOLE)
+    assert [member.name for member in read_farm().selected(on)] == names
+
+
+def test_a_tag_nobody_has_is_refused_with_those_there_are(file: Path) -> None:
+    file.write_text(WHOLE)
+    with pytest.raises(UserError, match="tagged 'v73'") as caught:
+        read_farm().selected("v73")
+    assert "lab-2" in caught.value.accepted
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "accepted"),
+    [
+        ("", "names no device", "[[phone]]"),
+        ("[[phone", "is not TOML", ""),
+        ("[[phones]]\nname='x'", "unknown key 'phones'", "phone"),
+        ("[phone]\nname='x'", "[phone] is one table", "[[phone]]"),
+        ("phone=[1]", "phone 1 is no table", "keys"),
+        ("[[simulator]]", "simulator 1 has no name", "name"),
+        ("[[simulator]]\nname=3", "simulator 1: name = 3", "a text"),
+        ("[[simulator]]\nname='a b'", "simulator 1: name 'a b'", "letters"),
+        ("[[simulator]]\nname='a'\nslots='2'", "simulator 1: slots = '2'", "an integer"),
+        ("[[simulator]]\nname='a'\nslots=true", "simulator 1: slots = True", "an integer"),
+        ("[[simulator]]\nname='a'\nslots=0", "simulator 1: slots = 0", "1 to 256"),
+        ("[[simulator]]\nname='a'\ntags='ci'", "simulator 1: tags = 'ci'", "a list"),
+        ("[[simulator]]\nname='a'\nslot=2", "unknown key 'slot'", "slots"),
+        ("[[simulator]]\nname='a'\narch='v5'", "simulator 1: arch 'v5'", "v66"),
+        ("[[simulator]]\nname='a'\n[[simulator]]\nname='a'", "'a' is given twice", "name"),
+        ("[limits]\nbundle=0\n", "limits: bundle = 0", "1 to 256"),
+        ("[limits]\nmax_temperature_c='hot'", "limits: max_temperature_c", "a number"),
+        ("[[phone]]\nname='a'\narch='v66'", "phone 1: serial ''", "one of them"),
+        ("[[phone]]\nname='a'\narch='v66'\nserial='1'\naddress='h:1'", "phone 1", "one of them"),
+    ],
+)
+def test_a_mistake_names_key_value_and_what_is_accepted(
+    file: Path, text: str, says: str, accepted: str
+) -> None:
+    file.write_text(text)
+    with pytest.raises(UserError) as caught:
+        read_farm()
+    assert str(file) in caught.value.message
+    assert says in caught.value.message
+    assert accepted in caught.value.accepted
+
+
+def test_without_a_file_it_says_where_one_would_be(
+    file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="no farm file") as caught:
+        read_farm()
+    assert FARM_FILE_VARIABLE in caught.value.next_step
+    monkeypatch.delenv(FARM_FILE_VARIABLE)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    assert farm_file() == tmp_path / "config" / "hvxtune" / "farm.toml"
+
+
+def test_every_kind_has_a_table() -> None:
+    assert {settings.kind for settings in SETTINGS} == set(KINDS)
+
+
+def test_every_bound_holds_its_default() -> None:
+    for shape in (Limits, *SETTINGS):
+        for field in dataclasses.fields(shape):
+            if field.metadata and field.default is not dataclasses.MISSING:
+                assert field.metadata["least"] <= field.default <= field.metadata["most"]
+
+
+def test_every_key_is_documented_with_its_default() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "devices.md").read_text()
+    for field in dataclasses.fields(Limits):
+        assert f"| `{field.name}` | {field.default:g} |" in page
+    for shape in SETTINGS:
+        row = next(line for line in page.splitlines() if line.startswith(f"| `[[{shape.kind}]]` |"))
+        assert [f.name for f in dataclasses.fields(shape) if f"`{f.name}`" not in row] == []

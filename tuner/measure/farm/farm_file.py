@@ -1,0 +1,176 @@
+"""The farm file: which devices there are, in TOML. Every mistake in it is told by its place."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import re
+import tomllib
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tuner.errors import UserError
+from tuner.measure.farm.kinds import Member
+from tuner.measure.farm.settings import SETTINGS, DeviceSettings, Limits, PhoneSettings
+from tuner.target import TARGETS
+
+FARM_FILE_VARIABLE = "HVXTUNE_FARM_FILE"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Farm:
+    """The devices of this machine's farm file, and what holds for all of them."""
+
+    members: tuple[Member, ...]
+    limits: Limits = field(default_factory=Limits)
+
+    def selected(self, on: str) -> tuple[Member, ...]:
+        """Those that have every tag in ``on`` (commas between; empty: all). ``UserError`` if
+        there is none."""
+        wanted = [tag.strip() for tag in on.split(",") if tag.strip()]
+        found = tuple(m for m in self.members if all(tag in m.tags for tag in wanted))
+        if found:
+            return found
+        known = sorted({tag for member in self.members for tag in member.tags})
+        raise UserError(
+            f"no device of the farm is tagged '{on}'",
+            accepted=", ".join(known[:40]),
+            next_step="`hvxtune farm list` shows devices and tags",
+        )
+
+
+def farm_file() -> Path:
+    """Where the farm file is, or would be."""
+    given = os.environ.get(FARM_FILE_VARIABLE)
+    if given:
+        return Path(given).expanduser().absolute()
+    from platformdirs import user_config_path
+
+    return user_config_path("hvxtune", appauthor=False) / "farm.toml"
+
+
+def read_farm(path: Path | None = None) -> Farm:
+    """The farm of ``path``, by default :func:`farm_file`. ``UserError`` if there is none, or for
+    the first thing in it that is wrong."""
+    path = path or farm_file()
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(
+            f"there is no farm file {path}",
+            accepted="a TOML file that names the devices",
+            next_step=f"write one, as docs/devices.md shows, or set {FARM_FILE_VARIABLE}",
+        ) from None
+    except OSError as error:
+        raise UserError(f"the farm file {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"the farm file {path} is not TOML: {error}") from None
+    return _Reader(path).farm(tables)
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def farm(self, tables: Mapping[str, Any]) -> Farm:
+        kinds = {settings.kind: settings for settings in SETTINGS}
+        self._known("", tables, ["limits", *kinds])
+        limits = self._fields("limits", tables.get("limits", {}), Limits)
+        members: list[Member] = []
+        for kind, shape in kinds.items():
+            for index, table in enumerate(self._list(kind, tables.get(kind, []))):
+                place = f"{kind} {index + 1}"
+                settings = self._fields(place, table, shape)
+                self._check(place, settings)
+                members += members_of(settings)
+        names = [member.name for member in members]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise self._wrong(f"the name '{twice}' is given twice", "a name for each device")
+        if not members:
+            raise self._wrong("it names no device", f"a table [[{']], [['.join(kinds)}]]")
+        return Farm(tuple(members), limits)
+
+    def _list(self, kind: str, value: Any) -> Sequence[Any]:
+        if isinstance(value, list):
+            return value
+        raise self._wrong(f"[{kind}] is one table", f"[[{kind}]], once per device")
+
+    def _known(self, place: str, table: Mapping[str, Any], accepted: Sequence[str]) -> None:
+        for key in table:
+            if key not in accepted:
+                near = difflib.get_close_matches(key, accepted, n=1)
+                hint = f"did you mean {near[0]}?" if near else ""
+                where = f"{place}: " if place else ""
+                raise self._wrong(f"{where}unknown key '{key}'", ", ".join(accepted), hint)
+
+    def _fields(self, place: str, table: Any, shape: type[_T]) -> _T:
+        if not isinstance(table, dict):
+            raise self._wrong(f"{place} is no table", "keys and values")
+        fields = {f.name: f for f in dataclasses.fields(shape)}  # type: ignore[arg-type]
+        hints = typing.get_type_hints(shape)
+        self._known(place, table, list(fields))
+        values = {}
+        for name, value in table.items():
+            values[name] = self._value(f"{place}: {name}", value, hints[name])
+            self._bounds(f"{place}: {name}", values[name], fields[name].metadata)
+        for name, known in fields.items():
+            if name not in values and known.default is dataclasses.MISSING:
+                raise self._wrong(f"{place} has no {name}", f"{name} = ...")
+        return shape(**values)
+
+    def _value(self, place: str, value: Any, hint: Any) -> Any:
+        if hint == tuple[str, ...]:
+            if isinstance(value, list) and all(isinstance(one, str) for one in value):
+                return tuple(value)
+            raise self._wrong(f"{place} = {value!r:.60}", 'a list of texts, such as ["lab-2"]')
+        words = {str: "a text", int: "an integer", float: "a number", bool: "true or false"}
+        if hint is float and type(value) is int:
+            return float(value)
+        if type(value) is hint:
+            return value
+        raise self._wrong(f"{place} = {value!r:.60}", words[hint])
+
+    def _bounds(self, place: str, value: Any, metadata: Mapping[str, Any]) -> None:
+        if metadata and not metadata["least"] <= value <= metadata["most"]:
+            accepted = f"{metadata['least']:g} to {metadata['most']:g}"
+            raise self._wrong(f"{place} = {value}", accepted)
+
+    def _check(self, place: str, settings: DeviceSettings) -> None:
+        for what, text in (("name", settings.name), *(("tags", tag) for tag in settings.tags)):
+            if not _NAME.fullmatch(text):
+                raise self._wrong(
+                    f"{place}: {what} '{text:.60}'", "letters, digits, '.', '_' and '-'"
+                )
+        archs = sorted({target.arch for target in TARGETS.values()})
+        if settings.arch not in archs:
+            raise self._wrong(f"{place}: arch '{settings.arch:.60}'", ", ".join(archs))
+        if isinstance(settings, PhoneSettings) and bool(settings.serial) == bool(settings.address):
+            raise self._wrong(
+                f"{place}: serial '{settings.serial}', address '{settings.address}'",
+                "one of them: serial for USB, address for the network",
+            )
+
+    def _wrong(self, what: str, accepted: str, next_step: str = "") -> UserError:
+        return UserError(
+            f"the farm file {self._path}: {what}", accepted=accepted, next_step=next_step
+        )
+
+
+def members_of(settings: DeviceSettings) -> list[Member]:
+    """The devices that one table of a farm file stands for: one a slot."""
+    slots = getattr(settings, "slots", 1)
+    names = (
+        [f"{settings.name}-{slot}" for slot in range(1, slots + 1)]
+        if slots > 1
+        else [settings.name]
+    )
+    common = {settings.kind, settings.name, settings.arch, *settings.tags}
+    common |= {getattr(settings, "soc", "")} - {""}
+    return [Member(name, settings, tuple(sorted({*common, name}))) for name in names]
