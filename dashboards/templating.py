@@ -50,6 +50,7 @@ def environment() -> Environment:
         share=share,
         duration=duration,
         size=size,
+        celsius=celsius,
         ago=ago,
         moment=moment,
         shape=shape,
@@ -97,6 +98,11 @@ def size(value: float | None) -> str:
         return f"{value:.0f}\N{NO-BREAK SPACE}B"
     unit, scaled = ("KiB", value / _KIB) if value < _KIB**2 else ("MiB", value / _KIB**2)
     return f"{scaled:.4g}\N{NO-BREAK SPACE}{unit}"
+
+
+def celsius(value: float | None) -> str:
+    """``31.5 °C``."""
+    return ABSENT if value is None else f"{value:.1f}\N{NO-BREAK SPACE}\N{DEGREE SIGN}C"
 
 
 def ago(at: float) -> str:

@@ -1,33 +1,81 @@
-"""Who measures, how fast, and what waits."""
+"""Who measures, how fast, and what waits; one device, and taking it out and back."""
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
+from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import RedirectResponse, Response
 
-from dashboards.session import viewing
+from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
 from db.comparisons import farm as farm_of
+from db.devices import SqlRoster
 from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth.caller import Scope
+from service.device_steering import steer, unknown_device, verbs_for
+from tuner.errors import UserError
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 
 WINDOW_S = 600.0
 """Rates are over this long: long enough for slow kernels, short enough to show trouble."""
+MOST_REASON_CHARS = 500
+EVENTS = 50
 
 
 @router.get("/farm")
 def farm(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Response:
-    """Conductors, simulators and the queue; renews itself."""
+    """Conductors, devices and the queue; renews itself."""
     return render(
         request,
         "farm_part.html" if request.headers.get("HX-Target") == "farm" else "farm.html",
         farm=farm_of(store, WINDOW_S),
+        devices=SqlRoster(store).devices(),
+        now=time.time(),
         conductors=request.app.state.conductors_alive(),
         configured=request.app.state.settings.conductors,
         window_s=WINDOW_S,
     )
+
+
+@router.get("/farm/{name}")
+def device(
+    request: Request,
+    name: str,
+    store: Annotated[SqlStore, Depends(store_of)],
+    before: Annotated[int | None, Query(ge=0)] = None,
+) -> Response:
+    """One device: how it stands, what became of it, what can be asked of it."""
+    roster = SqlRoster(store)
+    try:
+        record = roster.device(name)
+    except UserError as error:
+        raise unknown_device(error) from None
+    events = roster.events(name, EVENTS + 1, before)
+    return render(
+        request,
+        "device.html",
+        device=record,
+        verbs=verbs_for(record.state),
+        events=events[:EVENTS],
+        more=events[EVENTS - 1].number if len(events) > EVENTS else None,
+        now=time.time(),
+    )
+
+
+@router.post("/farm/{name}/{verb}")
+def act(
+    request: Request,
+    name: str,
+    verb: str,
+    form: Annotated[Form, Depends(form_of(Scope.OPERATE))],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """Takes a device out, or lets it come back."""
+    reason = form.text("reason")[:MOST_REASON_CHARS]
+    steer(store, form.viewer.caller, name, verb, reason, request)
+    return RedirectResponse(f"{request.scope['root_path']}/farm/{quote(name, safe='')}", 303)

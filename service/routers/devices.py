@@ -13,10 +13,9 @@ from db.sql_store import SqlStore
 from service import cursors
 from service.app import store_of
 from service.auth import Caller, Scope, require
-from service.auth.audit import record
 from service.device_forms import device_event_json, device_json
+from service.device_steering import steer, unknown_device
 from service.openapi import problems
-from service.problem_details import HttpError, not_found
 from service.schemas.common import NO_QUERY
 from service.schemas.devices import (
     DeviceEventPage,
@@ -26,11 +25,8 @@ from service.schemas.devices import (
     ReasonBody,
 )
 from tuner.errors import UserError
-from tuner.measure.farm.states import DeviceRecord
 
 router = APIRouter(prefix="/v1", tags=["devices"])
-
-Act = Callable[[SqlRoster, str, str], DeviceRecord]
 
 
 @router.get(
@@ -68,7 +64,7 @@ def events(
     try:
         found = SqlRoster(store).events(name, query.limit + 1, before)
     except UserError as error:
-        raise _unknown(error) from None
+        raise unknown_device(error) from None
     page = found[: query.limit]
     return {
         "items": [device_event_json(event) for event in page],
@@ -76,11 +72,7 @@ def events(
     }
 
 
-def _unknown(error: UserError) -> HttpError:
-    return not_found(error.message, accepted=error.accepted, next_step="GET /v1/devices lists them")
-
-
-def _steer(verb: str, act: Act) -> Callable[..., dict[str, Any]]:
+def _steer(verb: str) -> Callable[..., dict[str, Any]]:
     def route(
         name: str,
         request: Request,
@@ -88,42 +80,25 @@ def _steer(verb: str, act: Act) -> Callable[..., dict[str, Any]]:
         store: Annotated[SqlStore, Depends(store_of)],
         body: ReasonBody | None = None,
     ) -> dict[str, Any]:
-        roster = SqlRoster(store)
-        why = f"{verb} by {caller.name}"
-        if body is not None and body.reason:
-            why = f"{why}: {body.reason}"
-        try:
-            roster.device(name)
-        except UserError as error:
-            raise _unknown(error) from None
-        try:
-            changed = act(roster, name, why)
-        except UserError as error:
-            raise HttpError(
-                409, error.message, accepted=error.accepted, next_step=error.next_step
-            ) from None
-        record(store, caller, f"device.{verb}", name, {"reason": why}, request)
-        return device_json(changed, time.time())
+        reason = "" if body is None else body.reason
+        return device_json(steer(store, caller, name, verb, reason, request), time.time())
 
     return route
 
 
-for _verb, _act, _summary, _text in (
+for _verb, _summary, _text in (
     (
         "drain",
-        SqlRoster.drain,
         "Take a device out",
         "It finishes the candidates it works on and gets no more until it is released.",
     ),
     (
         "quarantine",
-        SqlRoster.quarantine,
         "Take a device out at once",
         "What it works on now does not count and is measured elsewhere.",
     ),
     (
         "release",
-        SqlRoster.release,
         "Let a device come back",
         "A drained or quarantined device is `suspect` until it has passed a check.",
     ),
@@ -136,4 +111,4 @@ for _verb, _act, _summary, _text in (
         response_model=DeviceForm,
         responses=problems(404, 409),
         dependencies=[NO_QUERY],
-    )(_steer(_verb, _act))
+    )(_steer(_verb))

@@ -1,0 +1,73 @@
+"""Taking devices out of the farm and back: the same over REST and from the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from db.devices import SqlRoster
+from service.auth.audit import record
+from service.problem_details import HttpError, not_found
+from tuner.errors import UserError
+from tuner.measure.farm.states import LEGAL, DeviceRecord, DeviceState
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+    from db.sql_store import SqlStore
+    from service.auth.caller import Caller
+
+_ACTS: Mapping[str, Callable[[SqlRoster, str, str], DeviceRecord]] = {
+    "drain": SqlRoster.drain,
+    "quarantine": SqlRoster.quarantine,
+    "release": SqlRoster.release,
+}
+
+
+def verbs_for(state: DeviceState) -> list[str]:
+    """What can be asked of a device in ``state`` that makes a difference."""
+    found = []
+    if DeviceState.DRAINED in LEGAL[state]:
+        found.append("drain")
+    if DeviceState.QUARANTINED in LEGAL[state]:
+        found.append("quarantine")
+    if state in (DeviceState.QUARANTINED, DeviceState.DRAINED):
+        found.append("release")
+    return found
+
+
+def steer(
+    store: SqlStore,
+    caller: Caller,
+    name: str,
+    verb: str,
+    reason: str,
+    request: HTTPConnection,
+) -> DeviceRecord:
+    """Drains, quarantines or releases a device for ``caller``, and leaves that in the audit.
+
+    ``HttpError`` 404 for a device or verb that does not exist, 409 if its state does not allow it.
+    """
+    if verb not in _ACTS:
+        raise not_found(
+            f"nothing called '{verb[:60]}' can be asked of a device", accepted=", ".join(_ACTS)
+        )
+    why = f"{verb} by {caller.name}" + (f": {reason}" if reason else "")
+    roster = SqlRoster(store)
+    try:
+        roster.device(name)
+    except UserError as error:
+        raise unknown_device(error) from None
+    try:
+        changed = _ACTS[verb](roster, name, why)
+    except UserError as error:
+        raise HttpError(
+            409, error.message, accepted=error.accepted, next_step=error.next_step
+        ) from None
+    record(store, caller, f"device.{verb}", name, {"reason": why}, request)
+    return changed
+
+
+def unknown_device(error: UserError) -> HttpError:
+    """404 for a device that no farm file names."""
+    return not_found(error.message, accepted=error.accepted, next_step="GET /v1/devices lists them")
