@@ -5,17 +5,22 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable
+from contextlib import closing
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from dashboards.charts.roofline import roofline_plot
 from dashboards.explaining import Explanations
+from db import open_store
+from db.exchange import export_schedules, import_schedules
 from db.schedule_queries import find
 from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.dashboards.test_job_pages import finished_job
+from tests.service.stored import problem, store_schedule
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, schedule, spec
 from tuner.contract import Contract
 from tuner.errors import CandidateError
@@ -27,10 +32,17 @@ from tuner.target import find_target
 LogIn = Callable[..., Browser]
 
 
-def stored(store: SqlStore, cycles: int = 1000, m: int = 256, n: int = 64, seed: int = 0) -> str:
+def stored(
+    store: SqlStore,
+    cycles: int = 1000,
+    m: int = 256,
+    n: int = 64,
+    seed: int = 0,
+    target: str = "hexagon-v66",
+) -> str:
     """A schedule of gemm_u8; its id."""
     problem = find_kernel("gemm_u8").problem(
-        {"m": m, "n": n, "k": 32}, Contract.STATIC, find_target("hexagon-v66")
+        {"m": m, "n": n, "k": 32}, Contract.STATIC, find_target(target)
     )
     job = store.create_job(spec(problem=problem), SPACE, TOOLCHAIN)
     token = store.claim(job.id)
@@ -182,6 +194,30 @@ def test_jobs_are_compared(logged_in: LogIn, store: SqlStore) -> None:
     assert "900 1,200 0.75" in page
     assert "faster" in page
     assert logged_in(Scope.READ).get(f"/ui/compare?own={own}&other=1rtx").status_code == 404
+
+
+def test_targets_are_compared(logged_in: LogIn, store: SqlStore) -> None:
+    for seed, (target, cycles) in enumerate([("hexagon-v66", 900), ("hexagon-v68", 600)]):
+        stored(store, cycles, seed=seed, target=target)
+    sides = "own=hexagon-v66&other=hexagon-v68"
+    page = words(logged_in(Scope.READ).get(f"/ui/compare?kind=targets&{sides}").text)
+    assert "900 600 1.50" in page
+    assert "slower" in page
+
+
+def test_an_imported_schedule_shows_where_it_comes_from(
+    logged_in: LogIn, store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "elsewhere"))
+    with closing(open_store(f"sqlite:///{tmp_path / 'elsewhere.sqlite'}")) as elsewhere:
+        public_id = store_schedule(elsewhere, problem(m=64, n=128, k=128), 1234)
+        export_schedules(elsewhere, tmp_path / "some.zip")
+    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
+    import_schedules(store, tmp_path / "some.zip", installed=[TOOLCHAIN])
+    page = words(logged_in(Scope.READ).get(f"/ui/schedules/{public_id}").text)
+    assert "imported: its job is in another database" in page
+    assert "measured there 1,234 cycles" in page
+    assert "simulator qemu 7.2" in page
 
 
 @pytest.mark.parametrize("kind", ["jobs", "targets", "toolchains"])
