@@ -14,17 +14,19 @@ from tuner.identity import digest_of
 from tuner.space.config import Config, KnobValue
 from tuner.space.expression import Expression, expression
 from tuner.space.knob import Knob
+from tuner.space.membership import Check, compile_check
 
 _SAMPLE_ATTEMPTS = 2000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Structure:
-    """What a space knows of its names: the condition of each knob, the names of all, and for each
-    knob the constraints (number, condition, knobs it names) that are decided once it is settled.
+    """What a space knows of its names: the knobs in order with their conditions, the names of all,
+    and for each knob the constraints (number, condition, knobs it names) that are decided once it
+    is settled.
     """
 
-    conditions: tuple[Expression | None, ...]
+    knobs: tuple[tuple[str, Expression | None], ...]
     names: frozenset[str]
     checks: tuple[tuple[tuple[int, Expression, frozenset[str]], ...], ...]
 
@@ -61,7 +63,21 @@ class Space:
 
     def __post_init__(self) -> None:
         # Refuses names that are not known, or known twice.
-        object.__setattr__(self, "_structure", _structure_of(self.kernel, *self._parts()))
+        object.__setattr__(self, "_structure", self._find_structure())
+
+    def _find_structure(self) -> _Structure:
+        """The structure of this space. A kernel makes all its spaces of the same tuples of knobs
+        and constraints, which are told by their identity sooner than by what is in them."""
+        key = (self.kernel, id(self.knobs), id(self.constraints), *self.constants)
+        known = _OF_SAME_TUPLES.get(key)
+        if known is None:
+            if len(_OF_SAME_TUPLES) >= _KEPT_TUPLES:
+                _OF_SAME_TUPLES.clear()
+            structure = _structure_of(self.kernel, *self._parts())
+            # With the tuples themselves: as long as they live, no other has their identity.
+            known = (structure, self.knobs, self.constraints)
+            _OF_SAME_TUPLES[key] = known
+        return known[0]
 
     def _parts(self) -> tuple[tuple[tuple[str, str | None], ...], tuple[str, ...], frozenset[str]]:
         """What decides the structure: not the constants' values, nor knobs' choices."""
@@ -72,7 +88,7 @@ class Space:
         )
 
     def _is_active(self, position: int, values: Mapping[str, KnobValue]) -> bool:
-        condition = self._structure.conditions[position]
+        condition = self._structure.knobs[position][1]
         if condition is None:
             return True
         if not condition.names <= values.keys():
@@ -147,6 +163,18 @@ class Space:
                 accepted=f"configs that keep it, because {broken.reason}",
             )
         return Config(settled)
+
+    def admits(self, values: Any) -> bool:
+        """Whether ``values`` are a config of this space: whether :meth:`config` accepts them. Takes
+        a tenth of its time where they are."""
+        check = _check_of(self._structure)
+        if check(values, self.constants, [knob.choices for knob in self.knobs]):
+            return True
+        try:
+            self.config(values)
+        except (UserError, TypeError, AttributeError):
+            return False
+        return True
 
     def sample(self, random: Random) -> Config:
         """A random valid config: knob by knob, among the choices no constraint forbids so far.
@@ -243,7 +271,18 @@ class Space:
         return digest_of(self.as_dict())
 
 
-@lru_cache(maxsize=4096)
+_KEPT_STRUCTURES = 4096
+_KEPT_TUPLES = 256
+_OF_SAME_TUPLES: dict[tuple[Any, ...], tuple[_Structure, Any, Any]] = {}
+
+
+@lru_cache(maxsize=_KEPT_STRUCTURES)
+def _check_of(structure: _Structure) -> Check:
+    conditions = {n: condition for checks in structure.checks for n, condition, _ in checks}
+    return compile_check(structure.knobs, conditions.values())
+
+
+@lru_cache(maxsize=_KEPT_STRUCTURES)
 def _structure_of(
     kernel: str,
     knobs: tuple[tuple[str, str | None], ...],
@@ -271,7 +310,7 @@ def _structure_of(
         if checks:
             checks[last].append((number, condition, named))
     return _Structure(
-        tuple([None if when is None else expression(when) for _, when in knobs]),
+        tuple([(name, None if when is None else expression(when)) for name, when in knobs]),
         frozenset(position),
         tuple(tuple(c) for c in checks),
     )

@@ -119,6 +119,59 @@ def test_refuses_configs_outside_naming_knob_value_and_what_is_accepted(values, 
         assert word in str(caught.value)
 
 
+def accepted(space, values):
+    try:
+        space.config(values)
+    except (UserError, TypeError, AttributeError):
+        return False
+    return True
+
+
+@given(spaces(), st.data())
+@settings(deadline=None)
+def test_a_space_admits_exactly_what_makes_a_config(space, data):
+    for config in list(space)[:20]:
+        assert space.admits(config.as_dict())
+    names = st.sampled_from([*(knob.name for knob in space.knobs), "other"])
+    values = st.integers(0, 33) | st.sampled_from("abcde") | st.booleans() | st.none()
+    for _ in range(5):
+        near = data.draw(st.dictionaries(names, values, max_size=6))
+        assert space.admits(near) == accepted(space, near)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *({"tile": tile, "form": "plain"} for tile in (1, 1.0, True, "1", [1], None, 8)),
+        {"tile": 8, "form": "vrmpy", "unroll": 1},
+        {"tile": 4, "form": "plain", "unroll": 4},
+        {"tile": 4, "form": "plain", "unroll": 4, "fold": "on"},
+        {"tile": 1, "form": "plain", "unroll": 1},
+        [],
+        "tile",
+        None,
+    ],
+    ids=str,
+)
+def test_what_is_admitted_by_hand(values):
+    assert TILING.admits(values) == accepted(TILING, values)
+
+
+def test_a_condition_that_divides_by_zero_does_not_hold():
+    space = Space(
+        "example",
+        (
+            Knob("a", (0, 1), ""),
+            Knob("b", (1, 2), "", when="4 // a > 2"),
+            Knob("c", (0, 1), ""),
+        ),
+        (Constraint("c == 1 or 4 // c > 0", ""),),
+    )
+    for values in ({"a": 0, "c": 1}, {"a": 0, "c": 0}, {"a": 1, "b": 2, "c": 1}, {"a": 1, "c": 1}):
+        assert space.admits(values) == accepted(space, values)
+    assert space.admits({"a": 0, "c": 1})
+
+
 @pytest.mark.parametrize(
     "data",
     [
