@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,9 @@ from tuner.contract import Contract
 from tuner.target import Target
 
 
-@dataclass(frozen=True)
-class BufferSpec:
-    """One argument of a kernel.
+class BufferSpec(NamedTuple):
+    """One argument of a kernel. A tuple, because each best-query makes some, and a frozen
+    dataclass takes four times as long to make.
 
     ``shape`` is in NumPy order, outermost first; the innermost dimension is always dense.
     ``dtype`` is a NumPy name (``uint8``, ``int8``, ``int32``, ``uint32``). ``promised`` is false

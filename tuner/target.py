@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from tuner.errors import UserError
+from tuner.identity import digest_of
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -42,6 +44,11 @@ class Target:
     def as_dict(self) -> dict[str, Any]:
         """All fields, as stored and as part of cache keys."""
         return asdict(self)
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the target, figures and all, in the database."""
+        return digest_of(self.as_dict())
 
 
 def _target(

@@ -16,14 +16,19 @@ def read_params(texts: Iterable[str]) -> dict[str, int]:
     and ranges are the kernel's to check.
     """
     params: dict[str, int] = {}
-    for pair in (pair for text in texts for pair in text.split(",") if pair.strip()):
-        name, equals, value = (part.strip() for part in pair.partition("="))
-        if not (name and equals):
-            raise UserError(f"params: '{pair[:40]}'", accepted=ACCEPTED)
-        if name in params:
-            raise UserError(f"params: {name} is given twice", next_step="leave one out")
-        try:
-            params[name] = int(value)
-        except ValueError:
-            raise UserError(f"params: {name}='{value[:40]}'", accepted=ACCEPTED) from None
+    for text in texts:
+        for pair in text.split(","):
+            if not pair or pair.isspace():
+                continue
+            name, equals, value = pair.partition("=")
+            name = name.strip()
+            if not (name and equals):
+                raise UserError(f"params: '{pair[:40]}'", accepted=ACCEPTED)
+            if name in params:
+                raise UserError(f"params: {name} is given twice", next_step="leave one out")
+            try:
+                params[name] = int(value)
+            except ValueError:
+                value = value.strip()[:40]
+                raise UserError(f"params: {name}='{value}'", accepted=ACCEPTED) from None
     return params

@@ -197,29 +197,27 @@ class Kernel(ABC):
 
         Raises ``UserError`` naming the parameter, the value and what is accepted.
         """
-        given = dict(params or {})
-        known = {p.name: p for p in self.params}
-        for name in given:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                raise UserError(
-                    f"unknown parameter '{name}' of {self.name}",
-                    accepted=", ".join(known),
-                    next_step=f"did you mean {near[0]}?" if near else "",
-                )
-        values = {}
-        for name, param in known.items():
-            value = given.get(name, param.default)
+        given = params or {}
+        values = {param.name: given.get(param.name, param.default) for param in self.params}
+        if not given.keys() <= values.keys():
+            unknown = next(name for name in given if name not in values)
+            near = difflib.get_close_matches(unknown, values, n=1)
+            raise UserError(
+                f"unknown parameter '{unknown}' of {self.name}",
+                accepted=", ".join(values),
+                next_step=f"did you mean {near[0]}?" if near else "",
+            )
+        for param in self.params:
+            value = values[param.name]
             if isinstance(value, bool) or not isinstance(value, int):
-                raise UserError(f"{name}={value!r} of {self.name}", accepted="an integer")
+                raise UserError(f"{param.name}={value!r} of {self.name}", accepted="an integer")
             if not param.minimum <= value <= param.maximum or value % param.multiple:
                 multiple = f", multiples of {param.multiple}" if param.multiple > 1 else ""
                 raise UserError(
-                    f"{name}={value} of {self.name}",
+                    f"{param.name}={value} of {self.name}",
                     accepted=f"{param.minimum} to {param.maximum}{multiple}",
-                    next_step=f"try -p {name}={param.default}",
+                    next_step=f"try -p {param.name}={param.default}",
                 )
-            values[name] = value
         total = sum(b.payload_bytes for b in self.buffers(values))
         if total > MAX_BUFFER_BYTES:
             shape = " ".join(f"{k}={v}" for k, v in values.items())
