@@ -196,6 +196,7 @@ def serve(descriptor: int) -> None:
     from service.app import create_app
     from service.auth.token_gate import TokenGate
     from service.auth.token_text import new_token_text
+    from service.serving import settle_memory
     from service.settings import Settings
 
     with open_store() as store:
@@ -212,6 +213,7 @@ def serve(descriptor: int) -> None:
             app, loop="uvloop", http="httptools", lifespan="off", log_config=None,
             access_log=False, server_header=False,
         )  # fmt: skip
+        settle_memory()
         uvicorn.Server(config).run([socket.socket(fileno=descriptor)])
 
 

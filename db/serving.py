@@ -8,16 +8,17 @@ an answer stays right as long as its rows are equal.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from sqlalchemy import text
 
 from db.engine import connect_to_read
-from db.failure import store_errors
+from db.failure import translated
 from db.sql_store import SqlStore
 from tuner.candidate import FIDELITIES, CacheState, Fidelity
 from tuner.contract import Contract
@@ -124,30 +125,40 @@ class Lookup:
     cache: CacheState
     min_fidelity: Fidelity
 
-    def parameters(self) -> dict[str, str]:
-        """For the statements: their lists have a fixed length, and repeat a value to fill it."""
-        return {
-            "workload": self.workload,
-            "target": self.target,
-            "cache": self.cache,
-            **_listed_contracts(self.contracts),
-            **_LISTED_FIDELITIES[self.min_fidelity],
-        }
+    @property
+    def values(self) -> Values:
+        """For the statements, in the order of their parameters. Their lists have a fixed length,
+        and repeat a value to fill it."""
+        return (
+            self.workload,
+            self.target,
+            *_listed_contracts(self.contracts),
+            *_LISTED_FIDELITIES[self.min_fidelity],
+            self.cache,
+        )
+
+
+Values = tuple[str, ...]
 
 
 @lru_cache(maxsize=64)
-def _listed_contracts(contracts: tuple[Contract, ...]) -> dict[str, str]:
-    return _filled("contract", [contract.value for contract in contracts], len(Contract))
+def _listed_contracts(contracts: tuple[Contract, ...]) -> Values:
+    return _filled([contract.value for contract in contracts], len(Contract))
 
 
-def _filled(name: str, values: Sequence[str], length: int) -> dict[str, str]:
-    return {f"{name}_{i}": values[min(i, len(values) - 1)] for i in range(length)}
+def _filled(values: Sequence[str], length: int) -> Values:
+    return tuple([values[min(i, len(values) - 1)] for i in range(length)])
 
 
 _LISTED_FIDELITIES = {
-    least: _filled("fidelity", FIDELITIES[rank:], len(FIDELITIES))
-    for rank, least in enumerate(FIDELITIES)
+    least: _filled(FIDELITIES[rank:], len(FIDELITIES)) for rank, least in enumerate(FIDELITIES)
 }
+
+_PARAMETER: Final = re.compile(r":(\w+)")
+_PARAMETERS: Final = _PARAMETER.findall(_FITTING)
+_STATEMENT: Final = text(_ALL)
+# SQLite looks names of parameters up at each execution, places it does not.
+_FIRST_BY_PLACE: Final = _PARAMETER.sub("?", _FIRST)
 
 
 class ScheduleReads:
@@ -169,20 +180,26 @@ class ScheduleReads:
     def rows(self, lookup: Lookup) -> list[ServingRow]:
         """Every schedule that fits and is not quarantined, best first. Blocks."""
         with self._store.reading() as session:
-            found = session.execute(_STATEMENT, lookup.parameters())
+            parameters = dict(zip(_PARAMETERS, lookup.values, strict=True))
+            found = session.execute(_STATEMENT, parameters)
             return [ServingRow._make(row) for row in found]
 
-    def first_now(self, lookup: Lookup) -> ServingRow | None:
-        """The first of them, on SQLite and from the one thread that asks for it always."""
-        with store_errors(self._store.place):
-            row = self._own().execute(_FIRST, lookup.parameters()).fetchone()
-        return None if row is None else ServingRow._make(row)
+    def first_now(self, values: Values) -> tuple[Any, ...] | None:
+        """What the first of them, a ``ServingRow``, is made of, by the ``values`` of a lookup; on
+        SQLite and from the one thread that asks for it always."""
+        try:
+            row: tuple[Any, ...] | None = self._own().execute(_FIRST_BY_PLACE, values).fetchone()
+        except (sqlite3.Error, OSError) as error:
+            raise translated(error, self._store.place) from error
+        return row
 
     def version(self) -> int:
         """A number that differs from the last one if anything was committed in between, by any
         process (SQLite's ``PRAGMA data_version``)."""
-        with store_errors(self._store.place):
+        try:
             return cast(int, self._own().execute("PRAGMA data_version").fetchone()[0])
+        except (sqlite3.Error, OSError) as error:
+            raise translated(error, self._store.place) from error
 
     def _own(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -195,6 +212,3 @@ class ScheduleReads:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-_STATEMENT = text(_ALL)

@@ -15,6 +15,7 @@ from service.body_limit import BodyLimit
 from service.metrics import Metrics, MetricsMiddleware
 from service.routers import include_all
 from service.schedules.answers import Answers
+from service.schedules.fast_route import FastRoute
 from service.schedules.neighbours import Neighbours
 from service.settings import Settings
 
@@ -41,6 +42,7 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
     app.state.answers = Answers(store)
     app.state.neighbours = Neighbours(store, app.state.answers)
     app.state.metrics = Metrics(store, lambda: app.state.conductors_alive())
+    app.add_middleware(FastRoute, answers=app.state.answers)
     app.add_middleware(BodyLimit, uploads=settings.upload_limits)
     app.add_middleware(Guard)
     app.add_middleware(MetricsMiddleware, metrics=app.state.metrics)

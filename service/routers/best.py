@@ -17,7 +17,7 @@ from service.problem_details import HttpError, body_of, not_found
 from service.schedules import on_miss
 from service.schedules.answers import Answers, answer_of
 from service.schedules.asked import Asked, ask
-from service.schedules.fast_route import FastRoute, is_known
+from service.schedules.fast_route import is_known
 from service.schedules.neighbours import Neighbours
 from service.schemas.common import NO_QUERY
 from service.schemas.params import read_params
@@ -34,7 +34,7 @@ from service.schemas.schedules import (
 from service.settings import Settings
 from tuner.errors import UserError
 
-router = APIRouter(prefix="/v1", tags=["schedules"], route_class=FastRoute)
+router = APIRouter(prefix="/v1", tags=["schedules"])
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ def best(query: Annotated[BestQuery, Query()], desk: AtDesk) -> Response:
     status, text = _found(asked_by(query), desk)
     answer = answer_of(text)
     if status == 200 and is_known(answer.etag, desk.request.scope):
-        return Response(status_code=304, headers=_headers(answer.headers[2:]))
-    return Response(answer.body, status, headers=_headers(answer.headers))
+        return Response(status_code=304, headers=_headers(answer.headers(unchanged=True)))
+    return Response(answer.body, status, headers=_headers(answer.headers()))
 
 
 def asked_by(query: BestQuery) -> Asked:
@@ -104,7 +104,7 @@ def asked_by(query: BestQuery) -> Asked:
     )
 
 
-def _headers(pairs: tuple[tuple[bytes, bytes], ...]) -> dict[str, str]:
+def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in pairs}
 
 

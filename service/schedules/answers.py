@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
-from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import sha256
-from typing import Any
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
 from db.quarantine import quarantine_row
-from db.serving import Lookup, ScheduleReads, ServingRow
+from db.serving import ScheduleReads, ServingRow, Values
 from db.sql_store import SqlStore
 from service.schedules.asked import Asked, read_plain
 from service.schedules.forms import exact_text
@@ -26,27 +25,36 @@ from tuner.contract import Contract
 from tuner.errors import StoreError
 
 _KEPT_ANSWERS = 16_384
-"""At some 3 kB each: 50 MB."""
+"""At some 4 kB each: 64 MB."""
 _log = logging.getLogger("hvxtune.service")
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A whole answer, ready to send. ``etag`` changes whenever the body does."""
+class Answer(NamedTuple):
+    """A whole answer. ``etag`` changes whenever the body does."""
 
     body: bytes
     etag: str
-    headers: tuple[tuple[bytes, bytes], ...]
+
+    def headers(self, *, unchanged: bool = False) -> list[tuple[bytes, bytes]]:
+        """To be sent with it; ``unchanged`` if not the body, but that it is the same is sent."""
+        always = [
+            (b"etag", self.etag.encode()),
+            # Another schedule may be the best in a moment: ask each time, and get a 304.
+            (b"cache-control", b"private, no-cache"),
+        ]
+        if unchanged:
+            return always
+        length = b"%d" % len(self.body)
+        return [(b"content-type", b"application/json"), (b"content-length", length), *always]
 
 
-@dataclass(slots=True)
-class _Kept:
-    """Few objects each: the garbage collector visits all of them at times."""
+_Kept = tuple[int, Values, tuple[Any, ...], bytes, str]
+"""The version of the database, the values of the lookup, the row it gave, and the answer.
 
-    lookup: Lookup
-    row: ServingRow
-    version: int
-    answer: Answer
+Plain tuples of plain values, all the way down: such the garbage collector looks at once and never
+again. Instances of classes it visits each time, and with tens of thousands of them, that takes as
+long as a hundred requests.
+"""
 
 
 class Answers:
@@ -72,32 +80,45 @@ class Answers:
             return None
         version = self.reads.version()  # before the rows: a commit in between is then noticed
         kept = self._kept.get(query)
-        if kept is not None and kept.version == version:
-            self._kept.move_to_end(query)
-            return kept.answer
-        if kept is not None and self.reads.first_now(kept.lookup) == kept.row:
-            kept.version = version
-            return kept.answer
+        if kept is not None:
+            then, values, row, body, etag = kept
+            if then == version:
+                self._kept.move_to_end(query)
+                return Answer(body, etag)
+            if self.reads.first_now(values) == row:
+                self._keep(query, (version, values, row, body, etag))
+                return Answer(body, etag)
+            del self._kept[query]
+        return self._found(query, version)
+
+    def _found(self, query: bytes, version: int) -> Answer | None:
         asked = read_plain(query)
         if asked is None:
             return None
-        lookup = asked.lookup
-        row = self.reads.first_now(lookup)
-        if row is None or self.validator.fault(row, stored_under(row, asked)):
-            self._kept.pop(query, None)
+        values = asked.lookup.values
+        found = self.reads.first_now(values)
+        if found is None:
             return None
-        answer = answer_of(exact_text(row, stored_under(row, asked), asked))
-        self._kept[query] = _Kept(lookup, row, version, answer)
+        row = ServingRow._make(found)
+        problem = stored_under(row, asked)
+        if self.validator.fault(row, problem, kernel=asked.kernel):
+            return None
+        answer = answer_of(exact_text(row, problem, asked))
+        self._keep(query, (version, values, found, *answer))
+        return answer
+
+    def _keep(self, query: bytes, kept: _Kept) -> None:
+        self._kept[query] = kept
+        self._kept.move_to_end(query)
         if len(self._kept) > _KEPT_ANSWERS:
             self._kept.popitem(last=False)
-        return answer
 
     def exact(self, asked: Asked) -> str | None:
         """The best valid schedule of the very workload, as JSON text. Quarantines those that are
         not valid on the way. Blocks."""
         for row in self.reads.rows(asked.lookup):
             problem = stored_under(row, asked)
-            fault = self.validator.fault(row, problem)
+            fault = self.validator.fault(row, problem, kernel=asked.kernel)
             if not fault:
                 return exact_text(row, problem, asked)
             self.set_aside(row, fault)
@@ -124,18 +145,10 @@ def stored_under(row: ServingRow, asked: Asked) -> Problem:
     problem = asked.problem
     if row.contract == problem.contract:
         return problem
-    return replace(problem, contract=Contract(row.contract))
+    return Problem(problem.workload, Contract(row.contract), problem.target)
 
 
 def answer_of(text: str) -> Answer:
     """The answer with the JSON ``text`` as its body."""
     body = text.encode()
-    etag = f'"{sha256(body).hexdigest()[:32]}"'
-    headers = (
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % len(body)),
-        (b"etag", etag.encode()),
-        # Another schedule may be the best in a moment: ask each time, and get a 304.
-        (b"cache-control", b"private, no-cache"),
-    )
-    return Answer(body, etag, headers)
+    return Answer(body, f'"{blake2b(body, digest_size=16).hexdigest()}"')

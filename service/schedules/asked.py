@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -13,18 +12,18 @@ from service.schemas.params import read_params
 from tuner.candidate import CACHE_STATES, FIDELITIES, CacheState, Fidelity, Problem
 from tuner.contract import Contract, find_contract
 from tuner.errors import UserError
-from tuner.identity import digest_of
-from tuner.kernels import find_kernel
-from tuner.target import DEFAULT_TARGET, Target, find_target
+from tuner.kernels import Kernel, find_kernel
+from tuner.target import DEFAULT_TARGET, find_target
 
 DEFAULT_CONTRACT: Final = "static"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The best-query, read and checked. ``kept`` are the contracts that the caller's promises
-    imply, weakest first."""
+    """The best-query, read and checked. ``kernel`` is the problem's; ``kept`` are the contracts
+    that the caller's promises imply, weakest first."""
 
+    kernel: Kernel
     problem: Problem
     kept: tuple[Contract, ...]
     cache: CacheState = "warm"
@@ -37,17 +36,11 @@ class Asked:
         """Which stored schedules fit."""
         return Lookup(
             self.problem.workload.digest,
-            target_digest(self.problem.target),
+            self.problem.target.digest,
             self.kept,
             self.cache,
             self.min_fidelity,
         )
-
-
-@lru_cache(maxsize=64)
-def target_digest(target: Target) -> str:
-    """What the row of ``target`` is found by."""
-    return digest_of(target.as_dict())
 
 
 def ask(
@@ -65,7 +58,7 @@ def ask(
     found = find_kernel(kernel)
     problem = found.problem(params, find_contract(contract), find_target(target))
     kept = found.kept_contracts(problem)
-    return Asked(problem, kept, cache, min_fidelity, allow_nearest, enqueue)
+    return Asked(found, problem, kept, cache, min_fidelity, allow_nearest, enqueue)
 
 
 def read_plain(query: bytes) -> Asked | None:

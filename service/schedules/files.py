@@ -52,7 +52,7 @@ def valid(store: SqlStore, answers: Answers, schedule_id: str) -> StoredSchedule
     found = named(store, schedule_id)
     if found.quarantined_at is not None:
         raise refused(schedule_id, found.quarantine_reason)
-    fault = answers.validator.fault(found.row, found.problem, found.space)
+    fault = answers.validator.fault(found.row, found.problem, space=found.space)
     if fault:
         raise _set_aside(store, found, fault)
     return found

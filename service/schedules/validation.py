@@ -6,27 +6,29 @@ from __future__ import annotations
 import json
 import os
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from db.artifact_files import ArtifactFiles
 from db.serving import ServingRow
 from tuner.candidate import Problem
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of
-from tuner.kernels import find_kernel
+from tuner.kernels import Kernel, find_kernel
 from tuner.space import Space
 
-_KEPT_VERDICTS = 65_536
+_KEPT_VERDICTS: Final = 65_536
+_KEPT_CONFIGS: Final = 16_384
 
 
-@lru_cache(maxsize=_KEPT_VERDICTS)
-def _digest_of_config(text: str) -> str:
-    """Of the config that ``text`` is JSON of, whatever its order; empty if it is none."""
+@lru_cache(maxsize=_KEPT_CONFIGS)
+def _read_config(text: str) -> tuple[Any, str]:
+    """What ``text`` is JSON of, not to be changed, and its digest, whatever its order; that is
+    empty if it is no config. Kept, because one config is often the best of many problems."""
     try:
         values = json.loads(text)
     except ValueError:
-        return ""
-    return digest_of(values) if isinstance(values, dict) else ""
+        return None, ""
+    return values, digest_of(values) if isinstance(values, dict) else ""
 
 
 class Validator:
@@ -39,19 +41,27 @@ class Validator:
         # what was judged.
         self._verdicts: dict[tuple[str, str, str, str], str] = {}
 
-    def fault(self, row: ServingRow, problem: Problem, space: Space | None = None) -> str:
+    def fault(
+        self,
+        row: ServingRow,
+        problem: Problem,
+        *,
+        kernel: Kernel | None = None,
+        space: Space | None = None,
+    ) -> str:
         """Why ``row`` must not be handed out for ``problem``, under which it was found; empty if
-        it may be. ``space`` is where the config has to lie: by default what the kernel makes of
-        the problem now."""
-        if _digest_of_config(row.config) != row.config_digest:
+        it may be. ``kernel`` is the problem's, for callers that have it. ``space`` is where the
+        config has to lie: by default what the kernel makes of the problem now."""
+        config, digest = _read_config(row.config)
+        if digest != row.config_digest:
             return "its config is not what was stored: the digest differs"
         if space is not None:
-            return _outside(space, json.loads(row.config)) or self._object_fault(row)
+            return _outside(space, config) or self._object_fault(row)
         workload = problem.workload.digest
         key = (workload, problem.target.name, row.contract, row.config_digest)
         verdict = self._verdicts.get(key)
         if verdict is None:
-            verdict = outside_space(problem, json.loads(row.config))
+            verdict = outside_space(problem, config, kernel)
             if len(self._verdicts) >= _KEPT_VERDICTS:
                 self._verdicts.clear()
             self._verdicts[key] = verdict
@@ -79,17 +89,19 @@ class Validator:
             )
 
 
-def outside_space(problem: Problem, config: Any) -> str:
-    """Why ``config`` is no point of the space that the kernel makes of ``problem`` now; empty if
+def outside_space(problem: Problem, config: Any, kernel: Kernel | None = None) -> str:
+    """Why ``config`` is no point of the space that the problem's kernel makes of it now; empty if
     it is one."""
     try:
-        space = find_kernel(problem.workload.kernel).space(problem)
+        space = (kernel or find_kernel(problem.workload.kernel)).space(problem)
     except UserError as error:
         return f"its kernel gives no space: {error.message}"
     return _outside(space, config)
 
 
 def _outside(space: Space, config: Any) -> str:
+    if space.admits(config):
+        return ""
     try:
         space.config(config)
     except UserError as error:

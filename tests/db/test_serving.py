@@ -27,10 +27,10 @@ class TestSqliteServing(ServingConformance):
 def test_the_first_row_is_the_first_of_all(store: SqlStore) -> None:
     of = problem(**SHAPE)
     reads = ScheduleReads(store)
-    assert reads.first_now(lookup(of)) is None
+    assert reads.first_now(lookup(of).values) is None
     for cycles, contract in ((100, "static"), (100, "none"), (90, "stride"), (80, "host")):
         store_schedule(store, problem(contract=contract, **SHAPE), cycles)
-        assert reads.first_now(lookup(of)) == reads.rows(lookup(of))[0]
+        assert reads.first_now(lookup(of).values) == reads.rows(lookup(of))[0]
     reads.close()
 
 
@@ -40,7 +40,7 @@ def test_the_version_changes_with_every_commit_elsewhere_and_with_nothing_else(
     reads = ScheduleReads(store)
     before = reads.version()
     assert reads.version() == before
-    reads.first_now(lookup(problem(**SHAPE)))
+    reads.first_now(lookup(problem(**SHAPE)).values)
     assert reads.version() == before
     store_schedule(store, problem(**SHAPE), 100)
     assert reads.version() != before
