@@ -27,9 +27,10 @@ class PrivateApt:
 
     ``sources`` are lines that replace the machine's sources. With them nothing counts as
     installed, so that downloads are complete: another release's programs need its own libc.
+    Packages come from the release ``prefer`` where it has them, such as ``bookworm-backports``.
     """
 
-    def __init__(self, folder: Path, sources: Iterable[str] = ()) -> None:
+    def __init__(self, folder: Path, sources: Iterable[str] = (), prefer: str = "") -> None:
         if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
             raise ToolchainError("there is no apt-get on this machine to fetch packages with")
         self._archives = folder / "archives"
@@ -54,6 +55,8 @@ class PrivateApt:
             settings["Dir::State::status"] = folder / "status"
             settings["Dir::Etc::SourceList"] = folder / "sources.list"
             settings["Dir::Etc::SourceParts"] = "/dev/null"
+        if prefer:
+            settings["APT::Default-Release"] = prefer
         self._options = [f"-o{name}={value}" for name, value in settings.items()]
 
     def update(self) -> None:
@@ -83,13 +86,16 @@ class PrivateApt:
             )
         return files
 
-    def sources_of_release(self, release: str) -> list[str]:
+    def sources_of_release(self, release: str, *, with_backports: bool = False) -> list[str]:
         """The machine's own sources, pointed at another ``release`` of the same distribution.
 
-        Empty if the machine runs that release already. The lists must have been fetched.
+        Empty if the machine runs that release already, unless its backports are wanted as well.
+        The lists must have been fetched.
         """
         system = platform.freedesktop_os_release()
         own, distribution = system.get("VERSION_CODENAME", ""), system["ID"]
+        if not own or (own == release and not with_backports):
+            return []
         keys = Path(f"/usr/share/keyrings/{distribution}-archive-keyring.gpg")
         options = f"[signed-by={keys}] " if keys.exists() else ""
         form = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)"
@@ -100,9 +106,14 @@ class PrivateApt:
         for address, suite, component, origin in (
             r.split(" ", 3) for r in rows if r.count(" ") > 2
         ):
-            main_suite = own and suite in (own, f"{own}-updates", f"{own}-security")
-            if main_suite and origin.lower() == distribution and own != release:
-                lines.append(f"deb {options}{address} {suite.replace(own, release)} {component}")
+            if suite not in (own, f"{own}-updates", f"{own}-security"):
+                continue
+            if origin.lower() != distribution:
+                continue
+            suites = [suite.replace(own, release)]
+            if suite == own and with_backports:
+                suites.append(f"{release}-backports")
+            lines += [f"deb {options}{address} {name} {component}" for name in suites]
         return lines
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -137,7 +148,8 @@ def unpack(packages: Iterable[Path], program: str, folder: Path) -> None:
         ):
             for member in archive:
                 name = PurePosixPath(member.name).name
-                if name == program or _SHARED_LIBRARY.fullmatch(name):
+                runs = member.issym() or member.mode & 0o111  # unlike a note of the same name
+                if (name == program and runs) or _SHARED_LIBRARY.fullmatch(name):
                     _take(archive, member, folder / name)
 
 
