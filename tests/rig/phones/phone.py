@@ -21,10 +21,12 @@ SHELL_UID = 2000
 """As on Android."""
 TOOL = "/vendor/bin/run_main_on_hexagon"
 _START_S = 20.0
-_APPLETS = """[ awk base64 basename cat chmod cp cut date dd df dirname du echo env expr false find grep head id
-kill killall ln ls md5sum mkdir mktemp mv nohup od pidof printf ps pwd readlink rm rmdir sed seq
-setsid sh sha256sum sleep sort stat sync tail tar tee test timeout touch tr true uname uniq uptime
-usleep wc which xargs xxd yes"""
+_APPLETS = """
+[ awk base64 basename cat chmod cp cut date dd df dirname du echo env expr false find grep head
+id kill killall ln ls md5sum mkdir mktemp mv nohup od pidof printf ps pwd readlink rm rmdir sed
+seq setsid sh sha256sum sleep sort stat sync tail tar tee test timeout touch tr true uname uniq
+uptime usleep wc which xargs xxd yes
+"""
 _QEMU = "/apex/qemu/ld-linux-x86-64.so.2 --library-path /apex/qemu /apex/qemu/qemu-hexagon"
 _TOOL_TEXT = f'#!/bin/sh\nexec {_QEMU} /apex/loader "$@"\n'
 _GETPROP_TEXT = """#!/system/bin/sh
