@@ -199,14 +199,15 @@ class MeasurementRow(Base):
     fidelity: Mapped[str] = mapped_column(fidelity_choice())
     device: Mapped[str]
     cycles: Mapped[int]
-    packets: Mapped[int]
-    stalls: Mapped[int]
     verified: Mapped[bool]
     samples: Mapped[list[int]]
     breakdown: Mapped[Document]
     code_bytes: Mapped[int]
     core_cycles: Mapped[int] = mapped_column(server_default=text("0"))
     cache: Mapped[str] = mapped_column(String(20), server_default="warm")
+    packets: Mapped[int | None]
+    stalls: Mapped[int | None]
+    temperature_c: Mapped[float | None]
 
     __table_args__ = (CheckConstraint("verified IS TRUE", name="verified"),)
 

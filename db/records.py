@@ -117,6 +117,7 @@ def measurement_record(row: MeasurementRow) -> Measurement:
             "code_bytes": row.code_bytes,
             "core_cycles": row.core_cycles,
             "cache": row.cache,
+            "temperature_c": row.temperature_c,
         }
     )
 

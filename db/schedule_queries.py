@@ -183,6 +183,8 @@ def _serving_row(schedule: ScheduleRow, contract: Contract, artifact: ArtifactRo
         core_cycles=measurement.core_cycles,
         code_bytes=measurement.code_bytes,
         breakdown=_text(measurement.breakdown),
+        samples=_text(measurement.samples),
+        temperature_c=measurement.temperature_c,
     )
 
 

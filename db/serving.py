@@ -46,11 +46,13 @@ class ServingRow(NamedTuple):
     object_bytes: int
     stored_bytes: int
     device: str
-    packets: int
-    stalls: int
+    packets: int | None
+    stalls: int | None
     core_cycles: int
     code_bytes: int
     breakdown: str
+    samples: str
+    temperature_c: float | None
 
 
 _COLUMNS = """
@@ -59,7 +61,8 @@ _COLUMNS = """
     CAST(s.config AS TEXT), s.config_digest, s.generator, s.symbol,
     CAST(s.provenance AS TEXT), s.updated_at,
     a.digest, a.file_digest, a.object_bytes, a.stored_bytes,
-    m.device, m.packets, m.stalls, m.core_cycles, m.code_bytes, CAST(m.breakdown AS TEXT)
+    m.device, m.packets, m.stalls, m.core_cycles, m.code_bytes, CAST(m.breakdown AS TEXT),
+    CAST(m.samples AS TEXT), m.temperature_c
 """
 
 # CROSS JOIN fixes SQLite's order of look-ups (each by an index), whatever its statistics say;

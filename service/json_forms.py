@@ -75,6 +75,8 @@ def measurement_json(measurement: Measurement | None, peak: float) -> dict[str, 
             "fidelity": None,
             "device": None,
             "cache": None,
+            "samples": [],
+            "temperature_c": None,
             "breakdown": {},
         }
     return {
@@ -87,6 +89,8 @@ def measurement_json(measurement: Measurement | None, peak: float) -> dict[str, 
         "fidelity": measurement.fidelity,
         "device": measurement.device,
         "cache": measurement.cache,
+        "samples": list(measurement.samples),
+        "temperature_c": measurement.temperature_c,
         "breakdown": dict(measurement.breakdown),
     }
 

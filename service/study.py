@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tuner.space import Space
     from tuner.trial import Trial
 
-_FIGURES = ("packets", "stalls", "core_cycles", "code_bytes")
+_FIGURES = ("packets", "stalls", "core_cycles", "code_bytes", "temperature_c")
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,8 @@ def _frozen(space: Space, trials: Iterable[Trial]) -> Iterator[FrozenTrial]:
         if trial.artifact_digest:
             attributes["object_digest"] = trial.artifact_digest
         if measured is not None:
-            attributes |= {name: getattr(measured, name) for name in _FIGURES}
+            figures = {name: getattr(measured, name) for name in _FIGURES}
+            attributes |= {name: value for name, value in figures.items() if value is not None}
         made = create_trial(
             state=TrialState.COMPLETE if measured is not None else TrialState.FAIL,
             value=None if measured is None else float(measured.cycles),

@@ -100,17 +100,20 @@ class Artifact:
 class Measurement:
     """What a measurer found for one artifact whose outputs it checked.
 
-    ``cycles`` is the figure to compare: model cycles for fidelity ``model``. ``packets`` are the
-    packets executed in the region of interest, by all threads; ``stalls`` the cycles beyond one
-    for each of them. ``core_cycles`` are the cycles without what DDR adds (0: not known).
-    ``samples`` holds every repeat (one for a deterministic simulator), in cycles. ``breakdown``
-    names parts of ``cycles`` by cause, ``cache`` the condition it was measured under.
+    ``cycles`` is the figure to compare: model cycles for fidelity ``model``, the median of
+    ``samples`` where there is noise. ``packets`` are the packets executed in the region of
+    interest, by all threads; ``stalls`` the cycles beyond one for each of them; both ``None``
+    where nobody counts them, as on a phone. ``core_cycles`` are the cycles without what DDR adds
+    (0: not known). ``samples`` holds every repeat (one for a deterministic simulator), in cycles.
+    ``breakdown`` names parts of ``cycles`` by cause, ``cache`` the condition it was measured under.
     ``verified`` is true only if every output byte of every case matched the reference.
+    ``temperature_c`` is the hottest sensor after the last repeat, in degrees Celsius; ``None``
+    where there is no sensor.
     """
 
     cycles: int
-    packets: int
-    stalls: int
+    packets: int | None
+    stalls: int | None
     verified: bool
     fidelity: Fidelity
     device: str
@@ -119,6 +122,7 @@ class Measurement:
     code_bytes: int = 0
     core_cycles: int = 0
     cache: CacheState = "warm"
+    temperature_c: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""

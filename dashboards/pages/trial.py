@@ -22,6 +22,7 @@ from service.auth.caller import Scope
 from service.problem_details import not_found
 from tuner.errors import HvxtuneError, UserError
 from tuner.measure.explanation import GROUPS, ExplainedPacket, Explanation, Region
+from tuner.measure.statistics import Summary, summarize
 from tuner.trial import Trial
 from tuner.tuning import explain
 
@@ -86,11 +87,18 @@ def trial(
         plot=plot,
         plot_size=(WIDTH, HEIGHT),
         breakdown=pieces_of(breakdown, least=0.0),
+        noise=noise_of(found),
         names=file_names(view, files),
         loopnest=files.get("loopnest", b"").decode(errors="replace"),
         command=reproduce_command(view, found),
         config_json=found.config.json,
     )
+
+
+def noise_of(trial: Trial) -> Summary | None:
+    """What the samples of ``trial`` say, if there are several."""
+    samples = trial.measurement.samples if trial.measurement else ()
+    return summarize(samples) if len(samples) > 1 else None
 
 
 @router.get("/jobs/{job_id}/trials/{number}/explanation")

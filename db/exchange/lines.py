@@ -29,7 +29,11 @@ _FIELDS = frozenset(
         "provenance",
     }
 )
-_COUNTS = ("cycles", "packets", "stalls", "code_bytes", "core_cycles")
+_COUNTS = ("cycles", "code_bytes", "core_cycles")
+_OPTIONAL_COUNTS = ("packets", "stalls")
+_ADDED_LATER = frozenset({"temperature_c"})
+"""Fields of a measurement that files from before have not; all have a default."""
+_MOST_CELSIUS = 1000.0
 _MOST_DOCUMENT = 64 << 10
 _MOST_SAMPLES = 10_000
 
@@ -134,11 +138,14 @@ def _config(form: Mapping[str, Any], problem: Problem) -> Config:
 
 def _measurement(data: Any) -> Measurement:
     names = set(Measurement.__dataclass_fields__)
-    if not isinstance(data, dict) or set(data) != names:
+    if not isinstance(data, dict) or not names - _ADDED_LATER <= set(data) <= names:
         raise UserError("measurement has other fields", accepted=", ".join(sorted(names)))
-    for name in _COUNTS:
-        if not _is_count(data[name]):
+    for name in _COUNTS + _OPTIONAL_COUNTS:
+        unknown = data[name] is None and name in _OPTIONAL_COUNTS
+        if not unknown and not _is_count(data[name]):
             raise UserError(f"measurement.{name}={str(data[name])[:40]}", accepted="0 to 2**63 - 1")
+    if not _is_temperature(data.get("temperature_c")):
+        raise UserError("measurement.temperature_c", accepted="degrees Celsius or null")
     if data["cycles"] == 0:
         raise UserError("measurement.cycles=0", accepted="at least 1")
     if data["verified"] is not True:
@@ -161,6 +168,10 @@ def _measurement(data: Any) -> Measurement:
 
 def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 63
+
+
+def _is_temperature(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and abs(value) <= _MOST_CELSIUS)
 
 
 def _documents(form: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:

@@ -10,7 +10,7 @@ import typer
 
 from service.cli.options import AsJson, JobName, ServerAddress, read_server
 from service.cli.output import print_json, print_line, print_table
-from service.cli.summary import form_label, print_result, result_json
+from service.cli.summary import count_text, form_label, print_result, result_json
 from service.json_forms import job_json, peak_cycles, trial_json
 from tuner.outcome import Outcome
 from tuner.trial import JobRequest
@@ -162,7 +162,7 @@ def _print_trials(trials: list[dict[str, Any]]) -> None:
                 trial["trial"],
                 trial["outcome"],
                 "" if trial["cycles"] is None else f"{trial['cycles']:,}",
-                "" if trial["packets"] is None else f"{trial['packets']:,}",
+                "" if trial["cycles"] is None else count_text(trial["packets"]),
                 trial["origin"],
                 trial["error"] or " ".join(f"{k}={v}" for k, v in trial["config"].items()),
             ]

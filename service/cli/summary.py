@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tuner.candidate import Measurement, Problem
     from tuner.tuning import TuneResult
 
+UNKNOWN = "\N{EN DASH}"
+
 
 def problem_label(problem: Problem) -> str:
     """For people: ``gemm_u8 m=256 n=256 k=256, contract static, hexagon-v66``."""
@@ -89,12 +91,20 @@ def print_measurement(measurement: Measurement, problem: Problem, name: str = ""
 
 def print_figures(figures: Mapping[str, Any], name: str = "") -> None:
     """:func:`print_measurement` of the JSON form of a measurement."""
-    print_line(
-        f"{name}{figures['cycles']:,} cycles "
-        f"({figures['fidelity']}, caches {figures['cache']}), "
-        f"{figures['core_cycles']:,} without DDR, {figures['packets']:,} packets, "
-        f"{figures['share_of_peak']:.1%} of the HVX peak, outputs verified"
-    )
+    from tuner.measure.statistics import summarize
+
+    parts = [f"{figures['cycles']:,} cycles ({figures['fidelity']}, caches {figures['cache']})"]
+    samples = figures["samples"]
+    if len(samples) > 1:
+        parts.append(f"the median of {len(samples)}, spread {summarize(samples).spread:.1%}")
+    if figures["core_cycles"]:
+        parts.append(f"{figures['core_cycles']:,} without DDR")
+    if figures["packets"] is not None:
+        parts.append(f"{figures['packets']:,} packets")
+    if figures["temperature_c"] is not None:
+        parts.append(f"at {figures['temperature_c']:.0f} °C")
+    parts.append(f"{figures['share_of_peak']:.1%} of the HVX peak")
+    print_line(name + ", ".join([*parts, "outputs verified"]))
 
 
 def print_config(config: Mapping[str, object]) -> None:
@@ -111,7 +121,13 @@ def _figures(trial: Mapping[str, Any] | None, base: Mapping[str, Any] | None) ->
     speedup = ""
     if base is not None and base["cycles"] is not None:
         speedup = f"{base['cycles'] / cycles:.2f}x"
-    return [f"{cycles:,}", f"{trial['packets']:,}", f"{trial['share_of_peak']:.1%}", speedup]
+    share = f"{trial['share_of_peak']:.1%}"
+    return [f"{cycles:,}", count_text(trial["packets"]), share, speedup]
+
+
+def count_text(value: int | None) -> str:
+    """``12,345``, or a dash for what nobody counts where it was measured."""
+    return UNKNOWN if value is None else f"{value:,}"
 
 
 def _program() -> str:

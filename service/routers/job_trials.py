@@ -38,6 +38,7 @@ _COLUMNS = (
     "fidelity",
     "device",
     "cache",
+    "temperature_c",
     "object_digest",
     "duplicate_of",
     "started_at",

@@ -60,7 +60,7 @@ def _fields(
         f'"target":{_quoted(problem.target.name)},'
         f'"generator":{_quoted(row.generator)},'
         f'"config":{row.config},'
-        f'"cycles":{row.cycles},"packets":{row.packets},"stalls":{row.stalls},'
+        f'"cycles":{row.cycles},"packets":{_number(row.packets)},"stalls":{_number(row.stalls)},'
         f'"core_cycles":{row.core_cycles},'
         # The database holds no other: a constraint refuses it.
         f'"verified":true,'
@@ -68,6 +68,7 @@ def _fields(
         f'"fidelity":"{row.fidelity}",'
         f'"device":{_quoted(row.device)},'
         f'"cache":"{cache}",'
+        f'"samples":{row.samples},"temperature_c":{_number(row.temperature_c)},'
         f'"breakdown":{row.breakdown},'
         f'"code_bytes":{row.code_bytes},'
         f'"symbol":{_quoted(row.symbol)},'
@@ -80,6 +81,11 @@ def _fields(
 
 
 _FILES = ",".join(f'"{kind}":"%/{path}"' for kind, path in FILE_LINKS.items())
+
+
+def _number(value: float | None) -> str:
+    """A finite number, or that there is none, as JSON."""
+    return "null" if value is None else repr(value)
 
 
 def _params(problem: Problem) -> str:

@@ -96,14 +96,16 @@ class ScheduleForm(BaseModel):
     generator: str = Field(examples=["halide"])
     config: dict[str, int | str] = Field(examples=[{"tile_m": 4, "tile_n": 128}])
     cycles: int = Field(examples=[81766])
-    packets: int = Field(examples=[68772])
-    stalls: int = Field(examples=[12994])
+    packets: int | None = Field(description="null: not counted there.", examples=[68772])
+    stalls: int | None = Field(description="null: not counted there.", examples=[12994])
     core_cycles: int = Field(description="Without what DDR adds; 0: not known.")
     verified: bool = Field(description="Every output byte matched the reference: always true.")
     share_of_peak: float = Field(description="Of the HVX peak of one context.", examples=[0.8])
     fidelity: Fidelity
     device: str = Field(examples=["qemu-7.2"])
     cache: CacheState
+    samples: list[int] = Field(description="Every repeat, in cycles.", examples=[[81766]])
+    temperature_c: float | None = Field(description="Of the device; null: it has no sensor.")
     breakdown: dict[str, int] = Field(description="Parts of `cycles`, by cause.")
     code_bytes: int
     symbol: str = Field(examples=["gemm_u8_m256_n256_k256_static"])

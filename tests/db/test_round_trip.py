@@ -79,8 +79,9 @@ CONFIGS = st.dictionaries(NAMES, st.integers() | TEXT, max_size=8).map(Config)
 MEASUREMENTS = every_field(
     Measurement,
     cycles=WHOLE,
-    packets=WHOLE,
-    stalls=WHOLE,
+    packets=st.none() | WHOLE,
+    stalls=st.none() | WHOLE,
+    temperature_c=st.none() | st.floats(-50, 150),
     verified=st.just(True),
     fidelity=st.sampled_from(FIDELITIES),
     cache=st.sampled_from(CACHE_STATES),
