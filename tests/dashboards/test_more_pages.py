@@ -13,6 +13,7 @@ import pytest
 
 from dashboards.charts.roofline import roofline_plot
 from dashboards.explaining import Explanations
+from dashboards.templating import ABSENT
 from db import open_store
 from db.exchange import export_schedules, import_schedules
 from db.schedule_queries import find
@@ -21,7 +22,16 @@ from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.dashboards.test_job_pages import finished_job
 from tests.service.stored import problem, store_schedule
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, schedule, spec
+from tests.tuner.sample_records import (
+    SPACE,
+    TOOLCHAIN,
+    artifact,
+    measurement,
+    ok,
+    pending,
+    schedule,
+    spec,
+)
 from tuner.contract import Contract
 from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
@@ -70,6 +80,21 @@ def test_a_trial_shows_where_its_config_differs(logged_in: LogIn, store: SqlStor
     differing = {knob: cells.count("differs") for knob, cells in rows}
     assert differing == {"tile_m": 2, "order": 0}
     assert "2,000" in words(page)
+
+
+def test_a_trial_on_a_phone_shows_its_noise_and_a_dash_for_what_is_not_counted(
+    logged_in: LogIn, store: SqlStore
+) -> None:
+    job = store.create_job(spec(), SPACE, TOOLCHAIN)
+    token = store.claim(job.id)
+    made = artifact(0)
+    on_phone = ok(0, made, measurement=measurement(1000, "hardware"))
+    store.commit(job.id, token, finished=[on_phone], artifacts=[made])
+    text = words(logged_in(Scope.READ).get(f"/ui/jobs/{job.id}/trials/0").text)
+    assert f"packets {ABSENT} " in text
+    assert f"stall cycles {ABSENT} " in text
+    assert "spread 0.1 %" in text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "Temperature 41.5 °C" in text
 
 
 def test_a_failed_trial_shows_its_error(logged_in: LogIn, store: SqlStore) -> None:

@@ -53,6 +53,22 @@ def test_migrations_make_what_the_models_say(tmp_path: Path) -> None:
         assert compare_metadata(context, Base.metadata) == []
 
 
+def test_measurements_from_before_keep_their_packets_and_stalls(tmp_path: Path) -> None:
+    with new_engine(tmp_path / "a.sqlite").begin() as connection:
+        upgrade(connection, "0005")
+        for table, row in (
+            ("toolchains", "(1, 'tool', '{}', 0)"),
+            ("artifacts", "('a', 'f', 1, '{}', 'b', 1, 1, 0)"),
+            ("measurements", "(1, 'a', 'model', 'q', 10, 7, 3, 1, '[]', '{}', 64, 9, 'warm')"),
+        ):
+            connection.exec_driver_sql(f"INSERT INTO {table} VALUES {row}")  # noqa: S608
+        upgrade(connection)
+        kept = connection.exec_driver_sql(
+            "SELECT cycles, packets, stalls, temperature_c FROM measurements"
+        )
+        assert kept.one() == (10, 7, 3, None)
+
+
 def test_the_version_of_the_code_is_the_newest_migration() -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))

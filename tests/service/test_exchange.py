@@ -136,6 +136,30 @@ def test_other_toolchains_are_refused_unless_asked_for_and_then_rank_behind(
         take(elsewhere, file)  # to have imported one is not to have used it
 
 
+def test_a_phones_schedule_survives_the_way_with_what_it_does_not_know(
+    store: SqlStore, elsewhere: SqlStore, tmp_path: Path
+) -> None:
+    of = problem(m=64, n=128, k=128)
+    store_schedule(store, of, 1000, fidelity="hardware")
+    export_schedules(store, tmp_path / "phone.zip")
+    take(elsewhere, tmp_path / "phone.zip")
+    here, there = store.best(of), elsewhere.best(of)
+    assert here is not None
+    assert there is not None
+    assert there.measurement == here.measurement
+    assert there.measurement.packets is None
+
+
+def test_a_file_from_before_temperatures_is_taken(elsewhere: SqlStore, exported: Path) -> None:
+    parts = members(exported)
+    for number in range(1, len(parts[layout.LINES].splitlines()) + 1):
+        change_line(parts, number, lambda form: form["measurement"].pop("temperature_c"))
+    import_schedules(elsewhere, written(parts), installed=[TOOLCHAIN])
+    best = elsewhere.best(problem(m=64, n=128, k=128))
+    assert best is not None
+    assert best.measurement.temperature_c is None
+
+
 def members(file: Path) -> dict[str, bytes]:
     with zipfile.ZipFile(file) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
@@ -219,6 +243,9 @@ HOSTILE: list[tuple[Callable[[dict[str, bytes]], None], str]] = [
     (set_field(1, "measurement", "cycles", to=0), "cycles=0"),
     (set_field(1, "measurement", "cycles", to=1 << 63), "cycles="),
     (set_field(1, "measurement", "cycles", to=True), "cycles=True"),
+    (set_field(1, "measurement", "code_bytes", to=None), "code_bytes=None"),
+    (set_field(1, "measurement", "packets", to=-1), "packets=-1"),
+    (set_field(1, "measurement", "temperature_c", to=float("nan")), "temperature_c"),
     (set_field(1, "measurement", "verified", to=False), "verified"),
     (set_field(1, "measurement", "fidelity", to="holy"), "fidelity"),
     (set_field(1, "measurement", "device", to="\ud800"), "device"),
