@@ -24,8 +24,8 @@ from tuner.paths import writable
 
 _RELEASE = "bookworm"
 """Its backports are where adbd was seen to run as a plain process (34.0.5); adb comes along."""
-_PROGRAMS = {"adbd": "adbd", "adb": "adb", "busybox-static": "busybox"}
-"""Package to program."""
+_PACKAGES = ("adbd", "adb", "busybox-static")
+_PROGRAMS = ("adbd", "adb", "busybox")
 _HERE = Path(__file__).parent
 _ARITHMETIC = _HERE.parents[2] / "tuner/measure/harness/arithmetic.c"
 
@@ -45,7 +45,7 @@ class Programs:
     """Folders and files that phones are made of; ``adb`` starts the client or server."""
 
     adbd: Path
-    """Folder: the daemon and its libraries."""
+    """Folder: the daemon, its libraries and its dynamic linker."""
     adb: Path
     busybox: Path
     qemu: Path
@@ -66,9 +66,9 @@ def find_programs() -> Programs:
         if not packages.exists():
             _fetch(packages)
         return Programs(
-            adbd=packages / "adbd",
-            adb=_starter(packages / "adb"),
-            busybox=packages / "busybox-static" / "busybox",
+            adbd=packages,
+            adb=_starter(packages),
+            busybox=packages / "busybox",
             qemu=_self_contained_qemu(home),
             loader=_linked_loader(home),
             shim=built(SHIM),
@@ -85,21 +85,19 @@ def _fetch(place: Path) -> None:
         sources = own.sources_of_release(_RELEASE, with_backports=True)
         apt = PrivateApt(scratch / "apt", sources, prefer=f"{_RELEASE}-backports")
         apt.update()
-        for package, program in _PROGRAMS.items():
-            folder = scratch / "programs" / package
-            folder.mkdir(parents=True)
-            wanted = re.compile(rf"{package}_|(?!adb_|adbd_|busybox)")
-            files = [file for file in apt.download(package) if wanted.match(file.name)]
-            unpack(files, program, folder)
-            if not (folder / program).exists():
-                raise ToolchainError(f"the package {package} holds no {program}")
-        os.replace(scratch / "programs", place)
+        folder = scratch / "programs"
+        folder.mkdir()
+        unpack(apt.download(*_PACKAGES), _PROGRAMS, folder)
+        missing = [name for name in _PROGRAMS if not (folder / name).exists()]
+        if missing:
+            raise ToolchainError(f"Debian's packages hold no {', '.join(missing)}")
+        os.replace(folder, place)
 
 
 def _starter(folder: Path) -> Path:
     """A script that becomes adb: its process id is adb's. The client cannot start a server by
     itself this way, which looks for its own program; ``adb nodaemon server`` works."""
-    script = folder / "start"
+    script = folder / "start-adb"
     line = " ".join(f"'{word}'" for word in command_of(folder / "adb"))
     text = f'#!/bin/sh\nexec {line} "$@"\n'
     if not script.exists() or script.read_text() != text:

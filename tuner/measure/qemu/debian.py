@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path, PurePosixPath
 
 from tuner.errors import ToolchainError
@@ -69,19 +69,20 @@ class PrivateApt:
         found = re.search(r"^\s*Candidate: (\S+)$", policy, re.MULTILINE)
         return found[1] if found and found[1] != "(none)" else None
 
-    def download(self, package: str) -> list[Path]:
-        """The package and what it needs that is not installed, as package files.
+    def download(self, *packages: str) -> list[Path]:
+        """The packages and what they need that is not installed, as package files.
 
         Raises ``ToolchainError`` with apt's first complaint.
         """
         command = ("install", "--download-only", "--reinstall", "--yes", "--no-install-recommends")
-        done = self._run("apt-get", *command, package)
+        done = self._run("apt-get", *command, *packages)
         files = sorted(self._archives.glob("*.deb"))
-        if done.returncode or not any(file.name.startswith(f"{package}_") for file in files):
+        came = {file.name.partition("_")[0] for file in files}
+        if done.returncode or not came.issuperset(packages):
             lines = [line for line in done.stderr.splitlines() if line.startswith("E:")]
             reason = lines[0].removeprefix("E:").strip() if lines else "no package came"
             raise ToolchainError(
-                f"apt-get could not fetch {package}: {reason}",
+                f"apt-get could not fetch {' '.join(packages)}: {reason}",
                 next_step="check the network and the machine's apt sources",
             )
         return files
@@ -135,8 +136,8 @@ class PrivateApt:
             ) from None
 
 
-def unpack(packages: Iterable[Path], program: str, folder: Path) -> None:
-    """Takes the file ``program`` and every shared library out of ``packages`` into ``folder``.
+def unpack(packages: Iterable[Path], programs: Collection[str], folder: Path) -> None:
+    """Takes the files ``programs`` and every shared library out of ``packages`` into ``folder``.
 
     Directories are not kept: names of libraries are unique.
     """
@@ -149,7 +150,7 @@ def unpack(packages: Iterable[Path], program: str, folder: Path) -> None:
             for member in archive:
                 name = PurePosixPath(member.name).name
                 runs = member.issym() or member.mode & 0o111  # unlike a note of the same name
-                if (name == program and runs) or _SHARED_LIBRARY.fullmatch(name):
+                if (name in programs and runs) or _SHARED_LIBRARY.fullmatch(name):
                     _take(archive, member, folder / name)
 
 

@@ -90,7 +90,7 @@ def _try_package(apt: PrivateApt, scratch: Path, home: Path) -> str | None:
     with tempfile.TemporaryDirectory(dir=scratch) as unpacked:
         program = Path(unpacked) / "simulator" / PROGRAM
         program.parent.mkdir()
-        unpack(apt.download(_PACKAGE), PROGRAM, program.parent)
+        unpack(apt.download(_PACKAGE), [PROGRAM], program.parent)
         try:
             found = probe(command_of(program))
         except ToolchainError as error:
