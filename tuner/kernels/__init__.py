@@ -19,6 +19,9 @@ _REGISTRY = {
     "add_u8": "tuner.kernels.add_u8:AddU8",
     "gaussian5x5_u8": "tuner.kernels.gaussian5x5_u8:Gaussian5x5U8",
     "sobel_u8": "tuner.kernels.sobel_u8:SobelU8",
+    "lut_u8": "tuner.kernels.lut_u8:LutU8",
+    "rgb_to_gray_u8": "tuner.kernels.rgb_to_gray_u8:RgbToGrayU8",
+    "box_blur_u8": "tuner.kernels.box_blur_u8:BoxBlurU8",
 }
 """Kernel name to ``module:class``; imported on first use."""
 

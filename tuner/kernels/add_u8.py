@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
-from tuner.contract import Contract
+from tuner.kernels import pointwise
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
-from tuner.kernels.steps import Steps
-from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
-from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
+from tuner.space import Config, Directive, Space
 
 if TYPE_CHECKING:
     import halide as hl
-
-_STEP_X = "vector_lanes * unroll_x"
 
 
 def quantized_sum(a: hl.Expr, b: hl.Expr, params: Mapping[str, int]) -> hl.Expr:
@@ -51,8 +46,7 @@ class AddU8(Kernel):
     name: ClassVar[str] = "add_u8"
     summary: ClassVar[str] = "requantized sum of two u8 images with their own scales"
     params: ClassVar[tuple[Param, ...]] = (
-        Param("width", 512, "elements of a row"),
-        Param("height", 64, "rows"),
+        *pointwise.PARAMS,
         # 8-bit products of two multipliers up to 128 and their sum fit u16; see pipeline().
         Param("multiplier_a", 120, "scale of a, in 2**-shift", 0, 128, is_extent=False),
         Param("multiplier_b", 90, "scale of b, in 2**-shift", 0, 128, is_extent=False),
@@ -99,79 +93,14 @@ class AddU8(Kernel):
         return HalidePipeline((a, b), output, {"output": output})
 
     def space(self, problem: Problem) -> Space:
-        params, lanes = problem.workload.params, problem.target.lanes(1)
-        width, height = params["width"], params["height"]
-        constants = {
-            "width": width,
-            "height": height,
-            "width_multiple": known_multiple(problem, width, self.buffers(params)[0]),
-            "height_multiple": known_multiple(problem, height),
-            "byte_lanes": lanes,
-            "static": int(problem.contract is Contract.STATIC),
-        }
-        return Space(self.name, _knobs(lanes), _CONSTRAINTS, constants)
+        return pointwise.space(problem, self.buffers(problem.workload.params)[0])
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
-        lanes = config.integer("vector_lanes")
-        steps = Steps()
-        output = steps.stage("output").compute_root()
-        output.split("y", "yo", "yi", config.integer("tile_rows"), tail(config, "tail_y"))
-        step = lanes * config.integer("unroll_x")
-        output.split("x", "xo", "xi", step, tail(config, "tail_x"))
-        output.split("xi", "xu", "xi", lanes, TailStrategy.ROUND_UP)
-        inner, outer = "xo", "yo"
-        if config.text("order") == "rows_inner":
-            inner, outer = outer, inner
-        if config.text("walk") == "down":
-            output.reorder("xi", "xu", "yi", inner, outer).unroll("yi")
-        elif inner == "xo":
-            output.reorder("xi", "xu", "xo", "yi", "yo")
-        else:
-            output.reorder("xi", "xu", "yi", "yo", "xo")
-        output.vectorize("xi").unroll("xu")
-        if config.is_on("fuse"):
-            output.fuse(inner, outer, "tiles")
-        return steps.directives
+        row = self.buffers(problem.workload.params)[0]
+        return pointwise.schedule(problem, config, row)
 
     def default_config(self, problem: Problem) -> Config:
         return settle(self.space(problem), {})
 
     def textbook_config(self, problem: Problem) -> Config:
-        """Two vectors at a time and four rows, the layout of Halide's HVX examples."""
-        wanted: dict[str, KnobValue] = {
-            "vector_lanes": 2 * problem.target.lanes(1),
-            "tile_rows": 4,
-            "walk": "down",
-        }
-        return settle(self.space(problem), wanted)
-
-
-@cache
-def _knobs(lanes: int) -> tuple[Knob, ...]:
-    """All knobs. They are the same for every shape, which their conditions name by constants."""
-    return (
-        Knob("vector_lanes", (lanes, 2 * lanes, 4 * lanes), "elements of a vector"),
-        Knob("unroll_x", (1, 2, 3, 4, 6, 8), "vectors in one iteration"),
-        Knob("tile_rows", (1, 2, 3, 4, 6, 8), "rows of a tile"),
-        Knob("walk", ("across", "down"), "order inside a tile: row by row, or unrolled down"),
-        Knob("order", ("columns_inner", "rows_inner"), "inner loop over tiles"),
-        # With extents not known, a fused loop divides in every iteration.
-        Knob(
-            "fuse",
-            ("off", "on"),
-            "both loops over tiles made one",
-            when="static == 1 and walk == 'down'",
-        ),
-        tail_knob("tail_x", _STEP_X, "width_multiple"),
-        tail_knob("tail_y", "tile_rows", "height_multiple"),
-    )
-
-
-_CONSTRAINTS = (
-    Constraint(
-        "vector_lanes // byte_lanes * unroll_x * tile_rows <= 32",
-        "longer loop bodies take seconds to compile and are never faster",
-    ),
-    tail_constraint("tail_x", _STEP_X, "width"),
-    tail_constraint("tail_y", "tile_rows", "height"),
-)
+        return settle(self.space(problem), pointwise.textbook(problem))

@@ -120,10 +120,34 @@ def depthwise_conv2d(params: Params, inputs: Sequence[Array]) -> Array:
     return made
 
 
+def lut(params: Params, inputs: Sequence[Array]) -> Array:
+    image, table = inputs
+    return _image(params, np.uint8, lambda y, x: int(table[int(image[y, x])]))
+
+
+def rgb_to_gray(params: Params, inputs: Sequence[Array]) -> Array:
+    def value(y: int, x: int) -> int:
+        red, green, blue = (int(inputs[0][y, 3 * x + c]) for c in range(3))
+        return _nearest(Fraction(77 * red + 150 * green + 29 * blue, 256))
+
+    return _image(params, np.uint8, value)
+
+
+def box_blur(params: Params, inputs: Sequence[Array]) -> Array:
+    def value(y: int, x: int) -> int:
+        around = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+        return _nearest(Fraction(sum(_pixel(inputs[0], y + i, x + j) for i, j in around), 9))
+
+    return _image(params, np.uint8, value)
+
+
 ORACLES: dict[str, Oracle] = {
     "gemm_u8": gemm,
     "depthwise_conv2d_u8": depthwise_conv2d,
     "add_u8": add,
     "gaussian5x5_u8": gaussian5x5,
     "sobel_u8": sobel,
+    "lut_u8": lut,
+    "rgb_to_gray_u8": rgb_to_gray,
+    "box_blur_u8": box_blur,
 }

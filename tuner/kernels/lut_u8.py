@@ -1,0 +1,72 @@
+"""A table of 256 bytes applied to u8 images: tone curves, activations of quantized networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from tuner.buffers import BufferSpec
+from tuner.candidate import Problem
+from tuner.kernels import pointwise
+from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
+from tuner.kernels.settle import settle
+from tuner.space import Config, Directive, Space
+
+_ENTRIES = 256
+_TABLE_READ = 32
+"""Entries of the table that one ``vlut32`` looks at (V66 HVX manual)."""
+
+
+class LutU8(Kernel):
+    """output = table[input]."""
+
+    name: ClassVar[str] = "lut_u8"
+    summary: ClassVar[str] = "look-up of u8 elements in a table of 256 bytes"
+    params: ClassVar[tuple[Param, ...]] = pointwise.PARAMS
+
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+        shape = (params["height"], params["width"])
+        return (
+            BufferSpec("input", "uint8", shape, "input"),
+            BufferSpec("table", "uint8", (_ENTRIES,), "input", promised=False),
+            BufferSpec("output", "uint8", shape, "output"),
+        )
+
+    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+        elements, table = inputs
+        return [table[elements]]
+
+    def work(self, params: Mapping[str, int]) -> WorkCounts:
+        # Each vlut32 keeps what the others found: eight of them touch every element.
+        elements = params["width"] * params["height"]
+        return WorkCounts(
+            macs=0,
+            lane_ops=_ENTRIES // _TABLE_READ * elements,
+            read_bytes=elements + _ENTRIES,
+            written_bytes=elements,
+        )
+
+    def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
+        import halide as hl
+
+        x, y = hl.Var("x"), hl.Var("y")
+        elements = hl.ImageParam(hl.UInt(8), 2, "input")
+        table = hl.ImageParam(hl.UInt(8), 1, "table")
+        table.dim(0).set_bounds(0, _ENTRIES)
+        output = hl.Func("output")
+        output[x, y] = table[hl.i32(elements[x, y])]
+        return HalidePipeline((elements, table), output, {"output": output})
+
+    def space(self, problem: Problem) -> Space:
+        row = self.buffers(problem.workload.params)[0]
+        return pointwise.space(problem, row, whole_vectors=True)
+
+    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
+        row = self.buffers(problem.workload.params)[0]
+        return pointwise.schedule(problem, config, row, whole_vectors=True)
+
+    def default_config(self, problem: Problem) -> Config:
+        return settle(self.space(problem), {})
+
+    def textbook_config(self, problem: Problem) -> Config:
+        return settle(self.space(problem), pointwise.textbook(problem))

@@ -1,0 +1,82 @@
+"""Luma of RGB images with interleaved u8 channels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from tuner.buffers import BufferSpec
+from tuner.candidate import Problem
+from tuner.kernels import pointwise
+from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
+from tuner.kernels.settle import settle
+from tuner.space import Config, Directive, Space
+
+_WEIGHTS = (77, 150, 29)
+"""0.299, 0.587 and 0.114 (ITU-R BT.601) in 256ths; they add up to 256."""
+_CHANNELS = 3
+
+
+class RgbToGrayU8(Kernel):
+    """output = (77 R + 150 G + 29 B + 128) >> 8, exact; halves round up.
+
+    A row of the input holds red, green and blue of pixel 0, then those of pixel 1, ...
+    """
+
+    name: ClassVar[str] = "rgb_to_gray_u8"
+    summary: ClassVar[str] = "luma (BT.601) of interleaved RGB, u8"
+    params: ClassVar[tuple[Param, ...]] = pointwise.PARAMS
+
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+        width, height = params["width"], params["height"]
+        return (
+            BufferSpec("input", "uint8", (height, _CHANNELS * width), "input"),
+            BufferSpec("output", "uint8", (height, width), "output"),
+        )
+
+    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+        pixels = inputs[0].reshape(params["height"], params["width"], _CHANNELS)
+        total = pixels.astype(np.uint32) @ np.array(_WEIGHTS, np.uint32)
+        return [((total + 128) >> 8).astype(np.uint8)]
+
+    def work(self, params: Mapping[str, int]) -> WorkCounts:
+        # Beside the products: the channels drawn apart, and 16-bit sums rounded and narrowed.
+        pixels = params["width"] * params["height"]
+        return WorkCounts(
+            macs=_CHANNELS * pixels,
+            lane_ops=(_CHANNELS + 2) * pixels,
+            read_bytes=_CHANNELS * pixels,
+            written_bytes=pixels,
+        )
+
+    def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
+        import halide as hl
+
+        x, y = hl.Var("x"), hl.Var("y")
+        rows = hl.ImageParam(hl.UInt(8), 2, "input")
+        red, green, blue = (
+            hl.widening_mul(rows[_CHANNELS * x + channel, y], hl.u8(weight))
+            for channel, weight in enumerate(_WEIGHTS)
+        )
+        output = hl.Func("output")
+        # At most 256 * 255 before the rounding, which does not overflow.
+        output[x, y] = hl.u8(hl.rounding_shift_right(red + green + blue, hl.u16(8)))
+        return HalidePipeline((rows,), output, {"output": output})
+
+    def space(self, problem: Problem) -> Space:
+        row = self.buffers(problem.workload.params)[1]
+        return pointwise.space(problem, row, whole_vectors=True)
+
+    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
+        row = self.buffers(problem.workload.params)[1]
+        return pointwise.schedule(problem, config, row, whole_vectors=True)
+
+    def default_config(self, problem: Problem) -> Config:
+        return settle(self.space(problem), {})
+
+    def textbook_config(self, problem: Problem) -> Config:
+        """Rows one by one, four vectors of pixels in flight: drawing channels apart waits long."""
+        wanted = {"vector_lanes": 2 * problem.target.lanes(1), "unroll_x": 2}
+        return settle(self.space(problem), wanted)
