@@ -22,6 +22,8 @@ _REGISTRY = {
     "lut_u8": "tuner.kernels.lut_u8:LutU8",
     "rgb_to_gray_u8": "tuner.kernels.rgb_to_gray_u8:RgbToGrayU8",
     "box_blur_u8": "tuner.kernels.box_blur_u8:BoxBlurU8",
+    "max_pool_u8": "tuner.kernels.max_pool_u8:MaxPoolU8",
+    "avg_pool_u8": "tuner.kernels.avg_pool_u8:AvgPoolU8",
 }
 """Kernel name to ``module:class``; imported on first use."""
 

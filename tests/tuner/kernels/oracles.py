@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,43 @@ def box_blur(params: Params, inputs: Sequence[Array]) -> Array:
     return _image(params, np.uint8, value)
 
 
+def _pooled(
+    image: Array, params: Params, shape: tuple[int, int], before: int, pooled: Callable[[Any], int]
+) -> Array:
+    """``pooled`` of the pixels that each window has in ``image``, channel by channel."""
+
+    def window(at: int, extent: int) -> list[int]:
+        start = params["stride"] * at - before
+        return [i for i in range(start, start + params["size"]) if 0 <= i < extent]
+
+    height, width, channels = image.shape
+    values = [
+        [
+            [
+                pooled([int(image[i, j, c]) for i in window(y, height) for j in window(x, width)])
+                for c in range(channels)
+            ]
+            for x in range(shape[1])
+        ]
+        for y in range(shape[0])
+    ]
+    made: Array = np.array(values, np.uint8)
+    return made
+
+
+def max_pool(params: Params, inputs: Sequence[Array]) -> Array:
+    height, width, _ = inputs[0].shape
+    shape = ceil(Fraction(height, params["stride"])), ceil(Fraction(width, params["stride"]))
+    overlap = params["size"] - params["stride"]
+    before = ceil(Fraction(overlap, 2)) if overlap > 0 else 0
+    return _pooled(inputs[0], params, shape, before, max)
+
+
+def avg_pool(params: Params, inputs: Sequence[Array]) -> Array:
+    shape = params["height"], params["width"]
+    return _pooled(inputs[0], params, shape, 0, lambda w: _nearest(Fraction(sum(w), len(w))))
+
+
 ORACLES: dict[str, Oracle] = {
     "gemm_u8": gemm,
     "depthwise_conv2d_u8": depthwise_conv2d,
@@ -150,4 +187,6 @@ ORACLES: dict[str, Oracle] = {
     "lut_u8": lut,
     "rgb_to_gray_u8": rgb_to_gray,
     "box_blur_u8": box_blur,
+    "max_pool_u8": max_pool,
+    "avg_pool_u8": avg_pool,
 }

@@ -1,0 +1,101 @@
+"""Mean over windows of u8 NHWC images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
+from typing import ClassVar
+
+import numpy as np
+
+from tuner.buffers import BufferSpec
+from tuner.candidate import Problem
+from tuner.kernels import pool
+from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
+from tuner.kernels.settle import settle
+from tuner.space import Config, Directive, Space
+
+
+class AvgPoolU8(Kernel):
+    """output[y, x, c] = the mean of input over size x size pixels, to the nearest; halves go up.
+
+    The window of an output pixel begins at stride * (y, x): all windows lie inside the input. One
+    pixel of output with the size of the input is a global pooling.
+    """
+
+    name: ClassVar[str] = "avg_pool_u8"
+    summary: ClassVar[str] = "mean over square windows, u8 NHWC"
+    params: ClassVar[tuple[Param, ...]] = (
+        Param("height", 16, "rows of the output"),
+        Param("width", 16, "pixels of a row of the output"),
+        Param("channels", 128, "channels"),
+        *pool.WINDOW,
+    )
+
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+        height, width, channels = params["height"], params["width"], params["channels"]
+        rows, columns = (params["stride"] * (n - 1) + params["size"] for n in (height, width))
+        return (
+            pool.image("input", (rows, columns, channels), "input"),
+            pool.image("output", (height, width, channels), "output"),
+        )
+
+    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+        size, stride = params["size"], params["stride"]
+        height, width = params["height"], params["width"]
+        wide = inputs[0].astype(np.uint32)
+        total = np.zeros((height, width, params["channels"]), np.uint32)
+        for i in range(size):
+            for j in range(size):
+                total += wide[i:, j:][: height * stride : stride, : width * stride : stride]
+        pixels = size * size
+        return [((total + pixels // 2) // pixels).astype(np.uint8)]
+
+    def work(self, params: Mapping[str, int]) -> WorkCounts:
+        # On 16 bits: sums down each column for every row of the output, along the row, and for
+        # each result a division (a product) and the narrowing.
+        source, result = self.buffers(params)
+        height, width, channels = result.shape
+        columns = source.shape[1]
+        sums = (params["size"] - 1) * height * channels * (columns + width)
+        return WorkCounts(
+            macs=0,
+            lane_ops=2 * (sums + 2 * result.payload_bytes),
+            read_bytes=source.payload_bytes,
+            written_bytes=result.payload_bytes,
+        )
+
+    def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
+        import halide as hl
+
+        c, x, y = hl.Var("c"), hl.Var("x"), hl.Var("y")
+        image = hl.ImageParam(hl.UInt(8), 3, "input")
+        size, stride = params["size"], params["stride"]
+        # Whole vectors are computed even beyond the last channel: what they hold is not used.
+        every = (hl.Expr(), hl.Expr())
+        channels = image.dim(0).extent()
+        wide = hl.BoundaryConditions.repeat_edge(image, [(0, channels), every, every])
+        columns = hl.Func("columns")
+        columns[c, x, y] = reduce(add, [hl.u16(wide[c, x, stride * y + i]) for i in range(size)])
+        total = reduce(add, [columns[c, stride * x + j, y] for j in range(size)])
+        pixels = size * size
+        combined = hl.Func("combined")
+        combined[c, x, y] = hl.u8((total + hl.u16(pixels // 2)) / hl.u16(pixels))
+        output = hl.Func("output")
+        output[c, x, y] = combined[c, x, y]
+        stages = {"columns": columns, "combined": combined, "output": output}
+        return HalidePipeline((image,), output, stages)
+
+    def space(self, problem: Problem) -> Space:
+        return pool.space(problem, self.buffers(problem.workload.params)[1])
+
+    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
+        return pool.schedule(problem, config)
+
+    def default_config(self, problem: Problem) -> Config:
+        return settle(self.space(problem), {})
+
+    def textbook_config(self, problem: Problem) -> Config:
+        output = self.buffers(problem.workload.params)[1]
+        return settle(self.space(problem), pool.textbook(output, rows=1))

@@ -1,0 +1,107 @@
+"""Maximum over windows of u8 NHWC images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import ClassVar
+
+import numpy as np
+
+from tuner.buffers import BufferSpec
+from tuner.candidate import Problem
+from tuner.kernels import pool
+from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
+from tuner.kernels.settle import settle
+from tuner.space import Config, Directive, Space
+
+
+class MaxPoolU8(Kernel):
+    """output[y, x, c] = the maximum of input over a window of size x size pixels.
+
+    Windows are ``stride`` apart, the first one begins ``max(0, size - stride + 1) // 2`` pixels
+    before the image (so that they are centred), and there are as many as begin inside: the extent
+    divided by the stride, rounded up. What lies beyond the image does not count.
+    """
+
+    name: ClassVar[str] = "max_pool_u8"
+    summary: ClassVar[str] = "maximum over square windows, u8 NHWC"
+    params: ClassVar[tuple[Param, ...]] = (
+        Param("height", 32, "rows of the input"),
+        Param("width", 32, "pixels of a row of the input"),
+        Param("channels", 128, "channels"),
+        *pool.WINDOW,
+    )
+
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+        height, width, channels = params["height"], params["width"], params["channels"]
+        stride = params["stride"]
+        return (
+            pool.image("input", (height, width, channels), "input"),
+            pool.image("output", (-(-height // stride), -(-width // stride), channels), "output"),
+        )
+
+    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+        size, stride, before = params["size"], params["stride"], _before(params)
+        padded = np.pad(inputs[0], ((before, size), (before, size), (0, 0)))  # 0 raises no maximum
+        height, width, _ = self.buffers(params)[1].shape
+        output = np.zeros((height, width, params["channels"]), np.uint8)
+        for i in range(size):
+            for j in range(size):
+                window = padded[i:, j:][: height * stride : stride, : width * stride : stride]
+                output = np.maximum(output, window)
+        return [output]
+
+    def work(self, params: Mapping[str, int]) -> WorkCounts:
+        # Down each column of the input once for every row of the output, then along the row.
+        source, result = self.buffers(params)
+        height, width, channels = result.shape
+        comparisons = (params["size"] - 1) * height * channels * (params["width"] + width)
+        return WorkCounts(
+            macs=0,
+            lane_ops=comparisons or result.payload_bytes,
+            read_bytes=source.payload_bytes,
+            written_bytes=result.payload_bytes,
+        )
+
+    def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
+        import halide as hl
+
+        c, x, y = hl.Var("c"), hl.Var("x"), hl.Var("y")
+        image = hl.ImageParam(hl.UInt(8), 3, "input")
+        channels, width, height = (image.dim(i).extent() for i in range(3))
+        size, stride, before = params["size"], params["stride"], _before(params)
+
+        # Whole vectors are computed even beyond the last channel: what they hold is not used.
+        every = (hl.Expr(), hl.Expr())
+        wide = hl.BoundaryConditions.repeat_edge(image, [(0, channels), every, every])
+        # Every window holds the pixel nearest to what it misses: that one twice changes nothing.
+        rows = [hl.clamp(stride * y + i - before, 0, height - 1) for i in range(size)]
+        columns = hl.Func("columns")
+        column = hl.clamp(x, 0, width - 1)
+        columns[c, x, y] = reduce(hl.max, [wide[c, column, row] for row in rows])
+        combined = hl.Func("combined")
+        found = [columns[c, stride * x + j - before, y] for j in range(size)]
+        combined[c, x, y] = reduce(hl.max, found)
+        output = hl.Func("output")
+        output[c, x, y] = combined[c, x, y]
+        stages = {"columns": columns, "combined": combined, "output": output}
+        return HalidePipeline((image,), output, stages)
+
+    def space(self, problem: Problem) -> Space:
+        return pool.space(problem, self.buffers(problem.workload.params)[1])
+
+    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
+        return pool.schedule(problem, config)
+
+    def default_config(self, problem: Problem) -> Config:
+        return settle(self.space(problem), {})
+
+    def textbook_config(self, problem: Problem) -> Config:
+        output = self.buffers(problem.workload.params)[1]
+        return settle(self.space(problem), pool.textbook(output, rows=2))
+
+
+def _before(params: Mapping[str, int]) -> int:
+    """How many pixels before the image the first window begins."""
+    return max(0, params["size"] - params["stride"] + 1) // 2

@@ -1,0 +1,107 @@
+"""Pooling of u8 NHWC images as stages: combine down the columns of a window, then along its row.
+
+Channels are the vector lanes. ``columns`` holds, for a row of the output, what each pixel column of
+the input comes to; neighbouring windows that overlap can share them. ``combined`` holds what whole
+windows come to, and ``output`` is a copy of that. Kernels of this shape define how values combine,
+and share space and schedule.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tuner.buffers import BufferSpec
+from tuner.candidate import Problem
+from tuner.kernels.kernel import Param
+from tuner.kernels.steps import Steps
+from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
+from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
+
+WINDOW = (
+    Param("size", 3, "rows and columns of a window", 1, 7, is_extent=False),
+    Param("stride", 2, "pixels from window to window, both ways", 1, 7, is_extent=False),
+)
+
+
+def image(name: str, shape: tuple[int, int, int], role: str) -> BufferSpec:
+    """A u8 image of ``shape`` (rows, pixels of a row, channels), ``role`` input or output."""
+    return BufferSpec(name, "uint8", shape, "input" if role == "input" else "output")
+
+
+def space(problem: Problem, output: BufferSpec) -> Space:
+    """The schedules of a pooling whose result is ``output``."""
+    params, lanes = problem.workload.params, problem.target.lanes(1)
+    height, width, channels = output.shape
+    constants = {
+        "height": height,
+        "width": width,
+        "channels": channels,
+        "size": params["size"],
+        "height_multiple": known_multiple(problem, height),
+        "width_multiple": known_multiple(problem, width),
+        "channels_multiple": known_multiple(problem, channels, output),
+        "byte_lanes": lanes,
+    }
+    return Space(problem.workload.kernel, _knobs(), _CONSTRAINTS, constants)
+
+
+@cache
+def _knobs() -> tuple[Knob, ...]:
+    """All knobs. They are the same for every shape, which their conditions name by constants."""
+    return (
+        Knob("order", ("channels_outer", "channels_inner"), "loops over blocks of channels"),
+        Knob("tile_x", (1, 2, 4, 8), "pixels of a row in a tile"),
+        Knob("tile_y", (1, 2, 4), "rows of a tile"),
+        Knob("columns_at", ("inline", "tile"), "columns of windows: anew for each, or per tile"),
+        Knob("walk", ("across", "down"), "order inside a tile: row by row, or column by column"),
+        tail_knob("tail_c", "byte_lanes", "channels_multiple"),
+        tail_knob("tail_x", "tile_x", "width_multiple"),
+        tail_knob("tail_y", "tile_y", "height_multiple"),
+    )
+
+
+_CONSTRAINTS = (
+    Constraint(
+        "tile_x * tile_y * size <= 48",
+        "longer loop bodies take seconds to compile and are never faster",
+    ),
+    Constraint(
+        "columns_at == 'tile' or tile_x * tile_y * size * size <= 144",
+        "longer loop bodies take seconds to compile and are never faster",
+    ),
+    tail_constraint("tail_c", "byte_lanes", "channels"),
+    tail_constraint("tail_x", "tile_x", "width"),
+    tail_constraint("tail_y", "tile_y", "height"),
+)
+
+
+def schedule(problem: Problem, config: Config) -> list[Directive]:
+    """The directives of ``config`` for ``columns``, ``combined`` and ``output``."""
+    lanes = problem.target.lanes(1)
+    steps = Steps()
+    output = steps.stage("output").compute_root()
+    output.split("c", "co", "ci", lanes, tail(config, "tail_c"))
+    output.split("x", "xo", "xi", config.integer("tile_x"), tail(config, "tail_x"))
+    output.split("y", "yo", "yi", config.integer("tile_y"), tail(config, "tail_y"))
+    outer = ("xo", "yo", "co")
+    if config.text("order") == "channels_inner":
+        outer = ("co", "xo", "yo")
+    tile = ("xi", "yi") if config.text("walk") == "across" else ("yi", "xi")
+    output.reorder("ci", *tile, *outer).vectorize("ci").unroll("xi").unroll("yi")
+    if tail(config, "tail_c") is TailStrategy.GUARD_WITH_IF:
+        # Guarding every operation would take them one by one: only the copy is guarded.
+        combined = steps.stage("combined").compute_at("output", outer[0])
+        combined.reorder("c", *(loop[0] for loop in tile))
+        combined.vectorize("c", lanes, TailStrategy.ROUND_UP).unroll("x").unroll("y")
+    if config.text("columns_at") == "tile":
+        columns = steps.stage("columns").compute_at("output", outer[0])
+        columns.vectorize("c", lanes, TailStrategy.ROUND_UP).unroll("x").unroll("y")
+    return steps.directives
+
+
+def textbook(output: BufferSpec, rows: int) -> dict[str, KnobValue]:
+    """Eight results in flight, in ``rows`` rows, or as many as there are."""
+    height, width, _ = output.shape
+    tile_y = max(n for n in (1, rows) if n <= height)
+    tile_x = max(n for n in (1, 2, 4, 8) if n <= min(width, 8 // rows))
+    return {"order": "channels_inner", "tile_x": tile_x, "tile_y": tile_y}
