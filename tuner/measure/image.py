@@ -27,6 +27,7 @@ _HEADER = struct.Struct("<10I")
 _CASE = struct.Struct("<4I")
 _BUFFER = struct.Struct(f"<IBBH{_DIMENSIONS}i{_DIMENSIONS}i")
 _REPORT = struct.Struct("<IiII240s")
+REPORT_BYTES = _REPORT.size
 """``image_header``, ``image_case``, ``image_buffer``, ``image_report`` of harness/image.h."""
 
 _PAGE_BYTES = 1 << 16
@@ -48,6 +49,15 @@ class Report:
     vtcm_refused_bytes: int
     heap_refused_bytes: int
     message: str
+
+    @classmethod
+    def unpacked(cls, data: bytes | memoryview, offset: int = 0) -> Report:
+        """The ``image_report`` at ``offset`` of ``data``."""
+        finished, result, vtcm, heap, message = _REPORT.unpack_from(data, offset)
+        text = message.split(b"\0")[0].decode("ascii", errors="replace")
+        # The candidate chose it: nothing that moves a terminal's cursor comes through.
+        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+        return cls(finished, result, vtcm, heap, shown)
 
 
 @dataclass(frozen=True)
@@ -72,20 +82,19 @@ class Image:
 
     def report(self, returned: Bytes) -> Report:
         """The harness's report in a ``returned`` image."""
-        finished, result, vtcm, heap, message = _REPORT.unpack_from(
-            returned.data, self.report_offset
-        )
-        text = message.split(b"\0")[0].decode("ascii", errors="replace")
-        # The candidate chose it: nothing that moves a terminal's cursor comes through.
-        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-        return Report(finished, result, vtcm, heap, shown)
+        return Report.unpacked(returned.data, self.report_offset)
+
+    @property
+    def parts_offset(self) -> int:
+        """Where the parts of the cases begin; all before is the harness's."""
+        return self.report_offset + _PAGE_BYTES
 
     def difference(self, returned: Bytes) -> str | None:
         """What is wrong in a ``returned`` image of which all cases finished; ``None`` if nothing.
 
         The report's page is the harness's own and not compared.
         """
-        last = self.report_offset + _PAGE_BYTES
+        last = self.parts_offset
         if np.array_equal(returned[last:], self.after[last:]) and np.array_equal(
             returned[: self.report_offset], self.after[: self.report_offset]
         ):
@@ -99,7 +108,7 @@ class Image:
 
     def _stray_write(self, returned: Bytes) -> str:
         changed = returned != self.after
-        changed[self.report_offset : self.report_offset + _PAGE_BYTES] = False
+        changed[self.report_offset : self.parts_offset] = False
         at = int(np.argmax(changed))
         nearest = min(
             (

@@ -1,7 +1,8 @@
 """The program around a candidate: freestanding C for Hexagon, one file the system it runs on.
 
 ``cases.c`` runs the cases of an image and knows no system; ``linux_user.c`` and ``call.S`` make it
-a program for qemu-hexagon. A harness for phones is the same with other files for these two.
+a program for qemu-hexagon, ``dsp_candidate.c`` a shared object that ``dsp_driver.c``, another one,
+loads on the DSP of a phone.
 """
 
 from __future__ import annotations
@@ -26,6 +27,29 @@ def linux_user_harness(arch: str) -> NativePart:
         arch=arch,
         # Without it clang would make memcpy's loop a call of memcpy.
         flags=("-fno-builtin",),
+    )
+
+
+_DSP_HEADERS = tuple(_FOLDER / f"{name}.h" for name in ("harness", "image", "dsp", "dsp_queue"))
+_DSP_FLAGS = ("-fno-builtin", "-fPIC", "-fvisibility=hidden", "-fshort-enums")
+"""``-fshort-enums`` is the ABI's default; the layout of the SDK's structures depends on it."""
+DSP_EXPORTS = _FOLDER / "dsp_exports.map"
+"""Linker version script: what a candidate's shared object lets others see."""
+
+
+def dsp_harness(arch: str) -> NativePart:
+    """What a candidate is linked with to run on the DSP of a phone of ``arch``."""
+    sources = tuple(_FOLDER / name for name in (*_PORTABLE, "dsp_candidate.c"))
+    return NativePart(
+        f"dsp-harness-{arch}", "hexagon", sources, _DSP_HEADERS, arch=arch, flags=_DSP_FLAGS
+    )
+
+
+def dsp_driver(arch: str) -> NativePart:
+    """The objects of the driver that loads candidates on the DSP, still to be linked."""
+    sources = tuple(_FOLDER / name for name in ("dsp_driver.c", "dsp_power.c"))
+    return NativePart(
+        f"dsp-driver-{arch}", "hexagon", sources, _DSP_HEADERS, arch=arch, flags=_DSP_FLAGS
     )
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tuner.candidate import Artifact
-from tuner.codegen.toolchain import built, find_toolchain, first_diagnostic
+from tuner.codegen.toolchain import built
 from tuner.errors import CandidateError
 from tuner.measure.harness import LINKER_SCRIPT, linux_user_harness
+from tuner.measure.harness.linking import contents, linked_file, path_of
 from tuner.measure.qemu.memory_map import CANDIDATE_BEGIN
 from tuner.measure.qemu.screen import open_elf, relocatable
 from tuner.outcome import Outcome
@@ -29,11 +27,11 @@ class Program:
     @property
     def path(self) -> str:
         """Where a process that inherits the descriptor finds the executable."""
-        return _path_of(self.descriptor)
+        return path_of(self.descriptor)
 
     def functions(self) -> dict[int, str]:
         """The functions of candidate and harness by their first address."""
-        elf = open_elf(_contents(self.descriptor))
+        elf = open_elf(contents(self.descriptor))
         table = elf.get_section_by_name(".symtab") if elf else None
         return {
             symbol["st_value"]: symbol.name
@@ -60,30 +58,13 @@ def linked(artifact: Artifact, arch: str) -> Iterator[Program]:
     lacks its entry symbol, or needs functions the harness does not have.
     """
     relocatable(artifact.object_bytes)
-    harness = built(linux_user_harness(arch))
-    # Files in memory: a killed process leaves nothing behind.
-    with _memory_file("candidate") as candidate, _memory_file("program") as program:
-        os.pwrite(candidate, artifact.object_bytes, 0)
-        try:
-            done = find_toolchain().lld(
-                [
-                    *("-static", "--gc-sections", "--threads=1", "-z", "max-page-size=65536"),
-                    "--orphan-handling=error",  # every section lies where program.ld says
-                    f"--script={LINKER_SCRIPT}",
-                    f"--defsym=hvxtune_entry={artifact.symbol}",
-                    *(harness, _path_of(candidate), "-o", "-"),
-                ],
-                output=program,
-                inputs=(candidate,),
-            )
-        except subprocess.TimeoutExpired:
-            raise CandidateError(
-                Outcome.INFEASIBLE,
-                "the object cannot be linked: the linker does not come to an end",
-            ) from None
-        if done.returncode:
-            raise CandidateError(Outcome.INFEASIBLE, _link_failure(done.stderr, artifact.symbol))
-        yield Program(program, _code_bytes(_contents(program), artifact.symbol))
+    options = (
+        *("-static", "-z", "max-page-size=65536"),
+        "--orphan-handling=error",  # every section lies where program.ld says
+        f"--script={LINKER_SCRIPT}",
+    )
+    with linked_file(artifact, built(linux_user_harness(arch)), options) as program:
+        yield Program(program, _code_bytes(contents(program), artifact.symbol))
 
 
 def _code_bytes(program: bytes, symbol: str) -> int:
@@ -95,31 +76,3 @@ def _code_bytes(program: bytes, symbol: str) -> int:
     if not any(0 <= entry["st_value"] - CANDIDATE_BEGIN < size for entry in entries):
         raise CandidateError(Outcome.INFEASIBLE, f"the entry symbol {symbol} is no function")
     return size
-
-
-@contextlib.contextmanager
-def _memory_file(name: str) -> Iterator[int]:
-    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _path_of(descriptor: int) -> str:
-    return f"/proc/self/fd/{descriptor}"
-
-
-def _contents(descriptor: int) -> bytes:
-    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-
-
-def _link_failure(diagnostics: str, symbol: str) -> str:
-    if f"symbol not found: {symbol}" in diagnostics:
-        return f"the object does not define its entry symbol {symbol}"
-    missing = re.findall(r"undefined symbol: (\S+)", diagnostics)
-    if missing:
-        return f"the object needs {', '.join(dict.fromkeys(missing))}, which the harness lacks"
-    reason = first_diagnostic(diagnostics).removeprefix("ld.lld: error: ")
-    without_files = re.sub(r"/proc/self/fd/\d+:?\s*", "", reason)
-    return f"the object cannot be linked: {without_files}"

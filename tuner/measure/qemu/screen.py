@@ -40,8 +40,10 @@ _ALLOCATED, _EXECUTABLE = 0x2, 0x4
 """SHF_ALLOC and SHF_EXECINSTR."""
 
 
-def screen(object_bytes: bytes, arch: str, release: Release) -> None:
+def screen(object_bytes: bytes, arch: str, release: Release | None) -> None:
     """Returns if an object for ``arch`` (``v66``) may be linked and run by QEMU of ``release``.
+
+    Without a release, on a DSP, every instruction of the arch is there.
 
     Raises ``CandidateError`` with outcome ``infeasible`` for what is no relocatable Hexagon
     object, is made for a newer arch, asks a loader for more than to be loaded, takes too much
@@ -58,7 +60,8 @@ def screen(object_bytes: bytes, arch: str, release: Release) -> None:
         for section in sections:
             if section["sh_type"] == "SHT_SYMTAB":
                 _refuse_symbols(section)
-        _refuse_instructions(sections, release)
+        if release is not None:
+            _refuse_instructions(sections, release)
     except CandidateError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a parser makes of a hostile file

@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 
 from tuner.errors import CandidateError, DeviceError, ToolchainError
-from tuner.measure.image import Bytes, Image, Report
+from tuner.measure.failed_call import failed_call
+from tuner.measure.image import Bytes, Image
 from tuner.measure.qemu.launch import Ending
 from tuner.measure.qemu.program import Program
 from tuner.measure.qemu.session import Results, State
@@ -56,7 +57,7 @@ def judge(
         raise DeviceError(f"the harness could not set up its memory (status {ending.status})")
     report = image.report(returned)
     if ending.status == _EXIT_CALL_FAILED:
-        _explain_failed_call(report, image, target)
+        raise failed_call(report, image.cases, target)
     if results.calls != image.calls:
         raise CandidateError(
             Outcome.RUN_ERROR,
@@ -132,19 +133,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _explain_failed_call(report: Report, image: Image, target: Target) -> None:
-    """Raises for a call that returned an error."""
-    if report.vtcm_refused_bytes:
-        raise CandidateError(
-            Outcome.INFEASIBLE,
-            f"asked for {report.vtcm_refused_bytes} bytes of VTCM; {target.name} has "
-            f"{target.vtcm_bytes}",
-        )
-    case = image.cases.cases[min(report.finished_cases, len(image.cases.cases) - 1)].name
-    reason = report.message
-    if not reason and report.heap_refused_bytes:
-        reason = f"no memory for {report.heap_refused_bytes} bytes"
-    shown = f": {reason}" if reason else ""
-    raise CandidateError(Outcome.RUN_ERROR, f"returned {report.result} ({case}){shown}")

@@ -1,0 +1,142 @@
+/* A candidate as a shared object: runs the cases of an image and times the first.
+ *
+ * Each case lies at the same address in turn, and its memory goes to the host after its first
+ * call. The timed calls follow the first case's, on the same inputs with the outputs made unlike
+ * what they must become: a call that leaves out its work is noticed.
+ */
+#include <stddef.h>
+
+#include "dsp.h"
+#include "harness.h"
+
+enum { UNLIKE = 0xA5, CALLS_TO_BE_SURE = 3 };
+
+int hvxtune_entry(void *, void *, void *, void *, void *, void *, void *, void *, void *, void *,
+                  void *, void *, void *, void *, void *, void *);
+void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
+void *memset(void *to, int value, size_t bytes);
+
+static struct dsp_run *now;
+static uint32_t opened; /* cases so far */
+static const struct image_case *current;
+
+/* One task follows the other here: nothing to mark. */
+void hvxtune_loop_begins(void) {}
+void hvxtune_task_begins(void) {}
+void hvxtune_loop_ends(void) {}
+
+static int call(void *const *a) {
+    return hvxtune_entry(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11],
+                         a[12], a[13], a[14], a[15]);
+}
+
+static int call_again(void *const *arguments) {
+    arena_open(&runtime.heap, now->heap, now->image->heap_bytes, now->image->alignment_bytes);
+    arena_open(&runtime.vtcm, now->vtcm, now->image->vtcm_bytes, now->image->alignment_bytes);
+    return call(arguments);
+}
+
+/* Parts and ranges of them are not multiples of 8 bytes; work and snapshot lie alike. */
+static int same(const uint8_t *a, const uint8_t *b, uint32_t bytes) {
+    for (; bytes != 0 && ((uintptr_t)a & 7) != 0; bytes--)
+        if (*a++ != *b++)
+            return 0;
+    for (; bytes >= 8; bytes -= 8, a += 8, b += 8)
+        if (*(const uint64_t *)a != *(const uint64_t *)b)
+            return 0;
+    while (bytes--)
+        if (*a++ != *b++)
+            return 0;
+    return 1;
+}
+
+static int outputs_as_before(void) {
+    for (uint32_t i = 0; i < now->output_count; i++) {
+        const struct dsp_range *range = &now->outputs[i];
+        if (!same(now->work + range->offset, now->snapshot + range->offset, range->bytes))
+            return 0;
+    }
+    return 1;
+}
+
+static void spoil_outputs(void) {
+    for (uint32_t i = 0; i < now->output_count; i++)
+        memset(now->work + now->outputs[i].offset, UNLIKE, now->outputs[i].bytes);
+}
+
+/* The least of the samples is what the candidate can do: one slow sample proves nothing. */
+static int beyond_budget(void) {
+    uint32_t enough = now->repeats < CALLS_TO_BE_SURE ? now->repeats : CALLS_TO_BE_SURE;
+    if (now->budget_cycles == 0 || now->sample_count < enough)
+        return 0;
+    for (uint32_t i = 0; i < now->sample_count; i++)
+        if (now->samples[i] <= now->budget_cycles)
+            return 0;
+    return 1;
+}
+
+static int time_calls(void *const *arguments) {
+    for (uint32_t i = 0; i < now->warm_ups + now->repeats; i++) {
+        spoil_outputs();
+        uint64_t begin = now->clock();
+        int result = call_again(arguments);
+        uint64_t end = now->clock();
+        if (result != 0)
+            return result;
+        if (!outputs_as_before()) {
+            now->state = DSP_UNSTEADY;
+            return 1;
+        }
+        if (i < now->warm_ups)
+            continue;
+        now->samples[now->sample_count++] = end - begin;
+        if (beyond_budget()) {
+            now->state = DSP_CUT_OFF;
+            return 1;
+        }
+    }
+    if (!same(now->work, now->snapshot, current->part_bytes)) {
+        now->state = DSP_UNSTEADY;
+        return 1;
+    }
+    return 0;
+}
+
+/* What the call made of memory goes to the host at once, whatever the timed calls come to. */
+int hvxtune_call(void *const *arguments, uint32_t count) {
+    (void)count;
+    int result = call(arguments);
+    if (result != 0)
+        return result;
+    uint32_t bytes = current->part_bytes;
+    if (now->keep(now->work, bytes) != 0) {
+        now->state = DSP_NOT_KEPT;
+        return 1;
+    }
+    if (opened > 1 || now->repeats == 0)
+        return 0;
+    memcpy(now->snapshot, now->work, bytes);
+    return time_calls(arguments);
+}
+
+uint8_t *open_case(const struct image_case *one, int practice) {
+    (void)practice; /* images for phones ask for none */
+    opened++;
+    current = one;
+    return memcpy(now->work, (const uint8_t *)now->image + one->part_offset, one->part_bytes);
+}
+
+void close_case(const struct image_case *one) { (void)one; }
+
+__attribute__((visibility("default"))) void hvxtune_run(struct dsp_run *run) {
+    now = run;
+    opened = 0;
+    if (run->version != DSP_VERSION) {
+        run->state = DSP_NOT_LOADED;
+        return;
+    }
+    run->state = DSP_FINISHED;
+    run->sample_count = 0;
+    if (run_cases(run->image, run->heap, run->vtcm) != 0 && run->state == DSP_FINISHED)
+        run->state = DSP_CALL_FAILED;
+}
