@@ -187,6 +187,40 @@ def _postgres() -> Finding:
     )
 
 
+_GET_ADB = "install adb: on Debian and Ubuntu the package adb, else Android's SDK Platform Tools"
+
+
+def _adb() -> Finding:
+    from tuner.measure.android.adb import find_adb
+
+    purpose = "measuring on phones"
+    try:
+        return Finding("adb", True, str(find_adb()), purpose, _GET_ADB, required=False)
+    except HvxtuneError as error:
+        return Finding("adb", False, error.message, purpose, _GET_ADB, required=False)
+
+
+def _phone_parts() -> Finding:
+    """What phones need of the SDK. They may have it already: then it need not be here."""
+    from tuner.measure.android.sdk_parts import SDK_VARIABLE, SKEL, TOOL, find_sdk_parts
+
+    parts = find_sdk_parts()
+    if parts.root is None:
+        found = f"{SDK_VARIABLE} is not set"
+    elif parts.missing:
+        found = f"{parts.root} has no {' and no '.join(parts.missing)}"
+    else:
+        found = f"{parts.tool}, {len(parts.skels)} skeleton libraries beside it"
+    return Finding(
+        "run_main_on_hexagon",
+        parts.tool is not None and not parts.missing,
+        found,
+        "measuring on phones: pushed to a phone once, not needed here after that",
+        f"install the Hexagon SDK and set {SDK_VARIABLE} to it; in it lie {TOOL} and {SKEL}",
+        required=False,
+    )
+
+
 _CHECKS: tuple[Callable[[], Finding], ...] = (
     _python,
     _halide,
@@ -196,5 +230,7 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     _state_directory,
     _repeatable_objects,
     _containment,
+    _adb,
+    _phone_parts,
     _postgres,
 )

@@ -79,6 +79,20 @@ class PhoneSettings:
     address: str = ""
     soc: str = ""
     tags: tuple[str, ...] = ()
+    tool: str = "/vendor/bin/run_main_on_hexagon"
+    """Path of the SDK's tool on the phone."""
+    skel: str = ""
+    """Path of the tool's DSP library there; empty where the phone's own search finds it."""
+    folder: str = "/data/local/tmp/hvxtune"
+    """What is put onto the phone lies in this folder of ours."""
+    domain: int = bounded(3, 0, 3)
+    """Which DSP: 3 is the CDSP, the one with HVX."""
+    stack_bytes: int = bounded(1 << 21, 1 << 18, 1 << 26)
+    """Of the thread that runs candidates."""
+    heap_bytes: int = bounded(1 << 23, 1 << 16, 1 << 28)
+    """Scratch memory a candidate may take."""
+    output_bytes: int = bounded(1 << 24, 1 << 16, 1 << 32)
+    """What all candidates of a call may leave on the phone's disk until it ends."""
 
 
 DeviceSettings = SimulatorSettings | HexagonSimSettings | PhoneSettings

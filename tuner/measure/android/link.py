@@ -1,0 +1,77 @@
+"""The way to one phone: its serial, and the connection that adb must have to it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from tuner.errors import DeviceError
+from tuner.measure.android.adb import AdbClient, AdbServer, Push, RefusedError, ShellOutput, Stat
+
+T = TypeVar("T")
+
+_PUSH_S, _BYTES_A_SECOND = 10.0, 1 << 20
+"""A transfer may take this long, and as long as a slow wireless network needs for its bytes."""
+
+
+class PhoneLink:
+    """Requests to the phone called ``serial`` by adb; by address where ``serial`` is one.
+
+    Within one event loop. Every method raises ``DeviceError`` for faults of adb and of the way.
+    """
+
+    def __init__(self, serial: str, *, by_address: bool) -> None:
+        self.serial = serial
+        self._by_address = by_address
+        self._connected_at_start: int | None = None
+
+    async def shell(self, server: AdbServer, command: str, timeout_s: float) -> ShellOutput:
+        """The command's output and status, once its exit packet has come."""
+        return await self._asked(server, lambda c: c.shell(self.serial, command, timeout_s))
+
+    async def push(self, server: AdbServer, files: Sequence[Push]) -> None:
+        """Makes files on the phone."""
+        seconds = _PUSH_S + sum(len(file.content) for file in files) / _BYTES_A_SECOND
+        await self._asked(server, lambda c: c.push(self.serial, files, seconds))
+
+    async def pull(self, server: AdbServer, path: str, most_bytes: int) -> bytes:
+        """A file's content."""
+        seconds = _PUSH_S + most_bytes / _BYTES_A_SECOND
+        return await self._asked(server, lambda c: c.pull(self.serial, path, seconds, most_bytes))
+
+    async def stat(self, server: AdbServer, path: str, timeout_s: float) -> Stat | None:
+        """What lies there."""
+        return await self._asked(server, lambda c: c.stat(self.serial, path, timeout_s))
+
+    async def reconnect(self, server: AdbServer) -> None:
+        """Makes adb forget the phone and look for it again."""
+        self._connected_at_start = None
+        if self._by_address:
+            await (await server.client()).disconnect(self.serial)
+
+    async def _asked(self, server: AdbServer, ask: Callable[[AdbClient], Awaitable[T]]) -> T:
+        client = await server.client()
+        # A server that was started anew knows no phone by its address.
+        if self._by_address and self._connected_at_start != server.starts:
+            await client.connect(self.serial)
+            self._connected_at_start = server.starts
+        try:
+            return await ask(client)
+        except DeviceError as error:
+            self._connected_at_start = None
+            raise _explained(error, self.serial) from None
+
+
+def _explained(error: DeviceError, serial: str) -> DeviceError:
+    """With what the phone's owner can do."""
+    reason = error.reason if isinstance(error, RefusedError) else ""
+    if "unauthorized" in reason:
+        return DeviceError(
+            f"{serial} has not authorized this machine",
+            next_step="unlock the phone and accept the key it shows",
+        )
+    if "not found" in reason or "offline" in reason:
+        return DeviceError(
+            error.message, next_step="check its cable or address, and that USB debugging is on"
+        )
+    return error

@@ -1,0 +1,223 @@
+"""A phone as a device of the farm."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from tuner.candidate import Fidelity
+from tuner.codegen.toolchain import find_toolchain
+from tuner.errors import CandidateError, DeviceError, InternalError, ToolchainError, UserError
+from tuner.measure.android.adb import ShellOutput
+from tuner.measure.android.background import Calls, background
+from tuner.measure.android.bundle import Passenger, seats, settle
+from tuner.measure.android.call import Called, Caller, Turn
+from tuner.measure.android.link import PhoneLink
+from tuner.measure.android.problem_image import IMAGES
+from tuner.measure.android.script import (
+    PROPERTIES,
+    clean_script,
+    hottest,
+    parts_script,
+    probe_script,
+    said_until_nonce,
+)
+from tuner.measure.android.sdk_parts import SKEL, TOOL
+from tuner.measure.android.shared_object import driver, shared_object
+from tuner.measure.cases import CASES_VERSION
+from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled, Task
+from tuner.measure.farm.settings import Limits, PhoneSettings
+from tuner.measure.harness import dsp_driver, dsp_harness
+from tuner.target import TARGETS, Target
+
+_PROBE_S = 3.0
+_CLEAN_S = 20.0
+_PATH = re.compile(r"/[A-Za-z0-9._/+-]{1,60}")
+"""The tool takes its arguments apart at blanks, and the driver has room for so long a path."""
+
+
+def open_phone(settings: PhoneSettings, name: str, limits: Limits) -> Phone:
+    """The phone of a farm file's table. Nothing is connected yet."""
+    return Phone(settings, name, limits)
+
+
+class Phone(Device):
+    """One phone over adb: candidates run on its DSP, by the SDK's ``run_main_on_hexagon``.
+
+    A batch is one call of the tool, and another for what is left where a candidate dies in it.
+    """
+
+    kind: ClassVar[str] = "phone"
+    fidelity: ClassVar[Fidelity] = "hardware"
+
+    def __init__(self, settings: PhoneSettings, name: str, limits: Limits) -> None:
+        for path in filter(None, (settings.tool, settings.skel, settings.folder)):
+            if not _PATH.fullmatch(path) or ".." in path:
+                raise UserError(
+                    f"phone {name}: path '{path}'",
+                    accepted="an absolute path of at most 60 letters, digits and ._/+-",
+                )
+        self._settings = settings
+        self._name = name
+        self._limits = limits
+        self._calls = Calls()
+        self._link = PhoneLink(
+            settings.address or settings.serial, by_address=bool(settings.address)
+        )
+        self._caller: Caller | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def most_tasks(self) -> int:
+        return self._limits.bundle
+
+    def fingerprint(self) -> Mapping[str, str]:
+        toolchain = find_toolchain()
+        arch = self._settings.arch
+        nonce = secrets.token_hex(8)
+        properties = self._probed(nonce)[1]
+        lines = said_until_nonce(self._shell(parts_script(self._settings, nonce), _CLEAN_S), nonce)
+        sums = {path: digest for digest, _, path in (line.partition("  ") for line in lines)}
+        for path, part in ((self._settings.tool, TOOL), (self._settings.skel, SKEL)):
+            if path and path not in sums:
+                raise ToolchainError(
+                    f"phone {self._name} has no {path}",
+                    next_step=f"push it from the Hexagon SDK, where it is {part}",
+                )
+        return {
+            "soc": properties["ro.soc.model"] or "unknown",
+            "build": properties["ro.build.fingerprint"] or "unknown",
+            "tool": sums[self._settings.tool][:16],
+            "domain": str(self._settings.domain),
+            "clocks": "highest asked for",
+            "harness": dsp_harness(arch).digest(toolchain)[:16],
+            "driver": dsp_driver(arch).digest(toolchain)[:16],
+            "linker": toolchain.version,
+            "cases": CASES_VERSION,
+            "cache": "warm",
+        }
+
+    def require(self, target: Target) -> None:
+        settings = self._settings
+        if target.arch == settings.arch and target.soc in (None, settings.soc or None):
+            return
+        fitting = (
+            t.name
+            for t in TARGETS.values()
+            if t.arch == settings.arch and t.soc in (None, settings.soc or None)
+        )
+        raise UserError(
+            f"phone {self._name} ({settings.arch}{' ' * bool(settings.soc)}{settings.soc}) cannot "
+            f"run code for {target.name}",
+            accepted=", ".join(fitting),
+            next_step="name another device with --on, or choose another --target",
+        )
+
+    def probe(self, nonce: str) -> DeviceReport:
+        return self._probed(nonce)[0]
+
+    def clean(self) -> DeviceReport:
+        nonce = secrets.token_hex(8)
+        output = self._shell(clean_script(self._settings, nonce), _CLEAN_S)
+        left = said_until_nonce(output, nonce)
+        if self._caller is not None:
+            self._caller.forget()
+        if left:
+            raise DeviceError(
+                f"processes {', '.join(left)[:80]} on the phone do not end",
+                next_step="restart the phone",
+            )
+        return self.probe(secrets.token_hex(8))
+
+    def close(self) -> None:
+        self._calls.close()
+
+    def run(self, batch: Batch) -> list[Sampled | CandidateError | DeviceError]:
+        passengers = [self._boarding(task) for task in batch.tasks]
+        reference = self._reference(batch)
+        ran = False
+        while pending := [one for one in passengers if not one.settled]:
+            places = seats(self._fitting(pending, reference), reference)
+            try:
+                settle(places, self._call([seat.turn for seat in places]), self._limits.task_s)
+            except DeviceError as error:
+                if not ran:
+                    raise
+                for one in pending:
+                    one.error = one.error if one.settled else error
+            ran = True
+        return [one.result(self._name) for one in passengers]
+
+    def _reference(self, batch: Batch) -> Turn | None:
+        if batch.reference is None:
+            return None
+        boarded = self._boarding(batch.reference)
+        if boarded.turn is None:
+            raise InternalError(f"the reference candidate cannot be run: {boarded.error}")
+        return boarded.turn
+
+    def _boarding(self, task: Task) -> Passenger:
+        self.require(task.problem.target)
+        begin = time.perf_counter()
+        try:
+            linked = shared_object(task.artifact, self._settings.arch)
+        except CandidateError as error:
+            return Passenger(task, error=error)
+        turn = Turn(
+            content=linked.content,
+            image=IMAGES.of(task.problem),
+            warm_ups=task.warm_ups,
+            repeats=task.repeats,
+            budget_cycles=task.budget_cycles or 0,
+        )
+        link_s = time.perf_counter() - begin
+        return Passenger(task, turn, code_bytes=linked.code_bytes, link_s=link_s)
+
+    def _fitting(self, pending: Sequence[Passenger], reference: Turn | None) -> list[Passenger]:
+        """As many as leave no more on the phone's disk than they may, but one at least."""
+        room = self._settings.output_bytes - pending[0].kept_bytes
+        room -= reference.image.kept_bytes if reference else 0
+        chosen = [pending[0]]
+        for one in pending[1 : self.most_tasks]:
+            room -= one.kept_bytes
+            if room < 0:
+                break
+            chosen.append(one)
+        return chosen
+
+    def _call(self, turns: Sequence[Turn]) -> Called:
+        if self._caller is None:
+            self._caller = Caller(self._settings, self._link, driver(self._settings.arch))
+        server = background().server
+        return self._calls.wait(self._caller.call(server, turns, self._limits.task_s))
+
+    def _shell(self, script: str, timeout_s: float) -> ShellOutput:
+        return self._calls.wait(self._link.shell(background().server, script, timeout_s))
+
+    def _probed(self, nonce: str) -> tuple[DeviceReport, dict[str, str]]:
+        script = probe_script(self._settings, nonce)
+        try:
+            output = self._shell(script, _PROBE_S)
+        except DeviceError:
+            # adb may hold on to a connection that is dead; nothing of a candidate is under way.
+            self._calls.wait(self._link.reconnect(background().server))
+            output = self._shell(script, _PROBE_S)
+        return _report(said_until_nonce(output, nonce))
+
+
+def _report(lines: Sequence[str]) -> tuple[DeviceReport, dict[str, str]]:
+    if "@@" not in lines or len(lines) != lines.index("@@") + len(PROPERTIES) + 2:
+        raise DeviceError("the phone's answer to a probe is not whole")
+    middle = lines.index("@@")
+    properties = dict(zip(PROPERTIES, (line.strip() for line in lines[middle + 1 :]), strict=False))
+    details = {key.removeprefix("ro."): value for key, value in properties.items() if value}
+    free = re.fullmatch(r"\S+\s+\d+\s+\d+\s+(\d+)\s+.*", lines[-1])
+    if free:
+        details["free space"] = f"{int(free[1]) // 1024} MiB"
+    return DeviceReport(hottest(lines[:middle]), details), properties
