@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median_low
 
-from tuner.candidate import Measurement
+from tuner.candidate import Fidelity, Measurement
 from tuner.errors import CandidateError, DeviceError
-from tuner.measure.android.call import Called, Turn
 from tuner.measure.android.results import DspState, Record
+from tuner.measure.android.turn import Called, Turn
 from tuner.measure.android.verdict import judge, stopped
 from tuner.measure.farm.device import Sampled, Task
 from tuner.outcome import Outcome
@@ -43,8 +43,8 @@ class Passenger:
         """What it leaves on the phone's disk until its call ends."""
         return self.turn.image.kept_bytes if self.turn else 0
 
-    def result(self, device: str) -> Sampled | CandidateError | DeviceError:
-        """What the farm gets."""
+    def result(self, device: str, fidelity: Fidelity) -> Sampled | CandidateError | DeviceError:
+        """What the farm gets of a ``device`` of this fidelity."""
         if self.error is not None:
             return self.error
         cycles = median_low(self.samples)
@@ -53,7 +53,7 @@ class Passenger:
             packets=None,
             stalls=None,
             verified=True,
-            fidelity="hardware",
+            fidelity=fidelity,
             device=device,
             samples=self.samples,
             code_bytes=self.code_bytes,

@@ -8,7 +8,6 @@ import hashlib
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from tuner.errors import DeviceError
 from tuner.measure.android.adb import AdbServer, Push, RefusedError, ShellOutput
@@ -26,6 +25,7 @@ from tuner.measure.android.script import (
     ended,
     run_script,
 )
+from tuner.measure.android.turn import Called, Turn
 from tuner.measure.farm.settings import PhoneSettings
 
 _ANSWER_S = 3.0
@@ -36,35 +36,6 @@ _WATCH_S = 1.0
 """Most runs end before they are looked at for the first time."""
 _RESULT_BYTES = 1 << 24
 _TOLD_BY_MEMORY = (DspState.FINISHED, DspState.UNSTEADY)
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One entry of a call. ``verified`` runs all cases and brings back what memory became; else
-    only the first case is run and timed."""
-
-    content: bytes = field(repr=False)
-    image: ProblemImage
-    warm_ups: int
-    repeats: int
-    budget_cycles: int = 0
-    verified: bool = True
-
-
-@dataclass(frozen=True)
-class Called:
-    """What came of a call. ``sums`` hold the SHA-256 of what each verified turn left, by its
-    number; ``wrong`` what those left whose sum is not the expected one. ``timed_out`` if the turn
-    under way was ended because it took too long."""
-
-    results: Results
-    sums: Mapping[int, str]
-    wrong: Mapping[int, bytes]
-    status: int
-    said: str
-    timed_out: bool
-    temperature_c: float | None
-    run_s: float
 
 
 class Caller:

@@ -14,7 +14,7 @@ from tuner.errors import CandidateError, DeviceError, InternalError, ToolchainEr
 from tuner.measure.android.adb import ShellOutput
 from tuner.measure.android.background import Calls, background
 from tuner.measure.android.bundle import Passenger, seats, settle
-from tuner.measure.android.call import Called, Caller, Turn
+from tuner.measure.android.call import Caller
 from tuner.measure.android.link import PhoneLink
 from tuner.measure.android.problem_image import IMAGES
 from tuner.measure.android.script import (
@@ -27,6 +27,7 @@ from tuner.measure.android.script import (
 )
 from tuner.measure.android.sdk_parts import SKEL, TOOL
 from tuner.measure.android.shared_object import driver, shared_object
+from tuner.measure.android.turn import Called, Turn
 from tuner.measure.cases import CASES_VERSION
 from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled, Task
 from tuner.measure.farm.settings import Limits, PhoneSettings
@@ -152,7 +153,7 @@ class Phone(Device):
                 for one in pending:
                     one.error = one.error if one.settled else error
             ran = True
-        return [one.result(self._name) for one in passengers]
+        return [one.result(self._name, self.fidelity) for one in passengers]
 
     def _reference(self, batch: Batch) -> Turn | None:
         if batch.reference is None:

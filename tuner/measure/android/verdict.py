@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tuner.errors import CandidateError, DeviceError
-from tuner.measure.android.call import Called, Turn
 from tuner.measure.android.results import DspState, Record
+from tuner.measure.android.turn import Called, Turn
 from tuner.measure.failed_call import failed_call
 from tuner.outcome import Outcome
 from tuner.target import Target
