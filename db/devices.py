@@ -17,7 +17,7 @@ from tuner.candidate import Fidelity
 from tuner.measure import FARM
 from tuner.measure.farm import states
 from tuner.measure.farm.roster import Clock, Roster, Step, is_told, unknown_device
-from tuner.measure.farm.states import DeviceEvent, DeviceRecord, DeviceState, Lease
+from tuner.measure.farm.states import DeviceEvent, DeviceRecord, Lease
 from tuner.trial import JobState
 
 
@@ -59,7 +59,7 @@ class SqlRoster(Roster):
             values = {"name": record.name, **_columns(record)}
             if not insert_unless_there(session, DeviceRow, values, ["name"]):
                 return False
-            _tell(session, None, record)
+            self._tell(session, None, record)
             return True
 
     def _change(self, name: str, step: Step) -> DeviceRecord:
@@ -71,18 +71,25 @@ class SqlRoster(Roster):
             after = step(before)
             for column, value in _columns(after).items():
                 setattr(row, column, value)
-            _tell(session, before.state, after)
+            self._tell(session, before, after)
             return after
+
+    def _tell(self, session: Session, before: DeviceRecord | None, after: DeviceRecord) -> None:
+        if not is_told(before, after):
+            return
+        session.execute(
+            insert(DeviceEventRow).values(
+                device=after.name,
+                at=self.clock(),
+                before=None if before is None else before.state,
+                after=after.state,
+                reason=after.reason,
+            )
+        )
 
 
 def _unknown(session: Session, name: str) -> Exception:
     return unknown_device(name, list(session.scalars(select(DeviceRow.name).order_by("name"))))
-
-
-def _tell(session: Session, before: DeviceState | None, record: DeviceRecord) -> None:
-    if is_told(before, record.state):
-        values = {"device": record.name, "at": record.since, "reason": record.reason}
-        session.execute(insert(DeviceEventRow).values(before=before, after=record.state, **values))
 
 
 def _columns(record: DeviceRecord) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from service.problem_details import HttpError
 from service.schemas.jobs import DEFAULT_TRIALS, BudgetBody, SubmitBody, WorkloadBody
 from tuner.errors import UserError
 from tuner.identity import digest_of
+from tuner.measure.farm.roster import Roster
 from tuner.trial import Submission
 from tuner.tuning import Plan, plan
 
@@ -45,29 +46,31 @@ def submit(
             before = kept_answer(session, named)
         if before is not None:
             return _replayed(before, key)
-    plans = _plans(body, default_workers)
+    plans = _plans(body, default_workers, store.roster())
     trials = [made.spec.budget.trials for made in plans]
     asked = None if None in trials else sum(count or 0 for count in trials)
     check_submit(store, caller, asked)
     return _store(store, caller, body, plans, named)
 
 
-def _plans(body: SubmitBody, default_workers: int | None) -> list[Plan]:
+def _plans(body: SubmitBody, default_workers: int | None, roster: Roster) -> list[Plan]:
     if body.workloads is None:
         assert body.kernel is not None  # noqa: S101 - the body was validated
         only = WorkloadBody(kernel=body.kernel, params=body.params or {})
-        return [_plan(body, only, default_workers)]
+        return [_plan(body, only, default_workers, roster)]
     plans = []
     for index, workload in enumerate(body.workloads):
         try:
-            plans.append(_plan(body, workload, default_workers))
+            plans.append(_plan(body, workload, default_workers, roster))
         except UserError as error:
             error.message = f"workloads.{index}: {error.message}"
             raise
     return plans
 
 
-def _plan(body: SubmitBody, workload: WorkloadBody, default_workers: int | None) -> Plan:
+def _plan(
+    body: SubmitBody, workload: WorkloadBody, default_workers: int | None, roster: Roster
+) -> Plan:
     budget = body.budget
     if budget == BudgetBody():
         budget = BudgetBody(trials=DEFAULT_TRIALS)
@@ -84,7 +87,9 @@ def _plan(body: SubmitBody, workload: WorkloadBody, default_workers: int | None)
         workers=body.workers or default_workers,
         generator=body.generator,
         measurer=body.measurer,
+        on=body.on,
         cache=body.cache,
+        roster=roster,
     )
 
 

@@ -117,6 +117,8 @@ def job_json(job: Job) -> dict[str, Any]:
         "state": job.state.value,
         **problem_json(spec.problem),
         "cache": spec.cache,
+        "measurer": spec.measurer,
+        "on": spec.on,
         "sampler": spec.sampler,
         "seed": spec.seed,
         "workers": spec.workers,

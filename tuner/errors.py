@@ -65,9 +65,19 @@ class StoreError(HvxtuneError):
 
 
 class DeviceError(HvxtuneError):
-    """A measuring device failed, not the candidate: retried elsewhere, then quarantined."""
+    """A measuring device failed, not the candidate: retried elsewhere, then quarantined.
+
+    ``attempts`` is how many tries it stands for: one that was retried already is not retried as
+    often again.
+    """
 
     kind = "device"
+
+    def __init__(
+        self, message: str, *, accepted: str = "", next_step: str = "", attempts: int = 1
+    ) -> None:
+        super().__init__(message, accepted=accepted, next_step=next_step)
+        self.attempts = attempts
 
 
 class InternalError(HvxtuneError):

@@ -6,6 +6,7 @@ The command line and the service are thin layers over these functions.
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -18,7 +19,8 @@ from tuner.codegen import CodeGenerator, find_generator
 from tuner.contract import find_contract
 from tuner.errors import ToolchainError, UserError
 from tuner.kernels import find_kernel
-from tuner.measure import find_measurer
+from tuner.measure import FARM, find_measurer
+from tuner.measure.farm.roster import Roster
 from tuner.measure.measurer import Measurer
 from tuner.search.samplers import require_sampler
 from tuner.space import Config, Space
@@ -72,6 +74,7 @@ class JobOptions(TypedDict, total=False):
     workers: int | None
     generator: str
     measurer: str
+    on: str
     cache: CacheState
 
 
@@ -98,27 +101,37 @@ def plan(
     workers: int | None = None,
     generator: str = "halide",
     measurer: str = "qemu",
+    on: str = "",
     cache: CacheState = "warm",
+    roster: Roster | None = None,
 ) -> Plan:
     """What :func:`submit` would store. Compiles and runs nothing; takes milliseconds.
+
+    ``on`` chooses devices of a farm, which ``roster`` knows; only one that nobody knows yet is
+    asked what it is, which takes seconds.
 
     Raises ``UserError`` for anything that cannot work: unknown names, bad shapes, no budget at
     all, a target the measurer cannot run.
     """
     problem = find_problem(kernel, params, target, contract)
     require_sampler(sampler)
-    spec = JobSpec(
-        problem=problem,
-        budget=_checked_budget(trials, seconds, patience),
-        sampler=sampler,
-        seed=seed,
-        generator=generator,
-        measurer=measurer,
-        cache=cache,
-        workers=_checked_workers(workers),
-    )
-    with find_generator(generator)() as codegen, find_measurer(measurer)(cache=cache) as device:
+    budget = _checked_budget(trials, seconds, patience)
+    with (
+        find_generator(generator)() as codegen,
+        open_measurer(measurer, cache=cache, on=on, roster=roster) as device,
+    ):
         device.require(problem.target)
+        spec = JobSpec(
+            problem=problem,
+            budget=budget,
+            sampler=sampler,
+            seed=seed,
+            generator=generator,
+            measurer=measurer,
+            on=on,
+            cache=cache,
+            workers=_checked_workers(device.useful_workers() if workers is None else workers),
+        )
         return Plan(spec, find_kernel(kernel).space(problem), _toolchain(codegen, device))
 
 
@@ -134,8 +147,34 @@ def submit(
 
     ``options`` are those of :func:`plan`, which refuses what cannot work before anything is stored.
     """
-    made = plan(kernel, params, **options)
+    made = plan(kernel, params, roster=store.roster(), **options)
     return store.create_job(made.spec, made.space, made.toolchain, submission)
+
+
+def open_measurer(
+    name: str,
+    *,
+    cache: CacheState = "warm",
+    on: str = "",
+    roster: Roster | None = None,
+    holder: str = "",
+) -> Measurer:
+    """The measurer called ``name``, for the caller to close.
+
+    ``on``, ``roster`` and ``holder`` are for a farm: which devices, who else uses them, and what
+    others read of who does.
+    """
+    if name == FARM:
+        from tuner.measure.farm.measurer import FarmMeasurer
+
+        return FarmMeasurer(cache=cache, on=on, roster=roster, holder=holder)
+    if on:
+        raise UserError(
+            f"on '{on}' with the measurer '{name}', which has no devices to choose from",
+            accepted=f"the measurer '{FARM}'",
+            next_step=f"add --measurer {FARM}, or leave --on out",
+        )
+    return find_measurer(name)(cache=cache)
 
 
 def _checked_budget(trials: int | None, seconds: float | None, patience: int | None) -> Budget:
@@ -207,10 +246,19 @@ def run(
     workers = min(spec.workers, most_workers or spec.workers)
     kernel = find_kernel(spec.problem.workload.kernel)
     space = kernel.space(spec.problem)
+    # Devices take bundles of candidates that wait; more compilers than processors help nobody.
+    compilers = min(workers, default_workers()) if spec.measurer == FARM else workers
     with (
-        find_generator(spec.generator)(workers) as generator,
-        find_measurer(spec.measurer)(cache=spec.cache) as measurer,
+        find_generator(spec.generator)(compilers) as generator,
+        open_measurer(
+            spec.measurer,
+            cache=spec.cache,
+            on=spec.on,
+            roster=store.roster(),
+            holder=f"job {job.id} on {socket.gethostname()}",
+        ) as measurer,
     ):
+        measurer.require(spec.problem.target)
         _require_same(job, "space", job.space_digest, space.digest)
         now = _toolchain(generator, measurer)
         for part in sorted({*job.toolchain, *now}):
@@ -299,9 +347,13 @@ def measure(
     *,
     generator: str = "halide",
     measurer: str = "qemu",
+    on: str = "",
     cache: CacheState = "warm",
+    roster: Roster | None = None,
 ) -> tuple[Trial, Artifact | None]:
     """Compiles, verifies and times one config, without a job and without storing anything.
+
+    ``on`` and ``roster`` as in :func:`plan`.
 
     ``config`` must be a point of the problem's space (``Space.config`` makes sure). Returns a
     trial numbered 0 with its outcome, and if it compiled the artifact that was measured, with
@@ -309,7 +361,10 @@ def measure(
     """
     from tuner.search.evaluation import Evaluator
 
-    with find_generator(generator)(1) as codegen, find_measurer(measurer)(cache=cache) as device:
+    with (
+        find_generator(generator)(1) as codegen,
+        open_measurer(measurer, cache=cache, on=on, roster=roster) as device,
+    ):
         device.require(problem.target)
         candidate = Candidate(problem, config, generator)
         evaluation = Evaluator(codegen, device).evaluate(candidate, number=0, origin="measure")

@@ -161,6 +161,7 @@ def body_of(entered: Entered) -> SubmitBody:
             ),
             sampler=values["sampler"],
             measurer="qemu",
+            on="",
             generator="halide",
             seed=entered.number("seed", 0, LARGEST_SEED) or 0,
             workers=entered.number("workers", 1, 256),

@@ -43,6 +43,23 @@ CacheName = Annotated[
         help="Caches when the timed call begins: warm (a kernel called again) or cold (empty).",
     ),
 ]
+MeasurerName = Annotated[
+    str,
+    typer.Option(
+        "--measurer",
+        metavar="MEASURER",
+        help="What measures: qemu (the simulator inside every worker) or farm (the devices).",
+    ),
+]
+DeviceTags = Annotated[
+    str,
+    typer.Option(
+        "--on",
+        metavar="TAG[,TAG]",
+        help="Which devices of the farm: those with every tag; all without it.",
+        show_default=False,
+    ),
+]
 JobName = Annotated[
     str, typer.Argument(metavar="JOB", help="A job's id or how it begins; `hvxtune jobs` lists.")
 ]

@@ -17,8 +17,10 @@ from service.cli.options import (
     AsJson,
     CacheName,
     ContractName,
+    DeviceTags,
     JobName,
     KernelName,
+    MeasurerName,
     ParamTexts,
     ServerAddress,
     TargetName,
@@ -73,6 +75,8 @@ def tune(
         int | None,
         typer.Option(help="Candidates in flight (one per processor).", show_default=False),
     ] = None,
+    measurer: MeasurerName = "qemu",
+    on: DeviceTags = "",
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
@@ -95,6 +99,8 @@ def tune(
             "sampler": sampler,
             "seed": seed,
             "workers": workers,
+            "measurer": measurer,
+            "on": on,
         }
         tune_there(address, kernel, read_params(param), options, as_json=as_json)
         return
@@ -114,6 +120,8 @@ def tune(
             sampler=sampler,
             seed=seed,
             workers=workers,
+            measurer=measurer,
+            on=on,
         )
         _run_and_print(job.id, store, as_json=as_json)
 

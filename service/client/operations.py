@@ -54,6 +54,7 @@ class SubmitOptions(TypedDict, total=False):
     sampler: str
     seed: int
     measurer: str
+    on: str
     generator: str
     workers: int | None
     priority: int

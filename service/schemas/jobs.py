@@ -87,7 +87,16 @@ class SubmitBody(Strict):
     budget: BudgetBody = BudgetBody()
     sampler: Name = Field("tpe", description="How to search; docs/search.md lists the samplers.")
     seed: int = Field(0, ge=0, le=LARGEST_SEED, description="Repeats a search, given one worker.")
-    measurer: Name = Field("qemu", description="What measures the candidates.")
+    measurer: Name = Field(
+        "qemu", description="What measures the candidates: qemu, or farm for the devices."
+    )
+    on: str = Field(
+        "",
+        max_length=200,
+        pattern=r"^[A-Za-z0-9._, -]*$",
+        description="Which devices of the farm: tags they must have, with commas; empty: all.",
+        examples=["phone"],
+    )
     generator: Name = Field("halide", description="What makes objects of them.")
     workers: int | None = Field(
         None, ge=1, le=256, description="Candidates in flight; null for the service's setting."
@@ -113,6 +122,8 @@ class JobForm(BaseModel):
     contract: Contract
     target: str = Field(examples=["hexagon-v66"])
     cache: str = Field(examples=["warm"])
+    measurer: str = Field(examples=["qemu"])
+    on: str = Field(examples=["phone"], description="Which devices of the farm; empty: all.")
     sampler: str = Field(examples=["tpe"])
     seed: int
     workers: int

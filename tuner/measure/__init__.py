@@ -16,6 +16,7 @@ FARM = "farm"
 """The measurer that shares candidates out to the devices of a farm."""
 _REGISTRY = {
     "qemu": "tuner.measure.qemu.measurer:QemuMeasurer",
+    FARM: "tuner.measure.farm.measurer:FarmMeasurer",
 }
 """Measurer name to ``module:class``; imported on first use."""
 
@@ -35,13 +36,20 @@ def find_measurer(name: str) -> type[Measurer]:
 
 
 def refusals(target: Target) -> dict[str, HvxtuneError | None]:
-    """For every measurer why it cannot run code for ``target`` here, ``None`` if it can."""
+    """For every measurer why it cannot run code for ``target`` here, ``None`` if it can.
+
+    A farm is left out where there is none.
+    """
+    from tuner.measure.farm.farm_file import NoFarmError
+
     found: dict[str, HvxtuneError | None] = {}
     for name in _REGISTRY:
         try:
             with find_measurer(name)() as measurer:
                 measurer.require(target)
             found[name] = None
+        except NoFarmError:
+            continue
         except HvxtuneError as error:
             found[name] = error
     return found

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation
 
 
+DEVICE_ATTEMPTS = 3
+"""How often a candidate is tried, on whatever devices, before its outcome is ``device_error``."""
+
+
 @dataclass(frozen=True)
 class Timed:
     """A measurement with the wall seconds its parts took, for the overhead report."""
@@ -33,7 +37,7 @@ class Measurer(ABC):
     """
 
     name: ClassVar[str]
-    fidelity: ClassVar[Fidelity]
+    fidelity: Fidelity
 
     @abstractmethod
     def __init__(self, *, cache: CacheState = "warm") -> None:
@@ -64,6 +68,10 @@ class Measurer(ABC):
         ``timeout``, ``wrong_output`` or ``run_error``; ``DeviceError`` if the device failed;
         ``ToolchainError`` if the installation is broken.
         """
+
+    def useful_workers(self) -> int | None:
+        """How many candidates in flight keep it busy; ``None`` for one a processor."""
+        return None
 
     def explain(self, problem: Problem, artifact: Artifact) -> Explanation:
         """Runs ``artifact`` like :meth:`measure` and says where the cycles of that run go.

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from tuner.candidate import Artifact, Candidate, Measurement
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError, DeviceError
-from tuner.measure.measurer import Measurer, Timed
+from tuner.measure.measurer import DEVICE_ATTEMPTS, Measurer, Timed
 from tuner.outcome import Outcome
 from tuner.trial import Timings, Trial
-
-_DEVICE_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -140,14 +138,15 @@ class Evaluator:
     def _on_some_device(
         self, candidate: Candidate, artifact: Artifact, budget_cycles: int | None
     ) -> Timed:
-        for attempt in range(1, _DEVICE_ATTEMPTS + 1):
+        attempts = 0
+        while True:
             try:
                 return self._measurer.measure(
                     candidate.problem, artifact, budget_cycles=budget_cycles
                 )
             except DeviceError as error:
-                if attempt == _DEVICE_ATTEMPTS:
+                attempts += error.attempts
+                if attempts >= DEVICE_ATTEMPTS:
                     raise CandidateError(
-                        Outcome.DEVICE_ERROR, f"{error.message} (in {attempt} attempts)"
+                        Outcome.DEVICE_ERROR, f"{error.message} (in {attempts} attempts)"
                     ) from None
-        raise AssertionError("unreachable")

@@ -46,5 +46,5 @@ def test_a_schedule_that_does_not_compile_is_one_line(hvxtune, bench):
 def test_a_target_that_no_measurer_knows_is_refused_by_each():
     unknown = replace(find_target("hexagon-v66"), name="hexagon-v999", arch="v999")
     refused = measure.refusals(unknown)
-    assert set(refused) == set(measure.measurer_names())
+    assert set(refused) == set(measure.measurer_names()) - {measure.FARM}, "no farm here"
     assert all(error is not None and "v999" in error.message for error in refused.values())

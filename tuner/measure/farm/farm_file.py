@@ -19,8 +19,12 @@ from tuner.measure.farm.settings import SETTINGS, DeviceSettings, Limits, PhoneS
 from tuner.target import TARGETS
 
 FARM_FILE_VARIABLE = "HVXTUNE_FARM_FILE"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,58}")
 _T = TypeVar("_T")
+
+
+class NoFarmError(UserError):
+    """This machine has no farm file."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ def read_farm(path: Path | None = None) -> Farm:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(
+        raise NoFarmError(
             f"there is no farm file {path}",
             accepted="a TOML file that names the devices",
             next_step=f"write one, as docs/devices.md shows, or set {FARM_FILE_VARIABLE}",
@@ -146,7 +150,7 @@ class _Reader:
         for what, text in (("name", settings.name), *(("tags", tag) for tag in settings.tags)):
             if not _NAME.fullmatch(text):
                 raise self._wrong(
-                    f"{place}: {what} '{text:.60}'", "letters, digits, '.', '_' and '-'"
+                    f"{place}: {what} '{text:.60}'", "up to 59 letters, digits, '.', '_', '-'"
                 )
         archs = sorted({target.arch for target in TARGETS.values()})
         if settings.arch not in archs:

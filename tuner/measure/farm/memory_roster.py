@@ -7,7 +7,7 @@ import time
 
 from tuner.measure.farm import states
 from tuner.measure.farm.roster import Clock, Roster, Step, is_told, unknown_device
-from tuner.measure.farm.states import DeviceEvent, DeviceRecord, DeviceState
+from tuner.measure.farm.states import DeviceEvent, DeviceRecord
 
 
 class MemoryRoster(Roster):
@@ -48,13 +48,18 @@ class MemoryRoster(Roster):
                 raise unknown_device(name, sorted(self._records))
             before = self._records[name]
             after = step(before)
-            self._keep(before.state, after)
+            self._keep(before, after)
             return after
 
-    def _keep(self, before: DeviceState | None, record: DeviceRecord) -> None:
+    def _keep(self, before: DeviceRecord | None, record: DeviceRecord) -> None:
         self._records[record.name] = record
-        if is_told(before, record.state):
-            number = len(self._events) + 1
-            self._events.append(
-                DeviceEvent(number, record.name, record.since, before, record.state, record.reason)
+        if is_told(before, record):
+            event = DeviceEvent(
+                number=len(self._events) + 1,
+                device=record.name,
+                at=self.clock(),
+                before=None if before is None else before.state,
+                after=record.state,
+                reason=record.reason,
             )
+            self._events.append(event)

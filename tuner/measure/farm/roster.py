@@ -147,9 +147,15 @@ class Roster(ABC):
         return self._change(name, lambda record: states.released(record, reason, self.clock()))
 
 
-def is_told(before: DeviceState | None, after: DeviceState) -> bool:
-    """Whether this change of state is an event. Leases of healthy devices are only counted."""
-    return before is not after and (before, after) not in _WORK
+def is_told(before: DeviceRecord | None, after: DeviceRecord) -> bool:
+    """Whether this is an event: another state, or another reason to be out of work. Leases of
+    healthy devices are only counted."""
+    if before is None:
+        return True
+    if before.state is not after.state:
+        return (before.state, after.state) not in _WORK
+    working = after.state in (DeviceState.READY, DeviceState.LEASED)
+    return not working and before.reason != after.reason
 
 
 def unknown_device(name: str, known: Sequence[str]) -> UserError:

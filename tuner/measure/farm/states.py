@@ -108,9 +108,11 @@ class Tally:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found. ``failure`` is empty if it was passed."""
+    """What a check found. ``failure`` is empty if it was passed; one that does not ``count`` (the
+    device is hot) says nothing against the device."""
 
     failure: str = ""
+    counts: bool = True
     temperature_c: float | None = None
     gold_cycles: int | None = None
     fingerprint: Mapping[str, str] | None = field(default=None, hash=False)
@@ -327,7 +329,7 @@ def _noted(record: DeviceRecord, checked: Checked, now: float) -> DeviceRecord:
         record,
         last_check_at=now,
         last_check=checked.failure or "passed",
-        failed_checks=record.failed_checks + 1 if checked.failure else 0,
+        failed_checks=record.failed_checks + checked.counts if checked.failure else 0,
         details=checked.details or record.details,
     )
     if checked.temperature_c is not None:

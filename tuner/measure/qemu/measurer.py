@@ -48,7 +48,7 @@ class QemuMeasurer(Measurer):
     """
 
     name: ClassVar[str] = "qemu"
-    fidelity: ClassVar[Fidelity] = "model"
+    fidelity: Fidelity = "model"
 
     def __init__(self, *, cache: CacheState = "warm", timeout_s: float = TIMEOUT_S) -> None:
         if cache not in CACHE_STATES:

@@ -150,6 +150,8 @@ class RosterConformance:
             found = roster.settle(lease, DeviceState.OFFLINE, failed.failure, checked=failed)
             assert (found.failed_checks, found.last_check) == (count, "no answer in 3 s")
             assert found.gold_cycles == 900
+        assert roster.events("pixel")[0].reason == "no answer in 3 s"
+        assert len(roster.events("pixel")) == 3, "the same reason twice is told once"
         lease = self.leased(roster, Purpose.CHECK)
         back = roster.settle(lease, DeviceState.READY, "answers again", checked=PASSED)
         assert back.failed_checks == 0

@@ -1,0 +1,199 @@
+"""Stand-ins for devices of a farm: they run nothing. An object is a text that says its cycles,
+``"1234"``, and whether it is bad, ``"1234 wrong_output"``; faults come from a seed.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from tests.rig.scale_u8 import ScaleU8
+from tuner.candidate import Artifact, Fidelity, Measurement, Problem
+from tuner.contract import Contract
+from tuner.errors import CandidateError, DeviceError
+from tuner.identity import digest_of_bytes
+from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled, Task
+from tuner.measure.farm.farm_file import Farm
+from tuner.measure.farm.kinds import Member
+from tuner.measure.farm.settings import Limits, PhoneSettings, SimulatorSettings
+from tuner.outcome import Outcome
+from tuner.target import Target, find_target
+
+GOLD_CYCLES = 1000
+SHORT = Limits(
+    cool_down_s=0.02, recheck_s=0.01, task_s=5.0, turn_s=0.5, wait_s=2.0, bundle=4, repeats=6
+)
+"""Limits for tests that do not wait."""
+
+
+def problem() -> Problem:
+    """Something to measure; stand-ins do not look at it."""
+    return ScaleU8().problem({"h": 4, "n": 512}, Contract.STATIC, find_target("hexagon-v66"))
+
+
+def candidate(text: str) -> Artifact:
+    """A stand-in for a compiled candidate: ``"1234"`` or ``"1234 run_error"``."""
+    data = text.encode()
+    return Artifact(digest_of_bytes(data), "stand_in", {"object": data})
+
+
+def gold(_member: Member | None = None, _limits: Limits | None = None) -> Task:
+    """A stand-in for the gold candidate."""
+    return Task(problem(), candidate(f"{GOLD_CYCLES} gold"), repeats=3)
+
+
+@dataclass
+class Script:
+    """What a stand-in does wrong, each with a probability a task (or a call)."""
+
+    refuses: float = 0.0
+    """A task without a fair run."""
+    breaks: float = 0.0
+    """The whole call fails."""
+    condemns: float = 0.0
+    """A good candidate is said to be wrong."""
+    slow: float = 1.0
+    """Everything takes so many times as long."""
+    noise: float = 0.0
+    """Samples are up to this share above what is true."""
+    silent: bool = False
+    """Answers no probe and no call."""
+    hangs: bool = False
+    """A call does not end before it is closed."""
+    hot_c: float | None = None
+    fingerprint: Mapping[str, str] = field(default_factory=lambda: {"build": "1"})
+    task_s: float = 0.0
+
+
+class StandInDevice(Device):
+    """A stand-in for a phone. ``runs`` counts what it was given, by object text."""
+
+    kind: ClassVar[str] = "phone"
+    fidelity: ClassVar[Fidelity] = "hardware"
+
+    def __init__(self, name: str, script: Script, seed: int, limits: Limits = SHORT) -> None:
+        self._name = name
+        self.script = script
+        self._limits = limits
+        self._random = random.Random(f"{seed} {name}")
+        self._closed = threading.Event()
+        self._driven = threading.Lock()
+        self.runs: Counter[str] = Counter()
+        self.most_at_once = 0
+        self.calls = 0
+        self.cleans = 0
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def most_tasks(self) -> int:
+        return self._limits.bundle
+
+    def fingerprint(self) -> Mapping[str, str]:
+        return self.script.fingerprint
+
+    def require(self, target: Target) -> None:
+        pass
+
+    def probe(self, nonce: str) -> DeviceReport:
+        if self.script.silent:
+            raise DeviceError("no answer in 3 s")
+        return DeviceReport(self.script.hot_c, {"build": "stand-in"})
+
+    def clean(self) -> DeviceReport:
+        self.cleans += 1
+        return DeviceReport(self.script.hot_c)
+
+    def reopened(self) -> StandInDevice:
+        """The same device, as an opener gives it after it was closed."""
+        self._closed.clear()
+        return self
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def run(self, batch: Batch) -> list[Sampled | CandidateError | DeviceError]:
+        assert self._driven.acquire(blocking=False), "driven by two threads at once"
+        try:
+            self.calls += 1
+            self.most_at_once = max(self.most_at_once, len(batch.tasks))
+            if self.script.hangs and self._closed.wait(30):
+                raise DeviceError("closed while it hung")
+            if self.script.silent or self._random.random() < self.script.breaks:
+                raise DeviceError("the connection was lost")
+            return [self._one(task, batch.reference) for task in batch.tasks]
+        finally:
+            self._driven.release()
+
+    def _one(self, task: Task, reference: Task | None) -> Sampled | CandidateError | DeviceError:
+        text = task.artifact.object_bytes.decode()
+        self.runs[text] += 1
+        time.sleep(self.script.task_s)
+        true_cycles, _, what = text.partition(" ")
+        if self._random.random() < self.script.refuses:
+            return DeviceError("no result for this one")
+        if what and what != "gold":
+            return CandidateError(Outcome(what), "it is bad")
+        if what != "gold" and self._random.random() < self.script.condemns:
+            return CandidateError(Outcome.WRONG_OUTPUT, "a bit fell over")
+        samples = tuple(self._sample(int(true_cycles)) for _ in range(task.repeats))
+        measurement = Measurement(
+            cycles=sorted(samples)[len(samples) // 2],
+            packets=None,
+            stalls=None,
+            verified=True,
+            fidelity=self.fidelity,
+            device=self._name,
+            samples=samples,
+        )
+        beside = () if reference is None else (self._sample(GOLD_CYCLES),) * 2
+        return Sampled(measurement, beside, link_s=0.001, run_s=0.001)
+
+    def _sample(self, true_cycles: int) -> int:
+        noisy = 1 + self.script.noise * self._random.random()
+        return round(true_cycles * self.script.slow * noisy)
+
+
+class StandInSimulator(StandInDevice):
+    """A stand-in for a slot of a simulator."""
+
+    kind: ClassVar[str] = "simulator"
+    fidelity: ClassVar[Fidelity] = "model"
+
+
+class StandInFarm:
+    """Stand-in devices by name, and the farm file they would be in."""
+
+    def __init__(
+        self, scripts: Mapping[str, Script], seed: int = 0, limits: Limits = SHORT
+    ) -> None:
+        self.devices = {
+            name: (StandInSimulator if name.startswith("sim") else StandInDevice)(
+                name, script, seed, limits
+            )
+            for name, script in scripts.items()
+        }
+        self.farm = Farm(
+            tuple(
+                Member(
+                    name,
+                    SimulatorSettings(name)
+                    if name.startswith("sim")
+                    else PhoneSettings(name, "v66", serial=name),
+                    (device.kind, name),
+                )
+                for name, device in self.devices.items()
+            ),
+            limits,
+        )
+
+    def open(self, member: Member, _limits: Limits) -> StandInDevice:
+        """For ``FarmMeasurer(open_device=...)``."""
+        return self.devices[member.name].reopened()

@@ -1,0 +1,319 @@
+"""The farm shares work out, loses and doubles nothing, and believes no bad device.
+
+Over stand-ins for devices, whose faults come from a seed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from tests.rig.stand_in_devices import (
+    GOLD_CYCLES,
+    SHORT,
+    Script,
+    StandInFarm,
+    candidate,
+    gold,
+    problem,
+)
+from tuner.errors import CandidateError, DeviceError, HvxtuneError, ToolchainError, UserError
+from tuner.measure.farm import driver
+from tuner.measure.farm.measurer import FarmMeasurer
+from tuner.measure.farm.memory_roster import MemoryRoster
+from tuner.measure.farm.roster import Roster
+from tuner.measure.farm.states import DeviceState
+from tuner.measure.measurer import DEVICE_ATTEMPTS, Timed
+from tuner.outcome import Outcome
+
+GOOD = [f"{cycles}" for cycles in range(2000, 2060)]
+
+
+@contextmanager
+def measuring(
+    rig: StandInFarm, on: str = "", roster: Roster | None = None
+) -> Iterator[FarmMeasurer]:
+    with FarmMeasurer(
+        on=on,
+        roster=roster,
+        farm=rig.farm,
+        open_device=rig.open,
+        make_gold=gold,
+        holder="test",
+    ) as measurer:
+        yield measurer
+
+
+def measured(measurer: FarmMeasurer, texts: list[str], threads: int = 12) -> list[object]:
+    """What each object comes to: its measurement, or the error."""
+
+    def one(text: str) -> object:
+        try:
+            return measurer.measure(problem(), candidate(text))
+        except HvxtuneError as error:
+            return error
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(one, texts))
+
+
+def cycles(found: list[object]) -> list[int | str]:
+    """Cycles, or outcome or kind of error."""
+    shown: list[int | str] = []
+    for one in found:
+        if isinstance(one, Timed):
+            shown.append(one.measurement.cycles)
+        elif isinstance(one, CandidateError):
+            shown.append(one.outcome.value)
+        else:
+            assert isinstance(one, HvxtuneError)
+            shown.append(one.kind)
+    return shown
+
+
+def wait_for(roster: Roster, name: str, state: DeviceState, within_s: float = 10.0) -> str:
+    """The reason, once the device is in the state."""
+    deadline = time.monotonic() + within_s
+    while (record := roster.device(name)).state is not state:
+        assert time.monotonic() < deadline, record
+        time.sleep(0.01)
+    return record.reason
+
+
+def test_every_candidate_comes_home_once_with_its_own_result() -> None:
+    rig = StandInFarm({"a": Script(), "b": Script(), "c": Script()})
+    texts = [*GOOD, "3000 wrong_output", "3001 infeasible", "3002 run_error", "3003 timeout"]
+    with measuring(rig) as measurer:
+        found = measured(measurer, texts)
+    assert cycles(found) == [*map(int, GOOD), "wrong_output", "infeasible", "run_error", "timeout"]
+    for text in GOOD:
+        assert sum(device.runs[text] for device in rig.devices.values()) == 1
+    for one in found[: len(GOOD)]:
+        assert isinstance(one, Timed)
+        assert one.measurement.device in rig.devices
+        assert len(one.measurement.samples) == SHORT.repeats
+    assert all(device.calls > 3 for device in rig.devices.values()), "one of them did it all"
+    assert max(device.most_at_once for device in rig.devices.values()) > 1, "nothing was bundled"
+
+
+def test_a_bad_verdict_needs_a_second_device_unless_the_object_alone_decides() -> None:
+    rig = StandInFarm({"a": Script(), "b": Script()})
+    with measuring(rig) as measurer:
+        measured(measurer, ["3000 wrong_output", "3001 infeasible"])
+    runs = {name: device.runs for name, device in rig.devices.items()}
+    assert [runs[name]["3000 wrong_output"] for name in runs] == [1, 1]
+    assert sum(runs[name]["3001 infeasible"] for name in runs) == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_device_that_condemns_good_candidates_is_found_out(seed: int) -> None:
+    rig = StandInFarm({"bad": Script(condemns=0.5), "good": Script(), "fine": Script()}, seed)
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer:
+        assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
+        reason = wait_for(roster, "bad", DeviceState.QUARANTINED)
+    assert "faults in its latest" in reason
+    assert "wrong_output for a candidate that" in reason
+    assert roster.device("good").state is DeviceState.READY
+    assert roster.device("good").faults == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "fault", [Script(breaks=0.7), Script(refuses=0.5), Script(breaks=0.4, condemns=0.3)]
+)
+def test_transport_faults_are_tried_elsewhere(seed: int, fault: Script) -> None:
+    rig = StandInFarm({"bad": replace(fault), "good": Script(), "fine": Script()}, seed)
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer:
+        assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
+    told = {event.reason for event in roster.events("bad")}
+    assert told - {"new: not checked yet", "passed its check"}, "nothing went wrong"
+    assert roster.device("good").faults == 0
+
+
+def test_slow_results_are_measured_again_where_it_is_fast() -> None:
+    rig = StandInFarm({"bad": Script(), "good": Script()})
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer:
+        measured(measurer, GOOD[:8])
+        rig.devices["bad"].script.slow = 1.5
+        assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
+    told = [event.reason for event in roster.events("bad")]
+    assert any(reason.startswith("throttled: ") for reason in told)
+
+
+def test_a_device_that_cooled_down_is_used_again() -> None:
+    rig = StandInFarm({"only": Script(hot_c=90.0)})
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer, ThreadPoolExecutor(1) as pool:
+        pending = pool.submit(measured, measurer, ["2000"])
+        # The fingerprint is asked for first: a hot device does not tell.
+        assert cycles(pending.result()) == ["toolchain"]
+        rig.devices["only"].script.hot_c = 40.0
+        assert cycles(measured(measurer, ["2000"])) == [2000]
+        rig.devices["only"].script.hot_c = 90.0
+        roster._change("only", lambda record: replace(record, last_check_at=0.0))
+        assert wait_for(roster, "only", DeviceState.SUSPECT).startswith("too hot: 90 degrees")
+        pending = pool.submit(measured, measurer, ["2001"])
+        time.sleep(0.2)
+        assert not pending.done()
+        rig.devices["only"].script.hot_c = 40.0
+        assert cycles(pending.result(timeout=10)) == [2001]
+    assert roster.device("only").failed_checks == 0, "heat is no fault"
+
+
+def test_more_samples_are_taken_where_the_best_cannot_be_told() -> None:
+    rig = StandInFarm({"a": Script(noise=0.04)})
+    with measuring(rig) as measurer:
+        first, clear, close = (measured(measurer, [text])[0] for text in ("2000", "4000", "2001"))
+    assert isinstance(first, Timed)
+    assert isinstance(clear, Timed)
+    assert isinstance(close, Timed)
+    assert len(clear.measurement.samples) == SHORT.repeats
+    assert len(close.measurement.samples) > SHORT.repeats
+    assert 2001 <= close.measurement.cycles <= 2001 * 1.04
+
+
+def test_a_silent_device_is_offline_and_comes_back_by_itself() -> None:
+    rig = StandInFarm({"a": Script(), "b": Script()})
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer:
+        measured(measurer, GOOD[:4])
+        rig.devices["b"].script.silent = True
+        assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
+        roster._change("b", lambda record: replace(record, last_check_at=0.0))
+        assert wait_for(roster, "b", DeviceState.OFFLINE) == "no answer in 3 s"
+        rig.devices["b"].script.silent = False
+        assert wait_for(roster, "b", DeviceState.READY) == "passed its check"
+        assert rig.devices["b"].cleans > 0
+
+
+def test_a_call_that_never_ends_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_GRACE_S", 0.0)
+    limits = replace(SHORT, task_s=0.1)
+    rig = StandInFarm({"a": Script(), "b": Script()}, limits=limits)
+    with measuring(rig) as measurer:
+        measured(measurer, GOOD[:4])
+        rig.devices["b"].script.hangs = True
+        assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
+
+
+def test_a_candidate_no_device_can_run_is_a_device_error_after_so_many_tries() -> None:
+    rig = StandInFarm({"a": Script(), "b": Script(), "c": Script()})
+    with measuring(rig) as measurer:
+        measured(measurer, GOOD[:4])
+        for device in rig.devices.values():
+            device.script.refuses = 1.0
+        with pytest.raises(DeviceError) as caught:
+            measurer.measure(problem(), candidate("2999"))
+    assert caught.value.attempts == DEVICE_ATTEMPTS
+    assert sum(device.runs["2999"] for device in rig.devices.values()) == DEVICE_ATTEMPTS
+    assert [device.runs["2999"] for device in rig.devices.values()] == [1, 1, 1], "elsewhere"
+
+
+def test_without_any_device_left_it_stops_and_says_why() -> None:
+    rig = StandInFarm({"a": Script(), "b": Script()})
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer:
+        measured(measurer, GOOD[:4])
+        roster.quarantine("a", "smells of smoke")
+        roster.quarantine("b", "fell down")
+        with pytest.raises(ToolchainError, match=r"a is quarantined \(smells of smoke\)") as caught:
+            measurer.measure(problem(), candidate("2000"))
+        assert "hvxtune farm release" in caught.value.next_step
+        roster.release("a", "mended")
+        assert cycles(measured(measurer, ["2000"])) == [2000]
+
+
+def test_a_drained_device_gets_no_more_and_comes_back_when_released() -> None:
+    rig = StandInFarm({"a": Script(), "b": Script()})
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer:
+        measured(measurer, GOOD[:8])
+        roster.drain("b", "new battery")
+        time.sleep(2 * driver.TICK_S)
+        before = rig.devices["b"].calls
+        measured(measurer, GOOD)
+        assert rig.devices["b"].calls == before
+        roster.release("b", "charged")
+        wait_for(roster, "b", DeviceState.READY)
+
+
+def test_what_was_measured_under_a_lost_lease_is_measured_again() -> None:
+    rig = StandInFarm({"a": Script(task_s=0.3), "b": Script()})
+    roster = MemoryRoster()
+    with measuring(rig, on="a", roster=roster) as measurer, ThreadPoolExecutor(1) as pool:
+        measurer.fingerprint()
+        pending = pool.submit(measured, measurer, ["2000"])
+        wait_for(roster, "a", DeviceState.LEASED)
+        time.sleep(0.05)
+        roster.quarantine("a", "no")
+        roster.release("a", "yes")
+        assert cycles(pending.result(timeout=20)) == [2000]
+    assert rig.devices["a"].runs["2000"] == 2
+    assert roster.device("a").trials == 1
+
+
+def test_devices_that_differ_do_not_serve_one_job() -> None:
+    rig = StandInFarm({"a": Script(), "b": Script(fingerprint={"build": "2"}), "sim": Script()})
+    several = r"several fidelities \(hardware: a, b; model: sim\)"
+    with measuring(rig) as measurer, pytest.raises(UserError, match=several):
+        measurer.measure(problem(), candidate("2000"))
+    with measuring(rig, on="phone") as measurer, pytest.raises(UserError, match="differ in build"):
+        measurer.fingerprint()
+    with measuring(rig, on="a") as measurer:
+        assert measurer.fingerprint() == {"build": "1"}
+    with pytest.raises(UserError, match="cache 'cold'"):
+        FarmMeasurer(cache="cold", farm=rig.farm)
+
+
+def test_a_device_that_changes_meanwhile_serves_no_longer() -> None:
+    rig = StandInFarm({"a": Script(), "b": Script()})
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer:
+        measured(measurer, GOOD[:8])
+        rig.devices["b"].script.fingerprint = {"build": "2"}
+        roster._change("b", lambda record: replace(record, last_check_at=0.0))
+        wait_for(roster, "b", DeviceState.READY)
+        deadline = time.monotonic() + 5
+        while roster.device("b").fingerprint != {"build": "2"}:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        before = rig.devices["b"].runs.total()
+        assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
+        assert rig.devices["b"].runs.total() <= before + 3, "but for a check"
+
+
+def test_simulators_are_believed_while_they_have_a_clean_record() -> None:
+    rig = StandInFarm({"sim-1": Script(), "sim-2": Script()})
+    with measuring(rig) as measurer:
+        assert measurer.fidelity == "model"
+        found = measured(measurer, ["3000 wrong_output", "2000"])
+    assert cycles(found) == ["wrong_output", 2000]
+    assert sum(device.runs["3000 wrong_output"] for device in rig.devices.values()) == 1
+
+
+def test_an_order_after_the_end_is_refused() -> None:
+    rig = StandInFarm({"a": Script()})
+    measurer = FarmMeasurer(farm=rig.farm, open_device=rig.open, make_gold=gold)
+    measurer.close()
+    measurer.close()
+    with pytest.raises(DeviceError, match="closed"):
+        measurer.measure(problem(), candidate("2000"))
+
+
+def test_gold_is_what_devices_are_judged_by() -> None:
+    rig = StandInFarm({"a": Script()})
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer:
+        measured(measurer, ["2000"])
+    record = roster.device("a")
+    assert (record.gold_cycles, record.last_check) == (GOLD_CYCLES, "passed")
+    assert record.details == {"build": "stand-in"}
+    assert Outcome.DEVICE_ERROR.value == "device_error"

@@ -1,0 +1,323 @@
+"""Drives one device for one measurer, in a thread of its own: checks, leases, batches."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tuner.errors import DeviceError, HvxtuneError, InternalError, StoreError, ToolchainError
+from tuner.measure.farm import health
+from tuner.measure.farm.device import Batch, Device
+from tuner.measure.farm.health import MakeGold
+from tuner.measure.farm.orders import Order, OrderQueue, Standing
+from tuner.measure.farm.roster import LEASE_S, Roster
+from tuner.measure.farm.settings import Limits
+from tuner.measure.farm.states import (
+    DeviceRecord,
+    DeviceState,
+    Lease,
+    LeaseLostError,
+    Purpose,
+    Tally,
+)
+from tuner.measure.farm.verdicts import Blame, Judge, Result
+
+TICK_S = 0.25
+"""How often a device that has nothing to do is looked at."""
+_LINGER_S = 0.05
+"""An empty queue is waited at for so long before the lease is given back."""
+_GRACE_S = 60.0
+"""Beyond what the tasks of a batch may take together: then the call is broken off."""
+_log = logging.getLogger("hvxtune.farm")
+
+
+@dataclass
+class Holding:
+    """The lease a driver works under now, for who keeps it alive."""
+
+    lease: Lease
+    renew_at: float
+    overdue_at: float | None = None
+    """When the call under way has taken too long, by the monotonic clock."""
+    broken: str = ""
+    """Why the call under way was broken off."""
+
+
+class Driver:
+    """One device of one measurer. ``start`` begins, ``stop`` ends; both return at once.
+
+    ``fingerprint`` is what the device must have for its numbers to be compared with the others'.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        open_device: Callable[[], Device],
+        *,
+        roster: Roster,
+        queue: OrderQueue,
+        judge: Judge,
+        gold: MakeGold,
+        limits: Limits,
+        fingerprint: Mapping[str, str],
+        holder: str,
+        blame: Callable[[Blame], None],
+    ) -> None:
+        self.name = name
+        self._open_device = open_device
+        self._roster = roster
+        self._queue = queue
+        self._judge = judge
+        self._gold = gold
+        self._limits = limits
+        self._fingerprint = dict(fingerprint)
+        self._holder = holder
+        self._blame = blame
+        self._device: Device | None = None
+        self._same: bool | None = None
+        self._holding: Holding | None = None
+        self._lock = threading.Lock()
+        self._blamed: list[str] = []
+        self._rest_until = 0.0
+        self._stopping = threading.Event()
+        self.thread = threading.Thread(target=self._drive, name=f"farm-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Begins to work."""
+        self.thread.start()
+
+    def stop(self) -> None:
+        """Ends soon, and breaks off a call under way."""
+        self._stopping.set()
+        self._close_device()
+
+    def accuse(self, reason: str) -> None:
+        """Notes a fault that was found out elsewhere; the driver acts on it."""
+        with self._lock:
+            self._blamed.append(reason)
+
+    def keep(self) -> None:
+        """Renews the lease if it is time, and breaks off a call that takes too long or whose
+        lease is lost. From another thread, about every second."""
+        with self._lock:
+            holding = self._holding
+        if holding is None or holding.broken:
+            return
+        now = time.monotonic()
+        if holding.overdue_at is not None and now > holding.overdue_at:
+            holding.broken = "the device did not come to an end"
+            self._close_device()
+        elif now >= holding.renew_at:
+            try:
+                self._roster.renew(holding.lease)
+                holding.renew_at = now + LEASE_S / 3
+            except LeaseLostError as error:
+                holding.broken = error.message
+                self._close_device()
+
+    # The driver's own thread
+
+    def _drive(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                wait_s = self._step()
+            except (StoreError, LeaseLostError) as error:
+                _log.warning("device %s: %s", self.name, error)
+                wait_s = TICK_S
+            except ToolchainError as error:
+                self._queue.end(error)
+                wait_s = TICK_S
+            except Exception as error:  # noqa: BLE001 - a device's code may be of others
+                if self._stopping.is_set():
+                    break
+                _log.exception("device %s", self.name)
+                self._queue.end(
+                    error
+                    if isinstance(error, HvxtuneError)
+                    else InternalError(f"device {self.name}: {type(error).__name__}: {error}")
+                )
+                wait_s = 1.0
+            if wait_s:
+                self._stopping.wait(wait_s)
+        self._close_device()
+
+    def _step(self) -> float:
+        """Does what is to be done next; how long to wait before looking again."""
+        record = self._roster.device(self.name)
+        self._queue.stand(self.name, self._standing(record))
+        if record.state is DeviceState.LEASED or record.lease is not None:
+            return TICK_S
+        if record.state in (DeviceState.QUARANTINED, DeviceState.DRAINED):
+            self._close_device()
+            return TICK_S
+        if self._settle_blame(record):
+            return 0.0
+        if time.monotonic() < self._rest_until:
+            return TICK_S
+        if health.is_due(record, self._limits, self._roster.clock()):
+            self._same = None
+            health.attend(
+                self._roster, record, self._opened, self._gold, self._limits, self._holder
+            )
+            return 0.0
+        if record.state is not DeviceState.READY or self._same is False:
+            return TICK_S
+        orders = self._queue.take(self.name, self._most(), TICK_S)
+        if orders:
+            self._turn(orders)
+        return 0.0
+
+    def _standing(self, record: DeviceRecord) -> Standing:
+        if self._same is False or record.state is DeviceState.QUARANTINED:
+            return Standing.OUT
+        if record.state is DeviceState.READY:
+            return Standing.SERVING
+        return Standing.ELSEWHERE if record.state is DeviceState.LEASED else Standing.AWAITED
+
+    def _settle_blame(self, record: DeviceRecord) -> bool:
+        with self._lock:
+            reasons, self._blamed = self._blamed, []
+        if not reasons:
+            return False
+        lease = self._roster.lease(self.name, self._holder, Purpose.CHECK)
+        if lease is None:
+            with self._lock:
+                self._blamed = [*reasons, *self._blamed]
+            return False
+        found = health.after_fault(record, len(reasons), reasons[-1], self._limits)
+        self._roster.settle(lease, found.state, found.reason, tally=Tally(faults=len(reasons)))
+        return True
+
+    def _most(self) -> int:
+        return max(1, min(self._opened().most_tasks, self._limits.bundle))
+
+    def _turn(self, orders: list[Order]) -> None:
+        """Leases the device and runs batches until the turn, or the work, is over."""
+        lease = self._roster.lease(self.name, self._holder)
+        if lease is None:
+            self._queue.again(orders)
+            return
+        holding = Holding(lease, time.monotonic() + LEASE_S / 3)
+        with self._lock:
+            self._holding = holding
+        try:
+            record = self._roster.device(self.name)
+            if not self._may_serve(orders, lease, record):
+                return
+            ends = time.monotonic() + self._limits.turn_s
+            while orders:
+                record = self._batch(orders, holding, record)
+                if record.lease is None:
+                    return
+                over = self._stopping.is_set() or time.monotonic() > ends or bool(self._blamed)
+                if over or record.state is not DeviceState.LEASED:
+                    break
+                orders = self._queue.take(self.name, self._most(), _LINGER_S)
+            self._roster.settle(lease, DeviceState.READY, "ready")
+        except LeaseLostError:
+            raise
+        except HvxtuneError as error:
+            self._roster.settle(lease, DeviceState.SUSPECT, error.message)
+            raise
+        finally:
+            with self._lock:
+                self._holding = None
+
+    def _may_serve(self, orders: list[Order], lease: Lease, record: DeviceRecord) -> bool:
+        """Whether the device's numbers may be compared with the others'. If not, the orders are
+        put back and the device is given back."""
+        try:
+            if self._same is None:
+                self._same = dict(self._opened().fingerprint()) == self._fingerprint
+            if self._same:
+                return True
+            state, reason, faults = DeviceState.READY, "ready", 0
+        except DeviceError as error:
+            found = health.after_fault(record, 1, error.message, self._limits)
+            state, reason, faults = found.state, found.reason, 1
+        self._queue.again(orders)
+        self._roster.settle(lease, state, reason, tally=Tally(faults=faults))
+        return False
+
+    def _batch(self, orders: list[Order], holding: Holding, record: DeviceRecord) -> DeviceRecord:
+        """Runs one batch and settles its orders. The lease is proven again before a result counts.
+
+        The record returned has no lease if the device was given back.
+        """
+        try:
+            results, error, busy_s = self._run(orders, holding)
+            if error is None:
+                slow = self._judge.throttled(results, record)
+                if slow:
+                    self._rest_until = time.monotonic() + self._limits.cool_down_s
+                    error = DeviceError(slow, attempts=0)
+            faults = sum(isinstance(one, DeviceError) for one in results) if error is None else 1
+            tally = Tally(0 if error else len(orders) - faults, faults, busy_s)
+            if error is not None and self._stopping.is_set():  # broken off by us
+                record = self._roster.settle(
+                    holding.lease, DeviceState.SUSPECT, "left in the middle of its work"
+                )
+            elif faults:
+                reason = error or next(one for one in results if isinstance(one, DeviceError))
+                found = health.after_fault(record, faults, reason.message, self._limits)
+                record = self._roster.settle(holding.lease, found.state, found.reason, tally=tally)
+            else:
+                record = self._roster.renew(holding.lease, tally)
+                holding.renew_at = time.monotonic() + LEASE_S / 3
+        except BaseException:
+            self._queue.again(orders)
+            raise
+        self._queue.stand(self.name, self._standing_after(record))
+        if error is None:
+            for blame in self._judge.settle(orders, results, record):
+                self._blame(blame)
+        elif error.attempts == 0:
+            self._queue.again(orders)
+        else:
+            for order in orders:
+                self._queue.failed(order, self.name, error)
+        return record
+
+    def _standing_after(self, record: DeviceRecord) -> Standing:
+        return Standing.SERVING if record.state is DeviceState.LEASED else self._standing(record)
+
+    def _run(
+        self, orders: list[Order], holding: Holding
+    ) -> tuple[list[Result], DeviceError | None, float]:
+        """What the device makes of the orders, or how it failed as a whole; and the seconds."""
+        device = self._opened()
+        reference = self._gold() if device.fidelity == "hardware" else None
+        allowed_s = self._limits.task_s * (2 * len(orders) + 1) + _GRACE_S
+        began = time.monotonic()
+        holding.overdue_at = began + allowed_s
+        results: list[Result] = []
+        error: DeviceError | None = None
+        try:
+            results = list(device.run(Batch([order.task() for order in orders], reference)))
+            if len(results) != len(orders):
+                error = DeviceError(f"{len(results)} results for {len(orders)} candidates")
+        except DeviceError as raised:
+            error = DeviceError(holding.broken) if holding.broken else raised
+        finally:
+            holding.overdue_at = None
+        for one in results:
+            if not isinstance(one, (DeviceError, Exception)) and not one.measurement.verified:
+                error = DeviceError("a result whose outputs were not verified")
+        return results, error, time.monotonic() - began
+
+    def _opened(self) -> Device:
+        with self._lock:
+            if self._device is None:
+                if self._stopping.is_set():
+                    raise DeviceError(f"{self.name}: the measurer was closed")
+                self._device = self._open_device()
+            return self._device
+
+    def _close_device(self) -> None:
+        with self._lock:
+            device, self._device = self._device, None
+        if device is not None:
+            device.close()

@@ -1,0 +1,172 @@
+"""When a device is checked, how, and what follows: the only place that judges devices.
+
+A check cleans up, asks for a nonce, and runs the gold candidate, whose result and time on this
+device are known. A list of devices is never asked: it shows those that were there once.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tuner.errors import CandidateError, DeviceError, ToolchainError
+from tuner.measure import statistics
+from tuner.measure.farm.device import Batch, Device, DeviceReport, Task
+from tuner.measure.farm.roster import Roster
+from tuner.measure.farm.settings import Limits
+from tuner.measure.farm.states import (
+    FAULT,
+    RECENT_RUNS,
+    Checked,
+    DeviceRecord,
+    DeviceState,
+    Purpose,
+)
+
+CHECK_LEASE_S = 180.0
+"""A check may take so long: a phone that does not answer is waited for several times."""
+_LONGEST_WAIT_S = 60.0
+_NEWS = 0.05
+"""The gold candidate being faster by this share replaces what was known of it."""
+
+MakeGold = Callable[[], Task]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found, and the state that follows."""
+
+    state: DeviceState
+    reason: str
+    checked: Checked
+
+
+def is_due(record: DeviceRecord, limits: Limits, now: float) -> bool:
+    """Whether the device should be checked at ``now``. One that failed is checked ever later."""
+    if record.state in (DeviceState.QUARANTINED, DeviceState.DRAINED, DeviceState.LEASED):
+        return False
+    if record.lease is not None:
+        return False
+    if record.last_check_at is None:
+        return True
+    since = now - record.last_check_at
+    if record.state is DeviceState.READY:
+        return since >= limits.gold_interval_s
+    if record.last_check == "passed":
+        return True
+    wait_s = limits.recheck_s * 2.0 ** min(max(record.failed_checks - 1, 0), 20)
+    return since >= min(wait_s, max(_LONGEST_WAIT_S, limits.recheck_s))
+
+
+def after_fault(record: DeviceRecord, faults: int, reason: str, limits: Limits) -> Finding:
+    """What follows from ``faults`` more faults of a device, ``record`` not yet counting them."""
+    recent = (record.recent + FAULT * faults)[-RECENT_RUNS:]
+    count = recent.count(FAULT)
+    if count < limits.faults_to_quarantine:
+        return Finding(DeviceState.SUSPECT, reason, Checked())
+    why = f"{count} faults in its latest {len(recent)} runs, the last: {reason}"
+    return Finding(DeviceState.QUARANTINED, why, Checked())
+
+
+def attend(
+    roster: Roster,
+    record: DeviceRecord,
+    open_device: Callable[[], Device],
+    gold: MakeGold,
+    limits: Limits,
+    holder: str,
+) -> DeviceRecord | None:
+    """Checks a device under a lease; ``None`` if it is not to be had now.
+
+    Raises what ``open_device`` raises, ``ToolchainError`` if there is no gold candidate.
+    """
+    task = gold()
+    lease = roster.lease(record.name, holder, Purpose.CHECK, CHECK_LEASE_S)
+    if lease is None:
+        return None
+    try:
+        found = examine(open_device(), record, task, limits)
+    except BaseException as error:
+        failed = Checked(f"the check broke off: {type(error).__name__}", counts=False)
+        roster.settle(lease, DeviceState.SUSPECT, failed.failure, checked=failed)
+        raise
+    return roster.settle(lease, found.state, found.reason, checked=found.checked)
+
+
+def examine(device: Device, record: DeviceRecord, gold: Task, limits: Limits) -> Finding:
+    """Cleans, probes, and runs the gold candidate. Never raises for what a device does."""
+    report = DeviceReport()
+    try:
+        report = device.probe(secrets.token_hex(8))
+        device.clean()
+        fingerprint = dict(device.fingerprint())
+    except DeviceError as error:
+        return _failed(record, DeviceState.OFFLINE, error.message, report, limits)
+    except ToolchainError as error:
+        return _failed(record, DeviceState.SUSPECT, str(error), report, limits)
+    heat = report.temperature_c
+    if heat is not None and heat > limits.max_temperature_c:
+        failure = f"too hot: {heat:g} degrees, accepted are {limits.max_temperature_c:g}"
+        return _failed(record, DeviceState.SUSPECT, failure, report, limits, counts=False)
+    known = record.gold_cycles if fingerprint == record.fingerprint else None
+    try:
+        cycles = _gold_cycles(device, gold)
+    except DeviceError as error:
+        return _failed(record, DeviceState.SUSPECT, error.message, report, limits)
+    wrong = _against(known, cycles, device.fidelity == "model")
+    if wrong:
+        return _failed(record, DeviceState.SUSPECT, wrong, report, limits)
+    if known is not None and cycles > known * (1 - _NEWS):
+        cycles = known
+    checked = Checked(
+        temperature_c=heat,
+        gold_cycles=cycles,
+        fingerprint=fingerprint,
+        details=dict(report.details),
+    )
+    return Finding(DeviceState.READY, "passed its check", checked)
+
+
+def _gold_cycles(device: Device, gold: Task) -> int:
+    """What the gold candidate takes there; ``DeviceError`` if that is not right."""
+    results = device.run(Batch([gold]))
+    if len(results) != 1:
+        raise DeviceError(f"{len(results)} results for one gold candidate")
+    result = results[0]
+    if isinstance(result, CandidateError):
+        raise DeviceError(f"the gold candidate came to {result.outcome}: {result.message}")
+    if isinstance(result, DeviceError):
+        raise result
+    if not result.measurement.verified:
+        raise DeviceError("the gold candidate's output was not verified")
+    return result.measurement.cycles
+
+
+def _against(known: int | None, cycles: int, exact: bool) -> str:
+    """What is wrong with the gold candidate's time; empty if nothing is."""
+    if known is None or cycles == known:
+        return ""
+    if exact:
+        return f"the gold candidate takes {cycles:,} cycles, and took {known:,} before"
+    slow = statistics.throttled([cycles], known)
+    return (
+        "" if slow is None else f"slow: the gold candidate takes {slow.slowdown:.2f} times as long"
+    )
+
+
+def _failed(
+    record: DeviceRecord,
+    state: DeviceState,
+    failure: str,
+    report: DeviceReport,
+    limits: Limits,
+    *,
+    counts: bool = True,
+) -> Finding:
+    checked = Checked(failure, counts, report.temperature_c, details=dict(report.details))
+    failures = record.failed_checks + counts
+    if counts and state is DeviceState.SUSPECT and failures >= limits.checks_to_quarantine:
+        why = f"{failures} checks failed in a row, the last: {failure}"
+        return Finding(DeviceState.QUARANTINED, why, checked)
+    return Finding(state, failure, checked)

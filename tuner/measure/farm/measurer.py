@@ -1,0 +1,280 @@
+"""The farm as a measurer: shares candidates out to its devices and brings results home."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from tuner.candidate import Artifact, CacheState, Fidelity, Problem
+from tuner.errors import DeviceError, HvxtuneError, ToolchainError, UserError
+from tuner.measure.farm import health
+from tuner.measure.farm.device import Device, Task
+from tuner.measure.farm.driver import Driver
+from tuner.measure.farm.farm_file import Farm, read_farm
+from tuner.measure.farm.gold import gold_task
+from tuner.measure.farm.health import MakeGold
+from tuner.measure.farm.kinds import Member
+from tuner.measure.farm.memory_roster import MemoryRoster
+from tuner.measure.farm.orders import Order, OrderQueue
+from tuner.measure.farm.roster import Roster
+from tuner.measure.farm.settings import Limits
+from tuner.measure.farm.states import DeviceRecord, Enrolment
+from tuner.measure.farm.verdicts import Blame, Judge
+from tuner.measure.measurer import Measurer, Timed
+from tuner.target import Target
+
+_KEEP_S = 1.0
+MOST_USEFUL_WORKERS = 256
+"""Threads of one job, at most."""
+OpenDevice = Callable[[Member, Limits], Device]
+GoldFor = Callable[[Member, Limits], Task]
+
+
+def gold_for(member: Member, limits: Limits) -> Task:
+    """The gold candidate for a device, repeated where there is noise."""
+    repeats = limits.repeats if member.kind.fidelity == "hardware" else 1
+    return gold_task(member.settings.arch, repeats)
+
+
+class FarmMeasurer(Measurer):
+    """Measures on the devices tagged ``on`` (commas between tags; empty: all) of the farm file.
+
+    They must be of one fidelity and one fingerprint, or their numbers could not be compared.
+    ``roster`` is shared by all who use the devices; without one nobody else may. What fails on
+    one device is tried on another, ``DEVICE_ATTEMPTS`` times in all. ``holder`` says for people
+    who uses them. The rest is replaced in tests.
+    """
+
+    name: ClassVar[str] = "farm"
+
+    def __init__(
+        self,
+        *,
+        cache: CacheState = "warm",
+        on: str = "",
+        roster: Roster | None = None,
+        holder: str = "",
+        farm: Farm | None = None,
+        open_device: OpenDevice = Member.open,
+        make_gold: GoldFor = gold_for,
+    ) -> None:
+        if cache != "warm":
+            raise UserError(
+                f"cache '{cache}' on a farm", accepted="warm: devices keep their caches"
+            )
+        self._on = on
+        self._farm = read_farm() if farm is None else farm
+        self._members = self._farm.selected(on)
+        self.fidelity = self._members[0].kind.fidelity
+        self._roster = MemoryRoster() if roster is None else roster
+        self._holder = holder or f"process {os.getpid()} on {socket.gethostname()}"
+        self._open_device = open_device
+        self._make_gold = make_gold
+        self._queue = OrderQueue(patience_s=self._farm.limits.wait_s)
+        self._judge = Judge(self._queue, self._farm.limits)
+        self._lock = threading.Lock()
+        self._drivers: dict[str, Driver] = {}
+        self._fingerprint: dict[str, str] | None = None
+        self._enrolled = False
+        self._closed = threading.Event()
+
+    def _require_one_fidelity(self) -> None:
+        found: dict[Fidelity, list[str]] = {}
+        for member in self._members:
+            found.setdefault(member.kind.fidelity, []).append(member.name)
+        if len(found) == 1:
+            return
+        raise UserError(
+            f"the devices on '{self._on}' are of several fidelities ("
+            + "; ".join(f"{fidelity}: {', '.join(names)}" for fidelity, names in found.items())
+            + "), whose numbers are never compared",
+            accepted="a tag that devices of one fidelity have, such as their kind",
+            next_step=f"choose with --on {next(iter(self._members)).settings.kind}",
+        )
+
+    def require(self, target: Target) -> None:
+        """As the contract says. Devices that cannot run it are left out from here on."""
+        able, refused = [], []
+        for member in self._members:
+            with self._open_device(member, self._farm.limits) as device:
+                try:
+                    device.require(target)
+                    able.append(member)
+                except UserError as error:
+                    refused.append(error)
+        if not able:
+            raise refused[0]
+        self._members = tuple(able)
+        self.fidelity = able[0].kind.fidelity
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """That of its devices. What is not known of a phone yet is found out by checking it."""
+        with self._lock:
+            if self._fingerprint is None:
+                self._fingerprint = self._find_fingerprint()
+            return self._fingerprint
+
+    def _find_fingerprint(self) -> dict[str, str]:
+        self._require_one_fidelity()
+        found: dict[tuple[tuple[str, str], ...], list[str]] = {}
+        refused: list[str] = []
+        for member in self._members:
+            known = self._fingerprint_of(member, refused)
+            if known is not None:
+                found.setdefault(tuple(sorted(known.items())), []).append(member.name)
+        if len(found) == 1:
+            return dict(next(iter(found)))
+        if not found:
+            raise ToolchainError(
+                f"no device on '{self._on}' can be used: {'; '.join(refused)}",
+                next_step="`hvxtune farm check` checks them again, `hvxtune farm list` shows them",
+            )
+        groups = [", ".join(names) for names in found.values()]
+        differing = sorted({k for k, _ in set.symmetric_difference(*map(set, list(found)[:2]))})
+        raise UserError(
+            f"the devices on '{self._on}' differ in {', '.join(differing)}, so that their numbers "
+            f"cannot be compared: {' | '.join(groups)}",
+            accepted="a tag whose devices are alike",
+            next_step="give each group a tag of its own in the farm file, or name one device",
+        )
+
+    def _fingerprint_of(self, member: Member, refused: list[str]) -> Mapping[str, str] | None:
+        if member.kind.local:
+            with self._open_device(member, self._farm.limits) as device:
+                return device.fingerprint()
+        self._enrol()
+        record = self._roster.device(member.name)
+        if record.fingerprint is None:
+            record = self.check(member) or record
+        if record.fingerprint is None:
+            refused.append(f"{record.name} is {record.state} ({record.reason})")
+        return record.fingerprint
+
+    def _enrol(self) -> None:
+        if not self._enrolled:
+            enrol(self._farm, self._roster)
+            self._enrolled = True
+
+    def check(self, member: Member) -> DeviceRecord | None:
+        """Checks a device now, if it is to be had."""
+        limits = self._farm.limits
+        return check_device(
+            self._roster, member, limits, self._holder, self._open_device, self._make_gold
+        )
+
+    def useful_workers(self) -> int:
+        """Of each device a batch that runs and one that waits."""
+        bundle = self._farm.limits.bundle
+        batches = (bundle if m.kind.fidelity == "hardware" else 1 for m in self._members)
+        return min(2 * sum(batches), MOST_USEFUL_WORKERS)
+
+    def measure(
+        self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
+    ) -> Timed:
+        """As the contract says; ``ToolchainError`` too if there is no device left that could."""
+        repeats = self._farm.limits.repeats if self.fidelity == "hardware" else 1
+        order = Order(problem, artifact, budget_cycles, repeats)
+        self._start()
+        self._queue.put(order)
+        return order.future.result()
+
+    def _start(self) -> None:
+        if self._drivers or self._closed.is_set():
+            return
+        wanted = self.fingerprint()
+        with self._lock:
+            if self._drivers:
+                return
+            self._enrol()
+            for member in self._members:
+                self._drivers[member.name] = self._driver(member, wanted)
+            for driver in self._drivers.values():
+                driver.start()
+            threading.Thread(target=self._keep, name="farm-keeper", daemon=True).start()
+
+    def _driver(self, member: Member, fingerprint: Mapping[str, str]) -> Driver:
+        limits = self._farm.limits
+        gold: MakeGold = lambda: self._make_gold(member, limits)  # noqa: E731
+        return Driver(
+            member.name,
+            lambda: self._open_device(member, limits),
+            roster=self._roster,
+            queue=self._queue,
+            judge=self._judge,
+            gold=gold,
+            limits=limits,
+            fingerprint=fingerprint,
+            holder=self._holder,
+            blame=self._accuse,
+        )
+
+    def _accuse(self, blame: Blame) -> None:
+        self._drivers[blame.device].accuse(blame.reason)
+
+    def _keep(self) -> None:
+        """Keeps leases alive, and ends what waits for devices that do not come back."""
+        while not self._closed.wait(_KEEP_S):
+            for driver in self._drivers.values():
+                try:
+                    driver.keep()
+                except HvxtuneError:
+                    continue  # the store is away: the lease lapses, and the driver learns of it
+            if self._queue.waits_in_vain_s() > self._farm.limits.wait_s:
+                self._queue.end(self._nobody_left())
+
+    def _nobody_left(self) -> HvxtuneError:
+        names = {member.name for member in self._members}
+        try:
+            records = [r for r in self._roster.devices() if r.name in names]
+        except HvxtuneError as error:
+            return error
+        standing = "; ".join(f"{r.name} is {r.state} ({r.reason})" for r in records)
+        return ToolchainError(
+            f"no device on '{self._on}' measures any more: {standing}",
+            next_step="mend them, `hvxtune farm release DEVICE`, then go on with the job",
+        )
+
+    def close(self) -> None:
+        self._closed.set()
+        self._queue.end(DeviceError("the measurer was closed"), for_good=True)
+        with self._lock:
+            drivers = list(self._drivers.values())
+        for driver in drivers:
+            driver.stop()
+        for driver in drivers:
+            driver.thread.join(timeout=10.0)
+
+
+def enrol(farm: Farm, roster: Roster) -> None:
+    """Makes the devices of a farm file known to a roster."""
+    for member in farm.members:
+        kind = member.settings.kind
+        roster.enrol(Enrolment(member.name, kind, member.kind.fidelity, member.tags))
+
+
+def check_device(
+    roster: Roster,
+    member: Member,
+    limits: Limits,
+    holder: str,
+    open_device: OpenDevice = Member.open,
+    make_gold: GoldFor = gold_for,
+) -> DeviceRecord | None:
+    """Checks an enrolled device now; ``None`` if it is quarantined, drained or in use."""
+    record = roster.device(member.name)
+    opened: list[Device] = []
+
+    def open_it() -> Device:
+        opened.append(open_device(member, limits))
+        return opened[-1]
+
+    try:
+        return health.attend(
+            roster, record, open_it, lambda: make_gold(member, limits), limits, holder
+        )
+    finally:
+        for device in opened:
+            device.close()
