@@ -150,6 +150,8 @@ class JobRow(Base):
     requested: Mapped[str | None] = mapped_column(String(10))
     event_count: Mapped[int] = mapped_column(server_default=text("0"))
     device_tags: Mapped[str] = mapped_column(String(200), server_default="")
+    promote_to: Mapped[str] = mapped_column(String(200), server_default="")
+    promote: Mapped[int] = mapped_column(server_default=text("0"))
 
     problem: Mapped[ProblemRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
@@ -257,6 +259,34 @@ class TrialRow(Base):
             name="pending_has_no_result",
         ),
         CheckConstraint("duplicate_of <> number", name="duplicate_of_another"),
+    )
+
+
+class PromotionRow(Base):
+    """A trial's object measured once more, at a higher fidelity
+    (:class:`tuner.promotion.Promotion`). Without an outcome it is pending."""
+
+    __tablename__ = "promotions"
+
+    job_id: Mapped[str] = mapped_column(String(JOB_ID_LENGTH), primary_key=True)
+    trial_number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    toolchain_id: Mapped[int] = mapped_column(ForeignKey("toolchains.id"))
+    outcome: Mapped[Outcome | None] = mapped_column(choice(Outcome, "outcome"))
+    measurement_id: Mapped[int | None] = mapped_column(ForeignKey("measurements.id"))
+    error: Mapped[str | None] = mapped_column(FreeText())
+    started_at: Mapped[float]
+    finished_at: Mapped[float | None]
+
+    measurement: Mapped[MeasurementRow | None] = relationship(lazy="joined")
+    toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
+
+    __table_args__ = (
+        ForeignKeyConstraint(["job_id", "trial_number"], ["trials.job_id", "trials.number"]),
+        CheckConstraint(
+            "(outcome IS NOT NULL AND outcome = 'ok') = (measurement_id IS NOT NULL)",
+            name="measured_iff_ok",
+        ),
+        CheckConstraint("(outcome IS NULL) = (finished_at IS NULL)", name="pending_has_no_end"),
     )
 
 

@@ -47,6 +47,8 @@ def insert_job(
             generator=spec.generator,
             measurer=spec.measurer,
             device_tags=spec.on,
+            promote_to=spec.promote_to,
+            promote=spec.promote,
             cache=spec.cache,
             workers=spec.workers,
             cutoff_factor=spec.cutoff_factor,

@@ -84,6 +84,8 @@ def job_record(row: JobRow) -> Job:
         generator=row.generator,
         measurer=row.measurer,
         on=row.device_tags,
+        promote_to=row.promote_to,
+        promote=row.promote,
         cache=cast(CacheState, row.cache),
         workers=row.workers,
         cutoff_factor=row.cutoff_factor,

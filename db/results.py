@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from db import catalogue
 from db.artifact_files import ArtifactFiles, StoredArtifact
-from db.models import ArtifactRow, JobRow, MeasurementRow, ScheduleRow, TrialRow
+from db.models import ArtifactRow, JobRow, MeasurementRow, PromotionRow, ScheduleRow, TrialRow
 from db.records import measurement_record
 from tuner.candidate import Artifact, Measurement
 from tuner.errors import InternalError, StoreError
@@ -75,7 +75,7 @@ def finish_trial(session: Session, job_id: str, trial: Trial) -> None:
     if trial.measurement is not None:
         if trial.artifact_digest is None:
             raise InternalError(f"trial {trial.number} is ok but names no artifact")
-        measurement_id = _add_measurement(session, trial.measurement, trial.artifact_digest)
+        measurement_id = add_measurement(session, trial.measurement, trial.artifact_digest)
     values = {
         "config": trial.config.as_dict(),
         "config_digest": trial.config.digest,
@@ -115,7 +115,8 @@ def start_trial(session: Session, job_id: str, trial: PendingTrial) -> None:
             raise InternalError(f"trial {trial.number} of job {job_id} has ended before")
 
 
-def _add_measurement(session: Session, measurement: Measurement, artifact_digest: str) -> int:
+def add_measurement(session: Session, measurement: Measurement, artifact_digest: str) -> int:
+    """The row of a new measurement of a stored artifact."""
     values = measurement.as_dict() | {"artifact_digest": artifact_digest}
     return session.execute(
         insert(MeasurementRow).values(**values).returning(MeasurementRow.id)
@@ -129,7 +130,7 @@ def offer_schedule(session: Session, schedule: Schedule) -> None:
     """
     toolchain_of(schedule)  # refuses a provenance that is not whole
     job, trial = schedule.provenance["job"], schedule.provenance["trial"]
-    _offer(session, schedule, public_id(job, trial), {"job_id": job, "trial_number": trial})
+    _offer(session, schedule, schedule.public_id, {"job_id": job, "trial_number": trial})
 
 
 def import_schedule(
@@ -181,24 +182,14 @@ def _gives_way(stored: ScheduleRow, offered: Schedule) -> bool:
     return offered.measurement.cycles < stored.cycles
 
 
-def public_id(job_id: str, trial_number: int) -> str:
-    """The name of the schedule that a trial gave, the same on every machine it is sent to."""
-    return f"{job_id}-{trial_number}"
-
-
 def _measurement_id(session: Session, schedule: Schedule) -> int:
-    """The measurement of the schedule's trial if that is the one it was chosen by."""
-    row = session.scalar(
-        select(MeasurementRow)
-        .join(TrialRow, TrialRow.measurement_id == MeasurementRow.id)
-        .where(
-            TrialRow.job_id == schedule.provenance["job"],
-            TrialRow.number == schedule.provenance["trial"],
-        )
-    )
-    if row is not None and measurement_record(row) == schedule.measurement:
-        return row.id
-    return _add_measurement(session, schedule.measurement, schedule.artifact_digest)
+    """The measurement of the schedule's trial, or of its promotion, by which it was chosen."""
+    key = (schedule.provenance["job"], schedule.provenance["trial"])
+    for source in (session.get(PromotionRow, key), session.get(TrialRow, key)):
+        row = None if source is None else source.measurement
+        if row is not None and measurement_record(row) == schedule.measurement:
+            return row.id
+    return add_measurement(session, schedule.measurement, schedule.artifact_digest)
 
 
 def _upsert_if_better(session: Session, key: dict[str, Any], values: dict[str, Any]) -> Insert:

@@ -24,14 +24,13 @@ from db.models import (
     WorkloadRow,
 )
 from db.records import problem_record, space_record
-from db.results import public_id as public_id_of
 from db.serving import ServingRow
 from db.sql_store import SqlStore
 from tuner.candidate import CacheState, Fidelity, Problem
 from tuner.contract import Contract
 from tuner.space import Space
 
-_ID = re.compile(r"[0-9a-z]{1,16}-[0-9]{1,9}")
+_ID = re.compile(r"[0-9a-z]{1,16}-[0-9]{1,9}p?")
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def find(store: SqlStore, public_id: str) -> StoredSchedule | None:
         if found is not None:
             return _with_space(session, _stored(*found), found[0].provenance)
         job_id, _, number = public_id.rpartition("-")
-        trial = session.get(TrialRow, (job_id, int(number)))
+        trial = session.get(TrialRow, (job_id, int(number))) if number.isdigit() else None
         if trial is None or trial.measurement is None or trial.artifact_digest is None:
             return None
         return _of_trial(session, trial)
@@ -124,7 +123,7 @@ def _of_trial(session: Session, trial: TrialRow) -> StoredSchedule:
     assert trial.measurement is not None  # noqa: S101 - the caller saw to it
     schedule = ScheduleRow(
         id=0,
-        public_id=public_id_of(job.id, trial.number),
+        public_id=f"{job.id}-{trial.number}",
         fidelity=trial.measurement.fidelity,
         cycles=trial.measurement.cycles,
         toolchain=job.toolchain,

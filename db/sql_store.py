@@ -28,6 +28,7 @@ from db.models import (
     TrialRow,
 )
 from db.new_job import insert_job
+from db.promotions import keep_promotion, promotions_of
 from db.records import (
     job_record,
     pending_record,
@@ -41,6 +42,7 @@ from tuner.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
 from tuner.errors import HvxtuneError, UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import Roster
+from tuner.promotion import Promotion
 from tuner.space import Space
 from tuner.store import (
     TrialStore,
@@ -191,6 +193,7 @@ class SqlStore(TrialStore):
         started: Sequence[PendingTrial] = (),
         artifacts: Sequence[Artifact] = (),
         schedule: Schedule | None = None,
+        promotions: Sequence[Promotion] = (),
         spent_s: float | None = None,
     ) -> None:
         on_disk = self._write_new(artifacts)
@@ -204,6 +207,8 @@ class SqlStore(TrialStore):
             for pending in started:
                 results.start_trial(session, job_id, pending)
             job_events.add_trials(session, job_id, [trial.number for trial in finished])
+            for promotion in promotions:
+                keep_promotion(session, job_id, promotion)
             if schedule is not None:
                 results.offer_schedule(session, schedule)
 
@@ -253,6 +258,10 @@ class SqlStore(TrialStore):
                 .order_by(TrialRow.number)
             )
             return [pending_record(row) for row in session.scalars(wanted)]
+
+    def promotions(self, job_id: str) -> list[Promotion]:
+        with self.reading() as session:
+            return promotions_of(session, _find_job(session, job_id).id)
 
     def artifact(self, digest: str) -> Artifact:
         with self.reading() as session:

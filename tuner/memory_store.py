@@ -12,6 +12,7 @@ from tuner.errors import InternalError, UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.memory_roster import MemoryRoster
 from tuner.outcome import Outcome
+from tuner.promotion import Promotion
 from tuner.space import Space
 from tuner.store import (
     TrialStore,
@@ -45,6 +46,7 @@ class MemoryStore(TrialStore):
         self._requested: dict[str, JobRequest] = {}
         self._trials: dict[str, dict[int, Trial]] = {}
         self._pending: dict[str, dict[int, PendingTrial]] = {}
+        self._promotions: dict[str, dict[int, Promotion]] = {}
         self._artifacts: dict[str, Artifact] = {}
         self._schedules: dict[tuple[str, Fidelity, str], Schedule] = {}
         self._toolchains: list[str] = []
@@ -72,9 +74,13 @@ class MemoryStore(TrialStore):
             self._tokens[job.id] = 0
             self._trials[job.id] = {}
             self._pending[job.id] = {}
-            digest = digest_of(dict(toolchain))
-            self._toolchains = [t for t in self._toolchains if t != digest] + [digest]
+            self._promotions[job.id] = {}
+            self._use(toolchain)
             return job
+
+    def _use(self, toolchain: Mapping[str, str]) -> None:
+        digest = digest_of(dict(toolchain))
+        self._toolchains = [t for t in self._toolchains if t != digest] + [digest]
 
     def job(self, job_id: str) -> Job:
         with self._lock:
@@ -129,6 +135,7 @@ class MemoryStore(TrialStore):
         started: Sequence[PendingTrial] = (),
         artifacts: Sequence[Artifact] = (),
         schedule: Schedule | None = None,
+        promotions: Sequence[Promotion] = (),
         spent_s: float | None = None,
     ) -> None:
         with self._lock:
@@ -146,10 +153,18 @@ class MemoryStore(TrialStore):
             for trial in finished:
                 if trial.duplicate_of is not None and trial.duplicate_of not in {*done, *waiting}:
                     raise InternalError(f"trial {trial.number} duplicates one that is not stored")
+            promoted = dict(self._promotions[job.id])
+            for promotion in promotions:
+                _require_promotable(promotion, done, promoted)
+                if promotion.outcome is not None or promotion.trial not in promoted:
+                    promoted[promotion.trial] = promotion
             if schedule is not None:
                 self._offer(schedule, known)
             # Nothing below can fail, so a refused commit leaves no trace.
             self._artifacts, self._trials[job.id], self._pending[job.id] = known, done, waiting
+            self._promotions[job.id] = promoted
+            for promotion in promotions:
+                self._use(promotion.toolchain)
             if spent_s is not None:
                 self._jobs[job.id] = replace(job, spent_s=spent_s)
 
@@ -187,6 +202,10 @@ class MemoryStore(TrialStore):
     def pending(self, job_id: str) -> list[PendingTrial]:
         with self._lock:
             return [t for _, t in sorted(self._pending[self.job(job_id).id].items())]
+
+    def promotions(self, job_id: str) -> list[Promotion]:
+        with self._lock:
+            return [p for _, p in sorted(self._promotions[self.job(job_id).id].items())]
 
     def artifact(self, digest: str) -> Artifact:
         try:
@@ -228,3 +247,15 @@ def _require_fits(
         raise InternalError(f"trial {trial.number} is ok but names no artifact")
     if trial.artifact_digest is not None and trial.artifact_digest not in artifacts:
         raise InternalError(f"trial {trial.number}: artifact {trial.artifact_digest} is not stored")
+
+
+def _require_promotable(
+    promotion: Promotion, done: Mapping[int, Trial], promoted: Mapping[int, Promotion]
+) -> None:
+    """``InternalError`` if it has ended before, or its trial is not a stored one that is ok."""
+    trial = done.get(promotion.trial)
+    if trial is None or trial.outcome is not Outcome.OK:
+        raise InternalError(f"trial {promotion.trial} is not stored as ok: it cannot be promoted")
+    before = promoted.get(promotion.trial)
+    if before is not None and before.outcome is not None:
+        raise InternalError(f"the promotion of trial {promotion.trial} has ended before")

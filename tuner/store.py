@@ -11,6 +11,7 @@ from tuner.candidate import Artifact, CacheState, Fidelity, Problem
 from tuner.errors import InternalError, StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.measure.farm.roster import Roster
+from tuner.promotion import Promotion
 from tuner.space import Space
 from tuner.trial import (
     Job,
@@ -87,6 +88,7 @@ class TrialStore(ABC):
         started: Sequence[PendingTrial] = (),
         artifacts: Sequence[Artifact] = (),
         schedule: Schedule | None = None,
+        promotions: Sequence[Promotion] = (),
         spent_s: float | None = None,
     ) -> None:
         """Stores what finished and what was handed out next, in one transaction.
@@ -95,7 +97,8 @@ class TrialStore(ABC):
         again changes nothing. Artifacts are those of the finished trials: what a trial names must
         be stored by now. Of two artifacts with one object the first stays, and kinds of files it
         lacks are added. ``schedule`` becomes the best of its problem and fidelity if none stored
-        with the same toolchain (``provenance``) is as fast.
+        with the same toolchain (``provenance``) is as fast. ``promotions`` are of trials that are
+        stored by now; as trials they are handed out, and end once.
         """
 
     @abstractmethod
@@ -115,6 +118,10 @@ class TrialStore(ABC):
         """Trials handed out and not finished, by number."""
 
     @abstractmethod
+    def promotions(self, job_id: str) -> list[Promotion]:
+        """All promotions, pending ones too, by the number of their trial."""
+
+    @abstractmethod
     def artifact(self, digest: str) -> Artifact:
         """The artifact with that object digest; ``UserError`` if there is none."""
 
@@ -129,7 +136,8 @@ class TrialStore(ABC):
         """The best stored schedule of exactly this problem, of the highest fidelity there is.
 
         Cycles of different toolchains are not compared: within that fidelity it is the best of
-        ``toolchain``, or, without one, of the toolchain that a job was last created with. Nor
+        ``toolchain``, or, without one, of the toolchain that a job was last created with, or
+        promoted to. Nor
         are cycles of warm and of cold caches: only those measured under ``cache`` count.
         """
 

@@ -77,6 +77,11 @@ class JobSpec:
     on: str = ""
     """Which devices of a farm may measure it: tags, with commas between; empty for all."""
     cache: CacheState = "warm"
+    promote_to: str = ""
+    """Where the most promising trials are measured again: a measurer, or tags of a farm's devices
+    with commas between; of a higher fidelity than the job's own. Empty: nowhere."""
+    promote: int = 0
+    """How many trials are, at most."""
     workers: int = 1
     cutoff_factor: float = 4.0
     """A timed run is stopped once it needs this many times the incumbent's cycles."""
@@ -136,7 +141,8 @@ class Schedule:
     """A stored best: everything needed to use it and to know where it came from.
 
     ``provenance`` holds at least ``job``, ``trial``, ``space_digest``, ``toolchain`` (the whole
-    fingerprint) and ``created_at``.
+    fingerprint) and ``created_at``. ``promoted`` is there and true if the measurement is that of
+    the trial's promotion.
     """
 
     problem: Problem
@@ -146,6 +152,15 @@ class Schedule:
     artifact_digest: str
     symbol: str
     provenance: Mapping[str, Any] = field(hash=False)
+
+    @property
+    def public_id(self) -> str:
+        """The name of the schedule that a trial gave, the same on every machine it is sent to.
+
+        One that was chosen by its trial's promotion has a name of its own.
+        """
+        promoted = "p" if self.provenance.get("promoted") else ""
+        return f"{self.provenance['job']}-{self.provenance['trial']}{promoted}"
 
 
 @dataclass(frozen=True)

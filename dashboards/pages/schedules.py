@@ -141,7 +141,7 @@ def schedule(
 ) -> Response:
     """The trial it was found in, if that is here; else what was imported with it."""
     found = _find(store, public_id)
-    job, _, number = public_id.rpartition("-")
+    job, _, number = public_id.removesuffix("p").rpartition("-")
     if number.isdigit() and find_trial(store, job, int(number)) is not None:
         return RedirectResponse(f"{request.scope['root_path']}/jobs/{job}/trials/{number}", 303)
     return render(

@@ -18,7 +18,7 @@ from tuner.space import Config
 from tuner.target import find_target
 from tuner.trial import Schedule
 
-_ID = re.compile(r"[0-9a-z]{1,16}-[0-9]{1,9}")
+_ID = re.compile(r"[0-9a-z]{1,16}-[0-9]{1,9}p?")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,499}")
 _GENERATOR = re.compile(r"[a-z][a-z0-9_]{0,99}")
@@ -82,7 +82,7 @@ def read_line(text: bytes) -> Line:
         provenance={**provenance, "toolchain": toolchain},
     )
     public_id = _matching(form, "id", _ID)
-    if public_id != f"{provenance['job']}-{provenance['trial']}":
+    if public_id != schedule.public_id:
         raise UserError(f"id={public_id} is not that of provenance.job and provenance.trial")
     return Line(public_id, schedule, _files(form))
 

@@ -120,7 +120,7 @@ def _stored(schedule: Schedule) -> Offer:
         params=dict(problem.workload.params),
         target=problem.target.name,
         contract=problem.contract.value,
-        schedule=f"{schedule.provenance['job']}-{schedule.provenance['trial']}",
+        schedule=schedule.public_id,
         symbol=schedule.symbol,
         object_digest=schedule.artifact_digest,
         cycles=schedule.measurement.cycles,

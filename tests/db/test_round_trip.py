@@ -72,6 +72,8 @@ SPECS = every_field(
     measurer=NAMES,
     on=NAMES,
     cache=st.sampled_from(CACHE_STATES),
+    promote_to=NAMES,
+    promote=WHOLE,
     workers=WHOLE,
     cutoff_factor=st.floats(allow_nan=False, min_value=0),
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.tuner.promotion_conformance import PromotionConformance
 from tests.tuner.sample_records import (
     NEWER_TOOLCHAIN,
     SPACE,
@@ -29,7 +30,7 @@ from tuner.store import TrialStore
 from tuner.trial import Job, JobRequest, JobState, Submission
 
 
-class StoreConformance:
+class StoreConformance(PromotionConformance):
     """Inherit it and override :meth:`store`."""
 
     @pytest.fixture
@@ -62,7 +63,7 @@ class StoreConformance:
         with pytest.raises(UserError, match="no job 'zzz'") as refused:
             store.job("zzz")
         assert job.id in refused.value.accepted
-        for use in (store.claim, store.trials, store.pending):
+        for use in (store.claim, store.trials, store.pending, store.promotions):
             with pytest.raises(UserError, match="no job 'zzz'"):
                 use("zzz")
 
