@@ -19,12 +19,17 @@ def scale_problem(contract: Contract = Contract.STATIC, h: int = 4, n: int = 500
     return ScaleU8().problem({"h": h, "n": n}, contract, find_target("hexagon-v66"))
 
 
-def scale_artifact(problem: Problem, behaviour: str = "WELL") -> Artifact:
-    """``sources/scale_u8.c`` compiled to do ``behaviour`` (an ``enum behaviour`` of it)."""
+def scale_artifact(
+    problem: Problem, behaviour: str = "WELL", flags: tuple[str, ...] = ()
+) -> Artifact:
+    """``sources/scale_u8.c`` compiled to do ``behaviour`` (an ``enum behaviour`` of it).
+
+    For a phone it must be compiled with the flag ``-fPIC``.
+    """
     return artifact_of(
         _SOURCES / "scale_u8.c",
         problem.symbol,
-        (f"-DENTRY={problem.symbol}", f"-DBEHAVIOUR={behaviour}"),
+        (f"-DENTRY={problem.symbol}", f"-DBEHAVIOUR={behaviour}", *flags),
     )
 
 

@@ -1,0 +1,154 @@
+"""The adb client against a stand-in that answers by a script: refusals, silence, nonsense."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tests.rig.scripted_adb import (
+    HANG,
+    OKAY,
+    ScriptedAdb,
+    refusal,
+    scripted_adb,
+    shell_packet,
+    text,
+)
+from tuner.errors import DeviceError, ToolchainError
+from tuner.measure.android.adb import (
+    AdbClient,
+    AdbServer,
+    Address,
+    ProtocolError,
+    Push,
+    RefusedError,
+    find_adb,
+)
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Short: a socket lies in it."""
+    with tempfile.TemporaryDirectory(prefix="adb-") as name:
+        yield Path(name)
+
+
+def ask(
+    folder: Path, script: list[bytes | None], act: Callable[[AdbClient], Awaitable[T]]
+) -> tuple[T, ScriptedAdb]:
+    async def run() -> tuple[T, ScriptedAdb]:
+        async with scripted_adb(folder, *script) as (client, adb):
+            return await act(client), adb
+
+    return asyncio.run(run())
+
+
+def test_a_command_goes_to_its_phone_and_brings_back_its_status(folder: Path) -> None:
+    said = shell_packet(1, b"hello\n") + shell_packet(2, b"oh\n") + shell_packet(3, b"\7")
+    output, adb = ask(folder, [OKAY, OKAY + said], lambda c: c.shell("S1", "echo hello", 5))
+    assert (output.stdout, output.stderr, output.status) == (b"hello\n", b"oh\n", 7)
+    assert adb.asked == ["host:transport:S1", "shell,v2,raw:echo hello"]
+
+
+def test_a_command_whose_connection_ends_did_not_end(folder: Path) -> None:
+    with pytest.raises(ProtocolError, match="broke off"):
+        ask(folder, [OKAY, OKAY + shell_packet(1, b"hel")], lambda c: c.shell("S1", "true", 5))
+
+
+@pytest.mark.parametrize("script", [[HANG], [OKAY, HANG], [OKAY, OKAY + b"\1"]])
+def test_a_phone_that_says_nothing_is_given_up(folder: Path, script: list[bytes | None]) -> None:
+    with pytest.raises(DeviceError, match=r"within 0\.1 s|broke off"):
+        ask(folder, script, lambda c: c.shell("S1", "true", 0.1))
+
+
+def test_a_phone_that_is_not_there_is_refused_with_the_servers_words(folder: Path) -> None:
+    with pytest.raises(RefusedError, match="device 'S1' not found"):
+        ask(folder, [refusal("device 'S1' not found")], lambda c: c.shell("S1", "true", 5))
+
+
+def test_files_are_sent_in_order_with_their_modes(folder: Path) -> None:
+    files = [Push("/a", b"x" * 70_000, 0o755)]
+    done = struct.pack("<4sI", b"OKAY", 0)
+    _, adb = ask(folder, [OKAY, OKAY, done], lambda c: c.push("S1", files, 5))
+    head = struct.pack("<4sI", b"SEND", 8) + b"/a,33261"
+    first = struct.pack("<4sI", b"DATA", 65536) + b"x" * 65536
+    assert (head + first).startswith(adb.sent[: len(head + first)])
+    assert adb.sent
+
+
+def test_a_full_disk_is_told(folder: Path) -> None:
+    no = struct.pack("<4sI", b"FAIL", 23) + b"No space left on device"
+    with pytest.raises(RefusedError, match="No space left"):
+        ask(folder, [OKAY, OKAY, no], lambda c: c.push("S1", [Push("/a", b"x")], 5))
+
+
+@pytest.mark.parametrize(
+    "said", ["failed to connect to 'h:1': Connection refused", "connected", "", "unknown host"]
+)
+def test_a_failed_connect_is_a_failure_though_the_server_says_okay(folder: Path, said: str) -> None:
+    with pytest.raises(RefusedError):
+        ask(folder, [OKAY + text(said)], lambda c: c.connect("h:1"))
+
+
+def test_a_phone_that_is_connected_already_is_connected(folder: Path) -> None:
+    ask(folder, [OKAY + text("already connected to h:1")], lambda c: c.connect("h:1"))
+
+
+def test_devices_are_listed_with_their_states(folder: Path) -> None:
+    listed = OKAY + text("S1\tdevice\nh:1\toffline\n")
+    assert ask(folder, [listed], lambda c: c.devices())[0] == {"S1": "device", "h:1": "offline"}
+    with pytest.raises(ProtocolError, match="lists"):
+        ask(folder, [OKAY + text("nonsense")], lambda c: c.devices())
+
+
+def test_devices_are_tracked_until_the_server_ends(folder: Path) -> None:
+    seen: list[dict[str, str]] = []
+
+    async def follow(client: AdbClient) -> None:
+        async for devices in client.track():
+            seen.append(devices)  # noqa: PERF401 - what came before the end is wanted
+
+    changes = OKAY + text("") + text("S1\tdevice\n") + text("S1\toffline\n")
+    with pytest.raises(ProtocolError):
+        ask(folder, [changes], follow)
+    assert seen == [{}, {"S1": "device"}, {"S1": "offline"}]
+
+
+def test_no_server_is_a_fault_of_the_device(folder: Path) -> None:
+    with pytest.raises(DeviceError, match="no adb server answers"):
+        asyncio.run(AdbClient(Address(path=str(folder / "nobody"))).version())
+
+
+def test_a_missing_adb_names_the_package(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("HVXTUNE_ADB", raising=False)
+    with pytest.raises(ToolchainError, match="the package adb"):
+        find_adb()
+    monkeypatch.setenv("HVXTUNE_ADB", "/nowhere/adb")
+    with pytest.raises(ToolchainError, match="/nowhere/adb is no program"):
+        find_adb()
+
+
+def test_a_program_that_is_no_adb_is_told_with_what_it_said(folder: Path) -> None:
+    other = folder / "adb"
+    other.write_text("#!/bin/sh\necho I am no adb >&2\nexit 3\n")
+    other.chmod(0o755)
+    server = AdbServer(other)
+    with pytest.raises(ToolchainError, match="I am no adb"):
+        asyncio.run(server.client())
+    assert server.pid is None
+
+
+@pytest.mark.parametrize("given", ["5037", "host:", ":5037", "host:99999", "host:x"])
+def test_a_wrong_address_of_a_server_is_told(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("HVXTUNE_ADB_SERVER", given)
+    with pytest.raises(ToolchainError, match="HVXTUNE_ADB_SERVER"):
+        AdbServer()

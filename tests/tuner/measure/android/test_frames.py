@@ -1,0 +1,152 @@
+"""adb's frames: read whole however they are cut, and never taken for what they are not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import struct
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.errors import DeviceError, InternalError
+from tuner.measure.android.adb.frames import (
+    CHUNK_BYTES,
+    ProtocolError,
+    RefusedError,
+    ShellOutput,
+    Stat,
+    printable,
+    read_file,
+    read_shell,
+    read_stat,
+    read_status,
+    read_sync_okay,
+    read_text,
+    request,
+    sync_chunk,
+    sync_request,
+)
+
+T = TypeVar("T")
+Reader = Callable[[asyncio.StreamReader], Awaitable[T]]
+
+
+def read(parser: Reader[T], pieces: Iterable[bytes]) -> T:
+    """What ``parser`` makes of ``pieces`` and the end of the connection after them."""
+
+    async def run() -> T:
+        reader = asyncio.StreamReader()
+        for piece in pieces:
+            reader.feed_data(piece)
+        reader.feed_eof()
+        return await parser(reader)
+
+    return asyncio.run(run())
+
+
+def shell(reader: asyncio.StreamReader) -> Awaitable[ShellOutput]:
+    return read_shell(reader, 1 << 16)
+
+
+def pulled(reader: asyncio.StreamReader) -> Awaitable[bytes]:
+    return read_file(reader, 1 << 20)
+
+
+def packet(kind: int, data: bytes) -> bytes:
+    return struct.pack("<BI", kind, len(data)) + data
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
+    return [data[a:b] for a, b in itertools.pairwise(edges)]
+
+
+PARSERS: list[Reader[object]] = [
+    read_text, read_status, shell, read_sync_okay, pulled, read_stat
+]  # fmt: skip
+said = st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=40)), max_size=6)
+
+
+@given(said, st.integers(0, 255), st.lists(st.integers(0, 500)))
+def test_a_command_is_read_whole_however_its_output_is_cut(
+    said: list[tuple[int, bytes]], status: int, places: list[int]
+) -> None:
+    data = b"".join(packet(*one) for one in said) + packet(3, bytes([status]))
+    output = read(shell, cut(data, places))
+    assert output.stdout == b"".join(text for kind, text in said if kind == 1)
+    assert output.stderr == b"".join(text for kind, text in said if kind == 2)
+    assert output.status == status
+
+
+@given(said, st.integers(0, 10_000))
+def test_a_command_without_its_exit_packet_did_not_end(
+    said: list[tuple[int, bytes]], keep: int
+) -> None:
+    """As where adbd is killed: adb's own client says status 0 then."""
+    data = b"".join(packet(*one) for one in said) + packet(3, b"\0")
+    with pytest.raises(ProtocolError):
+        read(shell, [data[: keep % len(data)]])
+
+
+@given(
+    st.sampled_from(PARSERS),
+    st.sampled_from([b"", b"FAIL", b"OKAY", b"DATA", b"DONE", b"STAT", b"ffff", b"\1"]),
+    st.binary(max_size=100),
+)
+def test_whatever_comes_in_is_a_value_or_a_fault_of_the_device(
+    parser: Reader[object], word: bytes, data: bytes
+) -> None:
+    with contextlib.suppress(DeviceError):
+        read(parser, [word + data])
+
+
+@given(st.binary(max_size=3 * CHUNK_BYTES // 2), st.lists(st.integers(0, CHUNK_BYTES)))
+def test_a_file_comes_back_as_it_was_sent(content: bytes, places: list[int]) -> None:
+    chunks = b"".join(
+        sync_chunk(content[at : at + CHUNK_BYTES]) for at in range(0, len(content), CHUNK_BYTES)
+    )
+    assert read(pulled, cut(chunks + b"DONE\0\0\0\0", places)) == content
+
+
+@pytest.mark.parametrize("length", [b"+1ab", b"0x1f", b" 1f0", b"1_00", b"-001"])
+def test_only_four_hexadecimal_digits_are_a_length(length: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        read(read_text, [length + bytes(500)])
+
+
+def test_a_refusal_tells_its_reason_without_control_characters() -> None:
+    reason = b"no\x1b[2J space\n"
+    with pytest.raises(RefusedError) as caught:
+        read(read_status, [b"FAIL", b"%04x" % len(reason), reason])
+    assert caught.value.reason == reason.decode()
+    assert caught.value.message == "adb: no [2J space"
+    assert printable("a\nb") == "a b"
+
+
+def test_more_than_was_asked_for_is_not_taken() -> None:
+    with pytest.raises(ProtocolError, match="more than 65536"):
+        read(shell, [packet(1, bytes(1 << 16)), packet(1, b"x")])
+    with pytest.raises(ProtocolError, match="more than"):
+        read(pulled, [struct.pack("<4sI", b"DATA", CHUNK_BYTES + 1)])
+    with pytest.raises(ProtocolError, match="exit status of 2 bytes"):
+        read(shell, [packet(3, b"\0\0")])
+
+
+def test_a_file_that_is_not_there_has_mode_0() -> None:
+    assert read(read_stat, [b"STAT" + bytes(12)]) is None
+    assert read(read_stat, [b"STAT" + struct.pack("<3I", 0o100644, 7, 9)]) == Stat(0o100644, 7, 9)
+
+
+def test_requests_carry_their_length() -> None:
+    assert request("host:version") == b"000chost:version"
+    assert sync_request(b"STAT", "/a") == b"STAT\2\0\0\0/a"
+    for too_long in ("", "x" * 65536):
+        with pytest.raises(InternalError):
+            request(too_long)
+    with pytest.raises(InternalError):
+        sync_request(b"STAT", "x" * 1025)
