@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from tuner.candidate import Artifact, CacheState, Candidate, Measurement, Problem
+from tuner.candidate import Artifact, CacheState, Candidate, Fidelity, Measurement, Problem
 from tuner.codegen.generator import CodeGenerator
 from tuner.identity import digest_of_bytes
 from tuner.measure.measurer import Measurer, Timed
@@ -62,7 +62,6 @@ class StandInMeasurer(Measurer):
     """``cycles_of`` turns the object's text into cycles; a ``CandidateError`` may be raised."""
 
     name = "stand-in"
-    fidelity = "model"
 
     def __init__(
         self,
@@ -70,7 +69,9 @@ class StandInMeasurer(Measurer):
         *,
         delay_s: float = 0.0,
         cache: CacheState = "warm",
+        fidelity: Fidelity = "model",
     ) -> None:
+        self.fidelity = fidelity
         self.cache = cache
         self.cycles_of = cycles_of
         self.delay_s = delay_s
@@ -103,7 +104,7 @@ class StandInMeasurer(Measurer):
             packets=cycles,
             stalls=0,
             verified=True,
-            fidelity="model",
+            fidelity=self.fidelity,
             device="stand-in",
             samples=(cycles,),
             cache=self.cache,

@@ -100,6 +100,15 @@ class Evaluator:
         )
         return Evaluation(trial, artifact)
 
+    def measure(
+        self, candidate: Candidate, artifact: Artifact, budget_cycles: int | None = None
+    ) -> Timed:
+        """Measures an artifact that is there, on another device if one fails.
+
+        Raises ``CandidateError``; its outcome is ``device_error`` once enough devices failed.
+        """
+        return self._on_some_device(candidate, artifact, budget_cycles)
+
     def _claim(self, digest: str) -> tuple[Future[Verdict], bool]:
         """The shared verdict on an object, and whether the caller is the one to reach it."""
         with self._lock:

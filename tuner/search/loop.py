@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from typing import Any
 
 from tuner.candidate import Candidate
 from tuner.codegen import CodeGenerator
@@ -16,6 +17,7 @@ from tuner.errors import CandidateError, HvxtuneError
 from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
 from tuner.search.evaluation import Evaluation, Evaluator
+from tuner.search.ladder import Ladder, Rung, progress_of
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.stopping import reason_of, reason_to_stop, since_improvement
 from tuner.space import Config, Space
@@ -42,6 +44,10 @@ class Progress:
     """Wall seconds of all sessions of the job."""
     eta_s: float | None
     """Estimated seconds to go, from the rate of this session; ``None`` before the first trial."""
+    promoted: int = 0
+    """Promotions that have come back."""
+    promotions: int = 0
+    """How many there may be."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,7 @@ class TuningLoop:
         space: Space,
         generator: CodeGenerator,
         measurer: Measurer,
+        rung: Rung | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         stop: threading.Event | None = None,
     ) -> None:
@@ -79,6 +86,8 @@ class TuningLoop:
         self._stop = stop or threading.Event()
         self._proposer = Proposer(space, job.spec.sampler, job.spec.seed)
         self._evaluator = Evaluator(generator, measurer)
+        promoting = Evaluator(generator, rung.measurer) if rung else self._evaluator
+        self._ladder = Ladder(job, token, store=store, evaluator=promoting, rung=rung)
         self._default = kernel.default_config(self._problem)
         self._textbook = kernel.textbook_config(self._problem)
         self._trials: dict[int, Trial] = {}
@@ -95,6 +104,7 @@ class TuningLoop:
         for trial in trials:
             self._trials[trial.number] = trial
             self._evaluator.remember(trial)
+            self._ladder.offer(trial)
             self._improve(trial)
         self._replayed = len(trials)
         pending = self._store.pending(self._job.id)
@@ -115,13 +125,16 @@ class TuningLoop:
         raised again.
         """
         try:
-            with ThreadPoolExecutor(self._job.spec.workers, "hvxtune-trial") as pool:
+            workers = self._job.spec.workers
+            with ThreadPoolExecutor(workers, "hvxtune-trial") as pool, self._ladder:
                 through = self._hand_out(pool)
+                through = self._ladder.climb(self._must_stop, self._tell) and through
             if not through:
                 return self._release(JobState.QUEUED, reason_of(self._stop))
             if self._incumbent is None:
                 return self._release(JobState.FAILED, self._failure())
-            self._keep_assembly(self._incumbent)
+            for best in {t.number: t for t in (self._incumbent, self._ladder.best) if t}.values():
+                self._keep_assembly(best)
             return self._release(JobState.DONE, "")
         except BaseException as error:
             note = error.message if isinstance(error, HvxtuneError) else type(error).__name__
@@ -151,14 +164,26 @@ class TuningLoop:
             self._commit([e for e, _ in finished], started)
             if not flying:
                 return exhausted
-            done: set[Future[Evaluation]] = set()
-            while not done:
-                done, _ = wait(flying, timeout=_POLL_S, return_when=FIRST_COMPLETED)
-                self._must_stop()
-            finished = [(future.result(), flying.pop(future)) for future in done]
+            finished = [(future.result(), flying.pop(future)) for future in self._landed(flying)]
             finished.sort(key=lambda pair: pair[0].trial.number)
             for evaluation, flight in finished:
                 self._take(evaluation.trial, flight.proposal)
+
+    def _landed(self, flying: Mapping[Future[Evaluation], _InFlight]) -> set[Future[Evaluation]]:
+        """Waits until some of ``flying`` are done; meanwhile promotions go on."""
+        while True:
+            progress = None if self._must_stop() else self._progress_of_search()
+            if self._ladder.limit and self._ladder.step(progress):
+                self._tell()
+            waited_for: set[Future[Any]] = {*flying, *self._ladder.flying}
+            done, _ = wait(waited_for, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+            if landed := done & flying.keys():
+                return landed
+
+    def _progress_of_search(self) -> float:
+        ordered = [self._trials[n] for n in sorted(self._trials)]
+        since = since_improvement(ordered)
+        return progress_of(self._job.spec.budget, len(ordered), self._spent_s(), since)
 
     def _must_stop(self) -> bool:
         """Whether to hand out nothing more, on request of the caller or, by the store, others."""
@@ -228,6 +253,11 @@ class TuningLoop:
             schedule=self._schedule(new_best) if new_best else None,
             spent_s=self._spent_s(),
         )
+        for evaluation in finished:
+            self._ladder.offer(evaluation.trial)
+        self._tell()
+
+    def _tell(self) -> None:
         if self._on_progress is not None:
             self._on_progress(self.progress())
 
@@ -300,6 +330,8 @@ class TuningLoop:
             textbook=self._trial_of(self._textbook),
             elapsed_s=elapsed_s,
             eta_s=eta_s,
+            promoted=self._ladder.finished,
+            promotions=self._ladder.limit,
         )
 
     def _trial_of(self, config: Config) -> Trial | None:

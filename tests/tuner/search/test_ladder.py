@@ -1,0 +1,263 @@
+"""The ladder of fidelity, around stand-ins for the compiler and for devices of both fidelities."""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
+from tests.tuner.search.test_loop import KERNEL, PROBLEM, SPACE, cycles_of
+from tuner.candidate import Artifact
+from tuner.errors import CandidateError, ToolchainError, UserError
+from tuner.memory_store import MemoryStore
+from tuner.outcome import Outcome
+from tuner.search.ladder import Rung, pairs_of, progress_of
+from tuner.search.loop import Progress, TuningLoop
+from tuner.trial import Budget, JobSpec, JobState
+
+TOOLCHAIN = {"generator": "stand-in"}
+PHONES = {**TOOLCHAIN, "phones": "stand-ins"}
+
+
+class Climb:
+    """A job in a store in memory that promotes to a stand-in for phones."""
+
+    def __init__(self, *, trials: int = 20, promote: int = 6, width: int = 2, workers: int = 1):
+        self.store = MemoryStore()
+        self.generator = StandInGenerator()
+        self.model = StandInMeasurer(cycles_of)
+        self.phones = StandInMeasurer(lambda text: 3 * cycles_of(text), fidelity="hardware")
+        self.width = width
+        spec = JobSpec(
+            PROBLEM,
+            Budget(trials=trials),
+            sampler="random",
+            workers=workers,
+            promote_to="phones",
+            promote=promote,
+        )
+        self.id = self.store.create_job(spec, SPACE, TOOLCHAIN).id
+        self.stop = threading.Event()
+        self.seen: list[Progress] = []
+
+    def run(self, toolchain: dict[str, str] = PHONES) -> JobState:
+        token = self.store.claim(self.id)
+        loop = TuningLoop(
+            self.store.job(self.id),
+            token,
+            store=self.store,
+            kernel=KERNEL,
+            space=SPACE,
+            generator=self.generator,
+            measurer=self.model,
+            rung=Rung(self.phones, toolchain, self.width),
+            on_progress=self.told,
+            stop=self.stop,
+        )
+        return loop.run()
+
+    def told(self, progress: Progress) -> None:
+        self.seen.append(progress)
+
+    @property
+    def promotions(self) -> list[Any]:
+        return self.store.promotions(self.id)
+
+    def require_whole(self, promote: int) -> None:
+        """Nothing lost, nothing doubled: as many as asked for, each once, each ended."""
+        assert len(self.promotions) == promote
+        assert all(p.outcome is not None for p in self.promotions)
+        assert set(self.phones.measured.values()) == {1}
+        assert len(self.phones.measured) == promote
+
+
+def test_the_best_of_the_model_are_measured_on_phones_too_and_both_are_kept():
+    climb = Climb()
+    assert climb.run() is JobState.DONE
+    climb.require_whole(6)
+    trials = climb.store.trials(climb.id)
+    assert {t.measurement.fidelity for t in trials} == {"model"}
+    best = min(trials, key=lambda t: (t.measurement.cycles, t.number))
+    promoted = {p.trial: p.measurement for p in climb.promotions}
+    assert best.number in promoted
+    assert {m.fidelity for m in promoted.values()} == {"hardware"}
+    assert promoted[best.number].cycles == 3 * best.measurement.cycles
+    assert climb.seen[-1].promoted == climb.seen[-1].promotions == 6
+
+
+def test_the_best_answers_with_the_highest_fidelity_and_can_be_asked_for_the_lower():
+    climb = Climb()
+    climb.run()
+    on_phone = climb.store.best(PROBLEM)
+    assert on_phone.measurement.fidelity == "hardware"
+    assert on_phone.measurement.cycles == min(p.measurement.cycles for p in climb.promotions)
+    assert on_phone.provenance["promoted"] is True
+    assert on_phone.provenance["toolchain"] == PHONES
+    assert climb.store.best(PROBLEM, toolchain=TOOLCHAIN).measurement.fidelity == "model"
+    assert climb.store.best(PROBLEM, "hardware") == on_phone
+
+
+def test_phones_are_busy_while_the_search_goes_on():
+    climb = Climb(trials=20, promote=8, width=1)
+    during: list[int] = []
+    measure = climb.phones.measure
+
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        during.append(len(climb.store.trials(climb.id)))
+        return measure(*args, **kwargs)
+
+    climb.phones.measure = noting  # type: ignore[method-assign]
+    climb.model.delay_s = 0.01
+    climb.run()
+    climb.require_whole(8)
+    early = [trials for trials in during if trials < 20]
+    assert 1 <= len(early) <= 4, "half of them, and not before the search has come as far"
+    assert all(trials >= 5 * (place + 1) for place, trials in enumerate(early))
+
+
+def test_pairs_change_what_is_promoted_next():
+    """The phones like what the model does not: the refit ranking finds the phones' best."""
+    climb = Climb(trials=50, promote=12, width=1)
+
+    def on_phone(text: str) -> int:
+        return 2000 - cycles_of(text)
+
+    climb.phones.cycles_of = on_phone
+    climb.run()
+    trials = {t.number: t for t in climb.store.trials(climb.id)}
+    promoted = {p.trial for p in climb.promotions}
+    truly_best = max(trials.values(), key=lambda t: (t.measurement.cycles, -t.number)).measurement
+    assert truly_best.cycles in {trials[n].measurement.cycles for n in promoted}
+
+
+def test_a_candidate_that_is_bad_on_the_phone_is_told_so_and_the_job_goes_on():
+    climb = Climb()
+
+    def wrong_once(text: str) -> int:
+        if len(climb.phones.measured) == 1:
+            raise CandidateError(Outcome.WRONG_OUTPUT, "out[0] is 1, reference 2")
+        return 3 * cycles_of(text)
+
+    climb.phones.cycles_of = wrong_once
+    assert climb.run() is JobState.DONE
+    climb.require_whole(6)
+    wrong = [p for p in climb.promotions if p.outcome is Outcome.WRONG_OUTPUT]
+    assert len(wrong) == 1
+    assert wrong[0].measurement is None
+    assert wrong[0].error == "out[0] is 1, reference 2"
+
+
+def test_promotions_have_a_budget_of_the_phones_own_cycles():
+    climb = Climb(width=1)
+    climb.run()
+    first, *others = climb.phones.budgets
+    assert first is None
+    least = min(p.measurement.cycles for p in climb.promotions)
+    assert all(budget is not None and budget >= 4 * least for budget in others)
+
+
+def test_identical_objects_are_promoted_once():
+    climb = Climb(trials=50, promote=10)
+    climb.generator.object_of = lambda config: str(config["vectors"])
+    climb.run()
+    climb.require_whole(3)
+
+
+def test_a_job_without_enough_good_trials_promotes_those_it_has():
+    climb = Climb(trials=4, promote=10)
+    assert climb.run() is JobState.DONE
+    climb.require_whole(4)
+
+
+class Power:
+    """Fails the phones' measurer at its n-th call, as a crash of the process would."""
+
+    def __init__(self, climb: Climb, at: int) -> None:
+        self.calls = 0
+        self.lock = threading.Lock()
+        measure = climb.phones.measure
+
+        def failing(problem: Any, artifact: Artifact, **more: Any) -> Any:
+            with self.lock:
+                self.calls += 1
+                if self.calls == at:
+                    raise ToolchainError("power cut")
+            return measure(problem, artifact, **more)
+
+        climb.phones.measure = failing  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("at", range(1, 7))
+@pytest.mark.parametrize("width", [1, 3])
+def test_after_a_crash_what_was_under_way_is_promoted_once(at: int, width: int):
+    climb = Climb(width=width)
+    Power(climb, at)
+    with pytest.raises(ToolchainError, match="power cut"):
+        climb.run()
+    assert climb.store.job(climb.id).state is JobState.QUEUED
+    assert any(p.outcome is None for p in climb.promotions)
+    assert climb.run() is JobState.DONE
+    assert len(climb.promotions) == 6
+    assert all(p.outcome is Outcome.OK for p in climb.promotions)
+    assert len(climb.store.trials(climb.id)) == 20
+
+
+def test_a_request_to_stop_finishes_what_is_under_way_and_the_rest_comes_later():
+    climb = Climb(promote=8)
+    climb.phones.delay_s = 0.01
+
+    def stop_at_three(progress: Progress) -> None:
+        if progress.promoted >= 3:
+            climb.stop.set()
+
+    climb.told = stop_at_three  # type: ignore[method-assign]
+    assert climb.run() is JobState.QUEUED
+    assert 3 <= len(climb.promotions) < 8
+    assert all(p.outcome is not None for p in climb.promotions)
+    climb.stop.clear()
+    climb.told = lambda progress: None  # type: ignore[method-assign]
+    assert climb.run() is JobState.DONE
+    climb.require_whole(8)
+
+
+def test_other_phones_than_before_are_refused_by_what_differs():
+    climb = Climb()
+    climb.phones.delay_s = 0.0
+    Power(climb, 3)
+    with pytest.raises(ToolchainError):
+        climb.run()
+    with pytest.raises(UserError, match="differed in phones"):
+        climb.run({**TOOLCHAIN, "phones": "others"})
+
+
+def test_without_a_rung_nothing_is_promoted():
+    climb = Climb(promote=0)
+    assert climb.run() is JobState.DONE
+    assert climb.promotions == []
+    assert climb.seen[-1].promotions == 0
+
+
+def test_pairs_are_what_has_both_numbers():
+    climb = Climb(promote=4)
+    climb.run()
+    pairs = pairs_of(climb.store.trials(climb.id), climb.promotions)
+    assert len(pairs) == 4
+    assert all(pair.high.cycles == 3 * pair.low.cycles for pair in pairs)
+    assert all(one.trial < other.trial for one, other in pairwise(pairs))
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        (Budget(trials=40), 0.25),
+        (Budget(trials=None, seconds=20.0), 0.5),
+        (Budget(trials=40, seconds=20.0), 0.5),
+        (Budget(trials=None, patience=4), 0.75),
+        (Budget(trials=5), 1.0),
+    ],
+)
+def test_the_limit_that_is_nearest_says_how_far_a_search_has_come(budget: Budget, expected: float):
+    assert progress_of(budget, finished=10, spent_s=10.0, since=3) == expected

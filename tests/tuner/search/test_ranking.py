@@ -1,0 +1,120 @@
+"""What pairs of two fidelities say of candidates that were measured at the lower one only."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.candidate import Fidelity, Measurement
+from tuner.search.ranking import Pair, agreement, fit, kendall_tau
+
+
+def measured(cycles: float, fidelity: Fidelity = "model", **breakdown: int) -> Measurement:
+    return Measurement(round(cycles), None, None, True, fidelity, "d", breakdown=breakdown)
+
+
+def pair(number: int, low: Measurement, high: float) -> Pair:
+    return Pair(number, low, measured(high, "hardware"))
+
+
+def kernel(dice: random.Random) -> Measurement:
+    issue, ddr = dice.randint(1_000, 50_000), dice.randint(0, 50_000)
+    return measured(issue + ddr, issue=issue, ddr=ddr)
+
+
+def on_phone(low: Measurement, dice: random.Random, noise: float = 0.01) -> float:
+    """DDR costs three times what the model takes it for."""
+    return 1.4 * (low.breakdown["issue"] + 3 * low.breakdown["ddr"]) * dice.gauss(1, noise)
+
+
+def drawn(count: int, seed: int = 0) -> list[Pair]:
+    dice = random.Random(seed)
+    return [pair(n, low := kernel(dice), on_phone(low, dice)) for n in range(count)]
+
+
+def test_without_pairs_the_lower_fidelity_speaks_for_itself() -> None:
+    assert fit([]).predict(measured(1234)) == 1234
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=2, unique=True), st.integers(1, 50))
+def test_one_or_two_pairs_give_a_factor_and_leave_the_order(cycles: list[int], by: int) -> None:
+    ranking = fit([pair(n, measured(c), by * c) for n, c in enumerate(cycles)])
+    assert ranking.predict(measured(1000)) == pytest.approx(1000 * by)
+    assert math.isinf(ranking.strength)
+
+
+def test_a_constant_factor_is_found_exactly() -> None:
+    dice = random.Random(1)
+    ranking = fit([pair(n, low := kernel(dice), 3 * low.cycles) for n in range(8)])
+    low = kernel(dice)
+    assert ranking.predict(low) == pytest.approx(3 * low.cycles, rel=1e-3)
+
+
+def test_what_the_model_gets_wrong_by_cause_is_learnt() -> None:
+    dice = random.Random(2)
+    ranking = fit(drawn(12))
+    fresh = [kernel(dice) for _ in range(40)]
+    truth = [on_phone(low, dice) for low in fresh]
+    by_model = kendall_tau([low.cycles for low in fresh], truth)
+    by_fit = kendall_tau([ranking.predict(low) for low in fresh], truth)
+    assert by_model is not None
+    assert by_fit is not None
+    assert by_fit > by_model + 0.05
+    assert by_fit > 0.9
+
+
+def test_noise_alone_does_not_change_the_order() -> None:
+    """Figures that have nothing to do with the factor get next to no say."""
+    dice = random.Random(3)
+    pairs = [pair(n, low := kernel(dice), low.cycles * dice.gauss(2, 0.1)) for n in range(10)]
+    ranking = fit(pairs)
+    fresh = [kernel(dice) for _ in range(40)]
+    tau = kendall_tau([f.cycles for f in fresh], [ranking.predict(f) for f in fresh])
+    assert tau is not None
+    assert tau > 0.9
+
+
+def test_an_unknown_cause_is_no_fault() -> None:
+    low = measured(5000, branch=5000)
+    assert fit(drawn(8)).predict(low) > 0
+
+
+def test_agreement_is_told_with_the_fits_own_by_leaving_each_out() -> None:
+    found = agreement(drawn(15))
+    assert found.pairs == 15
+    assert found.factor is not None
+    assert 1.4 < found.factor < 4.2
+    assert found.tau is not None
+    assert found.fitted_tau is not None
+    assert found.fitted_tau > found.tau
+    assert found.error is not None
+    assert 0 < found.error < 0.2
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_too_few_pairs_are_not_judged(count: int) -> None:
+    found = agreement(drawn(count))
+    assert (found.fitted_tau, found.error) == (None, None)
+    assert (found.factor is None) == (count == 0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "tau"),
+    [
+        ([1, 2, 3], [10, 20, 30], 1.0),
+        ([1, 2, 3], [30, 20, 10], -1.0),
+        ([1, 2, 3, 4], [1, 2, 4, 3], 4 / 6),
+        ([1, 1, 2], [1, 2, 3], 2 / math.sqrt(6)),
+        ([1, 1], [1, 2], None),
+        ([1], [2], None),
+        ([], [], None),
+    ],
+)
+def test_kendalls_tau_of_orders_with_and_without_ties(
+    one: list[float], other: list[float], tau: float | None
+) -> None:
+    assert kendall_tau(one, other) == (tau if tau is None else pytest.approx(tau))

@@ -1,0 +1,267 @@
+"""The ladder of fidelity: the most promising trials of a job are measured where it is dear.
+
+While a job searches on the model, each time a device of the higher fidelity is free the trial
+that the pairs so far promise the most of goes to it: simulators and phones are busy at once. Half
+of the promotions are spent in step with the search; the other half is kept for its end, when all
+candidates and most pairs are known.
+
+The number of trials promoted does not depend on how fast devices are; which they are does.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from tuner.candidate import Artifact, Candidate
+from tuner.errors import CandidateError, UserError
+from tuner.measure.measurer import Measurer
+from tuner.outcome import Outcome
+from tuner.promotion import Promotion
+from tuner.search.evaluation import Evaluator
+from tuner.search.ranking import Pair, fit
+from tuner.store import TrialStore
+from tuner.trial import Budget, Job, Schedule, Trial
+
+_POLL_S = 0.2
+_NOTHING_NEW = -1
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Where promoted trials are measured. ``toolchain`` is the whole fingerprint of what makes
+    their objects and measures them there; up to ``width`` are under way at once."""
+
+    measurer: Measurer
+    toolchain: Mapping[str, str] = field(hash=False)
+    width: int = 1
+
+
+@dataclass(frozen=True)
+class _Done:
+    promotion: Promotion
+    artifact: Artifact
+
+
+class Ladder:
+    """Promotes trials of one job. Without a ``rung`` it does nothing.
+
+    All but the measuring happens in the thread that calls it, which holds the claim. A context
+    manager: its threads end with it. What is under way when an error ends the job stays pending
+    in the store, and is run again, once.
+    """
+
+    def __init__(
+        self, job: Job, token: int, *, store: TrialStore, evaluator: Evaluator, rung: Rung | None
+    ) -> None:
+        """``evaluator`` is that of the rung's measurer. ``UserError`` if promotions of an earlier
+        session were measured by something else."""
+        self._job = job
+        self._token = token
+        self._store = store
+        self._evaluator = evaluator
+        self._rung = rung
+        self._limit = job.spec.promote if rung else 0
+        self._trials: dict[int, Trial] = {}
+        self._ended: dict[int, Promotion] = {}
+        self._flying: dict[Future[_Done], Promotion] = {}
+        self._interrupted: deque[int] = deque()
+        self._pool: ThreadPoolExecutor | None = None
+        for promotion in store.promotions(job.id) if rung else ():
+            self._take_over(promotion)
+
+    def _take_over(self, promotion: Promotion) -> None:
+        assert self._rung is not None  # noqa: S101
+        if dict(promotion.toolchain) != dict(self._rung.toolchain):
+            differing = sorted(
+                part
+                for part in {*promotion.toolchain, *self._rung.toolchain}
+                if promotion.toolchain.get(part) != self._rung.toolchain.get(part)
+            )
+            raise UserError(
+                f"job {self._job.id} was promoted to devices that differed in "
+                f"{', '.join(differing)}: their cycles could not be compared",
+                next_step="start a new job with `hvxtune tune`, or promote to what it began with",
+            )
+        if promotion.outcome is None:
+            self._interrupted.append(promotion.trial)
+        else:
+            self._ended[promotion.trial] = promotion
+
+    @property
+    def flying(self) -> Sequence[Future[_Done]]:
+        """Promotions under way, to be waited for together with other work."""
+        return list(self._flying)
+
+    @property
+    def finished(self) -> int:
+        """Promotions that have come back, whatever became of them."""
+        return len(self._ended)
+
+    @property
+    def limit(self) -> int:
+        """How many there may be."""
+        return self._limit
+
+    @property
+    def best(self) -> Trial | None:
+        """The trial whose promotion took the fewest cycles."""
+        pairs = self._pairs()
+        best = min(pairs, key=lambda pair: (pair.high.cycles, pair.trial), default=None)
+        return self._trials[best.trial] if best else None
+
+    def offer(self, trial: Trial) -> None:
+        """``trial`` is stored: it may be promoted, if it is good and no other's duplicate."""
+        if trial.outcome is Outcome.OK and trial.duplicate_of is None:
+            self._trials[trial.number] = trial
+
+    def step(self, progress: float | None) -> bool:
+        """Stores what came back and hands out more, as far as ``progress`` of the search (0 to 1)
+        allows; ``None`` allows nothing. Says whether anything came back."""
+        share = self._limit // 2
+        return self._step(_NOTHING_NEW if progress is None else math.floor(share * progress))
+
+    def climb(self, must_stop: Callable[[], bool], told: Callable[[], None]) -> bool:
+        """Promotes what is left once the search is over; ``told`` is called when some came back.
+
+        False if it ended because of a request to stop; those under way are finished in any case.
+        """
+        while True:
+            stopping = must_stop()
+            if self._step(_NOTHING_NEW if stopping else self._limit):
+                told()
+            if not self._flying:
+                return not stopping
+            wait(self._flying, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+
+    def _step(self, allowed: int) -> bool:
+        done = [future for future in self._flying if future.done()]
+        finished = [future.result() for future in done]
+        for future in done:
+            del self._flying[future]
+        before = self.best
+        for one in finished:
+            self._ended[one.promotion.trial] = one.promotion
+        started: list[Promotion] = []
+        while (promotion := self._next(allowed)) is not None:
+            started.append(promotion)
+            self._flying[self._hand_out(promotion)] = promotion
+        if not finished and not started:
+            return False
+        best = self.best
+        new = [one for one in finished if best and one.promotion.trial == best.number]
+        self._store.commit(
+            self._job.id,
+            self._token,
+            promotions=[*(one.promotion for one in finished), *started],
+            schedule=self._schedule(best, new[0]) if best and new and best is not before else None,
+        )
+        return bool(finished)
+
+    def _next(self, allowed: int) -> Promotion | None:
+        room = self._rung and len(self._flying) < self._rung.width
+        if self._rung is None or not room or allowed == _NOTHING_NEW:
+            return None
+        under_way = {promotion.trial for promotion in self._flying.values()}
+        if self._interrupted:
+            number = self._interrupted.popleft()
+        else:
+            if len(self._ended) + len(under_way) >= allowed:
+                return None
+            ranking = fit(self._pairs())
+            left = [
+                (ranking.predict(trial.measurement), number)
+                for number, trial in self._trials.items()
+                if trial.measurement and number not in self._ended and number not in under_way
+            ]
+            if not left:
+                return None
+            number = min(left)[1]
+        return Promotion(number, self._rung.toolchain, started_at=time.time())
+
+    def _pairs(self) -> list[Pair]:
+        return pairs_of(self._trials.values(), self._ended.values())
+
+    def _hand_out(self, promotion: Promotion) -> Future[_Done]:
+        if self._pool is None:
+            assert self._rung is not None  # noqa: S101
+            self._pool = ThreadPoolExecutor(self._rung.width, "hvxtune-promotion")
+        best = min((pair.high.cycles for pair in self._pairs()), default=None)
+        budget = None if best is None else math.ceil(best * self._job.spec.cutoff_factor)
+        return self._pool.submit(self._measure, promotion, budget)
+
+    def _measure(self, promotion: Promotion, budget_cycles: int | None) -> _Done:
+        trial, spec = self._trials[promotion.trial], self._job.spec
+        artifact = self._store.artifact(str(trial.artifact_digest))
+        candidate = Candidate(spec.problem, trial.config, spec.generator)
+        outcome, measurement, error = Outcome.OK, None, None
+        try:
+            measurement = self._evaluator.measure(candidate, artifact, budget_cycles).measurement
+        except CandidateError as caught:
+            outcome, error = caught.outcome, caught.message
+        ended = Promotion(
+            promotion.trial,
+            promotion.toolchain,
+            outcome=outcome,
+            measurement=measurement,
+            error=error,
+            started_at=promotion.started_at,
+            finished_at=time.time(),
+        )
+        return _Done(ended, artifact)
+
+    def _schedule(self, trial: Trial, done: _Done) -> Schedule:
+        assert done.promotion.measurement is not None  # noqa: S101
+        return Schedule(
+            problem=self._job.spec.problem,
+            config=trial.config,
+            generator=self._job.spec.generator,
+            measurement=done.promotion.measurement,
+            artifact_digest=done.artifact.digest,
+            symbol=done.artifact.symbol,
+            provenance={
+                "job": self._job.id,
+                "trial": trial.number,
+                "promoted": True,
+                "space_digest": self._job.space_digest,
+                "sampler": self._job.spec.sampler,
+                "seed": self._job.spec.seed,
+                "toolchain": dict(done.promotion.toolchain),
+                "created_at": done.promotion.finished_at,
+            },
+        )
+
+    def __enter__(self) -> Ladder:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def pairs_of(trials: Iterable[Trial], promotions: Iterable[Promotion]) -> list[Pair]:
+    """What was measured at both fidelities, by the number of the trial."""
+    low = {trial.number: trial.measurement for trial in trials}
+    pairs = []
+    for promotion in promotions:
+        measured = low.get(promotion.trial)
+        if measured is not None and promotion.measurement is not None:
+            pairs.append(Pair(promotion.trial, measured, promotion.measurement))
+    return sorted(pairs, key=lambda pair: pair.trial)
+
+
+def progress_of(budget: Budget, finished: int, spent_s: float, since: int) -> float:
+    """How much of ``budget`` is used up, 0 to 1: the share of the limit that is nearest.
+
+    ``finished`` counts trials, ``since`` those since the last improvement.
+    """
+    shares = (
+        (finished, budget.trials),
+        (spent_s, budget.seconds),
+        (since, budget.patience),
+    )
+    return min(1.0, max((used / limit for used, limit in shares if limit), default=0.0))
