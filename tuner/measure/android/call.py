@@ -61,6 +61,7 @@ class Caller:
             return await self._attempt(server, turns, task_s)
         except DamagedError:
             self.forget()
+            await self._link.shell(server, f"rm -rf {self._settings.folder}/problems", _ANSWER_S)
             return await self._attempt(server, turns, task_s)
 
     async def _attempt(self, server: AdbServer, turns: Sequence[Turn], task_s: float) -> Called:

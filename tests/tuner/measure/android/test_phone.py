@@ -1,0 +1,277 @@
+"""A phone as a device, over the real adb server and the real adbd; its DSP is emulated."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.rig.phones import Fault
+from tests.rig.phones import Phone as EmulatedPhone
+from tests.tuner.measure.android.phones import outcomes, phone_device, run, task
+from tuner.errors import DeviceError, ToolchainError, UserError
+from tuner.measure.android import link
+from tuner.measure.android.background import background
+from tuner.measure.android.call import Caller
+from tuner.measure.android.phone import Phone
+from tuner.measure.farm.device import Batch, Sampled
+from tuner.measure.farm.settings import Limits, PhoneSettings
+from tuner.target import find_target
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def pair(private_state: None) -> Iterator[tuple[Phone, EmulatedPhone]]:
+    with phone_device() as both:
+        yield both
+
+
+@pytest.fixture
+def device(pair: tuple[Phone, EmulatedPhone]) -> Phone:
+    return pair[0]
+
+
+@pytest.fixture
+def emulated(pair: tuple[Phone, EmulatedPhone]) -> Iterator[EmulatedPhone]:
+    yield pair[1]
+    pair[1].ok()
+    recovered(pair[0])
+
+
+def recovered(device: Phone) -> None:
+    """Cleaned, as the farm does after a fault; adbd may need a moment."""
+    give_up = time.monotonic() + 20
+    while True:
+        try:
+            device.clean()
+            return
+        except DeviceError:
+            assert time.monotonic() < give_up, "the phone does not come back"
+
+
+def ours(emulated: EmulatedPhone) -> list[str]:
+    """Processes of a run. busybox's time-out waits for a second in a process of its own, which
+    that of Android does not."""
+    return [line for line in emulated.processes() if "run-" in line and "timeout" not in line]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many turns each call of the phone's tool had."""
+    seen: list[int] = []
+    call = Caller.call
+
+    async def counted(self, server, turns, task_s):  # type: ignore[no-untyped-def]
+        seen.append(len(turns))
+        return await call(self, server, turns, task_s)
+
+    monkeypatch.setattr(Caller, "call", counted)
+    return seen
+
+
+def test_a_good_candidate_is_verified_and_timed(device: Phone, emulated: EmulatedPhone) -> None:
+    [found] = device.run(Batch([task(repeats=5)], task(repeats=2)))
+    assert isinstance(found, Sampled)
+    measurement = found.measurement
+    assert measurement.verified
+    assert (measurement.fidelity, measurement.device) == ("hardware", "emu")
+    assert len(measurement.samples) == 5
+    assert measurement.cycles in measurement.samples
+    assert 2_000 < measurement.cycles < 200_000
+    assert measurement.temperature_c == 38.0
+    assert len(found.reference_cycles) == 4
+    assert ours(emulated) == []
+    assert [path for path in emulated.files() if "run-" in path] == []
+
+
+def test_a_bundle_is_one_call(device: Phone, calls: list[int]) -> None:
+    assert run(device, *["WELL"] * 16, reference=False) == ["ok"] * 16
+    assert calls == [16]
+
+
+def test_bad_candidates_lose_themselves_only(device: Phone, calls: list[int]) -> None:
+    behaviours = {
+        "WELL": "ok",
+        "WRONG_BYTE": "wrong_output",
+        "SLOW": "ok",
+        "CHANGES_ITS_INPUT": "wrong_output",
+        "PAST_THE_END": "wrong_output",
+        "NOTHING_AT_ALL": "wrong_output",
+        "EXITS": "infeasible",
+        "REPORTS_AN_ERROR": "run_error",
+        "TAKES_TOO_MUCH_MEMORY": "run_error",
+        "TAKES_TOO_MUCH_VTCM": "infeasible",
+        "USES_HEAP_AND_VTCM": "ok",
+        "NULL_STORE": "run_error",
+        "HANGS": "timeout",
+    }
+    assert run(device, *behaviours, "WELL") == [*behaviours.values(), "ok"]
+    assert len(calls) <= 4
+
+
+def test_messages_say_where_a_candidate_is_wrong(device: Phone) -> None:
+    batch = [task(b) for b in ("WRONG_BYTE", "PAST_THE_END", "REPORTS_AN_ERROR", "NULL_STORE")]
+    found = [str(error) for error in device.run(Batch(batch))]
+    assert "output[1, 7]" in found[0]
+    assert "past the end of output" in found[1]
+    assert "the moon is in the wrong house" in found[2]
+    assert "died in it" in found[3]
+
+
+def test_a_candidate_beyond_its_budget_is_cut_off(device: Phone) -> None:
+    quick = device.run(Batch([task()]))[0]
+    assert isinstance(quick, Sampled)
+    budget = 2 * quick.measurement.cycles
+    results = device.run(Batch([task("SLOW", budget_cycles=budget), task(budget_cycles=budget)]))
+    assert outcomes(results) == ["cutoff", "ok"]
+
+
+def test_more_output_than_fits_takes_more_calls(private_state: None, calls: list[int]) -> None:
+    with phone_device(output_bytes=1 << 20) as (device, _):
+        assert run(device, *["WELL"] * 5, reference=False) == ["ok"] * 5
+    assert len(calls) > 1
+
+
+def test_a_phone_that_computes_wrong_is_found_by_the_reference(
+    device: Phone, emulated: EmulatedPhone
+) -> None:
+    emulated.set(Fault.WRONG_RESULT, flip_from_bytes=4096)  # in what candidates leave
+    with pytest.raises(DeviceError, match="reference"):
+        run(device, "WELL", "WELL")
+    emulated.set(Fault.WRONG_RESULT)  # in the driver's records as well
+    with pytest.raises(DeviceError, match="damaged"):
+        run(device, "WELL", "WELL")
+
+
+@pytest.mark.parametrize(
+    ("fault", "adjusted"),
+    [
+        (Fault.TRUNCATED, {}),
+        (Fault.TRUNCATED, {"keep_bytes_ppm": 990_000}),
+        (Fault.TRUNCATED_SHELL, {}),
+        (Fault.TRUNCATED_SHELL, {"shell_bytes": 120}),
+        (Fault.FULL_DISK, {}),
+        (Fault.FULL_DISK, {"leave_bytes": 150_000}),
+        (Fault.ADBD_KILLED, {}),
+        (Fault.DISCONNECT, {}),
+        (Fault.CRASH, {"at_write": 1}),
+    ],
+)
+def test_a_fault_of_the_phone_is_never_a_result(
+    device: Phone, emulated: EmulatedPhone, fault: Fault, adjusted: dict[str, int]
+) -> None:
+    """Status 0 with truncated output among them."""
+    emulated.set(fault, **adjusted)
+    with pytest.raises(DeviceError):
+        run(device, "WELL", "WELL")
+    emulated.ok()
+    recovered(device)
+    assert run(device, "WELL", "WRONG_BYTE") == ["ok", "wrong_output"]
+
+
+def test_a_push_that_times_out_and_completes_later_spoils_nothing(
+    device: Phone, emulated: EmulatedPhone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as hurried:
+        hurried.setattr(link, "_PUSH_S", 0.3)
+        emulated.set(Fault.SLOW_PUSH)
+        with pytest.raises(DeviceError, match=r"push files .* within"):
+            run(device, "WRONG_BYTE")
+    emulated.ok()  # what was pushed gets to the disk now
+    assert run(device, "WELL") == ["ok"]
+    recovered(device)
+    assert [path for path in emulated.files() if "run-" in path] == []
+
+
+def test_a_frozen_phone_fails_its_probe_though_adb_lists_it(
+    device: Phone, emulated: EmulatedPhone
+) -> None:
+    assert device.probe("one").temperature_c == 38.0
+    emulated.set(Fault.FROZEN)
+    begin = time.monotonic()
+    with pytest.raises(DeviceError):
+        device.probe("two")
+    assert time.monotonic() - begin < 20
+
+
+def test_a_killed_server_is_started_again_and_phones_are_connected_again(device: Phone) -> None:
+    assert run(device, "WELL") == ["ok"]
+    server = background().server
+    process, starts = server._process, server.starts
+    assert process is not None
+    process.kill()
+    process.wait()
+    assert run(device, "WELL") == ["ok"]
+    assert server.starts == starts + 1
+
+
+def test_cleaning_ends_what_a_broken_call_left(device: Phone, emulated: EmulatedPhone) -> None:
+    def broken() -> None:
+        with pytest.raises(DeviceError):
+            other.run(Batch([task("HANGS")]))
+
+    settings = PhoneSettings("emu", "v66", address=emulated.address)
+    other = Phone(settings, "other", Limits(task_s=60))
+    thread = threading.Thread(target=broken)
+    thread.start()
+    give_up = time.monotonic() + 20
+    while not any("driver.so" in line for line in ours(emulated)):
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    other.close()
+    thread.join(5)
+    assert not thread.is_alive(), "closing must end a call under way"
+    device.clean()
+    assert ours(emulated) == []
+    assert [path for path in emulated.files() if "run-" in path] == []
+
+
+def test_a_cached_problem_that_was_changed_on_the_phone_is_pushed_again(
+    device: Phone, emulated: EmulatedPhone
+) -> None:
+    assert run(device, "WELL") == ["ok"]
+    [cached] = [path for path in emulated.files() if "/problems/" in path]
+    device._shell(f"printf x | dd of={cached} bs=1 seek=70000 conv=notrunc", 5)
+    assert run(device, "WELL") == ["ok"]
+
+
+def test_the_fingerprint_names_what_decides_the_numbers(device: Phone) -> None:
+    found = device.fingerprint()
+    assert found["soc"] == "SM8150"
+    assert {"build", "tool", "harness", "driver", "linker", "cases"} <= set(found)
+    assert "emu" not in found.values()
+    assert device.fingerprint() == found
+
+
+def test_a_missing_tool_is_named_with_its_place_in_the_sdk(emulated: EmulatedPhone) -> None:
+    settings = PhoneSettings("emu", "v66", address=emulated.address, tool="/vendor/bin/lost")
+    with Phone(settings, "emu", Limits()) as device:
+        with pytest.raises(ToolchainError, match="libs/run_main_on_hexagon/ship"):
+            device.fingerprint()
+        with pytest.raises(DeviceError, match="did not run the driver"):
+            device.run(Batch([task()]))
+
+
+def test_code_for_another_arch_or_soc_is_refused_with_what_fits(device: Phone) -> None:
+    device.require(find_target("hexagon-v66"))
+    for name in ("hexagon-v68", "hexagon-v66-sm8150"):
+        with pytest.raises(UserError) as caught:
+            device.require(find_target(name))
+        assert caught.value.accepted == "hexagon-v66"
+
+
+def test_a_closed_phone_refuses_calls() -> None:
+    device = Phone(PhoneSettings("p", "v66", serial="nobody"), "p", Limits())
+    device.close()
+    device.close()
+    with pytest.raises(DeviceError, match="closed"):
+        device.probe("nonce")
+
+
+def test_a_path_that_the_tool_would_take_apart_is_refused() -> None:
+    for path in ("/data/my folder", "relative", "/data/../etc", "/data/a;b"):
+        with pytest.raises(UserError, match="path"):
+            Phone(PhoneSettings("p", "v66", serial="s", folder=path), "p", Limits())
