@@ -13,6 +13,7 @@ from service.cli import (
     conducting,
     diagnosis,
     exchange,
+    farm,
     fetching,
     jobs,
     measurement,
@@ -58,6 +59,7 @@ for command in (
 app.command("export")(exchange.export_schedules)
 app.command("import")(exchange.import_schedules)  # a word that no function can be called by
 app.add_typer(tokens.app, name="token")
+app.add_typer(farm.app, name="farm")
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from service.conductor.conductor import Conductor
+from tuner.errors import UserError
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
 
 _PARENT_CHECK_S = 0.05
 KILLED = 137
@@ -42,8 +48,26 @@ def conduct(
         watch.start()
     with open_store() as store:
         _log.info("running jobs of %s, %d at once", store.place.name, slots)
+        _look_after_devices(store, leave)
         Conductor(store, slots=slots, most_workers=workers).run(leave)
     _log.info("left")
+
+
+def _look_after_devices(store: SqlStore, leave: threading.Event) -> None:
+    """Checks this machine's devices while no job does, if it has a farm file."""
+    from tuner.measure.farm.caretaker import Caretaker
+    from tuner.measure.farm.farm_file import NoFarmError, farm_file, read_farm
+
+    try:
+        farm = read_farm()
+    except NoFarmError:
+        return
+    except UserError as error:
+        _log.error("%s", error)
+        return
+    _log.info("looking after %d devices of %s", len(farm.members), farm_file())
+    caretaker = Caretaker(farm, store.roster(), f"conductor on {socket.gethostname()}")
+    threading.Thread(target=caretaker.run, args=(leave,), name="caretaker", daemon=True).start()
 
 
 def _leave_on_signals(leave: threading.Event) -> None:

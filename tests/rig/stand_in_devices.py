@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import pytest
+
 from tests.rig.scale_u8 import ScaleU8
 from tuner.candidate import Artifact, Fidelity, Measurement, Problem
 from tuner.contract import Contract
@@ -19,7 +21,7 @@ from tuner.errors import CandidateError, DeviceError
 from tuner.identity import digest_of_bytes
 from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled, Task
 from tuner.measure.farm.farm_file import Farm
-from tuner.measure.farm.kinds import Member
+from tuner.measure.farm.kinds import KINDS, Kind, Member
 from tuner.measure.farm.settings import Limits, PhoneSettings, SimulatorSettings
 from tuner.outcome import Outcome
 from tuner.target import Target, find_target
@@ -197,3 +199,20 @@ class StandInFarm:
     def open(self, member: Member, _limits: Limits) -> StandInDevice:
         """For ``FarmMeasurer(open_device=...)``."""
         return self.devices[member.name].reopened()
+
+
+SCRIPTS: dict[str, Script] = {}
+"""What devices made by :func:`open_stand_in` do wrong, by name; nothing without an entry."""
+
+
+def open_stand_in(settings: PhoneSettings, name: str, limits: Limits) -> StandInDevice:
+    """Opens a stand-in where a farm file names a phone; see :func:`stand_in_phones`."""
+    return StandInDevice(name, SCRIPTS.setdefault(name, Script()), seed=0, limits=limits)
+
+
+def stand_in_phones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on phones of farm files, and their gold candidate, are stand-ins."""
+    kind = Kind("hardware", f"{__name__}:open_stand_in", local=False)
+    monkeypatch.setitem(KINDS, "phone", kind)
+    monkeypatch.setattr("tuner.measure.farm.measurer.gold_task", lambda arch, repeats: gold())
+    SCRIPTS.clear()

@@ -216,7 +216,7 @@ class Driver:
                 if over or record.state is not DeviceState.LEASED:
                     break
                 orders = self._queue.take(self.name, self._most(), _LINGER_S)
-            self._roster.settle(lease, DeviceState.READY, "ready")
+            self._roster.settle(lease, DeviceState.READY, "worked without fault")
         except LeaseLostError:
             raise
         except HvxtuneError as error:
@@ -234,7 +234,7 @@ class Driver:
                 self._same = dict(self._opened().fingerprint()) == self._fingerprint
             if self._same:
                 return True
-            state, reason, faults = DeviceState.READY, "ready", 0
+            state, reason, faults = DeviceState.READY, "worked without fault", 0
         except DeviceError as error:
             found = health.after_fault(record, 1, error.message, self._limits)
             state, reason, faults = found.state, found.reason, 1

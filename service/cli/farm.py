@@ -1,0 +1,272 @@
+"""The devices of the farm: ``farm list``, ``check``, ``run``, ``drain``, ``quarantine``,
+``release``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.cli.measurement import CONFIG_FORMS, read_config
+from service.cli.options import (
+    DEFAULT_CONTRACT,
+    AsJson,
+    ContractName,
+    DeviceTags,
+    KernelName,
+    ParamTexts,
+    TargetName,
+    read_problem,
+)
+from service.cli.output import print_json, print_line, print_table
+from tuner.target import DEFAULT_TARGET
+
+if TYPE_CHECKING:
+    from db import SqlStore
+    from tuner.measure.farm.caretaker import Caretaker, CheckResult
+    from tuner.measure.farm.farm_file import Farm
+    from tuner.measure.farm.roster import Roster
+    from tuner.measure.farm.states import DeviceRecord
+
+app = typer.Typer(help="The devices that measure: list, check, use, take out and back.")
+
+DeviceName = Annotated[
+    str, typer.Argument(metavar="DEVICE", help="A device's name; `hvxtune farm list` shows them.")
+]
+Reason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why, for others.", show_default=False)
+]
+
+
+@app.command("list")
+def list_devices(on: DeviceTags = "", as_json: AsJson = False) -> None:
+    """List the devices and how they stand."""
+    from db import open_store
+    from service.device_forms import device_json
+
+    with open_store() as store:
+        _enrol_ours(store.roster())
+        wanted = {tag.strip() for tag in on.split(",")} - {""}
+        found = [one for one in store.roster().devices() if wanted <= set(one.tags)]
+    if as_json:
+        now = time.time()
+        print_json({"devices": [device_json(one, now) for one in found]})
+    elif not found:
+        print_line("no device; docs/devices.md shows how to name some in a farm file")
+    else:
+        _print(found)
+
+
+def _enrol_ours(roster: Roster) -> Farm | None:
+    """The farm of this machine, if it has one, with its devices known to the roster."""
+    from tuner.measure.farm.farm_file import NoFarmError, read_farm
+    from tuner.measure.farm.measurer import enrol
+
+    try:
+        farm = read_farm()
+    except NoFarmError:
+        return None
+    enrol(farm, roster)
+    return farm
+
+
+def _print(found: list[DeviceRecord]) -> None:
+    print_table(
+        ["device", "kind", "state", "why", "tags", "°C", "runs", "faults", "last check"],
+        [
+            [
+                one.name,
+                one.kind,
+                one.state,
+                one.reason,
+                " ".join(tag for tag in one.tags if tag not in (one.name, one.kind)),
+                "" if one.temperature_c is None else f"{one.temperature_c:.0f}",
+                one.trials,
+                one.faults,
+                _time(one.last_check_at),
+            ]
+            for one in found
+        ],
+        numeric=["°C", "runs", "faults"],
+    )
+
+
+def _time(at: float | None) -> str:
+    return "never" if at is None else datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")
+
+
+@app.command()
+def check(on: DeviceTags = "", as_json: AsJson = False) -> None:
+    """Check every device now: does it answer, is it right, is it as fast as before."""
+    from db import open_store
+    from service.device_forms import device_json
+    from tuner.measure.farm.farm_file import read_farm
+    from tuner.measure.farm.measurer import enrol
+
+    farm = read_farm()
+    members = farm.selected(on)
+    with open_store() as store:
+        roster = store.roster()
+        enrol(farm, roster)
+        caretaker = _caretaker(farm, roster)
+        found: list[CheckResult] = []
+        for done in caretaker.check(members):
+            found.append(done)
+            _tell(len(found), len(members), done)
+    found.sort(key=lambda one: one.record.name)
+    if as_json:
+        now = time.time()
+        print_json(
+            {
+                "ok": all(one.checked and not one.failure for one in found),
+                "devices": [
+                    {
+                        **device_json(one.record, now),
+                        "checked": one.checked,
+                        "failure": one.failure,
+                    }
+                    for one in found
+                ],
+            }
+        )
+    else:
+        _print_checks(found)
+    if any(one.failure or not one.checked for one in found):
+        raise typer.Exit(1)
+
+
+def _caretaker(farm: Farm, roster: Roster) -> Caretaker:
+    from tuner.measure.farm.caretaker import Caretaker
+
+    return Caretaker(farm, roster, "hvxtune farm check")
+
+
+def _tell(count: int, of: int, done: CheckResult) -> None:
+    word = done.failure or ("passed" if done.checked else f"not now: {done.record.state}")
+    sys.stderr.write(f"{count}/{of} {done.record.name}: {word}\n")
+    sys.stderr.flush()
+
+
+def _print_checks(found: list[CheckResult]) -> None:
+    print_table(
+        ["device", "state", "check", "gold cycles", "°C", "about"],
+        [
+            [
+                one.record.name,
+                one.record.state,
+                one.failure or ("passed" if one.checked else f"not now: {one.record.reason}"),
+                one.record.gold_cycles,
+                "" if one.record.temperature_c is None else f"{one.record.temperature_c:.0f}",
+                ", ".join(one.record.details.values()),
+            ]
+            for one in found
+        ],
+        numeric=["gold cycles", "°C"],
+    )
+
+
+@app.command()
+def run(
+    kernel: KernelName,
+    config: Annotated[
+        str,
+        typer.Option(
+            "--config",
+            metavar=CONFIG_FORMS,
+            help="Which schedule: a name, `best` for the stored one, or a JSON file of knobs.",
+        ),
+    ] = "textbook",
+    on: DeviceTags = "",
+    param: ParamTexts = None,
+    target: TargetName = DEFAULT_TARGET,
+    contract: ContractName = DEFAULT_CONTRACT,
+    as_json: AsJson = False,
+) -> None:
+    """Compile, check and time one schedule of KERNEL on a device of the farm.
+
+    Nothing is stored but what became of the device.
+    """
+    from db import open_store
+    from service.json_forms import peak_cycles, problem_json, trial_json
+    from tuner.measure import FARM
+    from tuner.tuning import measure
+
+    problem = read_problem(kernel, param, target, contract)
+    chosen = read_config(problem, "warm", "--config", config)
+    with open_store() as store:
+        trial, _ = measure(problem, chosen, measurer=FARM, on=on, roster=store.roster())
+    if as_json:
+        print_json({**problem_json(problem), **trial_json(trial, peak_cycles(problem))})
+    else:
+        _print_trial(problem, trial)
+    if trial.measurement is None:
+        raise typer.Exit(1)
+
+
+def _print_trial(problem: Any, trial: Any) -> None:
+    from service.cli.summary import print_config, print_measurement, problem_label
+
+    print_line(problem_label(problem))
+    if trial.measurement is None:
+        print_line(f"{trial.outcome}: {trial.error}")
+        return
+    print_measurement(trial.measurement, problem, f"{trial.measurement.device}: ")
+    print_config(trial.config)
+
+
+@app.command()
+def drain(device: DeviceName, reason: Reason = "", as_json: AsJson = False) -> None:
+    """Take DEVICE out once it has finished what it works on."""
+    _steer("drain", device, reason, as_json=as_json)
+
+
+@app.command()
+def quarantine(device: DeviceName, reason: Reason = "", as_json: AsJson = False) -> None:
+    """Take DEVICE out at once: what it works on now does not count."""
+    _steer("quarantine", device, reason, as_json=as_json)
+
+
+@app.command()
+def release(device: DeviceName, reason: Reason = "", as_json: AsJson = False) -> None:
+    """Let a drained or quarantined DEVICE come back, after a check."""
+    _steer("release", device, reason, as_json=as_json, then=_check_again)
+
+
+def _steer(
+    verb: str,
+    device: str,
+    reason: str,
+    *,
+    as_json: bool,
+    then: Callable[[SqlStore, DeviceRecord], DeviceRecord] | None = None,
+) -> None:
+    from db import open_store
+    from service.auth.audit import record
+    from service.auth.local_token import local_user
+    from service.device_forms import device_json
+
+    why = f"{verb} by {local_user()}" + (f": {reason}" if reason else "")
+    with open_store() as store:
+        act: Callable[[str, str], DeviceRecord] = getattr(store.roster(), verb)
+        found = act(device, why)
+        record(store, None, f"device.{verb}", device, {"reason": why})
+        if then is not None:
+            found = then(store, found)
+    if as_json:
+        print_json(device_json(found, time.time()))
+    else:
+        print_line(f"{found.name} is {found.state}: {found.reason}")
+
+
+def _check_again(store: SqlStore, record: DeviceRecord) -> DeviceRecord:
+    """Checks a released device if this machine's farm file names it; others do it by and by."""
+    roster = store.roster()
+    farm = _enrol_ours(roster)
+    ours = [member for member in farm.members if member.name == record.name] if farm else []
+    for done in _caretaker(farm, roster).check(ours) if farm else ():
+        return done.record
+    return record
