@@ -45,6 +45,15 @@ class Stage:
         """Keeps the values over the whole pipeline, so that they slide along the loops."""
         return self._add("store_root")
 
+    def store_in(self, memory: str) -> Stage:
+        """Keeps the values in a memory, one of Halide's ``MemoryType`` names."""
+        return self._add("store_in", memory)
+
+    def rfactor(self, reduction: str, var: str, partial: str) -> Stage:
+        """Makes the stage ``partial``, which reduces along all but ``reduction``; this update
+        reduces that. ``var`` is the dimension that ``reduction`` becomes there."""
+        return self._add("rfactor", reduction, var, partial)
+
     def split(
         self, var: str, outer: str, inner: str, factor: int, tail: TailStrategy | None = None
     ) -> Stage:

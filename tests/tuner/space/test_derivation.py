@@ -1,0 +1,192 @@
+"""Derived spaces, from facts written by hand: nothing is compiled here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from tuner.kernels.settle import settle
+from tuner.space import Config, Directive, Space
+from tuner.space.derivation import (
+    BufferFacts,
+    PipelineFacts,
+    StageFacts,
+    UpdateFacts,
+    derived_schedule,
+    derived_space,
+    textbook_values,
+)
+from tuner.target import find_target
+
+TARGET = find_target("hexagon-v66")
+LEVELS = {"root": 0, "rows": 1, "tile": 2}
+SAMPLES = 300
+
+
+def stage(name: str, *, reads: dict[str, int] | None = None, **changed: object) -> StageFacts:
+    facts = StageFacts(
+        name=name,
+        dimensions=("x", "y"),
+        extents=(512, 64),
+        bits=8,
+        narrowest_bits=8,
+        widest_bits=16,
+        reads=tuple((reads or {}).items()),
+        clamped=False,
+        operations=10,
+        updates=(),
+    )
+    return replace(facts, **changed)  # type: ignore[arg-type]
+
+
+def pipeline(*stages: StageFacts) -> PipelineFacts:
+    last = stages[-1]
+    image = BufferFacts("image", "uint8", (0, 0), (512, 64))
+    output = BufferFacts(last.name, "uint8", (0,) * len(last.extents), last.extents)
+    return PipelineFacts((image,), output, stages)
+
+
+CHAIN = pipeline(
+    stage("first", bits=16),
+    stage("second", reads={"first": 3}, extents=(512, 66), bits=16),
+    stage("third", reads={"first": 1, "second": 3}),
+    stage("out", reads={"third": 2}),
+)
+SUM = UpdateFacts((), (("r$x", 512), ("r$y", 64)), scans=False, combines="sum", dot=False)
+TOTAL = pipeline(
+    stage("total", dimensions=(), extents=(), bits=32, widest_bits=32, updates=(SUM,)),
+    stage("out", reads={"total": 1}),
+)
+DOT = UpdateFacts(("x", "y"), (("k$x", 64),), scans=False, combines="sum", dot=True)
+DENSE = pipeline(
+    stage("sums", bits=32, widest_bits=32, updates=(DOT,)), stage("out", reads={"sums": 1})
+)
+SCAN = pipeline(
+    stage("sums", bits=16, updates=(UpdateFacts(("x",), (("r$x", 63),), True, "", False),)),
+    stage("out", reads={"sums": 1}),
+)
+
+
+def samples(facts: PipelineFacts) -> list[Config]:
+    space = derived_space("pipeline:test", facts, TARGET)
+    random = Random(3)
+    return [space.sample(random) for _ in range(SAMPLES)]
+
+
+def schedules(facts: PipelineFacts) -> list[tuple[Config, list[Directive]]]:
+    return [(config, derived_schedule(facts, TARGET, config)) for config in samples(facts)]
+
+
+@pytest.mark.parametrize("facts", [CHAIN, TOTAL, DENSE, SCAN], ids=["chain", "sum", "dot", "scan"])
+def test_a_space_has_the_unscheduled_pipeline_and_a_textbook_schedule(facts):
+    space = derived_space("pipeline:test", facts, TARGET)
+    unscheduled = settle(space, {"lanes": 1})
+    assert unscheduled.as_dict() == {"lanes": 1}
+    assert derived_schedule(facts, TARGET, unscheduled) == []
+    textbook = settle(space, textbook_values(facts, TARGET))
+    assert textbook.integer("lanes") == TARGET.lanes(1)
+    assert derived_schedule(facts, TARGET, textbook)
+    assert Space.from_dict(space.as_dict()).digest == space.digest
+
+
+def test_stages_are_computed_before_those_that_read_them():
+    """What is inline passes on what it reads to its own readers."""
+    readers = {"first": ("second", "third"), "second": ("third",), "third": ()}
+    seen = set()
+    for config in samples(CHAIN):
+        if config["lanes"] == 1:
+            continue
+        places = {name: config.text(f"place_{name}") for name in readers}
+        seen.add(tuple(places.values()))
+        for name, later in readers.items():
+            if places[name] == "inline":
+                continue
+            for reader in later:
+                if places[reader] != "inline":
+                    assert LEVELS[places[name]] <= LEVELS[places[reader]]
+    assert len(seen) > 10
+
+
+@pytest.mark.parametrize("facts", [CHAIN, TOTAL, DENSE, SCAN], ids=["chain", "sum", "dot", "scan"])
+def test_vectors_are_whole_registers_of_the_target(facts):
+    """Of the narrowest values, and as wide in all stages: Halide 21 makes wrong code otherwise."""
+    narrow = replace(TARGET, vector_bytes=64, vector_alignment_bytes=64)
+    assert derived_space("p", facts, narrow).knob("lanes").choices[1] == 64
+    for config, directives in schedules(facts):
+        sizes = {d.args[1] for d in directives if d.op == "vectorize" and len(d.args) > 1}
+        assert sizes <= {config.integer("lanes")}
+        assert config.integer("lanes") in (1, 128, 256)
+
+
+def test_every_loop_a_stage_is_computed_at_is_one_of_the_output():
+    placed = 0
+    for _, directives in schedules(CHAIN):
+        loops = {str(a) for d in directives if d.func == "out" and d.op == "split" for a in d.args}
+        for directive in directives:
+            if directive.op == "compute_at":
+                assert directive.args[0] == "out"
+                assert directive.args[1] in loops
+                placed += 1
+    assert placed
+
+
+def test_no_sixteen_bit_stage_gets_wider_bounds():
+    assert all(d.op != "align_bounds" for _, ds in schedules(CHAIN) for d in ds)
+
+
+def test_a_scan_is_computed_once_with_its_order_kept():
+    space = derived_space("pipeline:test", SCAN, TARGET)
+    assert space.knob("place_sums").choices == ("root",)
+    for _, directives in schedules(SCAN):
+        assert all(d.op != "rfactor" for d in directives)
+
+
+def test_a_sum_of_everything_can_be_one_partial_sum_a_lane():
+    made = [d for _, directives in schedules(TOTAL) for d in directives if d.op == "rfactor"]
+    assert made
+    assert {d.update for d in made} == {0}
+
+
+def test_scattered_sums_are_not_split():
+    scattered = replace(SUM, pure=())
+    counts = stage("counts", dimensions=("x",), extents=(256,), bits=32, updates=(scattered,))
+    facts = pipeline(counts, stage("out", reads={"counts": 1}))
+    assert all(d.op != "rfactor" for _, directives in schedules(facts) for d in directives)
+
+
+def test_products_of_bytes_can_be_summed_four_at_a_time():
+    forms = {config.get("form_sums_0") for config in samples(DENSE)}
+    assert {"plain", "vrmpy"} <= forms
+    quads = [
+        d
+        for config, directives in schedules(DENSE)
+        if config.get("form_sums_0") == "vrmpy"
+        for d in directives
+        if d.op == "split" and d.args[0] == "k$x"
+    ]
+    assert {d.args[3] for d in quads} == {4}
+
+
+def test_vtcm_holds_one_stage_that_fits_and_is_computed_once():
+    space = derived_space("pipeline:test", CHAIN, TARGET)
+    assert "first" in space.knob("vtcm").choices
+    small = replace(TARGET, vtcm_bytes=1024)
+    assert "vtcm" not in {knob.name for knob in derived_space("p", CHAIN, small).knobs}
+    for config in samples(CHAIN):
+        kept = config.get("vtcm", "none")
+        assert kept == "none" or config[f"place_{kept}"] == "root"
+
+
+def test_odd_names_of_stages_become_knobs():
+    facts = pipeline(stage("f$1"), stage("f.1", reads={"f$1": 1}), stage("g", reads={"f.1": 1}))
+    names = {knob.name for knob in derived_space("pipeline:test", facts, TARGET).knobs}
+    assert {"place_f_1", "place_f_1_2"} <= names
+
+
+def test_an_output_too_narrow_for_vectors_still_has_a_space():
+    facts = pipeline(stage("out", extents=(3, 5)))
+    space = derived_space("pipeline:test", facts, TARGET)
+    directives = derived_schedule(facts, TARGET, settle(space, {"lanes": 128}))
+    assert [d.op for d in directives] == ["compute_root"]

@@ -1,0 +1,161 @@
+"""A config of a derived space as directives, as a hand-written kernel would give them."""
+
+from __future__ import annotations
+
+from tuner.kernels.steps import Stage, Steps
+from tuner.space import Config, Directive, TailStrategy
+from tuner.space.derivation.facts import PipelineFacts, UpdateFacts
+from tuner.space.derivation.roles import Role, Roles
+from tuner.target import Target
+
+_STRATEGIES = {
+    "round_up": TailStrategy.ROUND_UP,
+    "shift_inwards": TailStrategy.SHIFT_INWARDS,
+    "guard_with_if": TailStrategy.GUARD_WITH_IF,
+}
+_ROUND_UP = TailStrategy.ROUND_UP
+_QUAD = 4
+"""Bytes that one vrmpy lane reduces."""
+
+
+def derived_schedule(facts: PipelineFacts, target: Target, config: Config) -> list[Directive]:
+    """What ``config``, a point of the derived space, does to the pipeline's stages."""
+    steps = Steps()
+    if config.integer("lanes") > 1:
+        roles = Roles(facts, target)
+        _schedule_output(steps, roles, config)
+        for role in reversed(roles.all[:-1]):
+            _schedule_stage(steps, roles, role, config)
+    return steps.directives
+
+
+def _tail(config: Config, name: str) -> TailStrategy:
+    """The chosen strategy; rounding up where the step divides the extent."""
+    return _STRATEGIES[config.text(name)] if name in config else _ROUND_UP
+
+
+def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
+    role = roles.output
+    stage = steps.stage(role.facts.name).compute_root()
+    if role.vector is None:
+        return
+    if not roles.has_tiles:
+        _vectors(stage, role, config, config.integer("lanes"))
+        _schedule_updates(steps, roles, role, config)
+        return
+    x, y = role.vector, role.row
+    lanes, rows = config.integer("lanes"), config.integer("tile_rows")
+    if y is not None:
+        stage.split(y, f"{y}_o", f"{y}_i", rows, _tail(config, "tail_y"))
+    stage.split(x, f"{x}_o", f"{x}_i", lanes * config.integer("unroll"), _tail(config, "tail_x"))
+    stage.split(f"{x}_i", f"{x}_u", f"{x}_i", lanes, _ROUND_UP)
+    inner = [f"{x}_i", f"{x}_u"]
+    if y is None:
+        stage.reorder(*inner, f"{x}_o", *role.outer)
+    elif "walk" in config and config.text("walk") == "down":
+        stage.reorder(*inner, f"{y}_i", f"{x}_o", f"{y}_o", *role.outer).unroll(f"{y}_i")
+    else:
+        stage.reorder(*inner, f"{x}_o", f"{y}_i", f"{y}_o", *role.outer)
+    stage.vectorize(f"{x}_i").unroll(f"{x}_u")
+
+
+def _schedule_stage(steps: Steps, roles: Roles, role: Role, config: Config) -> None:
+    place = config.text(f"place_{role.key}")
+    if place == "inline":
+        return
+    stage = steps.stage(role.facts.name)
+    output = roles.output
+    if place == "root":
+        stage.compute_root()
+    elif place == "rows":
+        stage.compute_at(output.facts.name, f"{output.row}_o")
+        if config.is_on(f"slide_{role.key}"):
+            stage.store_root()
+    else:
+        stage.compute_at(output.facts.name, f"{output.vector}_o")
+    if "vtcm" in config and config.text("vtcm") == role.key:
+        stage.store_in("VTCM")
+    if role.vector is None:
+        _schedule_updates(steps, roles, role, config)
+        return
+    if config.get(f"layout_{role.key}") == "transposed":
+        others = [d for d in role.facts.dimensions if d != role.vector]
+        stage.reorder_storage(role.vector, *others)
+    if config.is_on(f"align_{role.key}"):
+        innermost = role.facts.dimensions[0]
+        if config.get(f"layout_{role.key}") == "transposed":
+            innermost = role.vector
+        stage.align_storage(innermost, roles.lanes)
+    _vectors(stage, role, config, config.integer("lanes"))
+    _schedule_updates(steps, roles, role, config)
+
+
+def _vectors(stage: Stage, role: Role, config: Config, lanes: int) -> None:
+    """Splits the vector dimension of the stage's first definition and nests its loops."""
+    x, unroll = role.vector, config.integer(f"unroll_{role.key}")
+    assert x is not None  # noqa: S101 - callers saw to it
+    stage.split(x, f"{x}_o", f"{x}_i", lanes * unroll, _tail(config, f"tail_{role.key}"))
+    stage.split(f"{x}_i", f"{x}_u", f"{x}_i", lanes, _ROUND_UP)
+    rows = [role.row] if role.row is not None else []
+    stage.reorder(f"{x}_i", f"{x}_u", f"{x}_o", *rows, *role.outer)
+    stage.vectorize(f"{x}_i").unroll(f"{x}_u")
+
+
+def _schedule_updates(steps: Steps, roles: Roles, role: Role, config: Config) -> None:
+    for number, update in enumerate(role.facts.updates):
+        stage = steps.stage(role.facts.name, number)
+        form = config.get(f"form_{role.key}_{number}", "plain")
+        unrolled = str(config.get(f"unroll_{role.key}_{number}", "off"))
+        if form == "rfactor":
+            _rfactor(steps, stage, role, number, update, config.integer("lanes"))
+        elif role.vectorized(update):
+            _vector_update(stage, role, number, update, config)
+        elif unrolled != "off":
+            _unroll(stage, [name for name, _ in update.rvars], unrolled)
+
+
+def _unroll(stage: Stage, rvars: list[str], how: str) -> None:
+    for rvar in rvars if how == "all" else rvars[:1] if how == "inner" else []:
+        stage.unroll(rvar)
+
+
+def _vector_update(
+    stage: Stage, role: Role, number: int, update: UpdateFacts, config: Config
+) -> None:
+    x, lanes = role.vector, config.integer("lanes")
+    assert x is not None  # noqa: S101 - it is vectorized
+    tail = _tail(config, f"tail_{role.key}")
+    if tail is TailStrategy.SHIFT_INWARDS:
+        tail = TailStrategy.GUARD_WITH_IF  # an update must not happen twice
+    step = lanes * config.integer(f"unroll_{role.key}")
+    stage.split(x, f"{x}_o", f"{x}_i", step, tail).split(f"{x}_i", f"{x}_u", f"{x}_i", lanes)
+    rvars = [name for name, _ in update.rvars]
+    first = [f"{x}_i", f"{x}_u"]
+    if config.get(f"form_{role.key}_{number}") == "vrmpy":
+        four, rest = f"{rvars[0]}_four", f"{rvars[0]}_rest"
+        stage.split(rvars[0], rest, four, _QUAD)
+        rvars[0] = rest
+        first.insert(0, four)
+    others = [d for d in (role.row, *role.outer) if d is not None and d in update.pure]
+    if config.get(f"order_{role.key}_{number}") == "outside":
+        stage.reorder(*first, f"{x}_o", *others, *rvars)
+    else:
+        stage.reorder(*first, *rvars, f"{x}_o", *others)
+    stage.vectorize(f"{x}_i").unroll(f"{x}_u")
+    if len(first) > 2:
+        stage.atomic().vectorize(first[0])
+    else:
+        _unroll(stage, rvars, str(config.get(f"unroll_{role.key}_{number}", "off")))
+
+
+def _rfactor(
+    steps: Steps, stage: Stage, role: Role, number: int, update: UpdateFacts, lanes: int
+) -> None:
+    """One partial reduction for each lane, in vectors; the update then reduces the lanes."""
+    rvar = update.rvars[0][0]
+    lane, partial = f"{rvar}_lane", f"partial_{role.key}_{number}"
+    stage.split(rvar, f"{rvar}_rest", lane, lanes)
+    stage.rfactor(lane, "lane", partial)
+    steps.stage(partial).compute_root().vectorize("lane", lanes)
+    update_of_partial = steps.stage(partial, 0)
+    update_of_partial.reorder("lane", f"{rvar}_rest").vectorize("lane", lanes)

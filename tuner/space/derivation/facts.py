@@ -1,0 +1,95 @@
+"""What a derivation has to know of a pipeline at one size: plain data, without any compiler.
+
+Found in a contained process (``tuner.codegen.halide.uploads``); all extents are in elements and
+count what is needed of a stage if it is computed once, before everything that uses it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+
+@dataclass(frozen=True)
+class UpdateFacts:
+    """An update definition of a stage.
+
+    ``pure`` are the stage's dimensions that it leaves as they are, ``rvars`` its reduction
+    variables with their extents, innermost first. ``scans`` is true if it reads its own stage at
+    other places than it writes. ``combines`` says how it joins a new term to the old value
+    (``sum``, ``max``, ``min``), empty if in no way whose order is free; ``dot`` whether the term
+    is a product of two 8-bit values widened to 32 bits, which ``vrmpy`` computes.
+    """
+
+    pure: tuple[str, ...]
+    rvars: tuple[tuple[str, int], ...]
+    scans: bool
+    combines: str
+    dot: bool
+
+    @property
+    def steps(self) -> int:
+        """Iterations of all reduction variables."""
+        return prod(extent for _, extent in self.rvars)
+
+
+@dataclass(frozen=True)
+class StageFacts:
+    """A Func that directives may address.
+
+    ``dimensions`` and ``extents`` are innermost first. ``bits`` is the size of a value,
+    ``narrowest_bits`` and ``widest_bits`` of any integer met in its definitions, its operands
+    included. ``reads`` counts how often each other stage is read, stages that stay inline anyhow
+    looked through. ``clamped`` is true if widening what is computed of it reads no input
+    beyond its ends, whatever its producers do. ``operations`` measures its definitions.
+    """
+
+    name: str
+    dimensions: tuple[str, ...]
+    extents: tuple[int, ...]
+    bits: int
+    narrowest_bits: int
+    widest_bits: int
+    reads: tuple[tuple[str, int], ...]
+    clamped: bool
+    operations: int
+    updates: tuple[UpdateFacts, ...]
+
+    @property
+    def elements(self) -> int:
+        """How many values it has."""
+        return prod(self.extents)
+
+    @property
+    def bytes(self) -> int:
+        """What they occupy."""
+        return self.elements * self.bits // 8
+
+
+@dataclass(frozen=True)
+class BufferFacts:
+    """An input or output: its NumPy dtype, and the region of it that is used, innermost first.
+
+    ``free`` are the dimensions whose extent no output decides (clamped or reduced over): the
+    caller chooses them.
+    """
+
+    name: str
+    dtype: str
+    mins: tuple[int, ...]
+    extents: tuple[int, ...]
+    free: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class PipelineFacts:
+    """A pipeline of one output. ``stages`` come in the order of computation, the output last."""
+
+    inputs: tuple[BufferFacts, ...]
+    output: BufferFacts
+    stages: tuple[StageFacts, ...]
+
+    @property
+    def last(self) -> StageFacts:
+        """The stage that is the output."""
+        return self.stages[-1]

@@ -1,0 +1,279 @@
+"""The space of a pipeline: knobs for its output's loops and for each other stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tuner.space import Constraint, Knob, KnobValue, Space
+from tuner.space.derivation.facts import PipelineFacts, UpdateFacts
+from tuner.space.derivation.roles import Role, Roles
+from tuner.target import Target
+
+SCHEDULED = "lanes > 1"
+_LEVELS = ("root", "rows", "tile")
+"""Where a stage can be computed that is not inline, outermost first."""
+_TAILS = ("shift_inwards", "guard_with_if")
+_MOST_REGISTERS = 16
+_MOST_INLINED = 400
+_NONE = "none"
+_HEAVY = 40
+"""Operations from which on a textbook keeps a stage's values instead of computing them again."""
+
+
+def derived_space(kernel: str, facts: PipelineFacts, target: Target) -> Space:
+    """All schedules considered for the pipeline with these facts on ``target``."""
+    roles = Roles(facts, target)
+    knobs = tuple(_knobs(roles))
+    return Space(kernel, knobs, tuple(_constraints(roles, {knob.name for knob in knobs})))
+
+
+def textbook_values(facts: PipelineFacts, target: Target) -> dict[str, KnobValue]:
+    """What an HVX guide would choose, by the knobs of the derived space: line buffers for stages
+    that are read several times or reduce, everything else inline or in whole."""
+    roles = Roles(facts, target)
+    wanted: dict[str, KnobValue] = {"lanes": roles.lanes, "tile_rows": 4, "walk": "down"}
+    for role in roles.all[:-1]:
+        heavy = bool(role.facts.updates) or role.facts.operations > _HEAVY
+        place = "rows" if role.may_tile else "root"
+        wanted[f"place_{role.key}"] = place if heavy or not role.may_inline else "inline"
+        wanted[f"slide_{role.key}"] = "on"
+        wanted[f"align_{role.key}"] = "on"
+        wanted[f"tail_{role.key}"] = "round_up"
+    for role in roles.all:
+        for number, update in enumerate(role.facts.updates):
+            wanted[f"form_{role.key}_{number}"] = _forms(roles, role, update)[-1]
+            wanted[f"unroll_{role.key}_{number}"] = role.unrolls(update)[-1]
+    return wanted
+
+
+def _knobs(roles: Roles) -> Iterator[Knob]:
+    output, lanes = roles.output, roles.lanes
+    yield Knob("lanes", _lanes(roles), "elements of a vector; 1: the pipeline without a schedule")
+    if roles.has_tiles:
+        yield from _output_knobs(output)
+    else:
+        yield from _stage_knobs(roles, output)
+    for role in reversed(roles.all[:-1]):
+        yield from _place_knobs(roles, role)
+        yield from _stage_knobs(roles, role)
+    for role in roles.all:
+        for number, update in enumerate(role.facts.updates):
+            yield from _update_knobs(roles, role, number, update)
+    kept = [role for role in roles.all[:-1] if 0 < role.facts.bytes <= roles.target.vtcm_bytes]
+    if kept and roles.target.vtcm_bytes:
+        names = (_NONE, *(role.key for role in kept))
+        yield Knob("vtcm", names, "the stage whose values lie in VTCM", when=SCHEDULED)
+    assert lanes  # noqa: S101 - a register holds at least one
+
+
+def _lanes(roles: Roles) -> tuple[int, ...]:
+    found = [1, roles.lanes]
+    registers = roles.widest_bytes // roles.narrowest_bytes
+    if 2 * registers <= 8 and roles.output.extent(roles.output.vector) >= 2 * roles.lanes:
+        found.append(2 * roles.lanes)
+    return tuple(found)
+
+
+def _output_knobs(output: Role) -> Iterator[Knob]:
+    width, height = output.extent(output.vector), output.extent(output.row)
+    yield Knob("unroll", (1, 2, 4), "output vectors in one iteration", when=SCHEDULED)
+    rows = tuple(count for count in (1, 2, 4, 8) if count <= max(1, height // 2) or count == 1)
+    yield Knob("tile_rows", rows, "output rows computed together", when=SCHEDULED)
+    yield Knob(
+        "walk",
+        ("across", "down"),
+        "order inside a tile: row by row, or column by column",
+        when="lanes > 1 and tile_rows > 1",
+    )
+    yield Knob(
+        "tail_x",
+        _TAILS,
+        "last vectors, where lanes * unroll does not divide the extent",
+        when=f"lanes > 1 and {width} % (lanes * unroll) != 0",
+    )
+    yield Knob(
+        "tail_y",
+        _TAILS,
+        "last rows, where tile_rows does not divide the extent",
+        when=f"lanes > 1 and {height} % tile_rows != 0",
+    )
+
+
+def _place_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
+    near = roles.has_tiles and role.may_tile
+    places = ["root"]
+    if near and roles.output.row is not None:
+        places.append("rows")
+    if near:
+        places.append("tile")
+    if role.may_inline:
+        places.append("inline")
+    name = f"place_{role.key}"
+    doc = f"{role.facts.name}: before all, per strip of rows, per tile, or where it is read"
+    yield Knob(name, tuple(places), doc, when=SCHEDULED)
+    if "rows" in places:
+        yield Knob(
+            f"slide_{role.key}",
+            ("off", "on"),
+            f"{role.facts.name}: strips reuse the rows of the one before",
+            when=f"{name} == 'rows'",
+        )
+
+
+def _stage_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
+    if role.vector is None:
+        return
+    active = "lanes > 1" if role.is_output else f"place_{role.key} != 'inline'"
+    yield Knob(f"unroll_{role.key}", (1, 2, 4), f"{role.facts.name}: vectors at once", when=active)
+    width, unroll = role.extent(role.vector), f"unroll_{role.key}"
+    ragged = f"{width} % (lanes * {unroll}) != 0"
+    inner = "" if role.is_output else f"place_{role.key} != 'root' or "
+    tails: tuple[str, ...] = _TAILS
+    if role.facts.clamped and not role.is_output:
+        tails = ("round_up", *_TAILS)
+    yield Knob(
+        f"tail_{role.key}",
+        tails,
+        f"{role.facts.name}: last vectors, where lanes * {unroll} may not divide the extent",
+        when=f"{active} and ({inner}{ragged})",
+    )
+    if role.is_output:
+        return
+    yield Knob(
+        f"align_{role.key}", ("off", "on"), f"{role.facts.name}: rows begin aligned", when=active
+    )
+    if role.moves_rows:
+        yield Knob(
+            f"layout_{role.key}",
+            ("transposed", "plain"),
+            f"{role.facts.name}: vectors lie together in memory, or as the stage is indexed",
+            when=active,
+        )
+
+
+def _update_knobs(roles: Roles, role: Role, number: int, update: UpdateFacts) -> Iterator[Knob]:
+    if not update.rvars:
+        return
+    about = f"{role.facts.name}, update {number}"
+    active = "lanes > 1"  # a stage with updates is never inline
+    forms = _forms(roles, role, update)
+    if len(forms) > 1:
+        yield Knob(f"form_{role.key}_{number}", forms, f"{about}: how it reduces", when=active)
+    if role.vectorized(update):
+        yield Knob(
+            f"order_{role.key}_{number}",
+            ("inside", "outside"),
+            f"{about}: reduction loops inside or outside of the others",
+            when=active,
+        )
+    if len(role.unrolls(update)) > 1:
+        yield Knob(
+            f"unroll_{role.key}_{number}",
+            role.unrolls(update),
+            f"{about}: reduction loops written out",
+            when=active,
+        )
+
+
+def _forms(roles: Roles, role: Role, update: UpdateFacts) -> tuple[str, ...]:
+    found = ["plain"]
+    if role.can_rfactor(update, roles.lanes):
+        found.append("rfactor")
+    if role.can_vrmpy(update):
+        found.append("vrmpy")
+    return tuple(found)
+
+
+def _constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
+    yield from _output_constraints(roles)
+    for role in roles.all[:-1]:
+        yield from _place_constraints(roles, role)
+        if "vtcm" in knobs:
+            yield Constraint(
+                f"vtcm != '{role.key}' or place_{role.key} == 'root'",
+                "VTCM is for stages that are computed once: to take and give it back costs a call",
+            )
+    for role in roles.all:
+        yield from _stage_constraints(roles, role, knobs)
+
+
+def _output_constraints(roles: Roles) -> Iterator[Constraint]:
+    if not roles.has_tiles:
+        return
+    output, lanes = roles.output, roles.lanes
+    registers = f"lanes // {lanes} * {max(1, roles.output.facts.widest_bits // 8)}"
+    yield Constraint(
+        f"{registers} * unroll * tile_rows <= {2 * _MOST_REGISTERS}",
+        "longer loop bodies take seconds to compile and are never faster",
+    )
+    width, height = output.extent(output.vector), output.extent(output.row)
+    for tail, step, extent in (
+        ("tail_x", "lanes * unroll", width),
+        ("tail_y", "tile_rows", height),
+    ):
+        yield Constraint(
+            f"{tail} == 'guard_with_if' or {extent} >= {step}",
+            "a tile can only be moved inwards if the extent holds at least one",
+        )
+
+
+def _place_constraints(roles: Roles, role: Role) -> Iterator[Constraint]:
+    if role.vector is not None:
+        yield Constraint(
+            f"place_{role.key} in ('root', 'inline') or {role.extent(role.vector)} >= lanes",
+            "what is narrower than a vector reads, inside a tile, what its producers never wrote: "
+            "LLVM then takes the whole loop away",
+        )
+    for name in role.readers:
+        reader = roles.by_name[name]
+        if reader.is_output:
+            continue
+        for depth, level in enumerate(_LEVELS[:-1]):
+            allowed = ", ".join(f"'{one}'" for one in (*_LEVELS[: depth + 1], "inline"))
+            yield Constraint(
+                f"place_{reader.key} != '{level}' or place_{role.key} in ({allowed})",
+                f"{role.facts.name} must be computed before {name}, which reads it",
+            )
+        both = reader.may_inline and role.may_inline
+        reads = dict(reader.facts.reads).get(role.facts.name, 0)
+        if both and reads * role.facts.operations * _reads_of(roles, reader) > _MOST_INLINED:
+            yield Constraint(
+                f"place_{role.key} != 'inline' or place_{reader.key} != 'inline'",
+                "stages inline in one another multiply the work and the code",
+            )
+
+
+def _reads_of(roles: Roles, role: Role) -> int:
+    return sum(dict(other.facts.reads).get(role.facts.name, 0) for other in roles.all)
+
+
+def _stage_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
+    tail = f"tail_{role.key}"
+    width = role.extent(role.vector)
+    if tail in knobs and not role.facts.clamped:
+        step = f"lanes * unroll_{role.key}"
+        yield Constraint(
+            f"{tail} == 'guard_with_if' or {width} >= {step}",
+            "a vector can only be moved inwards if the extent holds at least one",
+        )
+        whole = roles.output.extent(roles.output.vector)
+        if not role.is_output and roles.has_tiles:
+            yield Constraint(
+                f"place_{role.key} != 'tile' or {tail} == 'guard_with_if' "
+                f"or unroll_{role.key} * {whole} <= unroll * {width}",
+                "a tile needs less of it than its vectors hold: they would begin before an input",
+            )
+    for number, update in enumerate(role.facts.updates):
+        form = f"form_{role.key}_{number}"
+        if form not in knobs:
+            continue
+        if role.can_rfactor(update, roles.lanes):
+            yield Constraint(
+                f"{form} != 'rfactor' or {update.rvars[0][1]} % lanes == 0",
+                "partial reductions of unequal length need a guard in the innermost loop",
+            )
+            if not role.is_output:
+                yield Constraint(
+                    f"{form} != 'rfactor' or place_{role.key} == 'root'",
+                    "partial reductions are computed before all",
+                )

@@ -1,0 +1,195 @@
+"""What may happen to each stage of a pipeline: decided from its facts and the target, once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tuner.space.derivation.facts import PipelineFacts, StageFacts, UpdateFacts
+from tuner.target import Target
+
+_MOST_INLINE_OPERATIONS = 240
+"""What a stage may add to those that read it by being computed again in each of them."""
+_RECOMPUTED = 16
+"""A stage with so many times fewer values than the output serves many tiles with each of them:
+it is computed before all, not in each tile again."""
+_MOST_UNROLLED_INNER, _MOST_UNROLLED = 16, 32
+
+
+@dataclass(frozen=True)
+class Role:
+    """A stage with what its knobs are about.
+
+    ``key`` is its name as knobs have it. ``vector`` is the dimension that becomes vectors
+    (``None``: all are too short), ``row`` the next one out. ``readers`` are all stages that need
+    it, directly or not.
+    """
+
+    facts: StageFacts
+    key: str
+    vector: str | None
+    row: str | None
+    readers: tuple[str, ...]
+    may_inline: bool
+    may_tile: bool
+    is_output: bool
+
+    def extent(self, dimension: str | None) -> int:
+        """The extent of a dimension; 1 for none."""
+        if dimension is None:
+            return 1
+        return self.facts.extents[self.facts.dimensions.index(dimension)]
+
+    @property
+    def outer(self) -> tuple[str, ...]:
+        """All dimensions but ``vector`` and ``row``, innermost first."""
+        return tuple(d for d in self.facts.dimensions if d not in (self.vector, self.row))
+
+    @property
+    def moves_rows(self) -> bool:
+        """Whether vectors go along a dimension that is not the innermost in memory."""
+        return self.vector is not None and self.vector != self.facts.dimensions[0]
+
+    def vectorized(self, update: UpdateFacts) -> bool:
+        """Whether the stage's vectors can be those of an update too."""
+        return self.vector is not None and self.vector in update.pure
+
+    def can_rfactor(self, update: UpdateFacts, lanes: int) -> bool:
+        """Whether an update can be made of partial reductions, one for each lane."""
+        return bool(
+            update.combines
+            and not update.scans
+            and update.pure == self.facts.dimensions  # Halide 21 makes wrong code of scattered sums
+            and update.rvars
+            and update.rvars[0][1] >= lanes
+        )
+
+    def can_vrmpy(self, update: UpdateFacts) -> bool:
+        """Whether four steps of an update are one ``vrmpy`` of a 32-bit lane."""
+        return bool(
+            update.dot
+            and update.combines == "sum"
+            and not update.scans
+            and self.facts.bits == 32
+            and self.vectorized(update)
+            and update.rvars[0][1] % 4 == 0
+        )
+
+    @staticmethod
+    def unrolls(update: UpdateFacts) -> tuple[str, ...]:
+        """How far the reduction loops of an update may be written out."""
+        found = ["off"]
+        if update.rvars and 1 < update.rvars[0][1] <= _MOST_UNROLLED_INNER:
+            found.append("inner")
+        if len(update.rvars) > 1 and 1 < update.steps <= _MOST_UNROLLED:
+            found.append("all")
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """All stages' roles, and what holds for the pipeline as a whole."""
+
+    facts: PipelineFacts
+    target: Target
+
+    @cached_property
+    def narrowest_bytes(self) -> int:
+        """Of any integer that the pipeline computes with."""
+        return min(stage.narrowest_bits for stage in self.facts.stages) // 8
+
+    @cached_property
+    def widest_bytes(self) -> int:
+        """Of any integer that the pipeline computes with."""
+        return max(stage.widest_bits for stage in self.facts.stages) // 8
+
+    @cached_property
+    def lanes(self) -> int:
+        """The least lanes of a vector: as many as fill a register with the narrowest values.
+
+        One width for all stages. With fewer lanes a vector of narrow values is less than a
+        register, and Halide 21 makes wrong code of those (u8 at 32 and 64 lanes, and u8 widened
+        to 16 bits at 64); it does too where stages that widen disagree on the width, because
+        it keeps widened values deinterleaved in memory.
+        """
+        return self.target.lanes(self.narrowest_bytes)
+
+    @cached_property
+    def output(self) -> Role:
+        """The role of the last stage."""
+        return self.by_name[self.facts.last.name]
+
+    @property
+    def has_tiles(self) -> bool:
+        """Whether the output's loops can hold other stages: Halide cannot tell the loops of
+        several definitions apart."""
+        return not self.facts.last.updates and self.output.vector is not None
+
+    @cached_property
+    def all(self) -> tuple[Role, ...]:
+        """In the order of computation."""
+        return tuple(self.by_name.values())
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Role]:
+        """By the names of stages."""
+        keys = _keys([stage.name for stage in self.facts.stages])
+        readers = _readers(self.facts)
+        return {
+            stage.name: self._role(stage, keys[stage.name], readers[stage.name])
+            for stage in self.facts.stages
+        }
+
+    def _role(self, stage: StageFacts, key: str, readers: tuple[str, ...]) -> Role:
+        vector = self._vector_of(stage)
+        others = [d for d in stage.dimensions if d != vector]
+        row = next((d for d in others if _extent(stage, d) > 1), others[0] if others else None)
+        last = self.facts.last
+        read = sum(
+            count for other in self.facts.stages for n, count in other.reads if n == stage.name
+        )
+        scans = any(update.scans for update in stage.updates)
+        return Role(
+            facts=stage,
+            key=key,
+            vector=vector,
+            row=row if vector is not None else None,
+            readers=readers,
+            may_inline=not stage.updates and read * stage.operations <= _MOST_INLINE_OPERATIONS,
+            may_tile=not scans and stage.elements * _RECOMPUTED >= last.elements,
+            is_output=stage is last,
+        )
+
+    def _vector_of(self, stage: StageFacts) -> str | None:
+        """The first dimension long enough for half a vector that all definitions leave alone;
+        failing that, one that the first definition has."""
+        long = [d for d in stage.dimensions if 2 * _extent(stage, d) >= self.lanes]
+        free = [d for d in long if all(d in update.pure for update in stage.updates)]
+        return next(iter(free or long), None)
+
+
+def _extent(stage: StageFacts, dimension: str) -> int:
+    return stage.extents[stage.dimensions.index(dimension)]
+
+
+def _readers(facts: PipelineFacts) -> dict[str, tuple[str, ...]]:
+    """For each stage all that need it, directly or not, in the order of computation."""
+    found: dict[str, set[str]] = {stage.name: set() for stage in facts.stages}
+    for stage in reversed(facts.stages):
+        for read, _ in stage.reads:
+            found[read] |= {stage.name, *found[stage.name]}
+    return {name: tuple(s.name for s in facts.stages if s.name in found[name]) for name in found}
+
+
+def _keys(names: list[str]) -> dict[str, str]:
+    """Names fit for knobs, all different."""
+    keys: dict[str, str] = {}
+    for name in names:
+        plain = re.sub(r"\W", "_", name).strip("_") or "stage"
+        key, number = plain, 2
+        while key in keys.values():
+            key, number = f"{plain}_{number}", number + 1
+        keys[name] = key
+    return keys
