@@ -240,7 +240,7 @@ def test_folders_halide_would_make_in_tmp_come_into_the_current_one(tmp_path, te
     made = subprocess.run(
         [sys.executable, "-c", MAKES_A_FOLDER, template.format(folder=tmp_path)],
         cwd=tmp_path,
-        env={"LD_PRELOAD": str(built(client._TEMPORARY_FOLDERS))},
+        env={"LD_PRELOAD": str(built(client.TEMPORARY_FOLDERS))},
         capture_output=True,
         text=True,
         check=True,

@@ -36,7 +36,7 @@ _ENVIRONMENT = {
 }
 
 
-_TEMPORARY_FOLDERS = NativePart(
+TEMPORARY_FOLDERS = NativePart(
     name="temporary-folders",
     machine="host",
     sources=(Path(__file__).with_name("temporary_folders.c"),),
@@ -65,7 +65,7 @@ class CompileServer:
         self.directory.mkdir(exist_ok=True)  # a server that ends takes it along
         environment = {
             **_ENVIRONMENT,
-            "LD_PRELOAD": str(built(_TEMPORARY_FOLDERS)),
+            "LD_PRELOAD": str(built(TEMPORARY_FOLDERS)),
             "TMPDIR": str(self.directory),
         }
         for variable in ("PYTHONPATH", EXTRA_KERNELS_VARIABLE):

@@ -13,6 +13,9 @@ from tuner.space.directive import Directive, TailStrategy
 _PLACEMENTS = {"compute_at", "store_at", "hoist_storage"}
 """Operations whose first argument is a stage and whose second is one of its loops."""
 
+_MAKES_STAGE = "rfactor"
+"""The operation whose result is a new stage, named by its last argument."""
+
 _SPLIT_RESULTS = {"split": (0, (1, 2)), "fuse": (0, (2,))}
 """Operation to (position of an existing variable, positions of the variables it makes)."""
 
@@ -46,10 +49,13 @@ def apply(directives: Sequence[Directive], stages: Mapping[str, hl.Func]) -> Non
     Raises ``hl.HalideError`` where Halide refuses one.
     """
     reductions = reduction_variables(stages, directives)
+    known = dict(stages)
     for directive in directives:
-        stage = _stage(stages, directive.func)
+        stage = _stage(known, directive.func)
         target: Any = stage if directive.update is None else stage.update(directive.update)
-        getattr(target, directive.op)(*_arguments(directive, stages, reductions))
+        made = getattr(target, directive.op)(*_arguments(directive, known, reductions))
+        if directive.op == _MAKES_STAGE:
+            known[str(directive.args[-1])] = made
 
 
 def _stage(stages: Mapping[str, hl.Func], name: str) -> hl.Func:
@@ -62,7 +68,8 @@ def _stage(stages: Mapping[str, hl.Func], name: str) -> hl.Func:
 def _arguments(
     directive: Directive, stages: Mapping[str, hl.Func], reductions: frozenset[str]
 ) -> Iterator[Any]:
-    for position, value in enumerate(directive.args):
+    args = directive.args[:-1] if directive.op == _MAKES_STAGE else directive.args
+    for position, value in enumerate(args):
         if directive.op in _PLACEMENTS and position == 0:
             yield _stage(stages, str(value))
         elif directive.op == "store_in":
@@ -87,10 +94,11 @@ def as_cpp(
     for directive in directives:
         used_stages[directive.func] = None
         rendered = []
-        for position, value in enumerate(directive.args):
+        made = str(directive.args[-1]) if directive.op == _MAKES_STAGE else ""
+        for position, value in enumerate(directive.args[:-1] if made else directive.args):
             if directive.op in _PLACEMENTS and position == 0:
                 used_stages[str(value)] = None
-                rendered.append(str(value))
+                rendered.append(_cpp_stage(str(value), stages))
             elif directive.op == "store_in":
                 rendered.append(f"MemoryType::{value}")
             elif isinstance(value, TailStrategy):
@@ -101,16 +109,25 @@ def as_cpp(
             else:
                 rendered.append(str(value))
         update = "" if directive.update is None else f".update({directive.update})"
-        calls.append(f"{directive.func}{update}.{directive.op}({', '.join(rendered)});")
+        stage = _cpp_stage(directive.func, stages)
+        result = f"Func {made} = " if made else ""
+        calls.append(f"{result}{stage}{update}.{directive.op}({', '.join(rendered)});")
     lines = [
-        f"Func {name} = pipeline.get_func({positions[stages[name].name()]});"
+        f"Func {_cpp_stage(name, stages)} = pipeline.get_func({positions[stages[name].name()]});"
         for name in used_stages
+        if name in stages
     ]
     lines += [
         f'{"RVar" if name in reductions else "Var"} {_cpp_name(name)}("{name}");'
         for name in variables
     ]
     return "".join(f"    {line}\n" for line in lines + calls)
+
+
+def _cpp_stage(name: str, stages: Mapping[str, hl.Func]) -> str:
+    """A C++ name for a stage, which may be called as Halide pleased, such as ``f$1``."""
+    plain = re.sub(r"\W", "_", name)
+    return plain if plain == name or plain not in stages else f"{plain}_"
 
 
 def _cpp_name(variable: str) -> str:

@@ -2,16 +2,31 @@
 
 Nothing about the bytes can be trusted: Halide's reader follows offsets it finds in them, and a
 flipped bit can crash it. ``reader`` is the contained process that opens them, ``description`` what
-it may say about them, ``contained`` starts it and believes nothing else.
+it may say about them, ``contained`` starts it and believes nothing else. In that process
+``analysis`` finds what a space is derived from, and ``execution`` runs the pipeline for reference.
 """
 
 from __future__ import annotations
 
-from tuner.codegen.halide.uploads.contained import describe_pipeline
+from tuner.codegen.halide.uploads.analysis_form import Analysis, SizeParam
+from tuner.codegen.halide.uploads.contained import (
+    analyse_pipeline,
+    describe_pipeline,
+    execute_pipeline,
+)
 from tuner.codegen.halide.uploads.description import (
     PipelineDescription,
     PipelineInput,
     PipelineStage,
 )
 
-__all__ = ["PipelineDescription", "PipelineInput", "PipelineStage", "describe_pipeline"]
+__all__ = [
+    "Analysis",
+    "PipelineDescription",
+    "PipelineInput",
+    "PipelineStage",
+    "SizeParam",
+    "analyse_pipeline",
+    "describe_pipeline",
+    "execute_pipeline",
+]

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any
+
+from tuner.codegen.halide.uploads.fields import a_count, a_name, a_type, fields, several
 
 MOST_STAGES = 1024
 MOST_INPUTS = 256
 MOST_OUTPUTS = 256
 MOST_DIMENSIONS = 32
 MOST_UPDATES = 4096
-_NAME = re.compile(r"[A-Za-z0-9_.$]{1,200}")
-_TYPE = re.compile(r"[a-z]{3,8}[0-9]{0,3}(x[0-9]{1,5})?")
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -55,11 +51,11 @@ class PipelineDescription:
     def from_dict(cls, data: Any) -> PipelineDescription:
         """The inverse of :meth:`as_dict`, which believes nothing: ``ValueError`` for another form,
         for names and types that Halide does not make, and for more than any pipeline has."""
-        fields = _fields(data, {"stages", "inputs", "outputs"})
+        form = fields(data, {"stages", "inputs", "outputs"})
         found = cls(
-            stages=_several(fields["stages"], MOST_STAGES, _stage),
-            inputs=_several(fields["inputs"], MOST_INPUTS, _input),
-            outputs=_several(fields["outputs"], MOST_OUTPUTS, _name),
+            stages=several(form["stages"], MOST_STAGES, _stage),
+            inputs=several(form["inputs"], MOST_INPUTS, _input),
+            outputs=several(form["outputs"], MOST_OUTPUTS, a_name),
         )
         if not found.outputs:
             raise ValueError("it has no output")
@@ -70,54 +66,22 @@ class PipelineDescription:
 
 
 def _stage(data: Any) -> PipelineStage:
-    fields = _fields(data, {"name", "dimensions", "types", "updates"})
+    form = fields(data, {"name", "dimensions", "types", "updates"})
     return PipelineStage(
-        name=_name(fields["name"]),
-        dimensions=_several(fields["dimensions"], MOST_DIMENSIONS, _name),
-        types=_several(fields["types"], MOST_OUTPUTS, _type),
-        updates=_count(fields["updates"], MOST_UPDATES),
+        name=a_name(form["name"]),
+        dimensions=several(form["dimensions"], MOST_DIMENSIONS, a_name),
+        types=several(form["types"], MOST_OUTPUTS, a_type),
+        updates=a_count(form["updates"], MOST_UPDATES),
     )
 
 
 def _input(data: Any) -> PipelineInput:
-    fields = _fields(data, {"name", "type", "dimensions", "is_buffer"})
-    if not isinstance(fields["is_buffer"], bool):
+    form = fields(data, {"name", "type", "dimensions", "is_buffer"})
+    if not isinstance(form["is_buffer"], bool):
         raise ValueError("an input is neither buffer nor scalar")
     return PipelineInput(
-        name=_name(fields["name"]),
-        type=_type(fields["type"]),
-        dimensions=_count(fields["dimensions"], MOST_DIMENSIONS),
-        is_buffer=fields["is_buffer"],
+        name=a_name(form["name"]),
+        type=a_type(form["type"]),
+        dimensions=a_count(form["dimensions"], MOST_DIMENSIONS),
+        is_buffer=form["is_buffer"],
     )
-
-
-def _fields(data: Any, names: set[str]) -> dict[str, Any]:
-    if not isinstance(data, dict) or set(data) != names:
-        raise ValueError(f"not an object with {', '.join(sorted(names))}")
-    return data
-
-
-def _several(data: Any, most: int, read: Callable[[Any], T]) -> tuple[T, ...]:
-    if not isinstance(data, list | tuple):
-        raise ValueError("not a list")
-    if len(data) > most:
-        raise ValueError(f"{len(data)} of what may be at most {most}")
-    return tuple(read(one) for one in data)
-
-
-def _name(data: Any) -> str:
-    if not isinstance(data, str) or not _NAME.fullmatch(data):
-        raise ValueError(f"a name is {repr(data)[:60]}")
-    return data
-
-
-def _type(data: Any) -> str:
-    if not isinstance(data, str) or not _TYPE.fullmatch(data):
-        raise ValueError(f"a type is {repr(data)[:60]}")
-    return data
-
-
-def _count(data: Any, most: int) -> int:
-    if not isinstance(data, int) or isinstance(data, bool) or not 0 <= data <= most:
-        raise ValueError(f"a count is {repr(data)[:60]}")
-    return data

@@ -1,8 +1,10 @@
-"""The process that opens one uploaded pipeline: bytes on standard input, JSON on standard output.
+"""The process that opens one uploaded pipeline: bytes on standard input, answer on standard output.
 
-Run as ``python -m tuner.codegen.halide.uploads.reader FOLDER MEMORY_BYTES CPU_SECONDS``. Before
-Halide sees a byte, the process gives up the network, other processes and files: it may open none
-at all any more. A crash, a hang or an allocation too many ends only itself.
+Run as ``python -m tuner.codegen.halide.uploads.reader FOLDER MEMORY_BYTES CPU_SECONDS [TASK
+ARGUMENTS]``; the task is ``describe``, ``analyse`` or ``execute``, its arguments JSON. Before
+Halide sees a byte, the process gives up the network, other processes and files: it may change
+none but in FOLDER, and except to analyse a pipeline it may open none at all any more. A crash, a
+hang or an allocation too many ends only itself.
 """
 
 from __future__ import annotations
@@ -17,14 +19,27 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from tuner.codegen.halide.uploads.contained import ANSWER_LIMIT_BYTES, EXIT_REFUSED
-from tuner.codegen.halide.uploads.description import MOST_INPUTS, MOST_STAGES
+from tuner.codegen.halide.uploads.contained import (
+    ANSWER_LIMIT_BYTES,
+    EXIT_NOT_TUNABLE,
+    EXIT_REFUSED,
+)
+from tuner.codegen.halide.uploads.refusals import NotTunableError
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _THREAD_STACK_BYTES = 64 << 20  # expressions nest, and Halide follows them by recursion
+_ANALYSIS_FILES = 32
+"""Halide lowers into a file, not into memory."""
 
 
-def _give_up(folder: Path, memory_bytes: int, cpu_s: int) -> None:
+def _give_up(
+    folder: Path,
+    memory_bytes: int,
+    cpu_s: int,
+    *,
+    files: int = 0,
+    answer_bytes: int = ANSWER_LIMIT_BYTES,
+) -> None:
     """Limits of memory, time and answer; then no network, no processes, no files."""
     from tuner.codegen.confinement import confine
 
@@ -34,37 +49,23 @@ def _give_up(folder: Path, memory_bytes: int, cpu_s: int) -> None:
     for limit, value in (
         (resource.RLIMIT_AS, mapped_bytes + memory_bytes + _THREAD_STACK_BYTES),
         (resource.RLIMIT_CPU, cpu_s),
-        (resource.RLIMIT_FSIZE, ANSWER_LIMIT_BYTES),
+        (resource.RLIMIT_FSIZE, answer_bytes),
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NOFILE, 0),  # what is open stays open
+        (resource.RLIMIT_NOFILE, files),  # what is open stays open
     ):
         resource.setrlimit(limit, (value, value))
 
 
 def _describe(data: bytes) -> dict[str, Any]:
-    import halide as hl
+    from tuner.codegen.halide.uploads.deserialized import deserialized
 
-    parameters = hl.deserialize_parameters(data)
-    pipeline = hl.deserialize_pipeline(data, parameters)
-    wrappers = {f"{name}_im" for name in parameters}
+    opened = deserialized(data)
+    wrappers = {f"{name}_im" for name in opened.inputs}
     return {
-        "stages": [_stage(f) for f in _functions(pipeline) if f.name() not in wrappers],
-        "inputs": [_input(name, parameter) for name, parameter in parameters.items()],
-        "outputs": [f.name() for f in pipeline.outputs()],
+        "stages": [_stage(f) for name, f in opened.stages.items() if name not in wrappers],
+        "inputs": [_input(name, entry.parameter) for name, entry in opened.inputs.items()],
+        "outputs": [f.name() for f in opened.outputs],
     }
-
-
-def _functions(pipeline: Any) -> list[Any]:
-    """All Funcs. Halide tells their number only by refusing the next index."""
-    import halide as hl
-
-    found: list[Any] = []
-    while len(found) <= MOST_STAGES + MOST_INPUTS:
-        try:
-            found.append(pipeline.get_func(len(found)))
-        except hl.HalideError:
-            break
-    return found
 
 
 def _stage(func: Any) -> dict[str, Any]:
@@ -86,14 +87,29 @@ def _input(name: str, parameter: Any) -> dict[str, Any]:
     }
 
 
-def _answer(data: bytes, status: list[int]) -> None:
+def _done(task: str, arguments: dict[str, Any], data: bytes) -> bytes:
+    """The answer to a task."""
+    if task == "analyse":
+        from tuner.codegen.halide.uploads.analysis import analyse
+
+        return json.dumps(analyse(data, arguments["sizes"])).encode()
+    if task == "execute":
+        from tuner.codegen.halide.uploads.execution import execute
+
+        return execute(data, arguments["inputs"], arguments["extents"])
+    return json.dumps(_describe(data)).encode(errors="replace")
+
+
+def _answer(task: str, arguments: dict[str, Any], data: bytes, status: list[int]) -> None:
     """Body of the thread; leaves the exit status in ``status``."""
     try:
-        text, code = json.dumps(_describe(data)), 0
+        answer, code = _done(task, arguments, data), 0
     except Exception as error:  # noqa: BLE001 - whatever the bytes make Halide say
         said = str(error).removeprefix("Error:").strip()
-        text, code = (said or f"{type(error).__name__} without a word")[:2000], EXIT_REFUSED
-    sys.stdout.buffer.write(text.encode(errors="replace"))
+        said = said or f"{type(error).__name__} without a word"
+        answer = said[:2000].encode(errors="replace")
+        code = EXIT_NOT_TUNABLE if isinstance(error, NotTunableError) else EXIT_REFUSED
+    sys.stdout.buffer.write(answer)
     sys.stdout.buffer.flush()
     status.append(code)
 
@@ -105,14 +121,28 @@ def main() -> None:
 
     assert halide  # noqa: S101 - loaded while files can be opened
     folder, memory_bytes, cpu_s = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    task = sys.argv[4] if len(sys.argv) > 4 else "describe"
+    arguments = json.loads(sys.argv[5]) if len(sys.argv) > 5 else {}
+    _load(task)
     data = sys.stdin.buffer.read()
-    _give_up(folder, memory_bytes, cpu_s)
+    os.chdir(folder)
+    answer_bytes = arguments.get("answer_bytes", ANSWER_LIMIT_BYTES)
+    files = _ANALYSIS_FILES if task == "analyse" else 0
+    _give_up(folder, memory_bytes, cpu_s, files=files, answer_bytes=answer_bytes)
     status: list[int] = []
     threading.stack_size(_THREAD_STACK_BYTES)
-    thread = threading.Thread(target=_answer, args=(data, status))
+    thread = threading.Thread(target=_answer, args=(task, arguments, data, status))
     thread.start()
     thread.join()
     os._exit(status[0] if status else EXIT_REFUSED)
+
+
+def _load(task: str) -> None:
+    """Imports what the task needs, while files can be opened."""
+    from importlib import import_module
+
+    modules = {"analyse": "analysis", "execute": "execution"}
+    import_module(f"tuner.codegen.halide.uploads.{modules.get(task, 'deserialized')}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,270 @@
+"""What a derivation needs of a pipeline, found by lowering it. Only for contained processes.
+
+Extents are read from the lowered loops: those of reductions are not in the bytes in any other
+form that Halide gives back. Nothing is compiled to code, so it takes tens of milliseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import halide as hl
+
+from tuner.codegen.halide.uploads.deserialized import Deserialized, deserialized
+from tuner.codegen.halide.uploads.expressions import (
+    arguments_of,
+    bits_of,
+    calls_of,
+    combination,
+    follows_loops,
+    is_dot,
+    printed,
+)
+from tuner.codegen.halide.uploads.refusals import NotTunableError
+from tuner.codegen.halide.uploads.sizes import Sizes
+from tuner.codegen.halide.uploads.unscheduled import require_unscheduled
+from tuner.space.derivation.facts import BufferFacts, PipelineFacts, StageFacts, UpdateFacts
+
+_HELPERS = re.compile(r"(lambda_\d+|(repeat_edge|constant_exterior|mirror_\w+|repeat_image))\b")
+"""Funcs that Halide's boundary conditions are made of. They stay inline: a loop over them has no
+steady state of its own, while consumers have one."""
+_NUMBER = re.compile(r"-?\d+")
+_FILE = "lowered"
+_TARGET = "hexagon-32-noos-no_runtime"
+"""Any will do: loops are read before vectors are made."""
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    """The lowered text, with what inputs need: (min, extent) of each dimension, as text."""
+
+    text: str
+    required: Mapping[str, tuple[tuple[str, str], ...]]
+
+
+def analyse(data: bytes, given: Mapping[str, int]) -> dict[str, Any]:
+    """The facts of the pipeline at the sizes ``given`` (others by default), as JSON.
+
+    Works in the current directory. Raises ``NotTunableError``, or what Halide raises.
+    """
+    opened = deserialized(data)
+    _require_kind(opened)
+    require_unscheduled(opened)
+    output = opened.outputs[0]
+    sizes = Sizes(given, [arg.name() for arg in output.args()])
+    texts = _definitions(opened)
+    helpers = _helpers(opened)
+
+    for number, extent in enumerate(sizes.output):
+        output.output_buffer().dim(number).set_bounds(0, extent)
+    needs = _lower(opened).required
+    inputs = []
+    for name, entry in opened.inputs.items():
+        buffer = sizes.input(name, _dtype(entry.parameter.type()), needs[name])
+        for number, (least, extent) in enumerate(zip(buffer.mins, buffer.extents, strict=True)):
+            entry.dim(number).set_bounds(least, extent)
+        inputs.append(buffer)
+    for name, func in opened.stages.items():
+        if name not in helpers:
+            func.compute_root().never_partition_all()  # one loop for each variable
+            for update in range(func.num_update_definitions()):
+                func.update(update).never_partition_all()
+    lowered = _lower(opened).text
+    stages = [
+        _stage(name, opened, texts, helpers, lowered, sizes)
+        for name in opened.stages
+        if name not in helpers
+    ]
+    described = BufferFacts(
+        output.name(), _dtype(output.types()[0]), (0,) * len(sizes.output), sizes.output
+    )
+    facts = PipelineFacts(tuple(inputs), described, tuple(stages))
+    return {**asdict(facts), "params": sizes.params()}
+
+
+def _require_kind(opened: Deserialized) -> None:
+    if len(opened.outputs) != 1 or len(opened.outputs[0].types()) != 1:
+        raise NotTunableError("it has more than one output; one is accepted")
+    for name, entry in opened.inputs.items():
+        if not entry.parameter.is_buffer():
+            raise NotTunableError(
+                f"its input {name} is a scalar; write its value into the pipeline"
+            )
+        if entry.parameter.dimensions() == 0:
+            raise NotTunableError(f"its input {name} has no dimensions")
+    if not opened.outputs[0].args():
+        raise NotTunableError("its output has no dimensions")
+    for name, func in opened.stages.items():
+        if func.is_extern():
+            raise NotTunableError(f"its stage {name} is code from elsewhere (define_extern)")
+
+
+def _dtype(kind: hl.Type) -> str:
+    if not (kind.is_int() or kind.is_uint()) or kind.bits() not in (8, 16, 32):
+        raise NotTunableError(f"buffers of {kind}; integers of 8, 16 or 32 bits are accepted")
+    return str(kind)
+
+
+def _definitions(opened: Deserialized) -> dict[str, str]:
+    """All values and places of each Func, as one text."""
+    texts = {}
+    for name, func in opened.stages.items():
+        parts = [printed(value) for value in func.values()]
+        for update in range(func.num_update_definitions()):
+            parts += map(printed, [*func.update_args(update), *func.update_values(update)])
+        texts[name] = " ; ".join(parts)
+    return texts
+
+
+def _helpers(opened: Deserialized) -> frozenset[str]:
+    wrappers = {f"{name}_im" for name in opened.inputs}
+    last = opened.outputs[0].name()
+    return frozenset(
+        name
+        for name, func in opened.stages.items()
+        if name != last
+        and not func.num_update_definitions()
+        and (name in wrappers or _HELPERS.match(name))
+    )
+
+
+def _lower(opened: Deserialized) -> _Lowered:
+    arguments = [entry.argument() for entry in opened.inputs.values()]
+    opened.pipeline.compile_to_lowered_stmt(
+        _FILE, arguments, hl.StmtOutputFormat.Text, hl.Target(_TARGET)
+    )
+    with open(_FILE, encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    required: dict[str, tuple[tuple[str, str], ...]] = {}
+    for name in opened.inputs:
+        # What a caller that asks for the bounds is told: four numbers a dimension.
+        at = text.find(f"_halide_buffer_init((struct halide_buffer_t *){name}.buffer,")
+        shape = text.find("make_struct(", at)
+        if at < 0 or shape < 0:
+            raise NotTunableError(f"its input {name} is not used")
+        fields = arguments_of(text, shape + len("make_struct"))
+        required[name] = tuple(zip(fields[0::4], fields[1::4], strict=True))
+    return _Lowered(text, required)
+
+
+def _stage(
+    name: str,
+    opened: Deserialized,
+    texts: Mapping[str, str],
+    helpers: frozenset[str],
+    lowered: str,
+    sizes: Sizes,
+) -> StageFacts:
+    func = opened.stages[name]
+    seen = _through_helpers(name, texts, helpers)
+    bits = {bits for text in seen for bits in bits_of(text)} | {t.bits() for t in func.types()}
+    if bits & {64, 128}:
+        raise NotTunableError(f"its stage {name} computes in 64 bits; 8 to 32 are accepted")
+    dimensions = tuple(arg.name() for arg in func.args())
+    is_output = name == opened.outputs[0].name()
+    extents = sizes.output if is_output else _allocated(name, len(dimensions), lowered)
+    stages = {other for other in texts if other not in helpers and other != name}
+    called = [call for text in seen for call, _ in calls_of(text)]
+    vector_bits = {b for b in bits if b >= 8} or {8}
+    return StageFacts(
+        name=name,
+        dimensions=dimensions,
+        extents=extents,
+        bits=func.types()[0].bits(),
+        narrowest_bits=min(vector_bits),
+        widest_bits=max(vector_bits),
+        reads=tuple((other, called.count(other)) for other in sorted(stages & set(called))),
+        clamped=_is_clamped(name, opened, texts),
+        operations=sum(text.count(sign) for text in seen for sign in "(+-*/%<>"),
+        updates=tuple(
+            _update(func, index, lowered) for index in range(func.num_update_definitions())
+        ),
+    )
+
+
+def _through_helpers(
+    name: str, texts: Mapping[str, str], helpers: frozenset[str]
+) -> tuple[str, ...]:
+    """The definitions of a stage and of the helpers it calls, however deep."""
+    found: dict[str, str] = {}
+    waiting = [name]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found[one] = texts[one]
+            waiting += [call for call, _ in calls_of(texts[one]) if call in helpers]
+    return tuple(found.values())
+
+
+def _is_clamped(name: str, opened: Deserialized, texts: Mapping[str, str]) -> bool:
+    """Whether widening the stage's region widens no input's: every way to one is clamped."""
+    inputs = frozenset(opened.inputs)
+    known = frozenset(texts) | inputs
+    # Reductions go over the same range, however much is computed.
+    fixed = {
+        one: frozenset(
+            rvar.name()
+            for update in range(func.num_update_definitions())
+            for rvar in func.rvars(update)
+        )
+        for one, func in opened.stages.items()
+    }
+
+    def reaches(one: str, visited: frozenset[str]) -> bool:
+        for called, indices in calls_of(texts[one]):
+            if called in visited or called not in known:
+                continue
+            if not any(follows_loops(index, known, fixed[one]) for index in indices):
+                continue
+            if called in inputs or reaches(called, visited | {called}):
+                return True
+        return False
+
+    return not reaches(name, frozenset({name}))
+
+
+def _allocated(name: str, dimensions: int, lowered: str) -> tuple[int, ...]:
+    """The extents of a stage computed before all that use it: those of its allocation."""
+    match = re.search(rf"^\s*allocate {re.escape(name)}\[([^\]]*)\]", lowered, re.MULTILINE)
+    factors = match[1].split(" * ")[1:] if match else []
+    if len(factors) != dimensions or not all(_NUMBER.fullmatch(one) for one in factors):
+        raise NotTunableError(f"the size of its stage {name} cannot be told from its output's")
+    return tuple(int(one) for one in factors)
+
+
+def _update(func: hl.Func, index: int, lowered: str) -> UpdateFacts:
+    name = func.name()
+    places = [printed(arg) for arg in func.update_args(index)]
+    names = [arg.name() for arg in func.args()]
+    value = " ; ".join(map(printed, func.update_values(index)))
+    own = [indices for call, indices in calls_of(value) if call == name]
+    return UpdateFacts(
+        # A dimension along which the stage reads its own neighbours has an order to keep.
+        pure=tuple(
+            var
+            for number, (var, place) in enumerate(zip(names, places, strict=True))
+            if var == place and all(indices[number] == var for indices in own)
+        ),
+        rvars=tuple(
+            (rvar.name(), _loop_extent(f"{name}.s{index + 1}.{rvar.name()}", lowered))
+            for rvar in func.rvars(index)
+        ),
+        scans=any(list(indices) != places for indices in own),
+        combines=combination(value, name) if len(own) == 1 else "",
+        dot=is_dot(value),
+    )
+
+
+def _loop_extent(loop: str, lowered: str) -> int:
+    """The extent of a loop; those of one iteration are not in the text."""
+    pattern = rf"for \({re.escape(loop)}(?:\.rebased)?, (.*)\) {{"
+    extents = []
+    for found in re.findall(pattern, lowered):
+        extent = arguments_of(f"({found})", 0)[-1]
+        if not _NUMBER.fullmatch(extent):
+            raise NotTunableError(f"the extent of its reduction {loop} is not fixed")
+        extents.append(int(extent))
+    return max(extents, default=1)

@@ -1,0 +1,142 @@
+"""What a contained process says of a pipeline for the derivation, read believing nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tuner.codegen.halide.uploads.fields import a_count, a_name, fields, several
+from tuner.space.derivation.facts import BufferFacts, PipelineFacts, StageFacts, UpdateFacts
+
+MOST_STAGES = 64
+"""More make spaces that no search gets through."""
+MOST_BUFFERS = 16
+MOST_DIMENSIONS = 6
+"""Both are what one call of the harness passes (``image.h``)."""
+_MOST_UPDATES = 16
+_MOST_EXTENT = 1 << 27
+_MOST_OPERATIONS = 1 << 24
+_BITS = (1, 8, 16, 32)
+_DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+_COMBINATIONS = ("", "sum", "max", "min")
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class SizeParam:
+    """An extent that whoever tunes the pipeline chooses. A ``default`` of 0 means as needed."""
+
+    name: str
+    default: int
+    doc: str
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The facts of a pipeline at one size, and the names of the sizes there are to choose."""
+
+    facts: PipelineFacts
+    params: tuple[SizeParam, ...]
+    form: Mapping[str, Any] = field(repr=False, hash=False, compare=False)
+    """The JSON that it was read from: what a compile worker gets to know."""
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Analysis:
+        """``ValueError`` for what no analysis of a pipeline says."""
+        form = fields(data, {"inputs", "output", "stages", "params"})
+        facts = PipelineFacts(
+            inputs=several(form["inputs"], MOST_BUFFERS - 1, _buffer),
+            output=_buffer(form["output"]),
+            stages=several(form["stages"], MOST_STAGES, _stage),
+        )
+        names = [stage.name for stage in facts.stages]
+        if not names or names[-1] != facts.output.name or len(set(names)) != len(names):
+            raise ValueError("its stages do not end with its output")
+        for at, stage in enumerate(facts.stages):
+            if not {name for name, _ in stage.reads} <= set(names[:at]):
+                raise ValueError(f"stage {stage.name} reads what is computed after it")
+        params = several(form["params"], MOST_BUFFERS * MOST_DIMENSIONS, _param)
+        if not all(param.name.isidentifier() for param in params):
+            raise ValueError("the name of a size is no identifier")
+        return cls(facts, params, form)
+
+
+def _buffer(data: Any) -> BufferFacts:
+    form = fields(data, {"name", "dtype", "mins", "extents", "free"})
+    found = BufferFacts(
+        name=a_name(form["name"]),
+        dtype=_one_of(form["dtype"], _DTYPES),
+        mins=several(form["mins"], MOST_DIMENSIONS, _coordinate),
+        extents=several(form["extents"], MOST_DIMENSIONS, _extent),
+        free=several(form["free"], MOST_DIMENSIONS, _extent),
+    )
+    if not 1 <= len(found.extents) == len(found.mins) or 0 in found.extents:
+        raise ValueError(f"buffer {found.name} has no elements")
+    return found
+
+
+def _stage(data: Any) -> StageFacts:
+    names = set(StageFacts.__dataclass_fields__)
+    form = fields(data, names)
+    found = StageFacts(
+        name=a_name(form["name"]),
+        dimensions=several(form["dimensions"], MOST_DIMENSIONS, a_name),
+        extents=several(form["extents"], MOST_DIMENSIONS, _extent),
+        bits=_one_of(form["bits"], _BITS),
+        narrowest_bits=_one_of(form["narrowest_bits"], _BITS[1:]),
+        widest_bits=_one_of(form["widest_bits"], _BITS[1:]),
+        reads=several(form["reads"], MOST_STAGES, _counted),
+        clamped=_switch(form["clamped"]),
+        operations=a_count(form["operations"], _MOST_OPERATIONS),
+        updates=several(form["updates"], _MOST_UPDATES, _update),
+    )
+    if len(found.extents) != len(found.dimensions):
+        raise ValueError(f"stage {found.name} has not an extent for each dimension")
+    return found
+
+
+def _update(data: Any) -> UpdateFacts:
+    form = fields(data, set(UpdateFacts.__dataclass_fields__))
+    return UpdateFacts(
+        pure=several(form["pure"], MOST_DIMENSIONS, a_name),
+        rvars=several(form["rvars"], MOST_DIMENSIONS, _counted),
+        scans=_switch(form["scans"]),
+        combines=_one_of(form["combines"], _COMBINATIONS),
+        dot=_switch(form["dot"]),
+    )
+
+
+def _param(data: Any) -> SizeParam:
+    form = fields(data, {"name", "default", "doc"})
+    doc = form["doc"]
+    if not isinstance(doc, str) or len(doc) > 500 or not doc.isprintable():
+        raise ValueError("the text on a size is no text")
+    return SizeParam(a_name(form["name"]), _extent(form["default"]), doc)
+
+
+def _counted(data: Any) -> tuple[str, int]:
+    if not isinstance(data, list | tuple) or len(data) != 2:
+        raise ValueError("not a name with a number")
+    return a_name(data[0]), _extent(data[1])
+
+
+def _extent(data: Any) -> int:
+    return a_count(data, _MOST_EXTENT)
+
+
+def _coordinate(data: Any) -> int:
+    return -a_count(-data, _MOST_EXTENT) if isinstance(data, int) and data < 0 else _extent(data)
+
+
+def _switch(data: Any) -> bool:
+    if not isinstance(data, bool):
+        raise ValueError("neither true nor false")
+    return data
+
+
+def _one_of(data: Any, accepted: tuple[V, ...]) -> V:
+    if isinstance(data, bool) or data not in accepted:
+        raise ValueError(f"{repr(data)[:60]} is none of {', '.join(map(repr, accepted))}")
+    return accepted[accepted.index(data)]
