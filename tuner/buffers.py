@@ -19,7 +19,8 @@ class BufferSpec(NamedTuple):
     ``shape`` is in NumPy order, outermost first; the innermost dimension is always dense.
     ``dtype`` is a NumPy name (``uint8``, ``int8``, ``int32``, ``uint32``). ``promised`` is false
     for small tables (3x3 weights, say) to which the ``stride`` and ``extent`` promises do not
-    apply; the host alignment applies to all.
+    apply; the host alignment applies to all. ``mins`` are the coordinates of the first element, in
+    the order of the shape; empty where all are 0.
     """
 
     name: str
@@ -27,6 +28,7 @@ class BufferSpec(NamedTuple):
     shape: tuple[int, ...]
     role: Literal["input", "output"]
     promised: bool = True
+    mins: tuple[int, ...] = ()
 
     @property
     def element_bytes(self) -> int:

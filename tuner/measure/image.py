@@ -21,11 +21,11 @@ from tuner.target import Target
 
 Bytes = NDArray[np.uint8]
 
-_MAGIC, _VERSION = 0x49565848, 3
+_MAGIC, _VERSION = 0x49565848, 4
 _DIMENSIONS = 6
 _HEADER = struct.Struct("<10I")
 _CASE = struct.Struct("<4I")
-_BUFFER = struct.Struct(f"<IBBH{_DIMENSIONS}i{_DIMENSIONS}i")
+_BUFFER = struct.Struct(f"<IBBH{_DIMENSIONS}i{_DIMENSIONS}i{_DIMENSIONS}i")
 _REPORT = struct.Struct("<IiII240s")
 REPORT_BYTES = _REPORT.size
 """``image_header``, ``image_case``, ``image_buffer``, ``image_report`` of harness/image.h."""
@@ -209,6 +209,8 @@ def _write_tables(image: Bytes, cases: CaseSet, parts: list[_Part]) -> None:
                 _type_code(spec.dtype),
                 spec.element_bytes * 8,
                 len(spec.shape),
+                *(spec.mins or (0,) * len(spec.shape))[::-1],
+                *unused,
                 *spec.shape[::-1],
                 *unused,
                 *layout.strides[::-1],

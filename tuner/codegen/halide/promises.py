@@ -6,15 +6,20 @@ alone changes almost nothing.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import halide as hl
 
 from tuner.buffers import BufferSpec, layout_of
 from tuner.contract import Contract
 from tuner.target import Target
 
+if TYPE_CHECKING:
+    from tuner.codegen.halide.uploads.deserialized import SerializedInput
+
 
 def promise(
-    parameter: hl.ImageParam | hl.OutputImageParam,
+    parameter: hl.ImageParam | hl.OutputImageParam | SerializedInput,
     spec: BufferSpec,
     contract: Contract,
     target: Target,
@@ -24,8 +29,10 @@ def promise(
     The compiled function checks the promises when it is called and returns an error code if the
     caller breaks one.
     """
-    for dimension in range(len(spec.shape)):
-        parameter.dim(dimension).set_min(0)  # coordinates count from the first element
+    # Coordinates count from the first element unless the kernel says otherwise.
+    mins = spec.mins[::-1] or (0,) * len(spec.shape)
+    for dimension, least in enumerate(mins):
+        parameter.dim(dimension).set_min(least)
     if contract is Contract.NONE:
         return
     alignment = target.vector_alignment_bytes
@@ -33,17 +40,17 @@ def promise(
     parameter.set_host_alignment(alignment)
     if contract is Contract.STATIC:
         strides = layout_of(spec, contract, target).strides
-        for dimension, (extent, stride) in enumerate(
-            zip(reversed(spec.shape), reversed(strides), strict=True)
+        for dimension, (least, extent, stride) in enumerate(
+            zip(mins, reversed(spec.shape), reversed(strides), strict=True)
         ):
-            parameter.dim(dimension).set_bounds(0, extent).set_stride(stride)
+            parameter.dim(dimension).set_bounds(least, extent).set_stride(stride)
         return
     if not spec.promised:
         return
     if contract in (Contract.STRIDE, Contract.EXTENT):
         for dimension in range(1, len(spec.shape)):
-            outer = parameter.dim(dimension)
+            outer: Any = parameter.dim(dimension)
             outer.set_stride((outer.stride() // lanes) * lanes)
     if contract is Contract.EXTENT:
-        inner = parameter.dim(0)
+        inner: Any = parameter.dim(0)
         inner.set_bounds(0, (inner.extent() // lanes) * lanes)

@@ -42,7 +42,8 @@ static void fill(struct argument *argument, const struct image_buffer *from, uin
         .dim = argument->dim,
     };
     for (int d = 0; d < from->dimensions; d++)
-        argument->dim[d] = (struct halide_dimension){0, from->extent[d], from->stride[d], 0};
+        argument->dim[d] =
+            (struct halide_dimension){from->min[d], from->extent[d], from->stride[d], 0};
 }
 
 static int run_case(struct image_header *image, uint32_t number, int practice) {

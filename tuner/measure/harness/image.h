@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define IMAGE_MAGIC 0x49565848u /* "HXVI" */
-#define IMAGE_VERSION 3u
+#define IMAGE_VERSION 4u
 #define IMAGE_DIMENSIONS 6
 #define IMAGE_BUFFERS 16
 #define IMAGE_MESSAGE_BYTES 240
@@ -41,7 +41,8 @@ struct image_buffer {
     uint8_t type_code; /* halide_type_t: 0 signed, 1 unsigned */
     uint8_t type_bits;
     uint16_t dimensions;
-    int32_t extent[IMAGE_DIMENSIONS]; /* dimension 0 is the innermost */
+    int32_t min[IMAGE_DIMENSIONS]; /* coordinates of the first element; 0 is the innermost */
+    int32_t extent[IMAGE_DIMENSIONS];
     int32_t stride[IMAGE_DIMENSIONS]; /* in elements */
 };
 
