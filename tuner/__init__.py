@@ -4,9 +4,11 @@
     result = tuner.tune("gemm_u8", {"m": 256, "n": 256, "k": 256}, trials=50)
     print(result.best.measurement.cycles, result.best.config.as_dict())
 
+    result = tuner.tune_pipeline(an_unscheduled_halide_func, {"x": 512, "y": 64})
+
 Knows nothing of the database, the service or the dashboards: trials go to a
 :class:`tuner.store.TrialStore`, in memory unless another is given. The functions of
-:mod:`tuner.tuning` are offered here; they are imported on first use.
+:mod:`tuner.tuning` and :mod:`tuner.pipelines` are offered here; they are imported on first use.
 """
 
 from __future__ import annotations
@@ -14,12 +16,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tuner.pipelines import tune_pipeline
     from tuner.tuning import TuneResult, explain, find_problem, measure, result, run, submit, tune
 
-__all__ = ["TuneResult", "explain", "find_problem", "measure", "result", "run", "submit", "tune"]
+__all__ = [
+    "TuneResult",
+    "explain",
+    "find_problem",
+    "measure",
+    "result",
+    "run",
+    "submit",
+    "tune",
+    "tune_pipeline",
+]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "tune_pipeline":
+        from tuner.pipelines import tune_pipeline
+
+        return tune_pipeline
     if name in __all__:
         from tuner import tuning
 

@@ -52,7 +52,8 @@ class Problem:
         """The C name of the compiled function, legible and the same for every schedule:
         ``gemm_u8_m256_n256_k256_static``."""
         params = "".join(f"_{k}{v}" for k, v in self.workload.params.items())
-        return f"{self.workload.kernel}{params}_{self.contract}".replace("-", "neg")
+        name = f"{self.workload.kernel}{params}_{self.contract}"
+        return name.replace("-", "neg").replace(":", "_")  # as in pipeline:DIGEST
 
 
 @dataclass(frozen=True)

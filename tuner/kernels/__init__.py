@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
 
 from tuner.errors import UserError
 from tuner.kernels.kernel import HalidePipeline, Kernel, Param, WorkCounts
@@ -29,6 +31,9 @@ _REGISTRY = {
 
 EXTRA_KERNELS_VARIABLE = "HVXTUNE_KERNELS"
 """Kernels from other packages: ``name=module:class`` pairs, separated by commas."""
+
+PIPELINE_PREFIX = "pipeline:"
+"""Begins the names of kernels that are uploaded pipelines; the digest of their bytes follows."""
 
 _loaded: dict[str, Kernel] = {}
 
@@ -55,7 +60,14 @@ def kernel_names() -> list[str]:
 
 
 def find_kernel(name: str) -> Kernel:
-    """The kernel called ``name``; ``UserError`` names the accepted ones otherwise."""
+    """The kernel called ``name``; ``UserError`` names the accepted ones otherwise.
+
+    ``pipeline:DIGEST`` is an uploaded pipeline that is kept on this machine.
+    """
+    if name.startswith(PIPELINE_PREFIX):
+        from tuner.kernels.uploaded import find_pipeline
+
+        return find_pipeline(name)
     registry = _registry()
     if name not in registry:
         near = difflib.get_close_matches(name, registry, n=1)
@@ -76,11 +88,20 @@ def find_kernel(name: str) -> Kernel:
     return _loaded[name]
 
 
+def attached_kernel(name: str, attachment: Mapping[str, Any]) -> Kernel:
+    """The kernel that made ``attachment``, in a compile worker: see :meth:`Kernel.attachment`."""
+    from tuner.kernels.uploaded import attached_pipeline
+
+    return attached_pipeline(name, attachment)
+
+
 __all__ = [
+    "PIPELINE_PREFIX",
     "HalidePipeline",
     "Kernel",
     "Param",
     "WorkCounts",
+    "attached_kernel",
     "find_kernel",
     "kernel_names",
 ]

@@ -22,6 +22,8 @@ from tuner.workload import Workload
 if TYPE_CHECKING:
     import halide as hl
 
+    from tuner.codegen.halide.uploads.deserialized import SerializedInput
+
 Array = NDArray[Any]
 _CONTRACTS = tuple(Contract)
 MAX_BUFFER_BYTES = 1 << 27
@@ -87,7 +89,7 @@ class HalidePipeline:
     included.
     """
 
-    inputs: Sequence[hl.ImageParam]
+    inputs: Sequence[hl.ImageParam | SerializedInput]
     output: hl.Func
     stages: Mapping[str, hl.Func]
 
@@ -102,6 +104,9 @@ class Kernel(ABC):
     name: ClassVar[str]
     version: ClassVar[int] = 1
     """Raise it when the algorithm's results or buffers change: old schedules then do not match."""
+    default_is_naive: ClassVar[bool] = False
+    """Whether the default config is the algorithm without any schedule. If even that is wrong, code
+    and reference disagree on what the algorithm is, and nothing can be tuned."""
     summary: ClassVar[str]
     params: ClassVar[tuple[Param, ...]]
 
@@ -150,6 +155,21 @@ class Kernel(ABC):
             for b in self.buffers(params)
             if b.role == "input"
         ]
+
+    def references(
+        self, params: Mapping[str, int], calls: Sequence[Sequence[Array]]
+    ) -> list[list[Array]]:
+        """The outputs of :meth:`reference` for each of several calls."""
+        return [self.reference(params, inputs) for inputs in calls]
+
+    def edge_inputs(self, params: Mapping[str, int]) -> dict[str, list[Array]]:
+        """Further inputs, by a name for people, that candidates are verified on."""
+        return {}
+
+    def attachment(self, params: Mapping[str, int]) -> dict[str, Any] | None:
+        """What a compile worker must be told of a kernel that is no code of this installation, as
+        JSON; ``None`` for one that is. :func:`tuner.kernels.attached_kernel` is the inverse."""
+        return None
 
     def other_shapes(self, problem: Problem) -> list[dict[str, int]]:
         """Further parameters the same code must be right for under a contract that is not static.

@@ -17,7 +17,7 @@ from tuner.kernels import Kernel, find_kernel
 from tuner.kernels.kernel import Array
 from tuner.target import Target
 
-CASES_VERSION = "2"
+CASES_VERSION = "3"
 """Raise it when other inputs or layouts are chosen: part of the toolchain fingerprint."""
 LARGE_BYTES = 1 << 25
 """Problems with more bytes of buffers than this are verified on two cases instead of all."""
@@ -79,7 +79,13 @@ def cases_of(problem: Problem) -> CaseSet:
     if sum(spec.payload_bytes for spec in kernel.buffers(params)) <= LARGE_BYTES:
         named.append(("maximum values", [np.full_like(a, np.iinfo(a.dtype).max) for a in random]))
         named.append(("zeros", [np.zeros_like(a) for a in random]))
-    cases = [_case(name, kernel, params, inputs, problem) for name, inputs in named]
+        named += kernel.edge_inputs(params).items()
+    outputs = kernel.references(params, [inputs for _, inputs in named])
+    specs = kernel.buffers(params)
+    cases = [
+        case_of(name, specs, [*inputs, *made], problem.contract, problem.target)
+        for (name, inputs), made in zip(named, outputs, strict=True)
+    ]
     for other in kernel.other_shapes(problem):
         label = " ".join(f"{name}={value}" for name, value in other.items())
         cases.append(_case(f"shape {label}", kernel, other, kernel.inputs(other, rng), problem))

@@ -13,9 +13,10 @@ from typing import Any
 
 from tuner.candidate import Candidate
 from tuner.codegen import CodeGenerator
-from tuner.errors import CandidateError, HvxtuneError
+from tuner.errors import CandidateError, HvxtuneError, UserError
 from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
+from tuner.outcome import Outcome
 from tuner.search.evaluation import Evaluation, Evaluator
 from tuner.search.ladder import Ladder, Rung, progress_of
 from tuner.search.proposer import Proposal, Proposer
@@ -28,6 +29,10 @@ _POLL_S = 0.2
 """How often a request to stop is looked at while candidates are in flight."""
 _HEARTBEAT_S = 1.0
 """How often the store is told that the job is alive, and asked what others want of it."""
+
+
+class DisagreementError(UserError):
+    """Code without any schedule gives other values than the reference: nothing can be tuned."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,7 @@ class TuningLoop:
         promoting = Evaluator(generator, rung.measurer) if rung else self._evaluator
         self._ladder = Ladder(job, token, store=store, evaluator=promoting, rung=rung)
         self._default = kernel.default_config(self._problem)
+        self._naive = self._default if kernel.default_is_naive else None
         self._textbook = kernel.textbook_config(self._problem)
         self._trials: dict[int, Trial] = {}
         self._incumbent: Trial | None = None
@@ -121,10 +127,12 @@ class TuningLoop:
         """Hands out trials until a limit of the budget, exhaustion or a request to stop.
 
         Returns the state the job was released in; ``queued`` means it was told to stop and can
-        be resumed. An error that is not a candidate's leaves the job ``queued`` too and is
-        raised again.
+        be resumed. An error that is not a candidate's leaves the job ``queued`` too (``failed``
+        after a ``DisagreementError``) and is raised again.
         """
         try:
+            for trial in self._trials.values():
+                self._require_agreement(trial)
             workers = self._job.spec.workers
             with ThreadPoolExecutor(workers, "hvxtune-trial") as pool, self._ladder:
                 through = self._hand_out(pool)
@@ -136,6 +144,9 @@ class TuningLoop:
             for best in {t.number: t for t in (self._incumbent, self._ladder.best) if t}.values():
                 self._keep_assembly(best)
             return self._release(JobState.DONE, "")
+        except DisagreementError as error:
+            self._release(JobState.FAILED, str(error))
+            raise
         except BaseException as error:
             note = error.message if isinstance(error, HvxtuneError) else type(error).__name__
             self._release_quietly(f"interrupted: {note}")
@@ -228,7 +239,23 @@ class TuningLoop:
             budget_cycles=budget_cycles,
         )
 
+    def _require_agreement(self, trial: Trial) -> None:
+        """``DisagreementError`` if the algorithm differs between compiled code and reference."""
+        if (
+            self._naive is not None
+            and trial.config == self._naive
+            and trial.outcome is Outcome.WRONG_OUTPUT
+        ):
+            raise DisagreementError(
+                f"{self._problem.workload.kernel} cannot be tuned: without any schedule its code "
+                f"for {self._problem.target.name} gives other values than on this machine: "
+                f"{trial.error}",
+                accepted="pipelines that Halide compiles alike for both",
+                next_step="change the stage that differs, such as one that reads beyond its bounds",
+            )
+
     def _take(self, trial: Trial, proposal: Proposal) -> None:
+        self._require_agreement(trial)
         self._trials[trial.number] = trial
         cycles = trial.measurement.cycles if trial.measurement else None
         self._proposer.tell(proposal, trial.outcome, cycles)

@@ -7,17 +7,20 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import halide as hl
 
 from tuner.candidate import Problem
 from tuner.codegen.halide import promises, schedule
 from tuner.contract import Contract
-from tuner.kernels import find_kernel
+from tuner.kernels import attached_kernel, find_kernel
 from tuner.space import Config
 from tuner.target import Target
 from tuner.workload import Workload
+
+if TYPE_CHECKING:
+    from tuner.codegen.halide.uploads.deserialized import SerializedInput
 
 FILES = {
     "object": "object",
@@ -45,12 +48,18 @@ def compile_request(request: Mapping[str, Any]) -> None:
     """Compiles ``request`` into files in the current directory.
 
     ``request`` has ``workload``, ``contract``, ``target``, ``config``, ``symbol`` and the list
-    ``kinds`` of files wanted. Raises ``hl.HalideError`` where Halide refuses the schedule.
+    ``kinds`` of files wanted, and as ``attachment`` what :meth:`Kernel.attachment` gives. Raises
+    ``hl.HalideError`` where Halide refuses the schedule.
     """
     target = Target(**request["target"])
     workload = Workload.from_dict(request["workload"])
     problem = Problem(workload, Contract(request["contract"]), target)
-    kernel = find_kernel(workload.kernel)
+    attachment = request["attachment"]
+    kernel = (
+        find_kernel(workload.kernel)
+        if attachment is None
+        else attached_kernel(workload.kernel, attachment)
+    )
     pipeline = kernel.pipeline(workload.params)
     parameters = [*pipeline.inputs, *(b for b in pipeline.output.output_buffers())]
     for parameter, spec in zip(parameters, kernel.buffers(workload.params), strict=True):
@@ -59,10 +68,11 @@ def compile_request(request: Mapping[str, Any]) -> None:
     schedule.apply(directives, pipeline.stages)
 
     whole = hl.Pipeline(pipeline.output)
-    with _stderr_to("loopnest"):
+    with stderr_to("loopnest"):
         whole.print_loop_nest()
     machine = hl.Target(halide_target(target))
-    module = whole.compile_to_module(list(pipeline.inputs), request["symbol"], machine)
+    arguments = [_argument(one) for one in pipeline.inputs]
+    module = whole.compile_to_module(arguments, request["symbol"], machine)
     results = hl.AutoSchedulerResults()
     results.target = machine
     results.schedule_source = schedule.as_cpp(directives, pipeline.stages, whole)
@@ -77,6 +87,12 @@ def compile_request(request: Mapping[str, Any]) -> None:
     _guard_header(request["symbol"])
 
 
+def _argument(parameter: hl.ImageParam | SerializedInput) -> hl.Argument:
+    if isinstance(parameter, hl.ImageParam):
+        return hl.Argument(parameter)
+    return parameter.argument()
+
+
 def _guard_header(symbol: str) -> None:
     """Halide names include guards after the file: alike for all, one header would hide the next."""
     header = Path("header")
@@ -86,7 +102,7 @@ def _guard_header(symbol: str) -> None:
 
 
 @contextmanager
-def _stderr_to(name: str) -> Iterator[None]:
+def stderr_to(name: str) -> Iterator[None]:
     """Sends what Halide's C++ prints on standard error to a file."""
     sys.stderr.flush()
     saved = os.dup(2)

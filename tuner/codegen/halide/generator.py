@@ -17,6 +17,7 @@ from tuner.codegen.generator import CodeGenerator
 from tuner.codegen.halide.client import LLVM_ARGUMENTS, CompileServer, ServerDiedError
 from tuner.errors import CandidateError, ToolchainError
 from tuner.identity import digest_of_bytes
+from tuner.kernels import find_kernel
 from tuner.outcome import Outcome
 
 _BASE_KINDS = ("object", "header", "schedule")
@@ -66,6 +67,7 @@ class HalideGenerator(CodeGenerator):
 
     def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
         problem = candidate.problem
+        kernel = find_kernel(problem.workload.kernel)
         kinds = [*_BASE_KINDS, *(["assembly"] if with_assembly else [])]
         request = {
             "workload": problem.workload.as_dict(),
@@ -73,6 +75,7 @@ class HalideGenerator(CodeGenerator):
             "target": problem.target.as_dict(),
             "config": candidate.config.as_dict(),
             "symbol": problem.symbol,
+            "attachment": kernel.attachment(problem.workload.params),
             "kinds": kinds,
         }
         server = self._free.get()

@@ -1,0 +1,137 @@
+"""Pipelines of stages that no kernel has: what a derivation is held against.
+
+``python -m tests.rig.unseen_pipelines NAME`` writes one to standard output, serialized.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+from typing import Any
+
+SIZES = {
+    "sharpen": {"x": 256, "y": 48},
+    "column_mean": {"x": 512},
+    "running_sum": {"x": 256, "y": 32},
+    "pyramid": {"x": 256, "y": 32},
+    "tone_chain": {"x": 512, "y": 24},
+    "dense": {"o": 128, "n": 8},
+    "histogram": {"i": 256},
+}
+"""The pipelines with small sizes: what is written without a schedule takes seconds in QEMU."""
+
+
+@cache
+def unseen_pipeline(name: str) -> bytes:
+    """One of :data:`SIZES`, serialized, from a process of its own."""
+    command = [sys.executable, "-m", "tests.rig.unseen_pipelines", name]
+    return subprocess.run(command, capture_output=True, check=True).stdout
+
+
+def sharpen(hl: Any) -> Any:
+    """A stencil: what a 3x3 binomial blur takes away is added, edges repeated."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    padded = hl.BoundaryConditions.repeat_edge(image)
+    across, blurred, sharp = hl.Func("across"), hl.Func("blurred"), hl.Func("sharp")
+    wide = lambda dx, dy: hl.u16(padded[x + dx, y + dy])  # noqa: E731 - the field's notation
+    across[x, y] = wide(-1, 0) + 2 * wide(0, 0) + wide(1, 0)
+    blurred[x, y] = hl.u8((across[x, y - 1] + 2 * across[x, y] + across[x, y + 1] + 8) >> 4)
+    doubled = 2 * hl.i16(padded[x, y]) - hl.i16(blurred[x, y])
+    sharp[x, y] = hl.u8_sat(doubled)
+    return sharp
+
+
+def column_mean(hl: Any) -> Any:
+    """A reduction: the mean of each column of 64 rows."""
+    x = hl.Var("x")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    rows = hl.RDom([(0, 64)], "rows")
+    total, mean = hl.Func("total"), hl.Func("mean")
+    total[x] = hl.u32(0)
+    total[x] += hl.u32(image[x, rows])
+    mean[x] = hl.u8((total[x] + 32) >> 6)
+    return mean
+
+
+def running_sum(hl: Any) -> Any:
+    """A scan: each column summed up from its top."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    down = hl.RDom([(1, 31)], "down")
+    sums, out = hl.Func("sums"), hl.Func("out")
+    sums[x, y] = hl.u16(image[x, y])
+    sums[x, down] = sums[x, down - 1] + hl.u16(image[x, down])
+    out[x, y] = hl.u8(sums[x, y] >> 5)
+    return out
+
+
+def pyramid(hl: Any) -> Any:
+    """Three levels: halved twice, doubled twice, the difference to the original."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    padded = hl.BoundaryConditions.repeat_edge(image)
+    level = padded
+    for number in (1, 2):
+        down = hl.Func(f"down{number}")
+        four = [hl.u16(level[2 * x + dx, 2 * y + dy]) for dx in (0, 1) for dy in (0, 1)]
+        down[x, y] = hl.u8((four[0] + four[1] + four[2] + four[3] + 2) >> 2)
+        level = down
+    for number in (1, 2):
+        up = hl.Func(f"up{number}")
+        up[x, y] = level[x // 2, y // 2]
+        level = up
+    detail = hl.Func("detail")
+    detail[x, y] = hl.absd(padded[x, y], level[x, y])
+    return detail
+
+
+def tone_chain(hl: Any) -> Any:
+    """A chain of table look-ups with arithmetic between them."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    first = hl.ImageParam(hl.UInt(8), 1, "first")
+    second = hl.ImageParam(hl.UInt(8), 1, "second")
+    toned, mixed, out = hl.Func("toned"), hl.Func("mixed"), hl.Func("out")
+    toned[x, y] = first[hl.i32(image[x, y])]
+    mixed[x, y] = hl.u8((hl.u16(toned[x, y]) + hl.u16(image[x, y]) + 1) >> 1)
+    out[x, y] = second[hl.i32(mixed[x, y])]
+    return out
+
+
+def dense(hl: Any) -> Any:
+    """A dense layer: rows of 64 bytes times a table of weights, requantized."""
+    o, n = hl.Var("o"), hl.Var("n")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    weights = hl.ImageParam(hl.UInt(8), 2, "weights")
+    k = hl.RDom([(0, 64)], "k")
+    sums, out = hl.Func("sums"), hl.Func("out")
+    sums[o, n] = hl.u32(0)
+    sums[o, n] += hl.u32(image[k, n]) * hl.u32(weights[o, k])
+    out[o, n] = hl.u8(hl.min(sums[o, n] >> 12, 255))
+    return out
+
+
+def histogram(hl: Any) -> Any:
+    """Counts of each value: what no vector can do, and nothing else may be spoilt by."""
+    i = hl.Var("i")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    all_of = hl.RDom([(0, 128), (0, 16)], "all_of")
+    counts, out = hl.Func("counts"), hl.Func("out")
+    counts[i] = hl.u32(0)
+    counts[hl.i32(image[all_of.x, all_of.y])] += hl.u32(1)
+    out[i] = hl.u16(counts[i])
+    return out
+
+
+def main() -> None:
+    """Writes the pipeline that is asked for."""
+    import halide
+
+    made = globals()[sys.argv[1]](halide)
+    sys.stdout.buffer.write(halide.serialize_pipeline(halide.Pipeline(made)))
+
+
+if __name__ == "__main__":
+    main()

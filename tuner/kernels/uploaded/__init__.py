@@ -1,0 +1,15 @@
+"""Uploaded pipelines as kernels: ``pipeline:`` and the first twelve digits of their digest.
+
+``files`` keeps their bytes in the state directory, ``kernel`` makes of them what a hand-written
+kernel is. Nothing of the bytes is opened here: ``tuner.codegen.halide.uploads`` has a contained
+process do that.
+"""
+
+from tuner.kernels.uploaded.kernel import (
+    PipelineKernel,
+    attached_pipeline,
+    find_pipeline,
+    kernel_name,
+)
+
+__all__ = ["PipelineKernel", "attached_pipeline", "find_pipeline", "kernel_name"]

@@ -1,0 +1,82 @@
+"""The bytes of uploaded pipelines: a file each in the state directory, named by their digest."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from tuner.errors import StoreError, UserError
+from tuner.identity import digest_of_bytes
+from tuner.paths import STATE_DIR_VARIABLE, state_dir, writable
+
+FOLDER = "pipelines"
+NAMED_DIGITS = 12
+"""Digits of the digest that name a pipeline. Those of two uploads are never the same here."""
+_DIGITS = re.compile(rf"[0-9a-f]{{{NAMED_DIGITS}}}(?:[0-9a-f]{{{64 - NAMED_DIGITS}}})?")
+
+
+def path_of(digest: str) -> Path:
+    """Where the bytes with this digest are kept, whether or not they are."""
+    return state_dir() / FOLDER / digest[:2] / f"{digest}.halide"
+
+
+def require_name(digest: str) -> None:
+    """``UserError`` if another pipeline is kept whose digest begins alike: one of them is made to
+    be taken for the other."""
+    others = [kept for kept in _kept(digest[:NAMED_DIGITS]) if kept != digest]
+    if others:
+        raise UserError(
+            f"the pipeline {digest[:NAMED_DIGITS]} is kept already, with other bytes",
+            accepted="a pipeline whose digest begins otherwise",
+            next_step="change anything about it, such as the name of a stage",
+        )
+
+
+def keep(data: bytes) -> str:
+    """Keeps ``data`` and returns its digest. Safe for several processes at once."""
+    digest = digest_of_bytes(data)
+    require_name(digest)
+    path = path_of(digest)
+    if not path.exists() or path.read_bytes() != data:
+        writable(f"{FOLDER}/{digest[:2]}")
+        temporary = path.with_name(f".{digest}-{os.getpid()}-{os.urandom(4).hex()}")
+        try:
+            temporary.write_bytes(data)
+            temporary.replace(path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise StoreError(
+                f"cannot write {path}: {error.strerror}",
+                next_step=f"free space or permissions there, or set {STATE_DIR_VARIABLE}",
+            ) from None
+    return digest
+
+
+def find(digits: str) -> str | None:
+    """The digest of the pipeline kept under these digits, 12 or all; ``None`` if there is none."""
+    if not _DIGITS.fullmatch(digits):
+        return None
+    kept = [digest for digest in _kept(digits[:NAMED_DIGITS]) if digest.startswith(digits)]
+    return kept[0] if len(kept) == 1 else None
+
+
+def read(digest: str) -> bytes:
+    """The bytes; ``StoreError`` if they are gone or damaged."""
+    path = path_of(digest)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise StoreError(
+            f"the pipeline file {path} cannot be read: {error.strerror}",
+            next_step="upload it again; machines that share a database need a shared "
+            f"{STATE_DIR_VARIABLE}",
+        ) from None
+    if digest_of_bytes(data) != digest:
+        raise StoreError(f"the pipeline file {path} is damaged", next_step="upload it again")
+    return data
+
+
+def _kept(digits: str) -> list[str]:
+    folder = path_of(digits).parent
+    return sorted(path.stem for path in folder.glob(f"{digits}*.halide"))

@@ -1,0 +1,190 @@
+"""An uploaded pipeline with all that a kernel has: buffers, reference, space and schedules."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tuner.buffers import BufferSpec
+from tuner.candidate import Problem
+from tuner.codegen.halide.uploads import Analysis, analyse_pipeline
+from tuner.contract import Contract
+from tuner.errors import UserError
+from tuner.kernels import PIPELINE_PREFIX
+from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
+from tuner.kernels.settle import settle
+from tuner.kernels.uploaded import files
+from tuner.kernels.uploaded.references import references
+from tuner.space import Config, Directive, Space
+from tuner.space.derivation import (
+    BufferFacts,
+    PipelineFacts,
+    derived_schedule,
+    derived_space,
+    textbook_values,
+)
+from tuner.target import Target
+
+_KEPT_KERNELS, _KEPT_SIZES = 64, 256
+_LARGEST = 65536
+
+Sizes = tuple[tuple[str, int], ...]
+
+
+class PipelineKernel(Kernel):
+    """The pipeline in ``data``. ``analysed`` gives its analysis at sizes, by default for none.
+
+    Its parameters are the extents of the output, and of the dimensions of inputs that no output
+    decides. Only contract ``static``: what is derived holds for one size. The reference is the
+    pipeline itself, compiled for this machine and run in a contained process.
+    """
+
+    default_is_naive = True
+
+    def __init__(self, name: str, data: bytes, analysed: Callable[[Sizes], Analysis]) -> None:
+        self.name = name  # type: ignore[misc]
+        self.data = data
+        self._analysed = analysed
+        analysis = analysed(())
+        facts = analysis.facts
+        self.summary = f"uploaded pipeline: {facts.output.name} of {len(facts.stages)} stages"  # type: ignore[misc]
+        self.params = tuple(  # type: ignore[misc]
+            Param(one.name, one.default, one.doc, min(1, one.default), _LARGEST)
+            for one in analysis.params
+        )
+
+    def facts(self, params: Mapping[str, int]) -> PipelineFacts:
+        """The facts at the sizes ``params``; takes the contained process the first time."""
+        return self._analysed(tuple(params.items())).facts
+
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+        facts = self.facts(params)
+        inputs = [_spec(buffer, is_input=True) for buffer in facts.inputs]
+        return (*inputs, _spec(facts.output, is_input=False))
+
+    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+        return self.references(params, [inputs])[0]
+
+    def references(
+        self, params: Mapping[str, int], calls: Sequence[Sequence[Array]]
+    ) -> list[list[Array]]:
+        return [[output] for output in references(self.data, self.facts(params), calls)]
+
+    def edge_inputs(self, params: Mapping[str, int]) -> dict[str, list[Array]]:
+        inputs = [spec for spec in self.buffers(params) if spec.role == "input"]
+        lowest = [np.full(spec.shape, np.iinfo(spec.dtype).min, spec.dtype) for spec in inputs]
+        ramps = [np.indices(spec.shape).sum(axis=0).astype(spec.dtype) for spec in inputs]
+        return {"minimum values": lowest, "ramps": ramps}
+
+    def work(self, params: Mapping[str, int]) -> WorkCounts:
+        # What any schedule has to do: reductions step by step, and every value of the output.
+        facts = self.facts(params)
+        macs = lane_ops = 0
+        for stage in facts.stages:
+            for update in stage.updates:
+                steps = update.steps * stage.elements
+                if update.dot:
+                    macs += steps
+                elif not update.scans:
+                    lane_ops += steps * stage.narrowest_bits // 8
+        specs = self.buffers(params)
+        written_bytes = specs[-1].payload_bytes
+        read_bytes = sum(spec.payload_bytes for spec in specs) - written_bytes
+        return WorkCounts(macs, lane_ops + written_bytes, read_bytes, written_bytes)
+
+    def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
+        from tuner.codegen.halide.uploads.deserialized import deserialized
+
+        opened = deserialized(self.data)
+        inputs = [opened.inputs[buffer.name] for buffer in self.facts(params).inputs]
+        return HalidePipeline(inputs, opened.outputs[0], opened.stages)
+
+    def problem(
+        self, params: Mapping[str, int] | None, contract: Contract, target: Target
+    ) -> Problem:
+        if contract is not Contract.STATIC:
+            raise UserError(
+                f"contract '{contract}' for {self.name}",
+                accepted="static: what is derived of a pipeline holds for one size",
+                next_step="use --contract static",
+            )
+        return super().problem(params, contract, target)
+
+    def space(self, problem: Problem) -> Space:
+        return _space(self.name, self.facts(problem.workload.params), problem.target)
+
+    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
+        return derived_schedule(self.facts(problem.workload.params), problem.target, config)
+
+    def default_config(self, problem: Problem) -> Config:
+        """The pipeline as it was written, without any schedule."""
+        return settle(self.space(problem), {"lanes": 1})
+
+    def textbook_config(self, problem: Problem) -> Config:
+        """Native vectors, line buffers for what is read several times, the rest inline."""
+        facts = self.facts(problem.workload.params)
+        return settle(self.space(problem), textbook_values(facts, problem.target))
+
+    def attachment(self, params: Mapping[str, int]) -> dict[str, Any]:
+        analysis = self._analysed(tuple(params.items()))
+        return {
+            "pipeline": base64.b64encode(self.data).decode(),
+            "analysis": dict(analysis.form),
+        }
+
+
+@lru_cache(maxsize=_KEPT_SIZES)
+def _space(name: str, facts: PipelineFacts, target: Target) -> Space:
+    return derived_space(name, facts, target)
+
+
+def _spec(buffer: BufferFacts, *, is_input: bool) -> BufferSpec:
+    return BufferSpec(
+        name=buffer.name,
+        dtype=buffer.dtype,
+        shape=buffer.extents[::-1],
+        role="input" if is_input else "output",
+        mins=buffer.mins[::-1] if any(buffer.mins) else (),
+    )
+
+
+def kernel_name(digest: str) -> str:
+    """What the pipeline with this digest is called as a kernel."""
+    return f"{PIPELINE_PREFIX}{digest[: files.NAMED_DIGITS]}"
+
+
+def find_pipeline(name: str) -> PipelineKernel:
+    """The kernel ``pipeline:DIGEST``, by 12 digits of the digest or all.
+
+    ``UserError`` if no such pipeline is kept here, or it cannot be tuned.
+    """
+    digest = files.find(name.removeprefix(PIPELINE_PREFIX))
+    if digest is None:
+        raise UserError(
+            f"unknown pipeline '{name[:100]}'",
+            accepted="pipeline: and the first 12 digits of the digest of one that is kept here",
+            next_step="upload it with POST /v1/pipelines, or use hvxtune tune --pipeline FILE",
+        )
+    return _loaded(digest)
+
+
+def attached_pipeline(name: str, attachment: Mapping[str, Any]) -> PipelineKernel:
+    """The kernel in a compile worker, from what its ``attachment`` says."""
+    analysis = Analysis.from_dict(attachment["analysis"])
+    data = base64.b64decode(attachment["pipeline"])
+    return PipelineKernel(name, data, lambda sizes: analysis)
+
+
+@lru_cache(maxsize=_KEPT_KERNELS)
+def _loaded(digest: str) -> PipelineKernel:
+    data = files.read(digest)
+
+    @lru_cache(maxsize=_KEPT_SIZES)
+    def analysed(sizes: Sizes) -> Analysis:
+        return analyse_pipeline(data, dict(sizes))
+
+    return PipelineKernel(kernel_name(digest), data, analysed)
