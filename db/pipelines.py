@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select, tuple_
@@ -14,9 +13,9 @@ from db import durable_files
 from db.failure import file_error
 from db.service_models import PipelineRow
 from db.sql_store import SqlStore
-from tuner.errors import StoreError
 from tuner.identity import digest_of_bytes
-from tuner.paths import STATE_DIR_VARIABLE, state_dir
+from tuner.kernels import PIPELINE_PREFIX
+from tuner.kernels.uploaded import files, kernel_name
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,8 @@ def keep(
     Returns what is stored, and whether it is new.
     """
     digest = digest_of_bytes(data)
-    path = _path(digest)
+    files.require_name(digest)
+    path = files.path_of(digest)
     try:
         if not path.exists() or digest_of_bytes(path.read_bytes()) != digest:
             durable_files.replace(path.parent.parent, path, data)
@@ -81,26 +81,16 @@ def newest(
         return [_record(row) for row in session.scalars(wanted.limit(limit))]
 
 
-def read_bytes(digest: str) -> bytes:
-    """The uploaded bytes; ``StoreError`` if they are gone or damaged."""
-    path = _path(digest)
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise StoreError(
-            f"the pipeline file {path} is gone",
-            next_step="upload it again; machines that share a database need a shared "
-            f"{STATE_DIR_VARIABLE}",
-        ) from None
-    except OSError as error:
-        raise file_error(error, path) from error
-    if digest_of_bytes(data) != digest:
-        raise StoreError(f"the pipeline file {path} is damaged", next_step="upload it again")
-    return data
-
-
-def _path(digest: str) -> Path:
-    return state_dir() / "pipelines" / digest[:2] / f"{digest}.halide"
+def kernel_of(store: SqlStore, name: str) -> str:
+    """What a kernel that is asked for as ``name`` is called: ``pipeline:NAME`` means the newest
+    upload of that name, everything else itself."""
+    asked = name.removeprefix(PIPELINE_PREFIX)
+    if asked == name or files.find(asked) is not None:
+        return name if asked == name else kernel_name(str(files.find(asked)))
+    newest_first = select(PipelineRow.digest).order_by(PipelineRow.created_at.desc())
+    with store.reading() as session:
+        digest = session.scalars(newest_first.where(PipelineRow.name == asked).limit(1)).first()
+    return name if digest is None else kernel_name(digest)
 
 
 def _record(row: PipelineRow) -> StoredPipeline:

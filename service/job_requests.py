@@ -9,6 +9,7 @@ from typing import Any
 
 from db.job_id import new_job_id
 from db.new_job import KeptAnswer, RequestKey, answer_once, insert_job, kept_answer
+from db.pipelines import kernel_of
 from db.sql_store import SqlStore
 from service.auth import Caller
 from service.auth.quotas import check_submit
@@ -46,22 +47,24 @@ def submit(
             before = kept_answer(session, named)
         if before is not None:
             return _replayed(before, key)
-    plans = _plans(body, default_workers, store.roster())
+    plans = _plans(store, body, default_workers, store.roster())
     trials = [made.spec.budget.trials for made in plans]
     asked = None if None in trials else sum(count or 0 for count in trials)
     check_submit(store, caller, asked)
     return _store(store, caller, body, plans, named)
 
 
-def _plans(body: SubmitBody, default_workers: int | None, roster: Roster) -> list[Plan]:
+def _plans(
+    store: SqlStore, body: SubmitBody, default_workers: int | None, roster: Roster
+) -> list[Plan]:
     if body.workloads is None:
         assert body.kernel is not None  # noqa: S101 - the body was validated
         only = WorkloadBody(kernel=body.kernel, params=body.params or {})
-        return [_plan(body, only, default_workers, roster)]
+        return [_plan(store, body, only, default_workers, roster)]
     plans = []
     for index, workload in enumerate(body.workloads):
         try:
-            plans.append(_plan(body, workload, default_workers, roster))
+            plans.append(_plan(store, body, workload, default_workers, roster))
         except UserError as error:
             error.message = f"workloads.{index}: {error.message}"
             raise
@@ -69,13 +72,17 @@ def _plans(body: SubmitBody, default_workers: int | None, roster: Roster) -> lis
 
 
 def _plan(
-    body: SubmitBody, workload: WorkloadBody, default_workers: int | None, roster: Roster
+    store: SqlStore,
+    body: SubmitBody,
+    workload: WorkloadBody,
+    default_workers: int | None,
+    roster: Roster,
 ) -> Plan:
     budget = body.budget
     if budget == BudgetBody():
         budget = BudgetBody(trials=DEFAULT_TRIALS)
     return plan(
-        workload.kernel,
+        kernel_of(store, workload.kernel),
         workload.params,
         target=body.target,
         contract=body.contract,

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 KernelName = Annotated[
     str, typer.Argument(metavar="KERNEL", help="A kernel's name; `hvxtune kernels` lists them.")
 ]
+OptionalKernelName = Annotated[
+    str | None,
+    typer.Argument(metavar="KERNEL", help="A kernel's name; `hvxtune kernels` lists them."),
+]
 ParamTexts = Annotated[
     list[str] | None,
     typer.Option(
@@ -109,6 +113,13 @@ def read_server(given: str | None) -> str | None:
 
 def read_problem(kernel: str, params: Sequence[str] | None, target: str, contract: str) -> Problem:
     """What is to be tuned, from the texts of the command line; ``UserError`` if any is wrong."""
+    from tuner.kernels import PIPELINE_PREFIX
     from tuner.tuning import find_problem
 
+    if kernel.startswith(PIPELINE_PREFIX):
+        from db import open_store
+        from db.pipelines import kernel_of
+
+        with open_store() as store:
+            kernel = kernel_of(store, kernel)
     return find_problem(kernel, read_params(params), target, contract)

@@ -6,11 +6,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from service.cli.output import print_json
+from service.cli.pipeline_files import read_file
 from service.cli.progress import Show, Standing, shown
 from service.cli.summary import print_result
 from service.client import Client
@@ -27,14 +29,17 @@ INTERRUPTED = 130
 
 def tune_there(
     server: str,
-    kernel: str,
+    kernel: str | None,
+    pipeline: Path | None,
     params: Mapping[str, int],
     options: SubmitOptions,
     *,
     as_json: bool,
 ) -> None:
-    """Submits a job and follows it to its end."""
+    """Submits a job for a kernel, or for the pipeline in a file, and follows it to its end."""
     with Client(server) as client:
+        if pipeline is not None:
+            kernel = str(client.upload_pipeline(*read_file(pipeline))["kernel"])
         (job,) = client.submit(kernel, params, **options)
         sys.stderr.write(f"job {job['job']} submitted to {server}\n")
         _follow(client, str(job["job"]), as_json=as_json)

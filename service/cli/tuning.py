@@ -19,8 +19,8 @@ from service.cli.options import (
     ContractName,
     DeviceTags,
     JobName,
-    KernelName,
     MeasurerName,
+    OptionalKernelName,
     ParamTexts,
     ServerAddress,
     TargetName,
@@ -28,6 +28,7 @@ from service.cli.options import (
     read_server,
 )
 from service.cli.output import print_json
+from service.cli.pipeline_files import PipelineFile, kept_here, require_one
 from service.cli.progress import shown, standing_of
 from service.cli.summary import print_result, result_json
 from tuner.errors import HvxtuneError, UserError
@@ -46,7 +47,8 @@ LARGEST_SEED = 2**32 - 1
 
 
 def tune(
-    kernel: KernelName,
+    kernel: OptionalKernelName = None,
+    pipeline: PipelineFile = None,
     param: ParamTexts = None,
     target: TargetName = DEFAULT_TARGET,
     contract: ContractName = DEFAULT_CONTRACT,
@@ -80,9 +82,10 @@ def tune(
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search for the fastest schedule of KERNEL and store it."""
+    """Search for the fastest schedule of KERNEL, or of the pipeline in FILE, and store it."""
     from tuner.tuning import submit
 
+    require_one(kernel, pipeline)
     if trials is None and seconds is None and patience is None:
         trials = DEFAULT_TRIALS
     address = read_server(server)
@@ -102,13 +105,17 @@ def tune(
             "measurer": measurer,
             "on": on,
         }
-        tune_there(address, kernel, read_params(param), options, as_json=as_json)
+        tune_there(address, kernel, pipeline, read_params(param), options, as_json=as_json)
         return
     from db import open_store
+    from db.pipelines import kernel_of
 
     with open_store() as store:
+        if kernel is None:
+            assert pipeline is not None  # noqa: S101 - one of them was required
+            kernel = kept_here(pipeline, store)
         job = submit(
-            kernel,
+            kernel_of(store, kernel),
             read_params(param),
             store=store,
             target=target,

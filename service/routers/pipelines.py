@@ -15,10 +15,16 @@ from service.app import store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
 from service.auth.quotas import check_upload
+from service.json_forms import kernel_json, space_json
 from service.openapi import problems
 from service.problem_details import not_found
 from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.pipelines import PipelineForm, PipelineList, UploadQuery
+from tuner.contract import Contract
+from tuner.errors import UserError
+from tuner.kernels import find_kernel
+from tuner.kernels.uploaded import kernel_name
+from tuner.target import DEFAULT_TARGET, find_target
 
 router = APIRouter(prefix="/v1", tags=["pipelines"])
 
@@ -47,16 +53,17 @@ async def upload(
     caller: Annotated[Caller, Depends(require(Scope.SUBMIT))],
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> dict[str, Any]:
-    """Stores a serialized Halide pipeline and says what it consists of.
+    """Stores a serialized Halide pipeline and says what it consists of and how it can be tuned.
 
     The bytes are opened only in a process without network, files or other processes, with limits
     of memory and time. The same bytes again are answered with what is stored, under its name.
     """
     data = await request.body()  # as large as the settings allow: service.body_limit
     stored, is_new = await run_in_threadpool(_keep, request, store, data, query.name, caller)
+    derived = await run_in_threadpool(_derived, stored)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"/v1/pipelines/{stored.digest}"
-    return _form(stored)
+    return {**_form(stored), **derived}
 
 
 @router.get(
@@ -98,7 +105,7 @@ def one(digest: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str,
             accepted="the digest of an uploaded pipeline",
             next_step="GET /v1/pipelines lists them",
         )
-    return _form(found)
+    return {**_form(found), **_derived(found)}
 
 
 def _keep(
@@ -123,5 +130,18 @@ def _form(stored: StoredPipeline) -> dict[str, Any]:
         "upload_bytes": stored.upload_bytes,
         "created_at": stored.created_at,
         **stored.description,
+        "kernel": kernel_name(stored.digest),
+        "params": None,
         "space": None,
+        "not_tunable": None,
     }
+
+
+def _derived(stored: StoredPipeline) -> dict[str, Any]:
+    """What a search would use at the default sizes, derived in a contained process."""
+    try:
+        kernel = find_kernel(kernel_name(stored.digest))
+        problem = kernel.problem(None, Contract.STATIC, find_target(DEFAULT_TARGET))
+        return {"params": kernel_json(kernel)["params"], "space": space_json(problem)}
+    except UserError as error:
+        return {"not_tunable": error.message}

@@ -12,7 +12,7 @@ from service.schemas.params import read_params
 from tuner.candidate import CACHE_STATES, FIDELITIES, CacheState, Fidelity, Problem
 from tuner.contract import Contract, find_contract
 from tuner.errors import UserError
-from tuner.kernels import Kernel, find_kernel
+from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel
 from tuner.target import DEFAULT_TARGET, find_target
 
 DEFAULT_CONTRACT: Final = "static"
@@ -100,7 +100,9 @@ def _asked(given: Mapping[str, str], params: list[str]) -> Asked | None:
     cache = _CACHES.get(given.get("cache", "warm"))
     fidelity = _FIDELITIES.get(given.get("min_fidelity", "model"))
     nearest = _SWITCHES.get(given.get("allow_nearest", "false"))
-    if kernel is None or cache is None or fidelity is None or nearest is None:
+    if kernel is None or kernel.startswith(PIPELINE_PREFIX):
+        return None  # what is derived may take a process of its own
+    if cache is None or fidelity is None or nearest is None:
         return None
     return ask(
         kernel,

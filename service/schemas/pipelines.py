@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from service.schemas.catalogue import ParamForm
 from service.schemas.common import Strict
 
 
@@ -48,9 +49,17 @@ class PipelineForm(BaseModel):
     stages: list[StageForm]
     inputs: list[InputForm]
     outputs: list[str] = Field(examples=[["blur_y"]])
-    space: dict[str, Any] | None = Field(
-        description="The space derived for it; null where none can be derived yet."
+    kernel: str = Field(
+        examples=["pipeline:0123456789ab"],
+        description="What jobs call it; `pipeline:` and its name means the newest of that name.",
     )
+    params: list[ParamForm] | None = Field(
+        description="The sizes that jobs choose; null in lists, and if it cannot be tuned."
+    )
+    space: dict[str, Any] | None = Field(
+        description="The space derived for the default sizes; null where `params` is."
+    )
+    not_tunable: str | None = Field(description="Why it cannot be tuned; null if it can.")
 
 
 class PipelineList(BaseModel):

@@ -13,6 +13,7 @@ from tuner.target import DEFAULT_TARGET
 
 MOST_WORKLOADS = 1000
 _NAME = r"^[A-Za-z0-9_-]{1,100}$"
+_KERNEL = r"^[A-Za-z0-9_:-]{1,100}$"
 ContractName = Literal["none", "host", "stride", "extent", "static"]
 
 
@@ -181,7 +182,7 @@ class SchedulesQuery(PageQuery):
     """Filters and the page of a listing of schedules."""
 
     kernel: str | None = Field(
-        None, pattern=_NAME, description="Only of this kernel.", examples=["gemm_u8"]
+        None, pattern=_KERNEL, description="Only of this kernel.", examples=["gemm_u8"]
     )
     target: str | None = Field(
         None, pattern=_NAME, description="Only for this target.", examples=["hexagon-v66"]
@@ -195,7 +196,7 @@ class ExportQuery(Strict):
     """Which schedules to export."""
 
     kernel: str | None = Field(
-        None, pattern=_NAME, description="Only of this kernel.", examples=["gemm_u8"]
+        None, pattern=_KERNEL, description="Only of this kernel.", examples=["gemm_u8"]
     )
     target: str | None = Field(
         None, pattern=_NAME, description="Only for this target.", examples=["hexagon-v66"]

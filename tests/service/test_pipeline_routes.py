@@ -13,8 +13,10 @@ from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth.gate import OpenGate
 from service.settings import Settings
+from tests.rig.unseen_pipelines import unseen_pipeline
 from tests.rig.uploads import flipped, serialized_pipeline, truncated
 from tuner.identity import digest_of_bytes
+from tuner.kernels.uploaded import files
 
 LIMIT_BYTES = 64 << 10
 
@@ -48,8 +50,18 @@ def test_an_upload_is_stored_and_said_what_it_consists_of(
     ]
     assert found["outputs"] == ["out"]
     assert found["space"] is None
-    assert pipelines.read_bytes(found["digest"]) == data
+    assert "gain is a scalar" in found["not_tunable"]
+    assert found["kernel"] == f"pipeline:{found['digest'][:12]}"
+    assert files.read(found["digest"]) == data
     assert client.get(answer.headers["Location"]).json() == found
+
+
+def test_an_upload_that_can_be_tuned_is_answered_with_its_space(client: TestClient) -> None:
+    found = upload(client, unseen_pipeline("sharpen")).json()
+    assert found["not_tunable"] is None
+    assert [param["name"] for param in found["params"]] == ["x", "y", "image_0", "image_1"]
+    assert {"lanes", "place_blurred"} <= {knob["name"] for knob in found["space"]["knobs"]}
+    assert client.get(f"/v1/kernels/{found['kernel']}").json()["params"] == found["params"]
 
 
 def test_the_same_bytes_again_stay_what_they_were(client: TestClient) -> None:

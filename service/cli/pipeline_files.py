@@ -1,0 +1,65 @@
+"""``--pipeline FILE``: a serialized pipeline instead of a kernel's name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.errors import UserError
+
+if TYPE_CHECKING:
+    from db import SqlStore
+
+PipelineFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--pipeline",
+        metavar="FILE",
+        help="Tune what halide.serialize_pipeline wrote to FILE instead of a kernel.",
+        show_default=False,
+    ),
+]
+_MOST_BYTES = 16 << 20
+
+
+def require_one(kernel: str | None, pipeline: Path | None) -> None:
+    """``UserError`` unless there is either a kernel's name or a file."""
+    if (kernel is None) == (pipeline is None):
+        from tuner.kernels import kernel_names
+
+        missing = "KERNEL is missing, and --pipeline too"
+        raise UserError(
+            missing if kernel is None else f"KERNEL '{kernel}' and --pipeline {pipeline}: which?",
+            accepted=f"one of {', '.join(kernel_names())}, or --pipeline FILE",
+        )
+
+
+def read_file(path: Path) -> tuple[str, bytes]:
+    """What a pipeline in a file is called, and its bytes; ``UserError`` if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise UserError(
+            f"--pipeline {path}: {error.strerror}",
+            accepted="a file that halide.serialize_pipeline wrote",
+        ) from None
+    if len(data) > _MOST_BYTES:
+        raise UserError(f"--pipeline {path} is too large", accepted=f"{_MOST_BYTES} bytes at most")
+    plain = re.sub(r"\W", "_", path.stem.lower(), flags=re.ASCII)[:60]
+    return plain if re.match("[a-z]", plain) else f"p_{plain}", data
+
+
+def kept_here(path: Path, store: SqlStore) -> str:
+    """Stores the pipeline in ``path`` as the service does; returns its name as a kernel."""
+    from db import pipelines
+    from tuner.codegen.halide.uploads import describe_pipeline
+    from tuner.kernels.uploaded import kernel_name
+
+    name, data = read_file(path)
+    description = describe_pipeline(data).as_dict()
+    stored, _ = pipelines.keep(store, data, name, "", description)
+    return kernel_name(stored.digest)
