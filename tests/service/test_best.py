@@ -49,48 +49,6 @@ def test_an_exact_answer_says_what_it_is(client: TestClient, store: SqlStore) ->
             assert client.get(link).status_code == 200, link
 
 
-@pytest.mark.parametrize("way", ["plain", "by the schema"])
-def test_both_ways_to_an_answer_give_the_same(
-    client: TestClient, store: SqlStore, way: str, monkeypatch: pytest.MonkeyPatch, app: FastAPI
-) -> None:
-    store_schedule(store, problem(**SHAPE), 1000)
-    first = client.get(URL, params=ASKED)
-    if way == "by the schema":
-        monkeypatch.setattr(app.state.answers, "plain", lambda query: None)
-    else:
-        monkeypatch.setattr(app.state.answers, "exact", lambda asked: pytest.fail("not plain"))
-    again = client.get(URL, params=ASKED)
-    assert again.content == first.content
-    assert again.headers == first.headers
-    unchanged = client.get(URL, params=ASKED, headers={"If-None-Match": first.headers["ETag"]})
-    assert (unchanged.status_code, unchanged.content) == (304, b"")
-    assert unchanged.headers["ETag"] == first.headers["ETag"]
-
-
-@pytest.mark.parametrize("way", ["plain", "by the schema"])
-def test_both_ways_are_counted_under_the_route(
-    client: TestClient, store: SqlStore, way: str, monkeypatch: pytest.MonkeyPatch, app: FastAPI
-) -> None:
-    store_schedule(store, problem(**SHAPE), 1000)
-    if way == "by the schema":
-        monkeypatch.setattr(app.state.answers, "plain", lambda query: None)
-    best(client)
-    counted = f'hvxtune_request_seconds_count{{method="GET",route="{URL}",status="200"}} 1.0'
-    assert counted in client.get("/metrics").text
-
-
-def test_who_may_not_read_gets_no_answer_that_is_at_hand(
-    client: TestClient, store: SqlStore, app: FastAPI, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store_schedule(store, problem(**SHAPE), 1000)
-    best(client)
-    submitter = Caller("1", "ci", frozenset({Scope.SUBMIT}))
-    monkeypatch.setattr(app.state.gate, "caller_at_hand", lambda connection: submitter)
-    refused = client.get(URL, params=ASKED)
-    assert refused.status_code == 403
-    assert "read" in refused.json()["accepted"]
-
-
 def test_a_faster_schedule_is_answered_as_soon_as_it_is_committed(
     client: TestClient, store: SqlStore
 ) -> None:
