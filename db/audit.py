@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, insert, select, update
 
 from db.catalogue import rows_changed
 from db.service_models import AuditRow
@@ -35,19 +35,26 @@ def add_entry(
     subject: str,
     detail: Mapping[str, Any],
     client: str,
-) -> None:
-    """Writes one row. ``detail`` is a JSON object."""
+) -> int:
+    """Writes one row and gives its number. ``detail`` is a JSON object."""
+    values = {
+        "at": time.time(),
+        "token_id": token_id,
+        "action": action[:100],
+        "subject": subject,
+        "detail": dict(detail),
+        "client": client[:100],
+    }
     with store.writing() as session:
-        session.execute(
-            insert(AuditRow).values(
-                at=time.time(),
-                token_id=token_id,
-                action=action[:100],
-                subject=subject,
-                detail=dict(detail),
-                client=client[:100],
-            )
-        )
+        return session.execute(
+            insert(AuditRow).values(**values).returning(AuditRow.id)
+        ).scalar_one()
+
+
+def amend_entry(store: SqlStore, number: int, detail: Mapping[str, Any]) -> None:
+    """Gives an entry another detail: for what takes several transactions, and has got further."""
+    with store.writing() as session:
+        session.execute(update(AuditRow).where(AuditRow.id == number).values(detail=dict(detail)))
 
 
 def newest_entries(store: SqlStore, limit: int, before: int | None = None) -> list[AuditEntry]:

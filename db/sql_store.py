@@ -77,11 +77,17 @@ class SqlStore(TrialStore):
         self._writing_engine = engine.execution_options(**WRITING)
         self.files = files
         self._one_writer = threading.Lock()
+        self._of_thread = _OfThread()
         self._claims: dict[str, int] = {}
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """A transaction for queries that have a file of their own; errors are ``StoreError``."""
+        joined = self._of_thread.session
+        if joined is not None:
+            with store_errors(self.place), reading("a row"):
+                yield joined
+            return
         with (
             store_errors(self.place),
             reading("a row"),
@@ -93,6 +99,11 @@ class SqlStore(TrialStore):
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """A transaction that writes: committed as a whole at its end, or not at all."""
+        joined = self._of_thread.session
+        if joined is not None:
+            with store_errors(self.place), joined.begin_nested():
+                yield joined
+            return
         # Threads queue here; processes queue at the database, which polls.
         with (
             self._one_writer,
@@ -101,6 +112,24 @@ class SqlStore(TrialStore):
             session.begin(),
         ):
             yield session
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """Makes one transaction of all that this thread reads and writes within: all of it is
+        committed at the end, or nothing.
+
+        It keeps other writers waiting, so nothing slow belongs inside. May be nested.
+        """
+        if self._of_thread.session is not None:
+            with self.writing() as session:
+                yield session
+            return
+        with self.writing() as session:
+            self._of_thread.session = session
+            try:
+                yield session
+            finally:
+                self._of_thread.session = None
 
     def create_job(
         self,
@@ -311,6 +340,12 @@ class SqlStore(TrialStore):
                 continue  # taken over, or the database is unusable: the row tells who held it
         self._claims.clear()
         self._engine.dispose()
+
+
+class _OfThread(threading.local):
+    """The transaction that a thread has made one of several, if it has."""
+
+    session: Session | None = None
 
 
 def _find_job(session: Session, given: str) -> JobRow:

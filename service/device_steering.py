@@ -59,12 +59,13 @@ def steer(
     except UserError as error:
         raise unknown_device(error) from None
     try:
-        changed = _ACTS[verb](roster, name, why)
+        with store.transaction():
+            changed = _ACTS[verb](roster, name, why)
+            record(store, caller, f"device.{verb}", name, {"reason": why}, request)
     except UserError as error:
         raise HttpError(
             409, error.message, accepted=error.accepted, next_step=error.next_step
         ) from None
-    record(store, caller, f"device.{verb}", name, {"reason": why}, request)
     return changed
 
 

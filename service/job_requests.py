@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.orm import Session
 
 from db.job_id import new_job_id
 from db.new_job import KeptAnswer, RequestKey, answer_once, insert_job, kept_answer
 from db.pipelines import kernel_of
 from db.sql_store import SqlStore
 from service.auth import Caller
+from service.auth.audit import record
 from service.auth.quotas import check_submit
 from service.json_forms import job_json
 from service.problem_details import HttpError
@@ -19,8 +22,11 @@ from service.schemas.jobs import DEFAULT_TRIALS, BudgetBody, SubmitBody, Workloa
 from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import Roster
-from tuner.trial import Submission
+from tuner.trial import Job, Submission
 from tuner.tuning import Plan, plan
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
 
 
 @dataclass(frozen=True)
@@ -35,11 +41,14 @@ def submit(
     store: SqlStore,
     caller: Caller,
     body: SubmitBody,
+    request: HTTPConnection,
     *,
     key: str | None = None,
     default_workers: int | None = None,
+    detail: Mapping[str, Any] | None = None,
 ) -> Taken:
-    """Makes the jobs that ``body`` asks for, all or none of them. Blocks."""
+    """Makes the jobs that ``body`` asks for, all or none of them, within the caller's quotas, and
+    leaves that, with ``detail``, in the audit. Blocks."""
     named = None
     if key is not None:
         named = RequestKey(caller.token_id, key, digest_of(body.model_dump(mode="json")))
@@ -48,10 +57,30 @@ def submit(
         if before is not None:
             return _replayed(before, key)
     plans = _plans(store, body, default_workers, store.roster())
+    batch = None if body.workloads is None else new_job_id(time.time())
+    submission = Submission(caller.name, body.priority, batch)
+    # Of requests at the same time each sees what the ones before it took of the quota.
+    with store.transaction() as session:
+
+        def make() -> dict[str, Any]:
+            check_submit(store, caller, _trials_asked_for(plans))
+            jobs = [job_json(_insert(session, made, submission)) for made in plans]
+            ids = [job["job"] for job in jobs]
+            about = {"jobs": ids, **(detail or {})}
+            record(store, caller, "job.submit", batch or ids[0], about, request)
+            return {"batch": batch, "jobs": jobs}
+
+        return _once(session, named, make)
+
+
+def _insert(session: Session, made: Plan, submission: Submission) -> Job:
+    return insert_job(session, made.spec, made.space, made.toolchain, submission)
+
+
+def _trials_asked_for(plans: list[Plan]) -> int | None:
+    """What all of them may take; ``None`` if one has no number of trials."""
     trials = [made.spec.budget.trials for made in plans]
-    asked = None if None in trials else sum(count or 0 for count in trials)
-    check_submit(store, caller, asked)
-    return _store(store, caller, body, plans, named)
+    return None if None in trials else sum(count or 0 for count in trials)
 
 
 def _plans(
@@ -100,29 +129,17 @@ def _plan(
     )
 
 
-def _store(
-    store: SqlStore, caller: Caller, body: SubmitBody, plans: list[Plan], key: RequestKey | None
-) -> Taken:
-    batch = None if body.workloads is None else new_job_id(time.time())
-    submission = Submission(caller.name, body.priority, batch)
-    with store.writing() as session:
+def _once(session: Session, key: RequestKey | None, make: Callable[[], dict[str, Any]]) -> Taken:
+    """What ``make`` gives, unless the request with ``key`` was answered before."""
+    if key is None:
+        return Taken(make(), replayed=False)
+    made_now: list[dict[str, Any]] = []
 
-        def make() -> dict[str, Any]:
-            jobs = [
-                insert_job(session, made.spec, made.space, made.toolchain, submission)
-                for made in plans
-            ]
-            return {"batch": batch, "jobs": [job_json(job) for job in jobs]}
+    def make_and_keep() -> dict[str, Any]:
+        made_now.append(make())
+        return made_now[0]
 
-        if key is None:
-            return Taken(make(), replayed=False)
-        made_now: list[dict[str, Any]] = []
-
-        def make_and_keep() -> dict[str, Any]:
-            made_now.append(make())
-            return made_now[0]
-
-        before = answer_once(session, key, 201, make_and_keep)
+    before = answer_once(session, key, 201, make_and_keep)
     return Taken(made_now[0], replayed=False) if before is None else _replayed(before, key.key)
 
 

@@ -121,8 +121,9 @@ def act(
             f"job {job_id} was submitted by '{view.job.submission.user or 'somebody else'}'",
             accepted=f"its owner with {Scope.SUBMIT}, or a token with {Scope.OPERATE}",
         )
-    store.request(view.id, ACTIONS[action])
-    record(store, form.viewer.caller, f"job.{action}", view.id, request=request)
+    with store.transaction():
+        store.request(view.id, ACTIONS[action])
+        record(store, form.viewer.caller, f"job.{action}", view.id, request=request)
     return RedirectResponse(f"{request.scope['root_path']}/jobs/{view.id}", 303)
 
 

@@ -165,14 +165,15 @@ def act(
 ) -> Response:
     """Keeps a schedule from builds, or lets it be handed out again."""
     _find(store, public_id)
-    if action == "quarantine":
-        reason = form.text("reason") or "by hand"
-        quarantine(store, public_id, reason[:500])
-    elif action == "release":
-        release(store, public_id)
-    else:
-        raise not_found(f"nothing called '{action}' can be asked of a schedule")
-    record(store, form.viewer.caller, f"schedule.{action}", public_id, request=request)
+    with store.transaction():
+        if action == "quarantine":
+            reason = form.text("reason") or "by hand"
+            quarantine(store, public_id, reason[:500])
+        elif action == "release":
+            release(store, public_id)
+        else:
+            raise not_found(f"nothing called '{action}' can be asked of a schedule")
+        record(store, form.viewer.caller, f"schedule.{action}", public_id, request=request)
     return RedirectResponse(f"{request.scope['root_path']}/schedules", 303)
 
 

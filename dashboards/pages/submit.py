@@ -16,7 +16,6 @@ from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
 from db.sql_store import SqlStore
 from service.app import store_of
-from service.auth.audit import record
 from service.auth.caller import Scope
 from service.job_requests import submit
 from service.problem_details import HttpError, status_of
@@ -134,12 +133,12 @@ def send(
             store,
             form.viewer.caller,
             body_of(entered),
+            request,
             default_workers=request.app.state.settings.workers,
         )
     except (UserError, HttpError) as error:
         return _form(request, entered, error, status=status_of(error))
     job_id: str = taken.answer["jobs"][0]["job"]
-    record(store, form.viewer.caller, "job.submit", job_id, {"jobs": [job_id]}, request)
     return RedirectResponse(f"{request.scope['root_path']}/jobs/{job_id}", 303)
 
 

@@ -7,13 +7,15 @@ import json
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
+from db.artifact_files import StoredArtifact
 from db.exchange import layout
 from db.exchange.lines import Line, read_line, toolchain_digest
 from db.models import ToolchainRow
@@ -44,16 +46,21 @@ def import_schedules(
     *,
     installed: Sequence[Mapping[str, str]] = (),
     any_toolchain: bool = False,
+    note: Callable[[Imported], object] = lambda so_far: None,
 ) -> Imported:
     """Stores the schedules of ``file``; once more changes nothing.
 
     Only those of toolchains that jobs here ran with, or that are ``installed``, unless
     ``any_toolchain``: then others rank behind all of ours. Raises ``UserError``, naming line or
     member, before anything is stored, if anything in the file is wrong.
+
+    Schedules are stored some at a time. In each of these transactions, and at least once,
+    ``note`` is given what has become of the file so far: what it writes is written with them,
+    and nothing of them is if it raises.
     """
     try:
         with zipfile.ZipFile(file) as archive:
-            return _import(store, archive, installed, any_toolchain=any_toolchain)
+            return _import(store, archive, installed, note, any_toolchain=any_toolchain)
     except _REASONS as error:
         raise UserError(
             f"the file is damaged, cut off or no zip: {error}",
@@ -66,6 +73,7 @@ def _import(
     store: SqlStore,
     archive: zipfile.ZipFile,
     installed: Sequence[Mapping[str, str]],
+    note: Callable[[Imported], object],
     *,
     any_toolchain: bool,
 ) -> Imported:
@@ -84,8 +92,18 @@ def _import(
         count += 1
     if count != expected:
         raise UserError(f"{layout.LINES} has {count} schedules, the manifest says {expected}")
-    stored = _store(store, archive, members, ours)
-    return Imported(count, stored, count - stored)
+    so_far = Imported(count, 0, 0)
+    for batch in _batches(archive, members):
+        written = [_written(store, archive, members, line) for line in batch]
+        with store.transaction() as session:
+            stored = _store(session, batch, written, ours)
+            so_far = replace(
+                so_far, stored=so_far.stored + stored, kept=so_far.kept + len(batch) - stored
+            )
+            note(so_far)
+    if count == 0:
+        note(so_far)
+    return so_far
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -194,45 +212,39 @@ def _foreign(number: int, line: Line) -> UserError:
     )
 
 
-def _store(
-    store: SqlStore,
-    archive: zipfile.ZipFile,
-    members: Mapping[str, zipfile.ZipInfo],
-    ours: set[str],
-) -> int:
-    stored = 0
+def _batches(
+    archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]
+) -> Iterator[list[Line]]:
     batch: list[Line] = []
     for _, line in _lines(archive, members):
         batch.append(line)
         if len(batch) == _BATCH:
-            stored += _store_batch(store, archive, members, ours, batch)
+            yield batch
             batch = []
-    return stored + _store_batch(store, archive, members, ours, batch)
+    if batch:
+        yield batch
 
 
-def _store_batch(
-    store: SqlStore,
-    archive: zipfile.ZipFile,
-    members: Mapping[str, zipfile.ZipInfo],
-    ours: set[str],
-    batch: Sequence[Line],
+def _written(
+    store: SqlStore, archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], line: Line
+) -> StoredArtifact:
+    """The files of a schedule, put on disk first: a row never refers to one that is not there."""
+    files = {k: _file(archive, members, d, line.public_id) for k, d in line.files.items()}
+    return store.files.write(Artifact(line.schedule.artifact_digest, line.schedule.symbol, files))
+
+
+def _store(
+    session: Session, batch: Sequence[Line], written: Sequence[StoredArtifact], ours: set[str]
 ) -> int:
-    if not batch:
-        return 0
-    written = []
-    for line in batch:  # files first: a row never refers to one that is not there
-        files = {k: _file(archive, members, d, line.public_id) for k, d in line.files.items()}
-        artifact = Artifact(line.schedule.artifact_digest, line.schedule.symbol, files)
-        written.append(store.files.write(artifact))
-    with store.writing() as session:
-        return sum(
-            import_schedule(
-                session,
-                line.schedule,
-                line.public_id,
-                kept,
-                # Others come after all that was measured here, however new they are.
-                used_at=time.time() if toolchain_digest(line) in ours else 0.0,
-            )
-            for line, kept in zip(batch, written, strict=True)
+    """How many of ``batch`` are the stored ones now."""
+    return sum(
+        import_schedule(
+            session,
+            line.schedule,
+            line.public_id,
+            kept,
+            # Others come after all that was measured here, however new they are.
+            used_at=time.time() if toolchain_digest(line) in ours else 0.0,
         )
+        for line, kept in zip(batch, written, strict=True)
+    )

@@ -23,9 +23,11 @@ def record(
     subject: str,
     detail: Mapping[str, Any] | None = None,
     request: HTTPConnection | None = None,
-) -> None:
-    """Writes that ``caller`` did something. Blocks: call it in ``def`` routes, after the change
-    and before the answer.
+) -> int:
+    """Writes that ``caller`` did something, and gives the number of the entry. Blocks.
+
+    To be called in one ``store.transaction()`` with the change: then there is never one without
+    the other.
 
     ``action`` is the kind of thing and a verb, such as ``job.submit``; ``subject`` the id of what
     was changed; ``detail`` a small JSON object. Without a ``request`` it was done by a command on
@@ -33,7 +35,7 @@ def record(
     """
     from db.audit import add_entry
 
-    add_entry(
+    return add_entry(
         store,
         token_id=None if caller is None else caller.token_id,
         action=action,

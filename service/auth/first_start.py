@@ -39,9 +39,11 @@ def ensure_token(store: SqlStore) -> FirstToken | None:
     if all_tokens(store):
         return None
     text, token = prepare(name=local_user(), scopes=[Scope.ADMIN], quotas=Quotas(), expires_at=None)
-    if not add_first_token(store, token):
-        return None  # another service on this database was faster, and wrote its token down
-    record(store, None, "token.create", token.id, {"name": token.name, "scopes": token.scopes})
+    with store.transaction():
+        if not add_first_token(store, token):
+            return None  # another service on this database was faster, and wrote its token down
+        about = {"name": token.name, "scopes": token.scopes}
+        record(store, None, "token.create", token.id, about)
     try:
         return FirstToken(text.text, keep_local_token(text.text))
     except StoreError as error:

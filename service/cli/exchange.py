@@ -77,9 +77,7 @@ def _here(file: Path, any_toolchain: bool) -> dict[str, Any]:
     from dataclasses import asdict
 
     from db import open_store
-    from db.exchange import import_schedules as read
-    from tuner.tuning import installed_toolchains
+    from service.importing import take_over
 
-    with open_store() as store:
-        done = read(store, file, installed=installed_toolchains(), any_toolchain=any_toolchain)
-    return asdict(done)
+    with open_store() as store, file.open("rb") as content:
+        return asdict(take_over(store, content, any_toolchain=any_toolchain))

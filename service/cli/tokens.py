@@ -74,18 +74,22 @@ def create(
             accepted="--name NAME, the user that its jobs are submitted by",
         )
     with open_store() as store:
-        text, token = issue(
-            store,
-            name=local_user() if name is None else name,
-            scopes=scope or ([Scope.ADMIN] if local else []),
-            quotas=Quotas(running_jobs, trials_per_day, upload_bytes_per_day, requests_per_minute),
-            expires_at=read_expiry(expires or ("never" if local else DEFAULT_EXPIRES)),
-        )
-        record(store, None, "token.create", token.id, issue_detail(token))
+        quotas = Quotas(running_jobs, trials_per_day, upload_bytes_per_day, requests_per_minute)
+        with store.transaction():
+            text, token = issue(
+                store,
+                name=local_user() if name is None else name,
+                scopes=scope or ([Scope.ADMIN] if local else []),
+                quotas=quotas,
+                expires_at=read_expiry(expires or ("never" if local else DEFAULT_EXPIRES)),
+            )
+            record(store, None, "token.create", token.id, issue_detail(token))
         try:
             file = str(keep_local_token(text.text)) if local else None
-        except StoreError:
-            revoke_token(store, token.id)  # nobody will ever have seen it
+        except StoreError:  # nobody will ever have seen it
+            with store.transaction():
+                revoke_token(store, token.id)
+                record(store, None, "token.revoke", token.id, {"name": token.name})
             raise
     if as_json:
         print_json({**issued_json(text, token), "token_file": file})
@@ -151,7 +155,7 @@ def revoke(
     from service.auth.token_text import parse
 
     whole = parse(token)  # somebody will paste all of it
-    with open_store() as store:
+    with open_store() as store, store.transaction():
         revoked = revoke_token(store, whole.id if whole else token)
         record(store, None, "token.revoke", revoked.id, {"name": revoked.name})
     if as_json:
@@ -177,8 +181,9 @@ def audit(
 
     with open_store() as store:
         if prune is not None:
-            deleted = prune_entries(store, time.time() - prune * DAY_S)
-            record(store, None, "audit.prune", f"{prune} days", {"deleted": deleted})
+            with store.transaction():
+                deleted = prune_entries(store, time.time() - prune * DAY_S)
+                record(store, None, "audit.prune", f"{prune} days", {"deleted": deleted})
             if as_json:
                 print_json({"deleted": deleted})
             else:

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from db.sql_store import SqlStore
 from service.app import answers_of, neighbours_of, settings_of, store_of
 from service.auth import Caller, Scope, require
-from service.auth.audit import record
 from service.openapi import problems
 from service.problem_details import HttpError, body_of, not_found
 from service.schedules import on_miss
@@ -179,8 +178,5 @@ def _enqueued(asked: Asked, desk: Desk) -> dict[str, Any]:
             next_step="leave on_miss out, or use such a token",
         )
     workers = desk.settings.workers
-    job, reused = on_miss.job_for(asked, desk.store, caller, default_workers=workers)
-    if not reused:
-        detail = {"kernel": asked.problem.workload.kernel, "on_miss": "enqueue"}
-        record(desk.store, caller, "job.submit", job["job"], detail, desk.request)
+    job, reused = on_miss.job_for(asked, desk.store, caller, desk.request, default_workers=workers)
     return {"job": job, "reused": reused}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -13,16 +14,14 @@ from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 
-from db.exchange import export_schedules, import_schedules
+from db.exchange import export_schedules
 from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth import Caller, Scope, require
-from service.auth.audit import record
-from service.auth.quotas import check_upload
+from service.importing import take_over
 from service.openapi import problems
 from service.schemas.schedules import ExportQuery, ImportedForm, ImportQuery
 from tuner.paths import writable
-from tuner.tuning import installed_toolchains
 
 router = APIRouter(prefix="/v1", tags=["schedules"])
 
@@ -96,13 +95,5 @@ async def import_(
 def _take(
     request: Request, query: ImportQuery, caller: Caller, store: SqlStore, file: IO[bytes]
 ) -> dict[str, Any]:
-    size_bytes = file.tell()
-    check_upload(store, caller, size_bytes)
-    file.seek(0)
-    done = import_schedules(
-        store, file, installed=installed_toolchains(), any_toolchain=query.any_toolchain
-    )
-    form = {"schedules": done.schedules, "stored": done.stored, "kept": done.kept}
-    detail = {**form, "bytes": size_bytes, "any_toolchain": query.any_toolchain}
-    record(store, caller, "schedule.import", "", detail, request)
-    return form
+    done = take_over(store, file, any_toolchain=query.any_toolchain, caller=caller, request=request)
+    return asdict(done)

@@ -67,13 +67,10 @@ def submit(
     work, none. With an `Idempotency-Key` a retry is safe, also while the first is under way;
     its answer then says `Idempotency-Replayed: true`. The same key with another body gives 409.
     """
-    taken = take(store, caller, body, key=idempotency_key, default_workers=settings.workers)
+    taken = take(
+        store, caller, body, request, key=idempotency_key, default_workers=settings.workers
+    )
     headers = {"Idempotency-Replayed": "true"} if taken.replayed else {}
-    if not taken.replayed:
-        jobs = [made["job"] for made in taken.answer["jobs"]]
-        record(
-            store, caller, "job.submit", taken.answer["batch"] or jobs[0], {"jobs": jobs}, request
-        )
     if taken.answer["batch"] is None:
         headers["Location"] = f"/v1/jobs/{taken.answer['jobs'][0]['job']}"
     return JSONResponse(dict(taken.answer), 201, headers)
@@ -148,12 +145,13 @@ def _steer(request: JobRequest) -> Callable[..., dict[str, Any]]:
         found = find_job(store, job)
         _require_own(found, caller, request)
         try:
-            store.request(found.id, request)
+            with store.transaction():
+                store.request(found.id, request)
+                record(store, caller, f"job.{request}", found.id, None, http_request)
         except UserError as error:
             raise HttpError(
                 409, error.message, accepted=error.accepted, next_step=error.next_step
             ) from None
-        record(store, caller, f"job.{request}", found.id, None, http_request)
         return standing_json(job_queries.job_standing(store, found.id))
 
     return route

@@ -115,10 +115,12 @@ def _keep(
 
     check_upload(store, caller, len(data))
     description = describe_pipeline(data).as_dict()
-    stored, is_new = pipelines.keep(store, data, name, caller.name, description)
-    if is_new:
-        detail = {"name": name, "upload_bytes": len(data)}
-        record(store, caller, "pipeline.upload", stored.digest, detail, request)
+    with store.transaction():
+        check_upload(store, caller, len(data))  # others may have uploaded while it was looked at
+        stored, is_new = pipelines.keep(store, data, name, caller.name, description)
+        if is_new:
+            detail = {"name": name, "upload_bytes": len(data)}
+            record(store, caller, "pipeline.upload", stored.digest, detail, request)
     return stored, is_new
 
 

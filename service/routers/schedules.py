@@ -150,9 +150,11 @@ def set_aside(
 ) -> dict[str, Any]:
     """Best-queries give the next best from now on. Only stored bests can be quarantined: what
     never was, or no longer is, a best is handed out by its id alone."""
-    if not quarantine.quarantine(store, named(store, id).row.public_id, body.reason):
-        raise _superseded(id)
-    record(store, caller, "schedule.quarantine", id, {"reason": body.reason}, request)
+    public_id = named(store, id).row.public_id
+    with store.transaction():
+        if not quarantine.quarantine(store, public_id, body.reason):
+            raise _superseded(id)
+        record(store, caller, "schedule.quarantine", id, {"reason": body.reason}, request)
     return stored_json(named(store, id))
 
 
@@ -170,9 +172,11 @@ def release(
     store: Store,
 ) -> dict[str, Any]:
     """For one whose fault was repaired. If it was not, the next query quarantines it again."""
-    if not quarantine.release(store, named(store, id).row.public_id):
-        raise _superseded(id)
-    record(store, caller, "schedule.release", id, None, request)
+    public_id = named(store, id).row.public_id
+    with store.transaction():
+        if not quarantine.release(store, public_id):
+            raise _superseded(id)
+        record(store, caller, "schedule.release", id, None, request)
     return stored_json(named(store, id))
 
 

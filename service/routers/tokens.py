@@ -46,14 +46,15 @@ def create(
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> dict[str, Any]:
     """The answer is the only one that shows the token."""
-    text, token = issue(
-        store,
-        name=new.name,
-        scopes=new.scopes,
-        quotas=Quotas(**new.quotas.model_dump()),
-        expires_at=read_expiry(new.expires),
-    )
-    record(store, caller, "token.create", token.id, issue_detail(token), request)
+    with store.transaction():
+        text, token = issue(
+            store,
+            name=new.name,
+            scopes=new.scopes,
+            quotas=Quotas(**new.quotas.model_dump()),
+            expires_at=read_expiry(new.expires),
+        )
+        record(store, caller, "token.create", token.id, issue_detail(token), request)
     response.headers["Cache-Control"] = "no-store"
     return issued_json(text, token)
 
@@ -79,10 +80,11 @@ def revoke(
             accepted="the id of a token",
             next_step="GET /v1/tokens lists them",
         )
-    revoked = revoke_token(store, token_id)
+    with store.transaction():
+        revoked = revoke_token(store, token_id)
+        record(store, caller, "token.revoke", token_id, {"name": revoked.name}, request)
     gate: Gate = request.app.state.gate
     gate.forget(token_id)
-    record(store, caller, "token.revoke", token_id, {"name": revoked.name}, request)
     return token_json(revoked)
 
 

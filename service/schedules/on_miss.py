@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from db.open_jobs import open_job
 from db.sql_store import SqlStore
@@ -12,6 +12,9 @@ from service.job_requests import submit
 from service.json_forms import job_json
 from service.schedules.asked import Asked
 from service.schemas.jobs import DEFAULT_TRIALS, SubmitBody
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
 
 _one_at_a_time = threading.Lock()
 
@@ -32,7 +35,12 @@ def body_for(asked: Asked) -> SubmitBody:
 
 
 def job_for(
-    asked: Asked, store: SqlStore, caller: Caller, *, default_workers: int | None
+    asked: Asked,
+    store: SqlStore,
+    caller: Caller,
+    request: HTTPConnection,
+    *,
+    default_workers: int | None,
 ) -> tuple[dict[str, Any], bool]:
     """A job for what was asked: an open one if there is one, else a new one of ``caller``. Says
     whether it was there. Blocks."""
@@ -41,6 +49,13 @@ def job_for(
         found = open_job(store, asked.problem, asked.cache)
         if found is not None:
             return job_json(found), True
-        taken = submit(store, caller, body_for(asked), default_workers=default_workers)
+        taken = submit(
+            store,
+            caller,
+            body_for(asked),
+            request,
+            default_workers=default_workers,
+            detail={"kernel": asked.problem.workload.kernel, "on_miss": "enqueue"},
+        )
         job: dict[str, Any] = taken.answer["jobs"][0]
         return job, False

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from sqlalchemy import update
 
-from db.audit import add_entry, newest_entries, prune_entries
+from db import open_store
+from db.audit import add_entry, amend_entry, newest_entries, prune_entries
+from db.service_models import TokenRow
 from db.sql_store import SqlStore
 from db.tokens import (
     Token,
@@ -18,7 +24,7 @@ from db.tokens import (
     mark_used,
     revoke_token,
 )
-from db.usage import bytes_uploaded, trials_asked_for
+from db.usage import IMPORT_ACTION, bytes_uploaded, trials_asked_for
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, failed, spec
 from tuner.errors import UserError
 from tuner.trial import Submission
@@ -101,3 +107,70 @@ class AccessConformance:
         assert trials_asked_for(store, "ann", time.time() + 60) == []
         assert trials_asked_for(store, "bob", 0.0) == []
         assert bytes_uploaded(store, "ann", 0.0) == []
+
+    def test_imports_are_uploads_of_who_holds_the_token(self, store: SqlStore) -> None:
+        add_token(store, TOKEN)
+        note = partial(add_entry, store, subject="", detail={"bytes": 7}, client="here")
+        note(token_id=TOKEN.id, action=IMPORT_ACTION)
+        note(token_id=None, action=IMPORT_ACTION)
+        note(token_id=TOKEN.id, action="other")
+        [(at, size)] = bytes_uploaded(store, TOKEN.name, 0.0)
+        assert size == 7
+        assert bytes_uploaded(store, TOKEN.name, at) == []
+        assert bytes_uploaded(store, "other", 0.0) == []
+
+    def test_an_entry_can_be_amended(self, store: SqlStore) -> None:
+        about = {"token_id": None, "subject": "", "client": "here"}
+        first = add_entry(store, action="a", detail={"n": 1}, **about)  # type: ignore[arg-type]
+        add_entry(store, action="b", detail={"n": 1}, **about)  # type: ignore[arg-type]
+        amend_entry(store, first, {"n": 2})
+        found = [(entry.action, dict(entry.detail)) for entry in newest_entries(store, 10)]
+        assert found == [("b", {"n": 1}), ("a", {"n": 2})]
+
+    def test_several_writes_are_one_transaction(self, store: SqlStore) -> None:
+        def fail_half_way() -> None:
+            with store.transaction():
+                add_token(store, TOKEN)
+                assert find_token(store, TOKEN.id) == TOKEN  # what is read within knows it
+                with ThreadPoolExecutor() as others:
+                    assert others.submit(find_token, store, TOKEN.id).result() is None
+                raise UserError("something else is wrong")
+
+        with pytest.raises(UserError):
+            fail_half_way()
+        assert all_tokens(store) == []
+        with store.transaction():
+            add_token(store, TOKEN)
+            with store.transaction():
+                mark_used(store, TOKEN.id, 1.0)
+        assert find_token(store, TOKEN.id) == replace(TOKEN, last_used_at=1.0)
+
+    def test_a_part_of_a_transaction_that_failed_leaves_the_rest(self, store: SqlStore) -> None:
+        def fail() -> None:
+            with store.writing() as session:
+                session.execute(update(TokenRow).values(name="other"))
+                raise UserError("something else is wrong")
+
+        with store.transaction():
+            add_token(store, TOKEN)
+            with pytest.raises(UserError):
+                fail()
+            mark_used(store, TOKEN.id, 1.0)
+        assert find_token(store, TOKEN.id) == replace(TOKEN, last_used_at=1.0)
+
+    def test_who_decides_by_what_was_used_sees_all_of_it(self, store: SqlStore) -> None:
+        """Two processes, each with threads, take on a job only while there are less than three."""
+        url = store._engine.url.render_as_string(hide_password=False)
+        budget = spec().budget.trials or 0
+
+        def take(of: SqlStore) -> bool:
+            with of.transaction():
+                if len(trials_asked_for(of, "ann", 0.0)) >= 3:
+                    return False
+                of.create_job(spec(), SPACE, TOOLCHAIN, Submission(user="ann"))
+                return True
+
+        with closing(open_store(url)) as other, ThreadPoolExecutor(8) as pool:
+            taken = list(pool.map(take, [store, other] * 8))
+        assert sum(taken) == 3
+        assert sum(amount for _, amount in trials_asked_for(store, "ann", 0.0)) == 3 * budget

@@ -21,8 +21,8 @@ from db import open_store
 from db.exchange import Imported, export_schedules, import_schedules, layout
 from db.exchange.lines import read_line
 from db.sql_store import SqlStore
+from service import importing
 from service.cli.app import app as commands
-from service.routers import exchange
 from tests.service.stored import a_config, problem, store_schedule
 from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner.errors import UserError
@@ -339,7 +339,7 @@ def test_over_rest(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(exchange, "installed_toolchains", lambda: [TOOLCHAIN])
+    monkeypatch.setattr(importing, "installed_toolchains", lambda: [TOOLCHAIN])
     sent = client.get("/v1/export", params={"kernel": "gemm_u8"})
     assert sent.headers["Content-Type"] == "application/zip"
     assert members_of(sent.content)[layout.LINES].count(b"\n") == 2
