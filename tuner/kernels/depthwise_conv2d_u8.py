@@ -9,41 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
+from tuner.kernels import requantize
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
 from tuner.kernels.steps import Stage, Steps
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
 
-if TYPE_CHECKING:
-    import halide as hl
-
 _ROUND_UP = TailStrategy.ROUND_UP
 _SIZE = 3
 _PAIR = 2
 """Pixels that share a quad."""
-_SCALE_BITS = 15
-"""``multiplier`` counts units of 2**-15."""
 
 
 class DepthwiseConv2dU8(Kernel):
     """Requantized sums of (input - zero_in) * weights over 3x3, stride 1, same size.
 
-    Beyond the image, input is ``zero_in`` (it adds nothing). With the sum in i32, exact, the
-    output is, as HVX computes it in 16 bits::
-
-        a = saturate_i16((sum + 2**(pre_shift - 1)) >> pre_shift)
-        b = (a * multiplier + 2**14) >> 15
-        output = saturate_u8(((b + 2**(shift - 1)) >> shift) + zero_out)
-
-    so its scale is multiplier * 2**-(15 + pre_shift + shift). A ``pre_shift`` of 4 loses nothing
-    to saturation (|sum| <= 9 * 255 * 128); a multiplier of at least 2**14 keeps 15 bits.
+    Beyond the image, input is ``zero_in`` (it adds nothing). ``requantize.py`` says how sums become
+    u8. A ``pre_shift`` of 4 loses nothing to saturation (|sum| <= 9 * 255 * 128).
     """
 
     name: ClassVar[str] = "depthwise_conv2d_u8"
@@ -53,10 +42,7 @@ class DepthwiseConv2dU8(Kernel):
         Param("width", 32, "pixels of a row"),
         Param("channels", 128, "channels"),
         Param("zero_in", 128, "zero point of the input", 0, 255, is_extent=False),
-        Param("pre_shift", 4, "right shift of the sum", 1, 15, is_extent=False),
-        Param("multiplier", 20000, "scale, in 2**-15", 1, 32767, is_extent=False),
-        Param("shift", 6, "right shift after scaling", 1, 7, is_extent=False),
-        Param("zero_out", 128, "zero point of the output", 0, 255, is_extent=False),
+        *requantize.params(pre_shift=4, shift=6),
     )
 
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
@@ -77,10 +63,7 @@ class DepthwiseConv2dU8(Kernel):
         for i in range(_SIZE):
             for j in range(_SIZE):
                 sums += padded[i : i + height, j : j + width] * weights[i, j]
-        a = np.clip(_rounded_shift(sums, params["pre_shift"]), -(2**15), 2**15 - 1)
-        b = _rounded_shift(a * params["multiplier"], _SCALE_BITS)
-        output = _rounded_shift(b, params["shift"]) + params["zero_out"]
-        return [np.clip(output, 0, 255).astype(np.uint8)]
+        return [requantize.reference(sums, params)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Requantization takes 16-bit lanes of: scaling, adding the zero point, narrowing.
@@ -133,7 +116,7 @@ class DepthwiseConv2dU8(Kernel):
             packed_weights[r.x, c, x % _PAIR, r.y]
         )
         output = hl.Func("output")
-        output[c, x, y] = _requantized(sums[c, x, y], params)
+        output[c, x, y] = requantize.expression(sums[c, x, y], params)
         stages = (quads, packed_weights, weight_sums, corrections, sums, output)
         names = ("quads", "packed_weights", "weight_sums", "corrections", "sums", "output")
         return HalidePipeline((image, weights), output, dict(zip(names, stages, strict=True)))
@@ -222,22 +205,6 @@ _CONSTRAINTS = (
     tail_constraint("tail_x", "tile_x", "width"),
     tail_constraint("tail_y", "tile_y", "height"),
 )
-
-
-def _rounded_shift(values: Array, bits: int) -> Array:
-    """``values`` / 2**bits, halves up."""
-    shifted: Array = (values + (1 << (bits - 1))) >> bits
-    return shifted
-
-
-def _requantized(total: hl.Expr, params: Mapping[str, int]) -> hl.Expr:
-    import halide as hl
-
-    a = hl.i16_sat(hl.rounding_shift_right(total, hl.u32(params["pre_shift"])))
-    b = hl.rounding_mul_shift_right(a, hl.i16(params["multiplier"]), hl.u16(_SCALE_BITS))
-    # Adding the zero point before the shift lets one instruction shift, round and saturate.
-    zero = hl.i16(params["zero_out"] << params["shift"])
-    return hl.u8_sat(hl.rounding_shift_right(hl.saturating_add(b, zero), hl.u16(params["shift"])))
 
 
 def _lay_out(stage: Stage, config: Config, third: str) -> Stage:

@@ -95,6 +95,44 @@ def sobel(params: Params, inputs: Sequence[Array]) -> Array:
     return _image(params, np.uint8, value)
 
 
+def _requantized(total: int, params: Params) -> int:
+    scaled = _within(_nearest(Fraction(total, 2 ** params["pre_shift"])), -(2**15), 2**15 - 1)
+    scaled = _nearest(Fraction(scaled * params["multiplier"], 2**15))
+    scaled = _nearest(Fraction(scaled, 2 ** params["shift"]))
+    return _within(scaled + params["zero_out"], 0, 255)
+
+
+def conv2d(params: Params, inputs: Sequence[Array]) -> Array:
+    image, weights, bias = inputs
+    height, width, channels = image.shape
+    size, stride = params["size"], params["stride"]
+    before = (size - 1) // 2
+
+    def tap(y: int, x: int, c: int) -> int:
+        inside = 0 <= y < height and 0 <= x < width
+        return int(image[y, x, c]) if inside else params["zero_in"]
+
+    def value(y: int, x: int, c: int) -> int:
+        total = int(bias[c]) + sum(
+            tap(stride * y + i - before, stride * x + j - before, k)
+            * int(weights[i, j, k // 4, 4 * c + k % 4])
+            for i in range(size)
+            for j in range(size)
+            for k in range(channels)
+        )
+        return _requantized((total + 2**31) % 2**32 - 2**31, params)
+
+    values: Any = [
+        [
+            [value(y, x, c) for c in range(params["channels_out"])]
+            for x in range(ceil(Fraction(width, stride)))
+        ]
+        for y in range(ceil(Fraction(height, stride)))
+    ]
+    made: Array = np.array(values, np.uint8)
+    return made
+
+
 def depthwise_conv2d(params: Params, inputs: Sequence[Array]) -> Array:
     image, weights = inputs
     height, width, channels = image.shape
@@ -108,10 +146,7 @@ def depthwise_conv2d(params: Params, inputs: Sequence[Array]) -> Array:
         total = sum(
             tap(y + i - 1, x + j - 1, c) * int(weights[i, j, c]) for i in range(3) for j in range(3)
         )
-        scaled = _within(_nearest(Fraction(total, 2 ** params["pre_shift"])), -(2**15), 2**15 - 1)
-        scaled = _nearest(Fraction(scaled * params["multiplier"], 2**15))
-        scaled = _nearest(Fraction(scaled, 2 ** params["shift"]))
-        return _within(scaled + params["zero_out"], 0, 255)
+        return _requantized(total, params)
 
     values: Any = [
         [[value(y, x, c) for c in range(channels)] for x in range(width)] for y in range(height)
@@ -189,4 +224,5 @@ ORACLES: dict[str, Oracle] = {
     "box_blur_u8": box_blur,
     "max_pool_u8": max_pool,
     "avg_pool_u8": avg_pool,
+    "conv2d_u8": conv2d,
 }
