@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -120,13 +120,26 @@ def importances(space: Space, trials: Sequence[AnalysedTrial]) -> dict[str, floa
     return {name: float(value) for name, value in found.items()}
 
 
-def pareto(trials: Sequence[AnalysedTrial]) -> list[AnalysedTrial]:
-    """The trials that no other one beats in cycles and code size both, fastest first."""
+Size = Callable[[AnalysedTrial], int]
+
+
+def code_bytes(trial: AnalysedTrial) -> int:
+    """Of its code."""
+    return trial.code_bytes or 0
+
+
+def vtcm_bytes(trial: AnalysedTrial) -> int:
+    """Of VTCM that it touches."""
+    return trial.vtcm_bytes or 0
+
+
+def pareto(trials: Sequence[AnalysedTrial], size_of: Size = code_bytes) -> list[AnalysedTrial]:
+    """The trials that no other one beats in cycles and in size both, fastest first."""
     measured = [trial for trial in trials if trial.cycles is not None]
     front: list[AnalysedTrial] = []
     smallest: int | None = None
-    for trial in sorted(measured, key=lambda t: (t.cycles or 0, t.code_bytes or 0)):
-        size = trial.code_bytes or 0
+    for trial in sorted(measured, key=lambda t: (t.cycles or 0, size_of(t))):
+        size = size_of(trial)
         if smallest is None or size < smallest:
             front.append(trial)
             smallest = size
@@ -163,7 +176,6 @@ def plots(space: Space, trials: Sequence[AnalysedTrial], ranked: Sequence[KnobFa
     """What the charts of the page draw: few enough lines and dots for a browser."""
     measured = [trial for trial in trials if trial.cycles is not None]
     fast = sorted(measured, key=lambda trial: trial.cycles or 0)
-    front = pareto(measured)
     knobs = [facts.name for facts in ranked]
     choices = {knob.name: [str(c) for c in knob.choices] for knob in space.knobs}
     for name in knobs:
@@ -173,9 +185,19 @@ def plots(space: Space, trials: Sequence[AnalysedTrial], ranked: Sequence[KnobFa
         "knobs": [{"name": name, "choices": choices[name]} for name in knobs],
         "lines": [_point(trial, knobs) for trial in _thinned(fast, MOST_LINES)],
         "dots": [_point(trial, knobs) for trial in _thinned(fast, MOST_DOTS)],
-        "sizes": [[t.code_bytes, t.cycles, t.number] for t in _thinned(fast, MOST_DOTS)],
-        "front": [[t.code_bytes, t.cycles, t.number] for t in front],
+        "code": _sizes(fast, code_bytes),
+        # Empty where VTCM makes no difference: every front would be the fastest trial.
+        "vtcm": _sizes(fast, vtcm_bytes) if any(map(vtcm_bytes, measured)) else None,
     }
+
+
+def _sizes(fast: Sequence[AnalysedTrial], size_of: Size) -> dict[str, Any]:
+    """Cycles against a size: few enough dots, and the whole front."""
+
+    def dots(trials: Sequence[AnalysedTrial]) -> list[list[int | None]]:
+        return [[size_of(trial), trial.cycles, trial.number] for trial in trials]
+
+    return {"dots": dots(_thinned(fast, MOST_DOTS)), "front": dots(pareto(fast, size_of))}
 
 
 def _point(trial: AnalysedTrial, knobs: Sequence[str]) -> list[Any]:

@@ -210,6 +210,7 @@ class MeasurementRow(Base):
     packets: Mapped[int | None]
     stalls: Mapped[int | None]
     temperature_c: Mapped[float | None]
+    vtcm_bytes: Mapped[int | None]
 
     __table_args__ = (CheckConstraint("verified IS TRUE", name="verified"),)
 

@@ -120,6 +120,7 @@ def measurement_record(row: MeasurementRow) -> Measurement:
             "core_cycles": row.core_cycles,
             "cache": row.cache,
             "temperature_c": row.temperature_c,
+            "vtcm_bytes": row.vtcm_bytes,
         }
     )
 

@@ -184,6 +184,7 @@ def _serving_row(schedule: ScheduleRow, contract: Contract, artifact: ArtifactRo
         breakdown=_text(measurement.breakdown),
         samples=_text(measurement.samples),
         temperature_c=measurement.temperature_c,
+        vtcm_bytes=measurement.vtcm_bytes,
     )
 
 

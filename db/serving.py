@@ -53,6 +53,7 @@ class ServingRow(NamedTuple):
     breakdown: str
     samples: str
     temperature_c: float | None
+    vtcm_bytes: int | None
 
 
 _COLUMNS = """
@@ -62,7 +63,7 @@ _COLUMNS = """
     CAST(s.provenance AS TEXT), s.updated_at,
     a.digest, a.file_digest, a.object_bytes, a.stored_bytes,
     m.device, m.packets, m.stalls, m.core_cycles, m.code_bytes, CAST(m.breakdown AS TEXT),
-    CAST(m.samples AS TEXT), m.temperature_c
+    CAST(m.samples AS TEXT), m.temperature_c, m.vtcm_bytes
 """
 
 # CROSS JOIN fixes SQLite's order of look-ups (each by an index), whatever its statistics say;

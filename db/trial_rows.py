@@ -28,6 +28,7 @@ class AnalysedTrial:
     finished_at: float | None
     cycles: int | None
     code_bytes: int | None
+    vtcm_bytes: int | None
     samples: tuple[int, ...]
 
 
@@ -43,6 +44,7 @@ def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTr
             TrialRow.finished_at,
             MeasurementRow.cycles,
             MeasurementRow.code_bytes,
+            MeasurementRow.vtcm_bytes,
             MeasurementRow.samples,
         )
         .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
@@ -52,6 +54,6 @@ def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTr
     )
     with store.reading() as session:
         return [
-            AnalysedTrial(*row[:8], samples=tuple(row[8] or ()))
+            AnalysedTrial(*row[:9], samples=tuple(row[9] or ()))
             for row in reversed(session.execute(wanted).all())
         ]

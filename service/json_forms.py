@@ -77,6 +77,7 @@ def measurement_json(measurement: Measurement | None, peak: float) -> dict[str, 
             "cache": None,
             "samples": [],
             "temperature_c": None,
+            "vtcm_bytes": None,
             "breakdown": {},
         }
     return {
@@ -91,6 +92,7 @@ def measurement_json(measurement: Measurement | None, peak: float) -> dict[str, 
         "cache": measurement.cache,
         "samples": list(measurement.samples),
         "temperature_c": measurement.temperature_c,
+        "vtcm_bytes": measurement.vtcm_bytes,
         "breakdown": dict(measurement.breakdown),
     }
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tuner.space import Space
     from tuner.trial import Trial
 
-_FIGURES = ("packets", "stalls", "core_cycles", "code_bytes", "temperature_c")
+_FIGURES = ("packets", "stalls", "core_cycles", "code_bytes", "temperature_c", "vtcm_bytes")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from dashboards.analysing import LEAST_TRIALS, knob_facts, lanes, pareto, plots
+from dashboards.analysing import LEAST_TRIALS, knob_facts, lanes, plots
 from dashboards.pages.job import find_view
 from dashboards.session import viewing
 from dashboards.templating import render
@@ -43,7 +43,6 @@ def analysis(
         failures=any(value.failed for each in facts for value in each.values),
         distinct=len({tuple(sorted(trial.config.items())) for trial in finished}),
         finished=len(finished),
-        front=pareto(finished),
         noise=noise(finished),
         plots={**plots(space, finished, facts), "lanes": lanes(trials, time.time())},
     )

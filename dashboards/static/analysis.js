@@ -100,14 +100,14 @@
     Plotly.newPlot(place, traces, layout(more), config);
   }
 
-  function sizes() {
-    const text = (point) => `trial ${point[2]}: ${thousands(point[1])} cycles, ${thousands(point[0])} B of code`;
-    Plotly.newPlot("pareto", [
-      { type: "scatter", mode: "markers", x: data.sizes.map((p) => p[0]), y: data.sizes.map((p) => p[1]), text: data.sizes.map(text), hoverinfo: "text", marker: { size: 5, color: colour("--dot") } },
-      { type: "scatter", mode: "lines+markers", x: data.front.map((p) => p[0]), y: data.front.map((p) => p[1]), text: data.front.map(text), hoverinfo: "text", line: { color: colour("--best"), width: 2, shape: "vh" }, marker: { size: 8, color: colour("--best") } },
+  function sizes(place, { dots, front }, of) {
+    const text = (point) => `trial ${point[2]}: ${thousands(point[1])} cycles, ${thousands(point[0])} B of ${of}`;
+    Plotly.newPlot(place, [
+      { type: "scatter", mode: "markers", x: dots.map((p) => p[0]), y: dots.map((p) => p[1]), text: dots.map(text), hoverinfo: "text", marker: { size: 5, color: colour("--dot") } },
+      { type: "scatter", mode: "lines+markers", x: front.map((p) => p[0]), y: front.map((p) => p[1]), text: front.map(text), hoverinfo: "text", line: { color: colour("--best"), width: 2, shape: "vh" }, marker: { size: 8, color: colour("--best") } },
     ], layout({
       height: 320,
-      xaxis: axis({ title: { text: "bytes of code" }, fixedrange: true, tickformat: ".2~s" }),
+      xaxis: axis({ title: { text: `bytes of ${of}` }, fixedrange: true, tickformat: ".2~s" }),
       yaxis: axis({ title: { text: "cycles" }, type: "log", fixedrange: true, tickformat: ".2~s", nticks: 6 }),
     }), config);
   }
@@ -140,9 +140,10 @@
     if (data.lines.length) {
       lines();
       slices();
-      sizes();
+      sizes("code-sizes", data.code, "code");
+      if (data.vtcm) sizes("vtcm-sizes", data.vtcm, "VTCM");
     } else {
-      for (const id of ["lines", "slices", "pareto"]) document.getElementById(id).textContent = "No trial was measured.";
+      for (const id of ["lines", "slices", "code-sizes"]) document.getElementById(id).textContent = "No trial was measured.";
     }
     lanes();
   }

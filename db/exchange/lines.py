@@ -30,8 +30,8 @@ _FIELDS = frozenset(
     }
 )
 _COUNTS = ("cycles", "code_bytes", "core_cycles")
-_OPTIONAL_COUNTS = ("packets", "stalls")
-_ADDED_LATER = frozenset({"temperature_c"})
+_OPTIONAL_COUNTS = ("packets", "stalls", "vtcm_bytes")
+_ADDED_LATER = frozenset({"temperature_c", "vtcm_bytes"})
 """Fields of a measurement that files from before have not; all have a default."""
 _MOST_CELSIUS = 1000.0
 _MOST_DOCUMENT = 64 << 10
@@ -141,9 +141,10 @@ def _measurement(data: Any) -> Measurement:
     if not isinstance(data, dict) or not names - _ADDED_LATER <= set(data) <= names:
         raise UserError("measurement has other fields", accepted=", ".join(sorted(names)))
     for name in _COUNTS + _OPTIONAL_COUNTS:
-        unknown = data[name] is None and name in _OPTIONAL_COUNTS
-        if not unknown and not _is_count(data[name]):
-            raise UserError(f"measurement.{name}={str(data[name])[:40]}", accepted="0 to 2**63 - 1")
+        value = data.get(name)
+        unknown = value is None and name in _OPTIONAL_COUNTS
+        if not unknown and not _is_count(value):
+            raise UserError(f"measurement.{name}={str(value)[:40]}", accepted="0 to 2**63 - 1")
     if not _is_temperature(data.get("temperature_c")):
         raise UserError("measurement.temperature_c", accepted="degrees Celsius or null")
     if data["cycles"] == 0:

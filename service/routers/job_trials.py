@@ -39,6 +39,7 @@ _COLUMNS = (
     "device",
     "cache",
     "temperature_c",
+    "vtcm_bytes",
     "object_digest",
     "duplicate_of",
     "started_at",

@@ -70,7 +70,7 @@ def _fields(
         f'"cache":"{cache}",'
         f'"samples":{row.samples},"temperature_c":{_number(row.temperature_c)},'
         f'"breakdown":{row.breakdown},'
-        f'"code_bytes":{row.code_bytes},'
+        f'"code_bytes":{row.code_bytes},"vtcm_bytes":{_number(row.vtcm_bytes)},'
         f'"symbol":{_quoted(row.symbol)},'
         f'"object_digest":"{row.artifact_digest}","object_bytes":{row.object_bytes},'
         f'"toolchain":{row.toolchain},'

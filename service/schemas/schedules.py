@@ -109,6 +109,7 @@ class ScheduleForm(BaseModel):
     temperature_c: float | None = Field(description="Of the device; null: it has no sensor.")
     breakdown: dict[str, int] = Field(description="Parts of `cycles`, by cause.")
     code_bytes: int
+    vtcm_bytes: int | None = Field(description="VTCM it touches; null: nobody watched.")
     symbol: str = Field(examples=["gemm_u8_m256_n256_k256_static"])
     object_digest: str = Field(description="SHA-256 of the object.")
     object_bytes: int

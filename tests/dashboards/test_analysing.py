@@ -26,11 +26,12 @@ TWO = Space(
 )
 
 
-def trial(number: int, cycles: int | None, code: int = 100, **config: int | str) -> AnalysedTrial:
+def trial(
+    number: int, cycles: int | None, code: int = 100, vtcm: int = 0, **config: int | str
+) -> AnalysedTrial:
     outcome = Outcome.OK if cycles else Outcome.WRONG_OUTPUT
-    return AnalysedTrial(
-        number, outcome, "tpe", config, float(number), number + 1.0, cycles, code, (cycles or 0,)
-    )
+    times = float(number), number + 1.0
+    return AnalysedTrial(number, outcome, "tpe", config, *times, cycles, code, vtcm, (cycles or 0,))
 
 
 def landscape(count: int) -> list[AnalysedTrial]:
@@ -91,10 +92,19 @@ def test_nothing_on_the_front_is_beaten() -> None:
     }
 
 
+def test_vtcm_has_a_front_of_its_own_where_it_is_touched() -> None:
+    trials = [trial(0, 30, big=1), trial(1, 20, vtcm=256, big=2), trial(2, 25, vtcm=512, big=4)]
+    assert plots(TWO, trials, knob_facts(TWO, trials))["vtcm"]["front"] == [
+        [256, 20, 1],
+        [0, 30, 0],
+    ]
+    assert plots(TWO, trials[:1], knob_facts(TWO, trials[:1]))["vtcm"] is None
+
+
 def test_trials_at_the_same_time_are_on_lanes_of_their_own() -> None:
     def during(number: int, begin: float, end: float | None) -> AnalysedTrial:
         outcome = Outcome.OK if end else None
-        return AnalysedTrial(number, outcome, "tpe", {}, begin, end, 5, 1, ())
+        return AnalysedTrial(number, outcome, "tpe", {}, begin, end, 5, 1, None, ())
 
     bars = lanes([during(0, 0, 4), during(1, 1, 2), during(2, 2, 6), during(3, 5, None)], now=9.0)
     assert [(bar["trial"], bar["lane"]) for bar in bars] == [(0, 0), (1, 1), (2, 1), (3, 0)]
@@ -110,7 +120,7 @@ def test_charts_of_many_trials_stay_small_and_keep_the_best() -> None:
 
 
 def test_noise_is_relative_to_the_median_of_each_trial() -> None:
-    repeated = AnalysedTrial(4, Outcome.OK, "tpe", {}, 0, 1, 100, 1, (99, 100, 104))
+    repeated = AnalysedTrial(4, Outcome.OK, "tpe", {}, 0, 1, 100, 1, None, (99, 100, 104))
     row = noise([trial(1, 5), repeated])[0]
     assert row["trial"] == 4
     assert row["offsets"] == [pytest.approx(-0.01), 0, pytest.approx(0.04)]

@@ -84,6 +84,7 @@ MEASUREMENTS = every_field(
     packets=st.none() | WHOLE,
     stalls=st.none() | WHOLE,
     temperature_c=st.none() | st.floats(-50, 150),
+    vtcm_bytes=st.none() | WHOLE,
     verified=st.just(True),
     fidelity=st.sampled_from(FIDELITIES),
     cache=st.sampled_from(CACHE_STATES),

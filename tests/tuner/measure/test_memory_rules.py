@@ -340,6 +340,18 @@ def test_vtcm_ends_where_the_target_says(tmp_path: Path) -> None:
     assert time_packets(body, tmp_path, "warm").events["vtcm_accesses"] == 1
 
 
+@pytest.mark.parametrize(
+    ("packets", "used"),
+    [
+        ("", 0),
+        ("{ v5 = vmem(r4+#1) }\n{ vmem(r4+#0) = v1 }\n", 2 * VECTOR),
+        ("{ r5 = memw(r4+#4) }\n", VECTOR),
+    ],
+)
+def test_vtcm_is_used_as_far_as_it_is_touched(packets: str, used: int, tmp_path: Path) -> None:
+    assert run_packets(VTCM + packets, tmp_path, "warm").results.vtcm_used_bytes == used
+
+
 GATHER = "{ r6 = #255 }\n{ m0 = r6 ; v5 = vsplat(r0) }\n" + nops(8)
 
 

@@ -109,6 +109,7 @@ class QemuMeasurer(Measurer):
             breakdown=timing.breakdown,
             code_bytes=simulation.code_bytes,
             cache=self._cache,
+            vtcm_bytes=simulation.results.vtcm_used_bytes,
         )
 
     def simulate(

@@ -30,7 +30,7 @@ from tuner.measure.qemu.memory_map import (
 from tuner.measure.qemu.model import TimingModel
 from tuner.target import Target
 
-_MAGIC, _VERSION = 0x53565848, 4
+_MAGIC, _VERSION = 0x53565848, 5
 _RULES, _BLOCKS, _TRANSITIONS, _PACKETS = 512, 32768, 131072, 262144
 _DETAILS, _SEGMENTS, _TEXT_BYTES = 1 << 20, 16384, 1 << 24
 _KEEP_TEXT, _MODEL_MEMORY, _COLD_CACHES = 1, 2, 4
@@ -38,7 +38,7 @@ _KEEP_TEXT, _MODEL_MEMORY, _COLD_CACHES = 1, 2, 4
 _ORDERS = struct.Struct("<9I4x5Q")
 _COSTS = struct.Struct(f"<{EVENT_COUNT}QQ2I")
 _PLACES = struct.Struct("<6I")
-_RESULTS = struct.Struct("<2Iq9I4x4Q")
+_RESULTS = struct.Struct("<2Iq10I4Q")
 
 Caches = Literal["none", "cold", "warm"]
 """State of the caches when the timed call begins: not modelled at all, empty, or as the same call
@@ -174,7 +174,7 @@ class Results:
 
     ``packets`` and ``cycles`` (issue and dependency stalls) are of the timed call; ``spent`` is
     what a call that was cut off had cost by then, by all causes. ``sandbox_layers`` is what
-    containment.py reads.
+    containment.py reads. ``vtcm_used_bytes`` reach to the last vector of VTCM that was touched.
     """
 
     state: State
@@ -185,6 +185,7 @@ class Results:
     cycles: int
     spent: int
     sandbox_layers: int
+    vtcm_used_bytes: int
     blocks: Table
     branches: Table
     transitions: Table
@@ -213,7 +214,7 @@ class Session:
         state, address, number, calls, *rows, packets, cycles, spent, _ = _RESULTS.unpack_from(
             self._memory, _RESULTS_AT
         )
-        blocks, transitions, packet_rows, details, _, segments, branches, layers = rows
+        blocks, transitions, packet_rows, details, _, segments, branches, layers, vtcm = rows
         return Results(
             state=State(state),
             address=address,
@@ -223,6 +224,7 @@ class Session:
             cycles=cycles,
             spent=spent,
             sandbox_layers=layers,
+            vtcm_used_bytes=vtcm,
             blocks=self._table("blocks", BLOCK, blocks),
             branches=self._table("branches", BRANCH, branches),
             transitions=self._table("transitions", TRANSITION, transitions),

@@ -25,6 +25,7 @@ static const struct memory_system *system_;
 static struct cache l1, l2;
 static uint64_t *vtcm_gathered; /* for each vector of VTCM: when a gather into it is done */
 static uint32_t vtcm_begin;
+static uint32_t *vtcm_used; /* bytes up to the last vector that was touched */
 static uint64_t waited;   /* for stores to reach L2, so far */
 static uint64_t ddr_free; /* when DDR is done with what it was asked for so far */
 static uint64_t queued;   /* time that passed while DDR was busy with other lines */
@@ -34,9 +35,10 @@ static bool open_cache(struct cache *cache, uint32_t line_bytes, uint32_t sets, 
     return cache->lines != NULL;
 }
 
-bool caches_open(const struct memory_system *system, uint32_t begin) {
+bool caches_open(const struct memory_system *system, uint32_t begin, uint32_t *used) {
     system_ = system;
     vtcm_begin = begin;
+    vtcm_used = used;
     vtcm_gathered = calloc(system->vtcm_bytes / system->vector_bytes + 1, sizeof *vtcm_gathered);
     return vtcm_gathered != NULL &&
            open_cache(&l1, system->l1_line_bytes, system->l1_sets, system->l1_ways) &&
@@ -142,6 +144,13 @@ static struct line *line_in_l2(struct moment at, uint32_t line, bool load) {
 
 static bool in_vtcm(uint32_t address) { return address - vtcm_begin < system_->vtcm_bytes; }
 
+static void use_vtcm(uint32_t address) {
+    uint32_t end = ((address - vtcm_begin) / system_->vector_bytes + 1) * system_->vector_bytes;
+    if (end > *vtcm_used)
+        *vtcm_used = end;
+    charge(EVENT_VTCM_ACCESSES, 1);
+}
+
 static uint64_t *gathered_at(uint32_t address) {
     return &vtcm_gathered[(address - vtcm_begin) / system_->vector_bytes];
 }
@@ -163,7 +172,7 @@ static struct line *fill_l1(struct moment at, uint32_t address, bool load) {
 void scalar_load(struct moment at, uint32_t address) {
     charge(EVENT_SCALAR_ACCESSES, 1);
     if (in_vtcm(address)) { /* not cached in L1: as far away as L2 */
-        charge(EVENT_VTCM_ACCESSES, 1);
+        use_vtcm(address);
         miss_l1(at.packet);
         return;
     }
@@ -182,7 +191,7 @@ void scalar_load(struct moment at, uint32_t address) {
 void scalar_store(struct moment at, uint32_t address) {
     charge(EVENT_SCALAR_ACCESSES, 1);
     if (in_vtcm(address)) {
-        charge(EVENT_VTCM_ACCESSES, 1);
+        use_vtcm(address);
         return;
     }
     struct line *found = find(&l1, line_of(&l1, address));
@@ -203,7 +212,7 @@ static void wait_for_store(struct moment at, uint64_t ready) {
 
 static void load_line(struct moment at, uint32_t address) {
     if (in_vtcm(address)) {
-        charge(EVENT_VTCM_ACCESSES, 1);
+        use_vtcm(address);
         wait_for_store(at, *gathered_at(address));
         return;
     }
@@ -214,7 +223,7 @@ static void load_line(struct moment at, uint32_t address) {
 
 static void store_line(struct moment at, uint32_t address, bool whole) {
     if (in_vtcm(address)) {
-        charge(EVENT_VTCM_ACCESSES, 1);
+        use_vtcm(address);
         *gathered_at(address) = 0;
         return;
     }

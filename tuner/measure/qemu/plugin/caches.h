@@ -18,8 +18,8 @@ struct moment {
     struct packet_record *packet;
 };
 
-/* Returns false if there is no memory for the tables. */
-bool caches_open(const struct memory_system *system, uint32_t vtcm_begin);
+/* Returns false if there is no memory for the tables. `vtcm_used` is kept up to date. */
+bool caches_open(const struct memory_system *system, uint32_t vtcm_begin, uint32_t *vtcm_used);
 void caches_empty(void);
 
 void scalar_load(struct moment at, uint32_t address);

@@ -13,7 +13,7 @@
 #include "packet.h"
 
 #define SESSION_MAGIC 0x53565848u /* "HXVS" */
-#define SESSION_VERSION 4u
+#define SESSION_VERSION 5u
 #define SESSION_RULES 512
 #define SESSION_BLOCKS 32768
 #define SESSION_TRANSITIONS 131072
@@ -97,6 +97,7 @@ struct results {
     uint32_t block_count, transition_count, packet_count;
     uint32_t detail_count, text_bytes, segment_count, branch_count;
     uint32_t sandbox_layers; /* enum sandbox_layer */
+    uint32_t vtcm_used_bytes; /* up to the last vector touched */
     uint64_t packets, cycles; /* of the timed call: issue and dependency stalls */
     uint64_t spent;           /* of the timed call, when it was cut off: cycles of all causes */
     uint64_t untimed_packets; /* of the latest untimed call */

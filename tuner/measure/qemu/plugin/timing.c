@@ -26,7 +26,8 @@ bool timing_open(struct session *opened) {
     session = opened;
     began = 1;
     waits_open(&session->orders.memory_system);
-    return caches_open(&session->orders.memory_system, session->orders.vtcm_begin);
+    return caches_open(&session->orders.memory_system, session->orders.vtcm_begin,
+                       &session->results.vtcm_used_bytes);
 }
 
 bool timing_follows(uint32_t call) { return call <= session->orders.timed_call; }
