@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast lint format bench-tuning bench-service bench-simulator bench-anchors bench-search search-tables lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo test test-fast lint format bench-tuning bench-service bench-simulator bench-anchors bench-phones bench-search search-tables lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -54,6 +54,9 @@ bench-simulator: setup $(VENV)/.dev ## price the simulator: overhead, determinis
 
 bench-anchors: setup ## hold the timing model against ratios published for hardware
 	$(BIN)/python -m benchmarks.anchors
+
+bench-phones: setup $(VENV)/.dev ## price an emulated phone: a trial beyond its run, a bundle of 16
+	$(BIN)/python -m benchmarks.phones
 
 bench-search: setup ## replay every search on the tables of measured configs
 	$(BIN)/hvxtune bench-search --tables benchmarks/tables/*.jsonl.gz

@@ -36,9 +36,10 @@ SYSTEM_LIBRARIES = ("/vendor/dsp/cdsp", "/vendor/lib/rfsa/adsp", "/system/lib/rf
 
 @dataclass(frozen=True)
 class Ended:
-    """What the script came to. ``said`` is the end of what the tool printed; ``sums`` are the
-    SHA-256 of what each candidate made of memory, by file name. ``temperature_c`` is the hottest
-    sensor at the end, in degrees Celsius; ``None`` without sensors."""
+    """What the script came to. ``said`` is the end of what the tool printed where it failed;
+    ``sums`` are the SHA-256 of what each candidate made of memory, by file name.
+    ``temperature_c`` is the hottest sensor at the end, in degrees Celsius; ``None`` without
+    sensors."""
 
     status: int
     said: str
@@ -79,7 +80,7 @@ def run_script(
             f"export LD_LIBRARY_PATH={shlex.quote(programs)}",
             f"timeout -s KILL {timeout_s} sh -c {inner} </dev/null >{SAID_FILE} 2>&1",
             "rc=$?",
-            f"tail -c {_SAID_BYTES} {SAID_FILE}",
+            f"[ $rc = 0 ] || tail -c {_SAID_BYTES} {SAID_FILE}",
             f"echo; echo {_SENSORS_FOLLOW}",
             READ_SENSORS,
             *([f"sha256sum {' '.join(outputs)} 2>/dev/null"] if outputs else []),

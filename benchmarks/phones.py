@@ -1,0 +1,177 @@
+"""Prices a phone: what a trial costs beyond running the candidate, and what a bundle saves.
+
+    python -m benchmarks.phones [--repeats 15] [KERNEL]
+
+Runs on an emulated phone of tests/rig: real adb server and adbd, DSP and its tool stand-ins. First
+the same call of the tool is made again and again on the phone, by a loop in its shell: that is what
+running the candidate takes there. Then whole trials are made, one at a time, turn about with that
+loop: link, push, check, run, pull, judge, remove. The difference of the medians is the cost of a
+trial. Last, 16 schedules go one by one and then in one bundle; the phone counts the calls of its
+tool. The exit status is 1 if a bar is not met.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+
+from benchmarks.rank_sensitivity import schedules
+from tests.rig.phones import Phone as EmulatedPhone
+from tests.rig.phones import require_rig, running_phones
+from tuner.codegen import find_generator
+from tuner.errors import DeviceError
+from tuner.measure.android.adb import AdbServer, ShellOutput
+from tuner.measure.android.adb.server import ADB_VARIABLE
+from tuner.measure.android.call import Caller
+from tuner.measure.android.link import PhoneLink
+from tuner.measure.android.phone import Phone
+from tuner.measure.android.problem_image import IMAGES
+from tuner.measure.android.script import DRIVER_FILE
+from tuner.measure.android.shared_object import driver, shared_object
+from tuner.measure.android.turn import Turn
+from tuner.measure.farm.device import Batch, Sampled, Task
+from tuner.measure.farm.settings import Limits, PhoneSettings
+
+COST_LIMIT_MS = 60.0
+BUNDLE = 16
+TASK_REPEATS = 5
+_LOOP = 5
+"""Calls of the tool in one command of the phone's shell: its own start is shared out."""
+
+
+class KeepingLink(PhoneLink):
+    """Leaves the folder of a run on the phone, for the tool to be called in it again."""
+
+    async def shell(self, server: AdbServer, command: str, timeout_s: float) -> ShellOutput:
+        if command.startswith("rm -rf"):
+            command = "true"
+        return await super().shell(server, command, timeout_s)
+
+
+def run_folder(settings: PhoneSettings, emulated: EmulatedPhone, task: Task) -> str:
+    """A folder on the phone with all that a call of ``task`` needs."""
+    linked = shared_object(task.artifact, settings.arch)
+    turn = Turn(linked.content, IMAGES.of(task.problem), task.warm_ups, task.repeats)
+
+    async def call() -> None:
+        server = AdbServer()
+        try:
+            link = KeepingLink(settings.address, by_address=True)
+            await Caller(settings, link, driver(settings.arch)).call(server, [turn], 60)
+        finally:
+            server.close()
+
+    asyncio.run(call())
+    [found] = {path.rpartition("/")[0] for path in emulated.files() if path.endswith(DRIVER_FILE)}
+    return found
+
+
+def bare_script(settings: PhoneSettings, folder: str) -> str:
+    """Calls the tool in ``folder`` and nothing else, a few times."""
+    tool = shlex.join(
+        [
+            *(settings.tool, str(settings.domain), f"{folder}/{DRIVER_FILE}"),
+            *(f"stack_size={settings.stack_bytes:#x}", folder),
+        ]
+    )
+    once = f"{tool} >/dev/null 2>&1 </dev/null || exit 1"
+    return f"cd {folder}; export DSP_LIBRARY_PATH={folder}; " + "; ".join([once] * _LOOP)
+
+
+async def shell_ms(link: PhoneLink, server: AdbServer, script: str) -> float:
+    """Wall milliseconds of a command on the phone."""
+    begin = time.perf_counter()
+    output = await link.shell(server, script, 60)
+    if output.status:
+        raise DeviceError(f"the tool alone ends with {output.status}")
+    return (time.perf_counter() - begin) * 1000
+
+
+def trial_costs(
+    settings: PhoneSettings, emulated: EmulatedPhone, task: Task, repeats: int
+) -> tuple[list[float], list[float]]:
+    """Milliseconds of bare runs and of whole trials, taken turn about."""
+    script = bare_script(settings, run_folder(settings, emulated, task))
+    bare, whole = [], []
+    with Phone(settings, "emulated", Limits()) as device, asyncio.Runner() as runner:
+        server, link = AdbServer(), PhoneLink(settings.address, by_address=True)
+        try:
+            run(device, [task])  # pushes the problem
+            for _ in range(repeats):
+                nothing = runner.run(shell_ms(link, server, "true"))
+                bare.append((runner.run(shell_ms(link, server, script)) - nothing) / _LOOP)
+                begin = time.perf_counter()
+                run(device, [task])
+                whole.append((time.perf_counter() - begin) * 1000)
+        finally:
+            server.close()
+    return bare, whole
+
+
+def run(device: Phone, tasks: Sequence[Task]) -> None:
+    """Runs a batch; raises what a task that is not good came to."""
+    for result in device.run(Batch(tasks)):
+        if not isinstance(result, Sampled):
+            raise result
+
+
+def calls_of(
+    settings: PhoneSettings, emulated: EmulatedPhone, batches: Sequence[Sequence[Task]]
+) -> tuple[int, float]:
+    """How often the phone's tool was called for ``batches``, and the seconds it took."""
+    before, begin = runs_counted(emulated), time.perf_counter()
+    with Phone(settings, "emulated", Limits(bundle=BUNDLE)) as device:
+        for tasks in batches:
+            run(device, tasks)
+    return runs_counted(emulated) - before, time.perf_counter() - begin
+
+
+def runs_counted(emulated: EmulatedPhone) -> int:
+    """Runs of the emulated DSP so far, as the phone counts them."""
+    found = re.search(r"^runs=(\d+)$", emulated.read("/vendor/rig/history"), re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def main() -> int:
+    """Runs the benchmark with the arguments of the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("kernel", nargs="?", default="add_u8")
+    parser.add_argument("--repeats", type=int, default=15)
+    given = parser.parse_args()
+    os.environ[ADB_VARIABLE] = str(require_rig().adb)
+    with find_generator("halide")(1) as generator:
+        found = schedules(given.kernel, BUNDLE, generator)
+    tasks = [Task(found.problem, a, repeats=TASK_REPEATS) for a in found.artifacts]
+    with running_phones(1) as [emulated]:
+        settings = PhoneSettings("emulated", "v66", address=emulated.address)
+        bare, whole = trial_costs(settings, emulated, tasks[0], given.repeats)
+        # Room for what all of them leave: one call is what is to be seen.
+        roomy = PhoneSettings("emulated", "v66", address=emulated.address, output_bytes=1 << 25)
+        single, single_s = calls_of(roomy, emulated, [[task] for task in tasks])
+        bundled, bundled_s = calls_of(roomy, emulated, [tasks])
+    print("emulated phone: adb and adbd are real, the DSP and its tool are stand-ins")
+    run_ms, trial_ms = statistics.median(bare), statistics.median(whole)
+    met = trial_ms - run_ms <= COST_LIMIT_MS
+    print(f"{given.kernel}: the tool alone {run_ms:.0f} ms, a whole trial {trial_ms:.0f} ms")
+    print(
+        f"a trial beyond its run: {trial_ms - run_ms:.0f} ms, "
+        f"at most {COST_LIMIT_MS:.0f}: {'met' if met else 'MISSED'}"
+    )
+    fold = single / bundled
+    print(
+        f"{len(tasks)} candidates one by one: {single} calls, {single_s:.2f} s; in a bundle: "
+        f"{bundled} calls, {bundled_s:.2f} s: {fold:.0f} times fewer: "
+        f"{'met' if fold >= BUNDLE else 'MISSED'}"
+    )
+    return 0 if met and fold >= BUNDLE else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
