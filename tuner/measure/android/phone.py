@@ -36,6 +36,8 @@ from tuner.target import TARGETS, Target
 
 _PROBE_S = 3.0
 _CLEAN_S = 20.0
+_MOST_PROBLEMS, _PROBLEM_BYTES = 32, 1 << 26
+"""Of one call: the driver keeps the memory image of each."""
 _PATH = re.compile(r"/[A-Za-z0-9._/+-]{1,60}")
 """The tool takes its arguments apart at blanks, and the driver has room for so long a path."""
 
@@ -181,13 +183,16 @@ class Phone(Device):
         return Passenger(task, turn, code_bytes=linked.code_bytes, link_s=link_s)
 
     def _fitting(self, pending: Sequence[Passenger], reference: Turn | None) -> list[Passenger]:
-        """As many as leave no more on the phone's disk than they may, but one at least."""
-        room = self._settings.output_bytes - pending[0].kept_bytes
-        room -= reference.image.kept_bytes if reference else 0
+        """As many as leave no more on the phone's disk and in the DSP's memory than they may, but
+        one at least."""
+        reference_bytes = reference.image.kept_bytes if reference else 0
+        room = self._settings.output_bytes - reference_bytes - pending[0].kept_bytes
         chosen = [pending[0]]
         for one in pending[1 : self.most_tasks]:
             room -= one.kept_bytes
-            if room < 0:
+            problems = {other.task.problem.digest: other for other in (*chosen, one)}.values()
+            on_the_dsp = sum(other.kept_bytes for other in problems)
+            if room < 0 or len(problems) > _MOST_PROBLEMS or on_the_dsp > _PROBLEM_BYTES:
                 break
             chosen.append(one)
         return chosen

@@ -35,9 +35,9 @@ def phone_device(**settings: object) -> Iterator[tuple[Phone, EmulatedPhone]]:
             yield device, emulated
 
 
-def task(behaviour: str = "WELL", **changed: int) -> Task:
-    """The candidate of ``sources/scale_u8.c`` that does ``behaviour``."""
-    problem = scale_problem()
+def task(behaviour: str = "WELL", n: int = 500, **changed: int) -> Task:
+    """The candidate of ``sources/scale_u8.c`` that does ``behaviour`` on rows of ``n`` bytes."""
+    problem = scale_problem(n=n)
     values = {"warm_ups": 1, "repeats": 3, **changed}
     return Task(problem, scale_artifact(problem, behaviour, ("-fPIC",)), **values)
 

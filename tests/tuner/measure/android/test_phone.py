@@ -92,6 +92,15 @@ def test_a_bundle_is_one_call(device: Phone, calls: list[int]) -> None:
     assert calls == [16]
 
 
+def test_candidates_of_several_problems_travel_together(device: Phone, calls: list[int]) -> None:
+    batch = [task(), task(n=512), task("WRONG_BYTE", n=512), task(n=1000), task()]
+    results = device.run(Batch(batch, task(n=300)))
+    assert outcomes(results) == ["ok", "ok", "wrong_output", "ok", "ok"]
+    cycles = [found.measurement.cycles for found in results if isinstance(found, Sampled)]
+    assert cycles[0] == cycles[3] < cycles[1] < cycles[2]
+    assert calls == [11]
+
+
 def test_bad_candidates_lose_themselves_only(device: Phone, calls: list[int]) -> None:
     behaviours = {
         "WELL": "ok",
