@@ -1,8 +1,9 @@
 """3x3 depthwise convolution of u8 NHWC images with i8 weights, requantized to u8.
 
 Channels are the vector lanes. For ``vrmpy``, which sums four byte products per 32-bit lane, four
-horizontal neighbours of each channel lie interleaved (``quads``); one quad serves two pixels, the
-even one with the weights w0 w1 w2 0, the odd one with 0 w0 w1 w2.
+horizontal neighbours of each channel lie interleaved (``quads``). With stride 1 one quad serves two
+pixels, the even one with the weights w0 w1 w2 0, the odd one with 0 w0 w1 w2; with stride 2 it
+serves one, like the even one.
 """
 
 from __future__ import annotations
@@ -29,50 +30,54 @@ _PAIR = 2
 
 
 class DepthwiseConv2dU8(Kernel):
-    """Requantized sums of (input - zero_in) * weights over 3x3, stride 1, same size.
+    """Requantized sums of (input - zero_in) * weights over 3x3, centred at every ``stride`` pixels.
 
     Beyond the image, input is ``zero_in`` (it adds nothing). ``requantize.py`` says how sums become
     u8. A ``pre_shift`` of 4 loses nothing to saturation (|sum| <= 9 * 255 * 128).
     """
 
     name: ClassVar[str] = "depthwise_conv2d_u8"
+    version: ClassVar[int] = 2  # the stride came
     summary: ClassVar[str] = "3x3 depthwise convolution, u8 NHWC x i8 -> u8, requantized"
     params: ClassVar[tuple[Param, ...]] = (
-        Param("height", 32, "rows"),
-        Param("width", 32, "pixels of a row"),
+        Param("height", 32, "rows of the input"),
+        Param("width", 32, "pixels of a row of the input"),
         Param("channels", 128, "channels"),
+        Param("stride", 1, "pixels from window to window, both ways", 1, 2, is_extent=False),
         Param("zero_in", 128, "zero point of the input", 0, 255, is_extent=False),
         *requantize.params(pre_shift=4, shift=6),
     )
 
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        channels = params["channels"]
-        shape = (params["height"], params["width"], channels)
+        height, width, channels = params["height"], params["width"], params["channels"]
+        stride = params["stride"]
+        shape = (-(-height // stride), -(-width // stride), channels)
         return (
-            BufferSpec("input", "uint8", shape, "input"),
+            BufferSpec("input", "uint8", (height, width, channels), "input"),
             BufferSpec("weights", "int8", (_SIZE, _SIZE, channels), "input", promised=False),
             BufferSpec("output", "uint8", shape, "output"),
         )
 
     def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        height, width = params["height"], params["width"]
+        stride = params["stride"]
+        height, width, channels = self.buffers(params)[2].shape
         centred = inputs[0].astype(np.int32) - params["zero_in"]
         padded = np.pad(centred, ((1, 1), (1, 1), (0, 0)))
         weights = inputs[1].astype(np.int32)
-        sums = np.zeros(centred.shape, np.int32)
+        sums = np.zeros((height, width, channels), np.int32)
         for i in range(_SIZE):
             for j in range(_SIZE):
-                sums += padded[i : i + height, j : j + width] * weights[i, j]
+                sums += padded[i::stride, j::stride][:height, :width] * weights[i, j]
         return [requantize.reference(sums, params)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Requantization takes 16-bit lanes of: scaling, adding the zero point, narrowing.
-        elements = params["height"] * params["width"] * params["channels"]
-        taps = _SIZE * _SIZE
+        source, weights, output = self.buffers(params)
+        elements = output.payload_bytes
         return WorkCounts(
-            macs=taps * elements,
+            macs=_SIZE * _SIZE * elements,
             lane_ops=3 * 2 * elements,
-            read_bytes=elements + taps * params["channels"],
+            read_bytes=source.payload_bytes + weights.payload_bytes,
             written_bytes=elements,
         )
 
@@ -112,9 +117,9 @@ class DepthwiseConv2dU8(Kernel):
         r = hl.RDom([(0, _PAIR * 2), (0, _SIZE)], "r")
         sums = hl.Func("sums")
         sums[c, x, y] = corrections[c]
-        sums[c, x, y] += hl.i32(quads[r.x, c, x / _PAIR, y + r.y - 1]) * hl.i32(
-            packed_weights[r.x, c, x % _PAIR, r.y]
-        )
+        quad, parity = (x / _PAIR, x % _PAIR) if params["stride"] == 1 else (x, 0)
+        neighbours = quads[r.x, c, quad, params["stride"] * y + r.y - 1]
+        sums[c, x, y] += hl.i32(neighbours) * hl.i32(packed_weights[r.x, c, parity, r.y])
         output = hl.Func("output")
         output[c, x, y] = requantize.expression(sums[c, x, y], params)
         stages = (quads, packed_weights, weight_sums, corrections, sums, output)
@@ -123,13 +128,15 @@ class DepthwiseConv2dU8(Kernel):
 
     def space(self, problem: Problem) -> Space:
         params, lanes = problem.workload.params, problem.target.lanes(1)
-        image = self.buffers(params)[0]
-        extents = {name: params[name] for name in ("height", "width", "channels")}
+        output = self.buffers(params)[2]
+        height, width, channels = output.shape
         constants = {
-            **extents,
-            "height_multiple": known_multiple(problem, params["height"]),
-            "width_multiple": known_multiple(problem, params["width"]),
-            "channels_multiple": known_multiple(problem, params["channels"], image),
+            "height": height,
+            "width": width,
+            "channels": channels,
+            "height_multiple": known_multiple(problem, height),
+            "width_multiple": known_multiple(problem, width),
+            "channels_multiple": known_multiple(problem, channels, output),
             "byte_lanes": lanes,
         }
         return Space(self.name, _knobs(), _CONSTRAINTS, constants)

@@ -136,6 +136,7 @@ def conv2d(params: Params, inputs: Sequence[Array]) -> Array:
 def depthwise_conv2d(params: Params, inputs: Sequence[Array]) -> Array:
     image, weights = inputs
     height, width, channels = image.shape
+    stride = params["stride"]
 
     def tap(y: int, x: int, c: int) -> int:
         if not (0 <= y < height and 0 <= x < width):
@@ -144,12 +145,15 @@ def depthwise_conv2d(params: Params, inputs: Sequence[Array]) -> Array:
 
     def value(y: int, x: int, c: int) -> int:
         total = sum(
-            tap(y + i - 1, x + j - 1, c) * int(weights[i, j, c]) for i in range(3) for j in range(3)
+            tap(stride * y + i - 1, stride * x + j - 1, c) * int(weights[i, j, c])
+            for i in range(3)
+            for j in range(3)
         )
         return _requantized(total, params)
 
     values: Any = [
-        [[value(y, x, c) for c in range(channels)] for x in range(width)] for y in range(height)
+        [[value(y, x, c) for c in range(channels)] for x in range(ceil(Fraction(width, stride)))]
+        for y in range(ceil(Fraction(height, stride)))
     ]
     made: Array = np.array(values, np.uint8)
     return made
