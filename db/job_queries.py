@@ -10,13 +10,23 @@ from sqlalchemy import ColumnElement, Select, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from db.claims import is_held
-from db.models import JobRow, MeasurementRow, ProblemRow, TargetRow, TrialRow, WorkloadRow
+from db.models import (
+    JobRow,
+    MeasurementRow,
+    ProblemRow,
+    PromotionRow,
+    TargetRow,
+    TrialRow,
+    WorkloadRow,
+)
 from db.owner import Owner
+from db.promotions import promotions_of
 from db.records import trial_record
 from db.sql_store import SqlStore
 from db.summary import JobSummary, summaries_of
 from tuner.contract import Contract
 from tuner.outcome import Outcome
+from tuner.promotion import Promotion
 from tuner.trial import JobState, Trial
 
 _BATCH = 500
@@ -181,3 +191,28 @@ def conductors_at_work(store: SqlStore) -> list[ConductorAtWork]:
             if summary.owner is not None:
                 jobs.setdefault(summary.owner, []).append(summary.job.id)
     return [ConductorAtWork(owner, tuple(sorted(held))) for owner, held in jobs.items()]
+
+
+@dataclass(frozen=True)
+class PromotedTrials:
+    """The trials of a job that were promoted, and what became of that, both by number."""
+
+    trials: Sequence[Trial]
+    promotions: Sequence[Promotion]
+
+
+def promoted_trials(store: SqlStore, job_id: str) -> PromotedTrials:
+    """Those of the job with exactly this id."""
+    wanted = (
+        select(TrialRow)
+        .join(
+            PromotionRow,
+            (PromotionRow.job_id == TrialRow.job_id)
+            & (PromotionRow.trial_number == TrialRow.number),
+        )
+        .where(TrialRow.job_id == job_id)
+        .order_by(TrialRow.number)
+    )
+    with store.reading() as session:
+        trials = [trial_record(row) for row in session.scalars(wanted)]
+        return PromotedTrials(trials, promotions_of(session, job_id))

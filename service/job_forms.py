@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from service.json_forms import job_json, peak_cycles, trial_json
+from service.ladder_forms import ladder_json
 from tuner.errors import UserError
 from tuner.trial import JobState
 
 if TYPE_CHECKING:
     from db.job_feed import Told
-    from db.job_queries import JobStanding, KeyTrials
+    from db.job_queries import JobStanding, KeyTrials, PromotedTrials
     from db.summary import JobSummary
     from tuner.trial import Job, Trial
 
@@ -59,8 +60,11 @@ def _pace(summary: JobSummary) -> dict[str, float | None]:
     }
 
 
-def detail_json(standing: JobStanding, trials: KeyTrials) -> dict[str, Any]:
-    """A job by itself: with the trials to look at first, and what it was made with."""
+def detail_json(
+    standing: JobStanding, trials: KeyTrials, promoted: PromotedTrials
+) -> dict[str, Any]:
+    """A job by itself: with the trials to look at first, what became of those that were promoted,
+    and what it was made with."""
     job = standing.summary.job
     peak = peak_of(job)
 
@@ -75,6 +79,7 @@ def detail_json(standing: JobStanding, trials: KeyTrials) -> dict[str, Any]:
         "peak_cycles": peak,
         "toolchain": dict(job.toolchain),
         "space_digest": job.space_digest,
+        "ladder": ladder_json(job, promoted.trials, promoted.promotions, peak or 0.0),
     }
 
 

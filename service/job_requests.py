@@ -124,6 +124,8 @@ def _plan(
         generator=body.generator,
         measurer=body.measurer,
         on=body.on,
+        promote_to=body.promote_to,
+        promote=body.promote,
         cache=body.cache,
         roster=roster,
     )

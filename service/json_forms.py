@@ -121,6 +121,8 @@ def job_json(job: Job) -> dict[str, Any]:
         "cache": spec.cache,
         "measurer": spec.measurer,
         "on": spec.on,
+        "promote_to": spec.promote_to,
+        "promote": spec.promote,
         "sampler": spec.sampler,
         "seed": spec.seed,
         "workers": spec.workers,

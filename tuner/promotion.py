@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from tuner.candidate import Measurement
 from tuner.outcome import Outcome
 
+DEFAULT_PROMOTIONS = 10
+MOST_PROMOTIONS = 1000
+"""Of one job."""
+
 
 @dataclass(frozen=True)
 class Promotion:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -18,35 +18,23 @@ from tuner.candidate import CACHE_STATES, Artifact, CacheState, Candidate, Probl
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.contract import find_contract
 from tuner.errors import ToolchainError, UserError
+from tuner.job_result import TuneResult, result
 from tuner.kernels import find_kernel
 from tuner.measure import FARM, find_measurer
 from tuner.measure.farm.roster import Roster
 from tuner.measure.measurer import Measurer
+from tuner.promotion import DEFAULT_PROMOTIONS
+from tuner.rungs import require_above, upper_of
 from tuner.search.samplers import require_sampler
 from tuner.space import Config, Space
 from tuner.store import TrialStore
 from tuner.target import DEFAULT_TARGET, find_target
-from tuner.trial import Budget, Job, JobSpec, Schedule, Submission, Trial
+from tuner.trial import Budget, Job, JobSpec, Submission, Trial
 
 if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation
+    from tuner.search.ladder import Rung
     from tuner.search.loop import Progress
-
-
-@dataclass(frozen=True)
-class TuneResult:
-    """What a job came to. ``default``, ``textbook`` and ``best`` are ``None`` where not reached.
-
-    ``interrupted`` is true if the job was told to stop and can be resumed.
-    """
-
-    job: Job
-    outcomes: Mapping[str, int]
-    default: Trial | None
-    textbook: Trial | None
-    best: Trial | None
-    schedule: Schedule | None
-    interrupted: bool
 
 
 def default_workers() -> int:
@@ -75,6 +63,8 @@ class JobOptions(TypedDict, total=False):
     generator: str
     measurer: str
     on: str
+    promote_to: str
+    promote: int
     cache: CacheState
 
 
@@ -102,13 +92,17 @@ def plan(
     generator: str = "halide",
     measurer: str = "qemu",
     on: str = "",
+    promote_to: str = "",
+    promote: int = DEFAULT_PROMOTIONS,
     cache: CacheState = "warm",
     roster: Roster | None = None,
 ) -> Plan:
     """What :func:`submit` would store. Compiles and runs nothing; takes milliseconds.
 
     ``on`` chooses devices of a farm, which ``roster`` knows; only one that nobody knows yet is
-    asked what it is, which takes seconds.
+    asked what it is, which takes seconds. ``promote_to`` names where the ``promote`` most
+    promising trials are measured again (:mod:`tuner.search.ladder`): a measurer, or tags of
+    devices.
 
     Raises ``UserError`` for anything that cannot work: unknown names, bad shapes, no budget at
     all, a target the measurer cannot run.
@@ -121,6 +115,11 @@ def plan(
         open_measurer(measurer, cache=cache, on=on, roster=roster) as device,
     ):
         device.require(problem.target)
+        if promote_to:
+            name, tags = upper_of(promote_to)
+            with open_measurer(name, cache=cache, on=tags, roster=roster) as upper:
+                upper.require(problem.target)
+                require_above(upper, device, promote_to, promote)
         spec = JobSpec(
             problem=problem,
             budget=budget,
@@ -129,6 +128,8 @@ def plan(
             generator=generator,
             measurer=measurer,
             on=on,
+            promote_to=promote_to,
+            promote=promote if promote_to else 0,
             cache=cache,
             workers=_checked_workers(device.useful_workers() if workers is None else workers),
         )
@@ -175,6 +176,22 @@ def open_measurer(
             next_step=f"add --measurer {FARM}, or leave --on out",
         )
     return find_measurer(name)(cache=cache)
+
+
+@contextmanager
+def _opened_rung(
+    spec: JobSpec, generator: CodeGenerator, roster: Roster, holder: str
+) -> Iterator[Rung | None]:
+    """Where a job promotes to, ``None`` if nowhere."""
+    from tuner.search.ladder import Rung
+
+    if not spec.promote_to:
+        yield None
+        return
+    name, on = upper_of(spec.promote_to)
+    with open_measurer(name, cache=spec.cache, on=on, roster=roster, holder=holder) as upper:
+        upper.require(spec.problem.target)
+        yield Rung(upper, _toolchain(generator, upper), upper.useful_workers() or 1)
 
 
 def _checked_budget(trials: int | None, seconds: float | None, patience: int | None) -> Budget:
@@ -246,6 +263,7 @@ def run(
     workers = min(spec.workers, most_workers or spec.workers)
     kernel = find_kernel(spec.problem.workload.kernel)
     space = kernel.space(spec.problem)
+    roster, holder = store.roster(), f"job {job.id} on {socket.gethostname()}"
     # Devices take bundles of candidates that wait; more compilers than processors help nobody.
     compilers = min(workers, default_workers()) if spec.measurer == FARM else workers
     with (
@@ -254,9 +272,10 @@ def run(
             spec.measurer,
             cache=spec.cache,
             on=spec.on,
-            roster=store.roster(),
-            holder=f"job {job.id} on {socket.gethostname()}",
+            roster=roster,
+            holder=holder,
         ) as measurer,
+        _opened_rung(spec, generator, roster, holder) as rung,
     ):
         measurer.require(spec.problem.target)
         _require_same(job, "space", job.space_digest, space.digest)
@@ -272,6 +291,7 @@ def run(
             space=space,
             generator=generator,
             measurer=measurer,
+            rung=rung,
             on_progress=on_progress,
             stop=stop,
         )
@@ -286,28 +306,6 @@ def _require_same(job: Job, part: str, then: str | None, now: str | None) -> Non
             f"{(now or 'none')[:16]}: its cycles could not be compared",
             next_step="start a new job with `hvxtune tune`, or install the versions it began with",
         )
-
-
-def result(job_id: str, store: TrialStore) -> TuneResult:
-    """What a stored job has come to so far."""
-    job = store.job(job_id)
-    trials = store.trials(job.id)
-    kernel = find_kernel(job.spec.problem.workload.kernel)
-    measured = [t for t in trials if t.measurement is not None]
-    best = min(measured, key=lambda t: (t.measurement.cycles, t.number), default=None)  # type: ignore[union-attr]
-
-    def trial_of(config: Config) -> Trial | None:
-        return next((t for t in trials if t.config == config), None)
-
-    return TuneResult(
-        job=job,
-        outcomes=Counter(t.outcome.value for t in trials),
-        default=trial_of(kernel.default_config(job.spec.problem)),
-        textbook=trial_of(kernel.textbook_config(job.spec.problem)),
-        best=best,
-        schedule=store.best(job.spec.problem, cache=job.spec.cache),
-        interrupted=not job.state.ended,
-    )
 
 
 def tune(

@@ -24,6 +24,7 @@ from tuner.candidate import CACHE_STATES, CacheState
 from tuner.contract import Contract
 from tuner.errors import HvxtuneError, UserError
 from tuner.kernels import Kernel, find_kernel, kernel_names
+from tuner.promotion import DEFAULT_PROMOTIONS
 from tuner.search.samplers import sampler_names
 from tuner.target import DEFAULT_TARGET, TARGETS
 from tuner.tuning import find_problem
@@ -161,6 +162,8 @@ def body_of(entered: Entered) -> SubmitBody:
             sampler=values["sampler"],
             measurer="qemu",
             on="",
+            promote_to="",
+            promote=DEFAULT_PROMOTIONS,
             generator="halide",
             seed=entered.number("seed", 0, LARGEST_SEED) or 0,
             workers=entered.number("workers", 1, 256),

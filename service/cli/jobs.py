@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from service.cli.ladder import print_ladder
 from service.cli.options import AsJson, JobName, ServerAddress, read_server
 from service.cli.output import print_json, print_line, print_table
 from service.cli.summary import count_text, form_label, print_result, result_json
@@ -95,6 +96,9 @@ def show(job: JobName, server: ServerAddress = None, as_json: AsJson = False) ->
         return
     print_result(form, address)
     print_line()
+    if form["ladder"] is not None:
+        print_ladder(form["ladder"])
+        print_line()
     _print_trials(form["trials"])
 
 
@@ -108,7 +112,7 @@ def _whole(address: str | None, job: str) -> dict[str, Any]:
             found_there = result_there(client, job)
             return {**found_there, "trials": list(client.trials(found_there["job"]))}
     from db import open_store
-    from tuner.tuning import result
+    from tuner.job_result import result
 
     with open_store() as store:
         found = result(job, store)

@@ -11,7 +11,7 @@ from service.json_forms import job_json, measurement_json, peak_cycles, trial_js
 
 if TYPE_CHECKING:
     from tuner.candidate import Measurement, Problem
-    from tuner.tuning import TuneResult
+    from tuner.job_result import TuneResult
 
 UNKNOWN = "\N{EN DASH}"
 
@@ -31,6 +31,8 @@ def problem_options(problem: Problem) -> str:
 
 def result_json(result: TuneResult, stored_in: str) -> dict[str, Any]:
     """The object that ``tune --json`` prints."""
+    from service.ladder_forms import ladder_json
+
     peak = peak_cycles(result.job.spec.problem)
     marked = {"default": result.default, "textbook": result.textbook, "best": result.best}
     return {
@@ -39,6 +41,7 @@ def result_json(result: TuneResult, stored_in: str) -> dict[str, Any]:
         "outcomes": dict(result.outcomes),
         **{name: None if t is None else trial_json(t, peak) for name, t in marked.items()},
         "peak_cycles": peak,
+        "ladder": ladder_json(result.job, result.promoted, result.promotions, peak),
         "stored_in": stored_in,
     }
 

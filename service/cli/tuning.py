@@ -32,13 +32,14 @@ from service.cli.pipeline_files import PipelineFile, kept_here, require_one
 from service.cli.progress import shown, standing_of
 from service.cli.summary import print_result, result_json
 from tuner.errors import HvxtuneError, UserError
+from tuner.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
 from tuner.target import DEFAULT_TARGET
 from tuner.trial import JobState
 
 if TYPE_CHECKING:
     from db import SqlStore
     from service.client.operations import SubmitOptions
-    from tuner.tuning import TuneResult
+    from tuner.job_result import TuneResult
 
 DEFAULT_TRIALS = 100
 INTERRUPTED = 130
@@ -79,6 +80,19 @@ def tune(
     ] = None,
     measurer: MeasurerName = "qemu",
     on: DeviceTags = "",
+    promote_to: Annotated[
+        str,
+        typer.Option(
+            "--promote-to",
+            metavar="TAG[,TAG]",
+            help="Measure the most promising trials again there, while the search goes on: devices "
+            "of a higher fidelity, or a measurer.",
+            show_default=False,
+        ),
+    ] = "",
+    promote: Annotated[
+        int, typer.Option(min=1, max=MOST_PROMOTIONS, help="How many of them, at most.")
+    ] = DEFAULT_PROMOTIONS,
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
@@ -104,6 +118,8 @@ def tune(
             "workers": workers,
             "measurer": measurer,
             "on": on,
+            "promote_to": promote_to,
+            "promote": promote,
         }
         tune_there(address, kernel, pipeline, read_params(param), options, as_json=as_json)
         return
@@ -129,6 +145,8 @@ def tune(
             workers=workers,
             measurer=measurer,
             on=on,
+            promote_to=promote_to,
+            promote=promote,
         )
         _run_and_print(job.id, store, as_json=as_json)
 

@@ -55,6 +55,8 @@ class SubmitOptions(TypedDict, total=False):
     seed: int
     measurer: str
     on: str
+    promote_to: str
+    promote: int
     generator: str
     workers: int | None
     priority: int

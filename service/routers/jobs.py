@@ -120,7 +120,8 @@ def one(job: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, An
     with."""
     found = find_job(store, job)
     standing = job_queries.job_standing(store, found.id)
-    return detail_json(standing, job_queries.key_trials(store, found.id))
+    promoted = job_queries.promoted_trials(store, found.id)
+    return detail_json(standing, job_queries.key_trials(store, found.id), promoted)
 
 
 def find_job(store: SqlStore, given: str) -> Job:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from service.schemas.common import PageQuery, Strict
 from tuner.contract import Contract
 from tuner.outcome import Outcome
+from tuner.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
 from tuner.target import DEFAULT_TARGET
 from tuner.trial import JobState
 
@@ -97,6 +98,17 @@ class SubmitBody(Strict):
         description="Which devices of the farm: tags they must have, with commas; empty: all.",
         examples=["phone"],
     )
+    promote_to: str = Field(
+        "",
+        max_length=200,
+        pattern=r"^[A-Za-z0-9._, -]*$",
+        description="Where the most promising trials are measured again: a measurer, or tags of "
+        "devices of a higher fidelity; empty: nowhere.",
+        examples=["phone"],
+    )
+    promote: int = Field(
+        DEFAULT_PROMOTIONS, ge=1, le=MOST_PROMOTIONS, description="How many of them, at most."
+    )
     generator: Name = Field("halide", description="What makes objects of them.")
     workers: int | None = Field(
         None, ge=1, le=256, description="Candidates in flight; null for the service's setting."
@@ -124,6 +136,8 @@ class JobForm(BaseModel):
     cache: str = Field(examples=["warm"])
     measurer: str = Field(examples=["qemu"])
     on: str = Field(examples=["phone"], description="Which devices of the farm; empty: all.")
+    promote_to: str = Field(examples=["phone"], description="Where trials are promoted to.")
+    promote: int = Field(examples=[10], description="How many are, at most.")
     sampler: str = Field(examples=["tpe"])
     seed: int
     workers: int
@@ -173,6 +187,40 @@ class TrialForm(BaseModel):
     timings: dict[str, float]
 
 
+class PromotionForm(BaseModel):
+    """A trial's object measured again at a higher fidelity."""
+
+    model_config = ConfigDict(extra="allow")
+
+    trial: int
+    outcome: Outcome | None = Field(description="null while it is under way.")
+    cycles: int | None
+    fidelity: str | None
+    device: str | None
+    trial_cycles: int | None = Field(description="What the trial took where it was searched.")
+    trial_fidelity: str | None
+    error: str | None
+
+
+class AgreementForm(BaseModel):
+    """How far two fidelities agree (docs/fidelity.md)."""
+
+    pairs: int
+    factor: float | None = Field(description="Median of higher over lower cycles.")
+    tau: float | None = Field(description="Kendall's tau-b of both orders.")
+    fitted_tau: float | None = Field(description="Of the refit ranking, each pair left out once.")
+    error: float | None = Field(description="Median share by which that is off.")
+
+
+class LadderForm(BaseModel):
+    """The promotions of a job."""
+
+    promote_to: str
+    promote: int
+    promotions: list[PromotionForm]
+    agreement: AgreementForm
+
+
 class JobDetail(JobStandingForm):
     """A job by itself."""
 
@@ -182,6 +230,7 @@ class JobDetail(JobStandingForm):
     peak_cycles: float | None = Field(description="At the HVX peak, on one context.")
     toolchain: dict[str, str] = Field(description="All that decides objects and cycles.")
     space_digest: str
+    ladder: LadderForm | None = Field(description="Its promotions; null: it has none to make.")
 
 
 class Submitted(BaseModel):

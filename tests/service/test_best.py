@@ -103,19 +103,6 @@ def test_the_highest_fidelity_comes_first_whatever_the_cycles(
     assert best(client, min_fidelity="cycle_accurate")["id"] == phone
 
 
-def test_what_a_phone_does_not_count_is_null_and_never_zero(
-    client: TestClient, store: SqlStore
-) -> None:
-    phone = store_schedule(store, problem(**SHAPE), 9000, fidelity="hardware")
-    for answer in (best(client), client.get(f"/v1/schedules/{phone}").json()):
-        assert answer["packets"] is None
-        assert answer["stalls"] is None
-        assert answer["samples"] == [8999, 9000, 9001]
-        assert answer["temperature_c"] == 41.5
-    trial = client.get(f"/v1/jobs/{phone.split('-')[0]}/trials").json()["items"][0]
-    assert (trial["packets"], trial["temperature_c"]) == (None, 41.5)
-
-
 def test_a_fidelity_below_the_least_is_a_miss(client: TestClient, store: SqlStore) -> None:
     store_schedule(store, problem(**SHAPE), 100)
     assert client.get(URL, params={**ASKED, "min_fidelity": "hardware"}).status_code == 404

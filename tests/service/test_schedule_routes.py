@@ -145,3 +145,21 @@ def test_links_of_pages_differ_by_schedule(client: TestClient, store: SqlStore) 
         store_schedule(store, problem(m=m, n=128, k=8), 100)
     items = client.get("/v1/schedules").json()["items"]
     assert all(a["links"]["object"] != b["links"]["object"] for a, b in pairwise(items))
+
+
+def test_what_a_phone_does_not_count_is_null_and_never_zero(
+    client: TestClient, store: SqlStore
+) -> None:
+    of = problem(m=64, n=128, k=128)
+    asked = {"kernel": "gemm_u8", "params": "m=64,n=128,k=128"}
+    phone = store_schedule(store, of, 9000, fidelity="hardware")
+    for answer in (
+        client.get("/v1/schedules/best", params=asked).json(),
+        client.get(f"/v1/schedules/{phone}").json(),
+    ):
+        assert answer["packets"] is None
+        assert answer["stalls"] is None
+        assert answer["samples"] == [8999, 9000, 9001]
+        assert answer["temperature_c"] == 41.5
+    trial = client.get(f"/v1/jobs/{phone.split('-')[0]}/trials").json()["items"][0]
+    assert (trial["packets"], trial["temperature_c"]) == (None, 41.5)

@@ -11,10 +11,13 @@ import pytest
 from service.cli import main
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
-from tuner import tuning
+from tuner import rungs, tuning
 from tuner.errors import CandidateError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.outcome import Outcome
+
+STAND_IN_PHONE = "stand-in-phone"
+"""A measurer that the command knows beside the usual ones, of fidelity ``hardware``."""
 
 
 @dataclass(frozen=True)
@@ -94,5 +97,11 @@ def bench(monkeypatch):
         "find_generator",
         lambda name: lambda workers=1: Generator(workers, fault=made.fault),
     )
-    monkeypatch.setattr(tuning, "find_measurer", lambda name: partial(StandInMeasurer, made.cycles))
+
+    def find(name: str) -> partial[StandInMeasurer]:
+        fidelity = "hardware" if name == STAND_IN_PHONE else "model"
+        return partial(StandInMeasurer, made.cycles, fidelity=fidelity)
+
+    monkeypatch.setattr(tuning, "find_measurer", find)
+    monkeypatch.setattr(rungs, "measurer_names", lambda: ["qemu", STAND_IN_PHONE])
     return made

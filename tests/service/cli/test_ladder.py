@@ -1,0 +1,83 @@
+"""``tune --promote-to``, what ``show`` tells of it, and ``pairs`` for ``calibrate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.cli.conftest import STAND_IN_PHONE
+from tuner.measure.qemu.calibration.samples import read_samples
+
+TUNE = ("tune", "scale_u8", "--trials", "8", "--workers", "2", "--sampler", "random")
+
+
+@pytest.fixture
+def promoted(hvxtune: Any, bench: Any) -> dict[str, Any]:
+    answer = hvxtune(*TUNE, "--promote-to", STAND_IN_PHONE, "--promote", "5", "--json")
+    assert answer.status == 0, answer.err
+    return dict(answer.json)
+
+
+def test_a_job_promotes_and_says_what_came_of_it(promoted: dict[str, Any]) -> None:
+    ladder = promoted["ladder"]
+    assert (ladder["promote_to"], ladder["promote"]) == (STAND_IN_PHONE, 5)
+    assert len(ladder["promotions"]) == 5
+    for one in ladder["promotions"]:
+        assert (one["outcome"], one["fidelity"]) == ("ok", "hardware")
+        assert (one["trial_fidelity"], one["trial_cycles"]) == ("model", one["cycles"])
+    assert promoted["best"]["fidelity"] == "model", "the job's trials stay what they are"
+    assert ladder["agreement"]["pairs"] == 5
+    assert ladder["agreement"]["factor"] == 1
+    assert ladder["agreement"]["tau"] == pytest.approx(1)
+
+
+def test_show_lists_promotions_beside_what_the_search_saw(
+    hvxtune: Any, promoted: dict[str, Any]
+) -> None:
+    out = hvxtune("show", promoted["job"]).out
+    assert f"promoted to {STAND_IN_PHONE}: 5 of 5" in out
+    assert "1 times the cycles (median of 5), Kendall's tau of both orders 1.00" in out
+    assert hvxtune("show", promoted["job"], "--json").json["ladder"] == promoted["ladder"]
+
+
+def test_the_best_is_that_of_the_phone(hvxtune: Any, promoted: dict[str, Any]) -> None:
+    best = hvxtune("best", "scale_u8", "--json").json
+    assert best["fidelity"] == "hardware"
+    assert best["provenance"]["promoted"] is True
+
+
+def test_pairs_become_samples_that_calibrate_reads(
+    hvxtune: Any, promoted: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "pairs.jsonl"
+    assert hvxtune("pairs", promoted["job"], "--output", str(file), "--json").json["samples"] == 5
+    samples = read_samples(file)
+    assert samples.fidelity == "hardware"
+    by_cycles = {one["cycles"] for one in promoted["ladder"]["promotions"]}
+    assert {2 * sample.cycles for sample in samples.samples} == by_cycles
+
+
+def test_a_job_without_promotions_has_no_ladder_and_no_pairs(hvxtune: Any, bench: Any) -> None:
+    job = hvxtune(*TUNE, "--json").json
+    assert job["ladder"] is None
+    assert "promoted" not in hvxtune("show", job["job"]).out
+    answer = hvxtune("pairs", job["job"], "--output", "pairs.jsonl")
+    assert "measured at two fidelities" in answer.error_line
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--promote-to", "qemu"), "fidelity model"),
+        (("--promote-to", STAND_IN_PHONE, "--promote", "0"), "--promote"),
+        (("--promote-to", "no-such-tag"), ""),
+    ],
+)
+def test_what_cannot_be_promoted_to_is_refused_before_anything_is_stored(
+    hvxtune: Any, bench: Any, options: tuple[str, ...], told: str
+) -> None:
+    answer = hvxtune(*TUNE, *options)
+    assert told in answer.error_line
+    assert hvxtune("jobs", "--json").json["jobs"] == []

@@ -1,0 +1,57 @@
+"""What a job has come to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tuner.kernels import find_kernel
+from tuner.promotion import Promotion
+from tuner.space import Config
+from tuner.store import TrialStore
+from tuner.trial import Job, Schedule, Trial
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What a job came to. ``default``, ``textbook`` and ``best`` are ``None`` where not reached.
+
+    ``interrupted`` is true if the job was told to stop and can be resumed.
+    """
+
+    job: Job
+    outcomes: Mapping[str, int]
+    default: Trial | None
+    textbook: Trial | None
+    best: Trial | None
+    schedule: Schedule | None
+    interrupted: bool
+    promoted: Sequence[Trial] = ()
+    promotions: Sequence[Promotion] = ()
+    """What became of the trials in ``promoted``."""
+
+
+def result(job_id: str, store: TrialStore) -> TuneResult:
+    """What a stored job has come to so far."""
+    job = store.job(job_id)
+    trials = store.trials(job.id)
+    promotions = store.promotions(job.id)
+    kernel = find_kernel(job.spec.problem.workload.kernel)
+    measured = [t for t in trials if t.measurement is not None]
+    best = min(measured, key=lambda t: (t.measurement.cycles, t.number), default=None)  # type: ignore[union-attr]
+
+    def trial_of(config: Config) -> Trial | None:
+        return next((t for t in trials if t.config == config), None)
+
+    return TuneResult(
+        job=job,
+        outcomes=Counter(t.outcome.value for t in trials),
+        default=trial_of(kernel.default_config(job.spec.problem)),
+        textbook=trial_of(kernel.textbook_config(job.spec.problem)),
+        best=best,
+        schedule=store.best(job.spec.problem, cache=job.spec.cache),
+        interrupted=not job.state.ended,
+        promoted=[trial for trial in trials if trial.number in {p.trial for p in promotions}],
+        promotions=promotions,
+    )
