@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Unpack
 
 from tuner.errors import UserError
+from tuner.job_result import TuneResult
 from tuner.kernels.uploaded import files, find_pipeline
 from tuner.kernels.uploaded import kernel_name as name_of
 from tuner.store import TrialStore
-from tuner.tuning import JobOptions, TuneResult, tune
+from tuner.tuning import JobOptions, tune
 
 if TYPE_CHECKING:
     import halide as hl
