@@ -48,6 +48,7 @@ struct dsp_run {
     uint64_t *samples; /* room for `repeats`: cycles of each timed call */
     uint32_t sample_count;
     enum dsp_state state;
+    uint32_t heap_used, vtcm_used; /* bytes from the start that it may have written to */
 };
 
 /* The one symbol of a candidate. */

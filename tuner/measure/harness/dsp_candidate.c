@@ -25,9 +25,14 @@ void hvxtune_loop_begins(void) {}
 void hvxtune_task_begins(void) {}
 void hvxtune_loop_ends(void) {}
 
+static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
 static int call(void *const *a) {
-    return hvxtune_entry(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11],
-                         a[12], a[13], a[14], a[15]);
+    int result = hvxtune_entry(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10],
+                               a[11], a[12], a[13], a[14], a[15]);
+    now->heap_used = larger(now->heap_used, runtime.heap.most);
+    now->vtcm_used = larger(now->vtcm_used, runtime.vtcm.most);
+    return result;
 }
 
 static int call_again(void *const *arguments) {
@@ -136,7 +141,7 @@ __attribute__((visibility("default"))) void hvxtune_run(struct dsp_run *run) {
         return;
     }
     run->state = DSP_FINISHED;
-    run->sample_count = 0;
+    run->sample_count = run->heap_used = run->vtcm_used = 0;
     if (run_cases(run->image, run->heap, run->vtcm) != 0 && run->state == DSP_FINISHED)
         run->state = DSP_CALL_FAILED;
 }

@@ -187,14 +187,15 @@ static enum dsp_state call_candidate(const struct queue_entry *entry, struct dsp
     return state;
 }
 
-/* Of whole doublewords by the hundred: a C library may take its time for one byte after another. */
+static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* By doublewords: a C library may take its time for one byte after another. */
 static void clear(void *memory, uint32_t bytes) {
     uint64_t *at = memory;
     for (uint32_t left = bytes / 32; left != 0; left--, at += 4)
         at[0] = at[1] = at[2] = at[3] = 0;
 }
 
-/* The same for all: what one candidate left in memory must not help or harm the next. */
 static void prepare_memory(struct image_header *image, uint32_t cases) {
     image->heap_bytes = queue.heap_bytes;
     uint32_t wanted = image->vtcm_bytes;
@@ -202,9 +203,14 @@ static void prepare_memory(struct image_header *image, uint32_t cases) {
     if (vtcm_bytes < wanted)
         image->vtcm_bytes = vtcm_bytes;
     image->case_count = cases;
-    clear(heap, queue.heap_bytes);
-    clear(vtcm, image->vtcm_bytes);
     clear((uint8_t *)image + image->report_offset, sizeof(struct image_report));
+}
+
+/* What one candidate left in scratch memory must not help the next. */
+static void clear_after(const struct dsp_run *run) {
+    uint32_t more = PAGE; /* for what was written a little past an end */
+    clear(heap, smaller(run->heap_used + more, queue.heap_bytes));
+    clear(vtcm, smaller(run->vtcm_used + more, run->image->vtcm_bytes));
 }
 
 static enum dsp_state run_entry(const struct queue_entry *entry, struct record *record,
@@ -235,6 +241,7 @@ static enum dsp_state run_entry(const struct queue_entry *entry, struct record *
         .samples = samples,
     };
     state = call_candidate(entry, &run);
+    clear_after(&run);
     if (kept != NULL && fclose(kept) != 0 && state == DSP_FINISHED)
         state = DSP_NOT_KEPT;
     memcpy(&record->report, (uint8_t *)image + image->report_offset, sizeof record->report);

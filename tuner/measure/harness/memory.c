@@ -13,7 +13,7 @@ static uint32_t aligned(const struct arena *arena, uint32_t bytes) {
 }
 
 void arena_open(struct arena *arena, void *base, uint32_t bytes, uint32_t alignment) {
-    *arena = (struct arena){base, bytes, 0, 0, alignment};
+    *arena = (struct arena){base, bytes, 0, 0, alignment, 0};
 }
 
 void *arena_take(struct arena *arena, uint32_t bytes) {
@@ -25,6 +25,10 @@ void *arena_take(struct arena *arena, uint32_t bytes) {
     *block = (struct block){arena->last, 1};
     arena->last = arena->used + 1;
     arena->used += header + aligned(arena, bytes);
+#ifdef HVXTUNE_ARENA_MOST /* on a DSP, where memory is cleared by hand; else it would cost cycles */
+    if (arena->used > arena->most)
+        arena->most = arena->used;
+#endif
     return (uint8_t *)block + header;
 }
 
