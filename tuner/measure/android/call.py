@@ -32,6 +32,8 @@ _ANSWER_S = 3.0
 """For small requests; a phone that takes longer is not fit to measure."""
 _START_S = 20.0
 """Until the driver's first record: files are summed up, the DSP's process is made."""
+_END_S = 10.0
+"""From the kill of a run to its end: the DSP's system clears up."""
 _WATCH_S = 1.0
 """Most runs end before they are looked at for the first time."""
 _RESULT_BYTES = 1 << 24
@@ -148,7 +150,7 @@ class Caller:
         running = asyncio.ensure_future(self._link.shell(server, script, whole_s + 10.0))
         try:
             stopped = await self._watch(server, running, f"{folder}/", task_s)
-            done = ended(await running, nonce.hex())
+            done = ended(await _end_of(running, _END_S if stopped else None), nonce.hex())
         finally:
             running.cancel()
         run_s = time.monotonic() - begin
@@ -215,6 +217,15 @@ class Caller:
                 await self._link.shell(server, f"kill -KILL $(cat {folder}{PID_FILE})", _ANSWER_S)
                 return True
         return False
+
+
+async def _end_of(running: asyncio.Task[ShellOutput], within_s: float | None) -> ShellOutput:
+    try:
+        return await asyncio.wait_for(running, within_s)
+    except TimeoutError:
+        raise DeviceError(
+            "what was killed on the phone does not end", next_step="restart the phone"
+        ) from None
 
 
 def _output_name(number: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
@@ -81,10 +80,8 @@ def test_refusals_come_with_the_phones_words(phone: EmulatedPhone) -> None:
 
 
 def test_a_deadline_ends_a_command_that_does_not(phone: EmulatedPhone) -> None:
-    begin = time.monotonic()
     with pytest.raises(DeviceError, match=r"within 0\.3 s"):
         with_client(phone, lambda c: c.shell(phone.address, "sleep 30", 0.3))
-    assert time.monotonic() - begin < 15
     phone.end_processes()
 
 
