@@ -13,7 +13,7 @@ from tuner.contract import Contract
 from tuner.errors import CandidateError, DeviceError, ToolchainError
 from tuner.memory_store import MemoryStore
 from tuner.outcome import Outcome
-from tuner.search.loop import TuningLoop
+from tuner.search.loop import DisagreementError, TuningLoop
 from tuner.space import Config, Knob, Space
 from tuner.target import find_target
 from tuner.trial import Budget, JobRequest, JobSpec, JobState, PendingTrial
@@ -38,7 +38,16 @@ def cycles_of(text: str) -> int:
 class Rig:
     """A job in a store in memory, and loops over it."""
 
-    def __init__(self, *, budget=Budget(trials=12), workers=1, seed=0, sampler="random"):  # noqa: B008
+    def __init__(
+        self,
+        *,
+        budget=Budget(trials=12),
+        workers=1,
+        seed=0,
+        sampler="random",
+        kernel=KERNEL,  # noqa: B008
+    ):
+        self.kernel = kernel
         self.store = MemoryStore()
         self.generator = StandInGenerator()
         self.measurer = StandInMeasurer(cycles_of)
@@ -53,7 +62,7 @@ class Rig:
             self.store.job(self.job_id),
             token,
             store=self.store,
-            kernel=KERNEL,
+            kernel=self.kernel,
             space=SPACE,
             generator=self.generator,
             measurer=self.measurer,
@@ -278,3 +287,32 @@ def test_one_worker_and_one_seed_repeat():
 
     assert trace(4) == trace(4)
     assert trace(4) != trace(5)
+
+
+def test_nothing_is_tuned_if_even_naive_code_differs_from_the_reference():
+    class Naive(ScaleU8):
+        default_is_naive = True
+
+    def fault(config: Config) -> Exception | None:
+        if config != KERNEL.default_config(PROBLEM):
+            return None
+        return CandidateError(Outcome.WRONG_OUTPUT, "out[3] is 7, reference 8")
+
+    rig = Rig(kernel=Naive())
+    rig.generator.fault = fault
+    with pytest.raises(DisagreementError, match=r"cannot be tuned: .* out\[3\] is 7, reference 8"):
+        rig.run()
+    job = rig.store.job(rig.job_id)
+    assert job.state is JobState.FAILED
+    assert "out[3] is 7" in job.note
+    assert all(trial.measurement is None for trial in rig.trials)
+
+
+def test_a_default_that_is_scheduled_may_be_wrong():
+    rig = Rig()
+    rig.generator.fault = lambda config: (
+        CandidateError(Outcome.WRONG_OUTPUT, "wrong")
+        if config == KERNEL.default_config(PROBLEM)
+        else None
+    )
+    assert rig.run() is JobState.DONE

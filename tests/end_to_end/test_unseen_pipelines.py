@@ -1,0 +1,107 @@
+"""Pipelines of stages that no kernel has, as bytes: most schedules drawn from the derived space
+are right, and the best found beats the pipeline as it was written many times over."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import db
+import tuner
+from service.client import Client
+from tests.end_to_end.test_kill_and_resume import kill_at
+from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
+from tests.service.served import served
+from tuner.memory_store import MemoryStore
+from tuner.outcome import Outcome
+from tuner.paths import STATE_DIR_VARIABLE, state_dir
+
+HVXTUNE = Path(sys.executable).with_name("hvxtune")
+DRAWN = 25
+SEEDS = 2
+"""The default and the textbook schedule."""
+LEAST_RIGHT, LEAST_GAIN = 0.8, 5.0
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state directory with nothing in it but the simulator."""
+    folder = tmp_path / "state"
+    folder.mkdir()
+    simulator = state_dir() / "qemu"
+    if simulator.exists():
+        (folder / "qemu").symlink_to(simulator)
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(folder))
+    monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sharpen", "column_mean", "running_sum", "pyramid", "tone_chain"])
+def test_most_schedules_are_right_and_the_best_is_much_faster_than_none(name):
+    store = MemoryStore()
+    result = tuner.tune_pipeline(
+        unseen_pipeline(name), SIZES[name], store=store, trials=DRAWN + SEEDS, sampler="random"
+    )
+    drawn = [t for t in store.trials(result.job.id) if t.origin == "random"]
+    assert len(drawn) == DRAWN
+    right = [t for t in drawn if t.outcome is Outcome.OK]
+    assert len(right) / len(drawn) >= LEAST_RIGHT, [t.error for t in drawn if t.error]
+    assert all(t.measurement.verified for t in right)
+    assert result.default.config.as_dict() == {"lanes": 1}
+    gain = result.default.measurement.cycles / result.best.measurement.cycles
+    assert gain >= LEAST_GAIN
+
+
+@pytest.mark.slow
+def test_an_upload_is_tuned_by_name_and_its_object_served(state):
+    """Nothing of it is opened in the service or its conductor: they never load Halide."""
+    with served(state) as service, Client(service.url, token=service.token) as client:
+        uploaded = client.upload_pipeline("total", unseen_pipeline("column_mean"))
+        (job,) = client.submit("pipeline:total", {"x": 256}, trials=6, workers=2)
+        assert job["kernel"] == uploaded["kernel"]
+        done = client.wait(job["job"])
+        assert done["state"] == "done", done["note"]
+        best = client.best(uploaded["kernel"], {"x": 256})
+        assert client.file(best, "object").startswith(b"\x7fELF")
+        assert b"Func" in client.file(best, "schedule")
+        maps = [Path(f"/proc/{pid}/maps").read_text() for pid in _family(service.process.pid)]
+        assert len(maps) >= 2
+        assert all("libHalide" not in text and "halide_" not in text for text in maps)
+
+
+def _family(pid: int) -> list[int]:
+    import psutil
+
+    process = psutil.Process(pid)
+    return [pid, *(child.pid for child in process.children(recursive=True))]
+
+
+@pytest.mark.slow
+def test_a_killed_job_goes_on_and_its_best_is_found_by_name(state, tmp_path):
+    file = tmp_path / "mean.hlpipe"
+    file.write_bytes(unseen_pipeline("column_mean"))
+    environment = dict(os.environ)
+    tune = [str(HVXTUNE), "tune", "--pipeline", str(file), "-p", "x=256", "--trials", "8"]
+
+    def begun() -> bool:
+        with db.open_store() as store:
+            return any(store.trials(job.id) for job in store.jobs())
+
+    assert kill_at(tune, environment, begun, 0.1)
+    with db.open_store() as store:
+        (job,) = store.jobs()
+        before = store.trials(job.id)
+    resume = [str(HVXTUNE), "resume", job.id, "--json"]
+    done = json.loads(subprocess.run(resume, check=True, capture_output=True, text=True).stdout)
+    assert sum(done["outcomes"].values()) == 8
+    with db.open_store() as store:
+        assert store.trials(job.id)[: len(before)] == before
+    best = [str(HVXTUNE), "best", "pipeline:mean", "-p", "x=256", "--json"]
+    found = json.loads(subprocess.run(best, check=True, capture_output=True, text=True).stdout)
+    assert found["cycles"] == done["best"]["cycles"]
