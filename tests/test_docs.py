@@ -123,6 +123,27 @@ def test_shown_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
+def test_the_page_on_pipelines_works_as_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its Python, then its commands."""
+    monkeypatch.setenv("HVXTUNE_DATABASE_URL", f"sqlite:///{tmp_path / 'read.sqlite'}")
+    page = ROOT / "docs" / "pipelines.md"
+    (program,) = [text for kind, text in BLOCK.findall(page.read_text()) if kind == "python"]
+    shown = shown_commands(page)
+    assert shown
+    for arguments in [["-c", program], *(["-m", "service.cli", *words] for _, *words in shown)]:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, f"{arguments}: {done.stderr}"
+
+
+@pytest.mark.slow
 def test_shown_python_runs(tmp_path: Path) -> None:
     blocks = [t for kind, t in BLOCK.findall((ROOT / "README.md").read_text()) if kind == "python"]
     assert blocks

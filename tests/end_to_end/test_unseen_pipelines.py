@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,14 @@ from service.client import Client
 from tests.end_to_end.test_kill_and_resume import kill_at
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tests.service.served import served
+from tuner.candidate import Candidate, Problem
+from tuner.codegen import find_generator
+from tuner.measure import find_measurer
 from tuner.memory_store import MemoryStore
 from tuner.outcome import Outcome
 from tuner.paths import STATE_DIR_VARIABLE, state_dir
+from tuner.search.evaluation import Evaluator
+from tuner.trial import Trial
 
 HVXTUNE = Path(sys.executable).with_name("hvxtune")
 DRAWN = 25
@@ -41,6 +47,19 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def to_the_end(problem: Problem, trials: list[Trial]) -> list[Trial]:
+    """Slow trials again, which a search leaves before their outputs are there."""
+    with find_generator("halide")(2) as generator, find_measurer("qemu")() as measurer:
+        evaluator = Evaluator(generator, measurer)
+
+        def again(trial: Trial) -> Trial:
+            candidate = Candidate(problem, trial.config)
+            return evaluator.evaluate(candidate, number=trial.number, origin="again").trial
+
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(again, trials))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sharpen", "column_mean", "running_sum", "pyramid", "tone_chain"])
 def test_most_schedules_are_right_and_the_best_is_much_faster_than_none(name):
@@ -50,8 +69,10 @@ def test_most_schedules_are_right_and_the_best_is_much_faster_than_none(name):
     )
     drawn = [t for t in store.trials(result.job.id) if t.origin == "random"]
     assert len(drawn) == DRAWN
-    right = [t for t in drawn if t.outcome is Outcome.OK]
-    assert len(right) / len(drawn) >= LEAST_RIGHT, [t.error for t in drawn if t.error]
+    cut = [t for t in drawn if t.outcome is Outcome.CUTOFF]
+    judged = [t for t in drawn if t not in cut] + to_the_end(result.job.spec.problem, cut)
+    right = [t for t in judged if t.outcome is Outcome.OK]
+    assert len(right) / DRAWN >= LEAST_RIGHT, [t.error for t in judged if t.error]
     assert all(t.measurement.verified for t in right)
     assert result.default.config.as_dict() == {"lanes": 1}
     gain = result.default.measurement.cycles / result.best.measurement.cycles

@@ -41,11 +41,11 @@ class Rig:
     def __init__(
         self,
         *,
-        budget=Budget(trials=12),
+        budget=Budget(trials=12),  # noqa: B008
         workers=1,
         seed=0,
         sampler="random",
-        kernel=KERNEL,  # noqa: B008
+        kernel=KERNEL,
     ):
         self.kernel = kernel
         self.store = MemoryStore()

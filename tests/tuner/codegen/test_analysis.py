@@ -1,0 +1,161 @@
+"""What the contained process finds in pipelines, and what it refuses to tune."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import copy
+import json
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
+from tests.rig.uploads import flipped, serialized_pipeline
+from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, execute_pipeline
+from tuner.errors import UserError
+
+GOOD: dict[str, Any] = {
+    "inputs": [
+        {"name": "a", "dtype": "uint8", "mins": [-1], "extents": [10], "free": []},
+    ],
+    "output": {"name": "f", "dtype": "uint8", "mins": [0], "extents": [8], "free": []},
+    "stages": [
+        {
+            "name": "f",
+            "dimensions": ["x"],
+            "extents": [8],
+            "bits": 8,
+            "narrowest_bits": 8,
+            "widest_bits": 8,
+            "reads": [],
+            "clamped": False,
+            "operations": 2,
+            "updates": [
+                {"pure": [], "rvars": [["r$x", 4]], "scans": True, "combines": "", "dot": False}
+            ],
+        }
+    ],
+    "params": [{"name": "x", "default": 8, "doc": "extent"}],
+}
+
+PREAMBLE = """
+import base64, sys
+import halide as hl
+x, y, u = hl.Var("x"), hl.Var("y"), hl.Var("u")
+image, gain = hl.ImageParam(hl.UInt(8), 2, "image"), hl.Param(hl.UInt(8), "gain")
+floats = hl.ImageParam(hl.Float(32), 2, "floats")
+f, g = hl.Func("f"), hl.Func("g")
+f[x, y] = image[x, y] + hl.u8(1)
+g[x, y] = f[x, y] + f[x + 1, y]
+"""
+REFUSED = {
+    "schedule: root": ("f.compute_root()\nout = hl.Pipeline(g)", "carries a schedule"),
+    "schedule: at": ("f.compute_at(g, y)\nout = hl.Pipeline(g)", "carries a schedule"),
+    "schedule: vectors": ("g.vectorize(x, 128)\nout = hl.Pipeline(g)", "carries a schedule"),
+    "schedule: split": ("g.split(x, x, u, 8)\nout = hl.Pipeline(g)", "carries a schedule"),
+    "two outputs": ("out = hl.Pipeline([f, g])", "more than one output"),
+    "scalar": ("h = hl.Func('h')\nh[x, y] = f[x, y] * gain\nout = hl.Pipeline(h)", "a scalar"),
+    "float": ("h = hl.Func('h')\nh[x, y] = floats[x, y]\nout = hl.Pipeline(h)", "float32"),
+    "wide": (
+        "h = hl.Func('h')\nh[x, y] = hl.u8(hl.u64(f[x, y]) * 3 >> 10)\nout = hl.Pipeline(h)",
+        "64 bits",
+    ),
+}
+
+
+def made(program: str) -> bytes:
+    """A pipeline, serialized in a process of its own."""
+    write = "\nsys.stdout.write(base64.b64encode(hl.serialize_pipeline(out)).decode())"
+    command = [sys.executable, "-c", PREAMBLE + program + write]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return base64.b64decode(done.stdout)
+
+
+def test_extents_readers_and_edges_of_a_stencil():
+    facts = analyse_pipeline(unseen_pipeline("sharpen"), SIZES["sharpen"]).facts
+    assert facts.output.extents == (256, 48)
+    (image,) = facts.inputs
+    assert (image.extents, image.free) == ((256, 48), (0, 1))
+    across, blurred, sharp = facts.stages
+    assert (across.name, across.extents, across.bits) == ("across", (256, 50), 16)
+    assert across.clamped
+    assert (across.narrowest_bits, across.widest_bits) == (8, 16)
+    assert dict(blurred.reads) == {"across": 3}
+    assert dict(sharp.reads) == {"blurred": 1}
+
+
+@pytest.mark.slow
+def test_reductions_scans_and_products_are_told():
+    (total, _) = analyse_pipeline(unseen_pipeline("column_mean"), {"x": 512}).facts.stages
+    (update,) = total.updates
+    assert update.rvars == (("rows$x", 64),)
+    assert (update.pure, update.combines, update.scans) == (("x",), "sum", False)
+    (sums, _) = analyse_pipeline(unseen_pipeline("running_sum"), SIZES["running_sum"]).facts.stages
+    (update,) = sums.updates
+    assert (update.pure, update.scans) == (("x",), True)
+    (sums, _) = analyse_pipeline(unseen_pipeline("dense"), SIZES["dense"]).facts.stages
+    assert sums.updates[0].dot
+    (counts, _) = analyse_pipeline(unseen_pipeline("histogram"), SIZES["histogram"]).facts.stages
+    assert counts.updates[0].pure == ()
+
+
+@pytest.mark.slow
+def test_a_stencil_without_edges_reads_before_its_input():
+    data = made(
+        "h = hl.Func('h')\nh[x, y] = image[x - 2, y] + image[x, y + 1]\nout = hl.Pipeline(h)"
+    )
+    facts = analyse_pipeline(data, {"x": 64, "y": 4}).facts
+    assert [(b.mins, b.extents) for b in facts.inputs] == [((-2, 0), (66, 5))]
+    image = np.arange(5 * 66, dtype=np.uint8).reshape(5, 66)
+    (output,) = execute_pipeline(data, facts, [[image]])
+    assert np.array_equal(output, image[:4, :64] + image[1:, 2:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("program", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_tuned_is_refused_with_the_reason(program, reason):
+    with pytest.raises(UserError, match=reason) as refused:
+        analyse_pipeline(made(program), {})
+    assert "cannot be tuned" in refused.value.message
+
+
+@pytest.mark.slow
+def test_damaged_bytes_are_refused_or_analysed_never_more():
+    for data in [*flipped(10, seed=5), serialized_pipeline()[:-9]]:
+        with contextlib.suppress(UserError):
+            assert analyse_pipeline(data, {}).facts.stages
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("output", "name"), "g"),
+        (("output", "extents"), [0]),
+        (("output", "extents"), [8, 8]),
+        (("output", "dtype"), "float32"),
+        (("inputs", 0, "mins"), [-(1 << 40)]),
+        (("stages", 0, "bits"), 7),
+        (("stages", 0, "bits"), True),
+        (("stages", 0, "reads"), [["f", 1]]),
+        (("stages", 0, "updates", 0, "combines"), "product"),
+        (("stages", 0, "updates", 0, "rvars"), [["r$x"]]),
+        (("stages", 0, "clamped"), 1),
+        (("params", 0, "name"), "__import__('os')"),
+        (("params", 0, "doc"), "\x1b[2J"),
+        (("stages",), []),
+    ],
+    ids=str,
+)
+def test_an_analysis_that_no_pipeline_gives_is_refused(path, value):
+    data = copy.deepcopy(GOOD)
+    assert Analysis.from_dict(json.loads(json.dumps(data)))
+    place: Any = data
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(ValueError, match=r"\w"):
+        Analysis.from_dict(data)

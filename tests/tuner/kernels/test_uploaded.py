@@ -1,0 +1,94 @@
+"""Uploaded pipelines as kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
+from tuner.contract import Contract
+from tuner.errors import UserError
+from tuner.kernels import attached_kernel, find_kernel
+from tuner.kernels.uploaded import files, kernel_name, references
+from tuner.measure.cases import cases_of
+from tuner.pipelines import keep_pipeline
+from tuner.target import find_target
+
+TARGET = find_target("hexagon-v66")
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def sharpened(image: np.ndarray) -> np.ndarray:
+    wide = np.pad(image, 1, mode="edge").astype(np.int32)
+    across = wide[:, :-2] + 2 * wide[:, 1:-1] + wide[:, 2:]
+    blurred = (across[:-2] + 2 * across[1:-1] + across[2:] + 8) >> 4
+    return np.clip(2 * image.astype(np.int32) - blurred, 0, 255).astype(np.uint8)
+
+
+@pytest.mark.slow
+def test_the_reference_is_what_the_pipeline_says_on_every_case(monkeypatch):
+    kernel = find_kernel(keep_pipeline(unseen_pipeline("sharpen")))
+    problem = kernel.problem(SIZES["sharpen"], Contract.STATIC, TARGET)
+    cases = cases_of(problem).cases
+    assert {"random values", "extreme values", "zeros", "minimum values", "ramps"} <= {
+        case.name for case in cases
+    }
+    for case in cases:
+        image, sharp = case.arguments
+        assert np.array_equal(sharp.elements, sharpened(image.elements)), case.name
+
+    def never(*_: object) -> None:
+        raise AssertionError("run again")
+
+    monkeypatch.setattr(references, "execute_pipeline", never)
+    assert cases_of(problem).digest
+
+
+@pytest.mark.slow
+def test_a_compile_worker_makes_the_same_kernel_of_an_attachment():
+    kernel = find_kernel(keep_pipeline(unseen_pipeline("column_mean")))
+    problem = kernel.problem({"x": 256}, Contract.STATIC, TARGET)
+    params = problem.workload.params
+    attached = attached_kernel(kernel.name, kernel.attachment(params))
+    assert attached.space(problem).digest == kernel.space(problem).digest
+    config = kernel.textbook_config(problem)
+    assert attached.schedule(problem, config) == kernel.schedule(problem, config)
+    assert problem.symbol.isidentifier()
+    assert kernel.work(params).peak_cycles(TARGET) > 0
+    with pytest.raises(UserError, match="static"):
+        kernel.problem({}, Contract.STRIDE, TARGET)
+    with pytest.raises(UserError, match="x=0"):
+        kernel.workload({"x": 0})
+
+
+def test_unknown_pipelines_are_named():
+    for name in ("pipeline:0123456789ab", "pipeline:../../etc", "pipeline:"):
+        with pytest.raises(UserError, match="unknown pipeline"):
+            find_kernel(name)
+
+
+def test_pipelines_are_found_by_twelve_digits_or_all():
+    digest = files.keep(b"any bytes")
+    assert files.find(digest) == files.find(digest[:12]) == digest
+    assert files.find(digest[:11]) is None
+    assert files.read(digest) == b"any bytes"
+    assert kernel_name(digest) == f"pipeline:{digest[:12]}"
+
+
+def test_a_pipeline_that_could_be_taken_for_another_is_refused():
+    digest = files.keep(b"any bytes")
+    twin = digest[:12] + "0" * 52
+    with pytest.raises(UserError, match="with other bytes"):
+        files.require_name(twin)
+
+
+def test_what_is_no_pipeline_is_refused():
+    with pytest.raises(UserError, match="not a pipeline"):
+        keep_pipeline(b"any bytes")
