@@ -11,15 +11,19 @@ from service.cli.measurement import CONFIG_FORMS, read_config
 from service.cli.options import (
     DEFAULT_CONTRACT,
     AsJson,
+    AssemblyFile,
     CacheName,
     ContractName,
+    HeaderFile,
     KernelName,
+    ObjectFile,
     ParamTexts,
+    ScheduleFile,
     TargetName,
     read_problem,
 )
 from service.cli.output import print_json, print_line
-from service.cli.schedules import FileOption, write_file
+from service.cli.schedules import write_file
 from service.cli.summary import print_config, problem_label
 from service.json_forms import problem_json
 from tuner.target import DEFAULT_TARGET
@@ -35,19 +39,10 @@ def compile(  # noqa: A001 - the command's name
     target: TargetName = DEFAULT_TARGET,
     contract: ContractName = DEFAULT_CONTRACT,
     cache: CacheName = "warm",
-    object_file: Annotated[
-        FileOption, typer.Option("--object", metavar="FILE", help="Write the object there.")
-    ] = None,
-    header_file: Annotated[
-        FileOption, typer.Option("--header", metavar="FILE", help="Write the C header there.")
-    ] = None,
-    schedule_file: Annotated[
-        FileOption,
-        typer.Option("--schedule", metavar="FILE", help="Write Halide's .schedule.h there."),
-    ] = None,
-    assembly_file: Annotated[
-        FileOption, typer.Option("--assembly", metavar="FILE", help="Write the assembly there.")
-    ] = None,
+    object_file: ObjectFile = None,
+    header_file: HeaderFile = None,
+    schedule_file: ScheduleFile = None,
+    assembly_file: AssemblyFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Compile one schedule of KERNEL without running it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,6 +29,19 @@ ParamTexts = Annotated[
         metavar="NAME=VALUE",
         help="A parameter of the kernel, such as m=256; once per parameter, the rest by default.",
     ),
+]
+ObjectFile = Annotated[
+    Path | None, typer.Option("--object", metavar="FILE", help="Write the object there.")
+]
+HeaderFile = Annotated[
+    Path | None, typer.Option("--header", metavar="FILE", help="Write the C header there.")
+]
+ScheduleFile = Annotated[
+    Path | None,
+    typer.Option("--schedule", metavar="FILE", help="Write Halide's .schedule.h there."),
+]
+AssemblyFile = Annotated[
+    Path | None, typer.Option("--assembly", metavar="FILE", help="Write the assembly there.")
 ]
 TargetName = Annotated[
     str, typer.Option("--target", metavar="TARGET", help="What the code is made for.")

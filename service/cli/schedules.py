@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from service.cli.options import (
     DEFAULT_CONTRACT,
     AsJson,
     CacheName,
     ContractName,
+    HeaderFile,
     KernelName,
+    ObjectFile,
     ParamTexts,
+    ScheduleFile,
     ServerAddress,
     TargetName,
     read_params,
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from tuner.store import TrialStore
     from tuner.trial import Schedule
 
-FileOption = Path | None
-
 
 def best(
     kernel: KernelName,
@@ -49,16 +48,9 @@ def best(
     target: TargetName = DEFAULT_TARGET,
     contract: ContractName = DEFAULT_CONTRACT,
     cache: CacheName = "warm",
-    object_file: Annotated[
-        FileOption, typer.Option("--object", metavar="FILE", help="Write the object there.")
-    ] = None,
-    header_file: Annotated[
-        FileOption, typer.Option("--header", metavar="FILE", help="Write the C header there.")
-    ] = None,
-    schedule_file: Annotated[
-        FileOption,
-        typer.Option("--schedule", metavar="FILE", help="Write Halide's .schedule.h there."),
-    ] = None,
+    object_file: ObjectFile = None,
+    header_file: HeaderFile = None,
+    schedule_file: ScheduleFile = None,
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
