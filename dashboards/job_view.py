@@ -1,4 +1,4 @@
-"""A job as pages show it: its figures with what follows from them."""
+"""A job as pages show it: how it stands, with what follows from that."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from db.job_figures import JobFigures
+from db.job_queries import JobStanding
 from service.json_forms import peak_cycles
 from tuner.candidate import Problem
 from tuner.errors import UserError
@@ -30,14 +30,14 @@ def state_word(job: Job, *, interrupted: bool = False) -> str:
 
 @dataclass(frozen=True)
 class JobView:
-    """Figures of a job and the comparisons a reader would make with them."""
+    """How a job stands, and the comparisons a reader would make."""
 
-    figures: JobFigures
+    standing: JobStanding
 
     @property
     def job(self) -> Job:
         """The job itself."""
-        return self.figures.summary.job
+        return self.standing.summary.job
 
     @property
     def id(self) -> str:
@@ -57,7 +57,7 @@ class JobView:
     @property
     def state(self) -> str:
         """The state in a word."""
-        return state_word(self.job, interrupted=self.figures.summary.interrupted)
+        return state_word(self.job, interrupted=self.standing.summary.interrupted)
 
     @property
     def open(self) -> bool:
@@ -67,12 +67,12 @@ class JobView:
     @property
     def best(self) -> int | None:
         """Cycles of the fastest verified trial."""
-        return self.figures.summary.best_cycles
+        return self.standing.summary.best_cycles
 
     @property
     def finished(self) -> int:
         """Trials with an outcome."""
-        return self.figures.summary.finished
+        return self.standing.summary.finished
 
     @cached_property
     def peak(self) -> float | None:
@@ -87,18 +87,18 @@ class JobView:
     @property
     def over_default(self) -> float | None:
         """How many times faster the best is than the default config."""
-        return _over(self.figures.default_cycles, self.best)
+        return _over(self.standing.default_cycles, self.best)
 
     @property
     def over_textbook(self) -> float | None:
         """How many times faster the best is than the textbook config."""
-        return _over(self.figures.textbook_cycles, self.best)
+        return _over(self.standing.textbook_cycles, self.best)
 
     @property
     def version(self) -> str:
         """Changes whenever something on the job's page does."""
-        pending = self.figures.summary.pending
-        return f"{self.state}-{self.finished}-{pending}-{self.figures.last_finished_at or 0:.3f}"
+        pending = self.standing.summary.pending
+        return f"{self.state}-{self.finished}-{pending}-{self.standing.last_finished_at or 0:.3f}"
 
 
 def _over(cycles: int | None, best: int | None) -> float | None:

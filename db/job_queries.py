@@ -1,8 +1,8 @@
-"""Jobs and their trials in pages, and each job's standing, counted by the database."""
+"""Jobs in pages, how each of them stands, and who works on them; counted by the database."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -14,28 +14,21 @@ from db.models import (
     JobRow,
     MeasurementRow,
     ProblemRow,
-    PromotionRow,
     TargetRow,
     TrialRow,
     WorkloadRow,
 )
 from db.owner import Owner
-from db.promotions import promotions_of
-from db.records import trial_record
 from db.sql_store import SqlStore
 from db.summary import JobSummary, summaries_of
+from db.trial_queries import KNOWN_ORIGINS
 from tuner.contract import Contract
-from tuner.outcome import Outcome
-from tuner.promotion import Promotion
-from tuner.trial import JobState, Trial
-
-_BATCH = 500
-"""Trials read at once for an export: what it holds in memory."""
+from tuner.trial import Job, JobState
 
 
 @dataclass(frozen=True)
 class JobFilters:
-    """Which jobs are meant; ``None`` means all."""
+    """Which jobs are meant; ``None`` means all. Those that are ``paused`` are ``queued`` too."""
 
     state: JobState | None = None
     kernel: str | None = None
@@ -44,24 +37,63 @@ class JobFilters:
     user: str | None = None
     batch: str | None = None
     interrupted: bool | None = None
+    paused: bool | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether they leave some jobs out."""
+        return self != JobFilters()
 
 
 @dataclass(frozen=True)
 class JobStanding:
-    """A job's summary with the cycles of its first two trials, for comparison."""
+    """A job's summary with the cycles of its first two trials, for comparison, and when its last
+    trial ended.
+
+    ``default_cycles`` and ``textbook_cycles`` are ``None`` until they are measured. Where both
+    configs are the same there is one trial for them.
+    """
 
     summary: JobSummary
     default_cycles: int | None
     textbook_cycles: int | None
+    last_finished_at: float | None
 
+    @property
+    def job(self) -> Job:
+        """The job itself."""
+        return self.summary.job
 
-@dataclass(frozen=True)
-class KeyTrials:
-    """The trials of a job that people look at first."""
+    @property
+    def rate_per_s(self) -> float | None:
+        """Trials a second over all sessions of the job."""
+        spent_s, finished = self.job.spent_s, self.summary.finished
+        return finished / spent_s if finished and spent_s > 0 else None
 
-    default: Trial | None
-    textbook: Trial | None
-    best: Trial | None
+    @property
+    def progress(self) -> float | None:
+        """Share of the budget that is used: of trials or of seconds, whichever is nearer its end.
+        ``None`` for a job that only patience ends."""
+        budget = self.job.spec.budget
+        parts = []
+        if budget.trials is not None:
+            parts.append(self.summary.finished / budget.trials)
+        if budget.seconds is not None:
+            parts.append(self.job.spent_s / budget.seconds)
+        return min(1.0, max(parts)) if parts else None
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds to the end of the budget at the rate so far, while somebody works on it."""
+        if self.job.state is not JobState.RUNNING or self.summary.interrupted:
+            return None
+        budget, rate = self.job.spec.budget, self.rate_per_s
+        left = []
+        if budget.trials is not None and rate is not None:
+            left.append((budget.trials - self.summary.finished) / rate)
+        if budget.seconds is not None:
+            left.append(budget.seconds - self.job.spent_s)
+        return max(0.0, min(left)) if left else None
 
 
 @dataclass(frozen=True)
@@ -92,6 +124,7 @@ def _filtered(session: Session, wanted: Select[JobRow], filters: JobFilters) -> 
         "contract": ProblemRow.contract,
         "user": JobRow.submitted_by,
         "batch": JobRow.batch_id,
+        "paused": JobRow.paused,
     }
     given = {f.name: getattr(filters, f.name) for f in fields(filters)}
     if any(given[name] is not None for name in ("kernel", "target", "contract")):
@@ -123,63 +156,35 @@ def job_standing(store: SqlStore, job_id: str) -> JobStanding:
         return _standings(session, [session.get_one(JobRow, found)])[0]
 
 
+def job_standings(store: SqlStore, job_ids: Sequence[str]) -> list[JobStanding]:
+    """The jobs with these whole ids, in the order given; unknown ones are left out."""
+    with store.reading() as session:
+        found = session.scalars(select(JobRow).where(JobRow.id.in_(job_ids)))
+        rows = {row.id: row for row in found}
+        return _standings(session, [rows[job_id] for job_id in job_ids if job_id in rows])
+
+
 def _standings(session: Session, rows: Sequence[JobRow]) -> list[JobStanding]:
-    """In two more queries, however many jobs they are."""
+    """In three more queries, however many jobs they are."""
+    among = TrialRow.job_id.in_([row.id for row in rows])
     first = (
         select(TrialRow.job_id, TrialRow.origin, func.min(MeasurementRow.cycles))
         .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
-        .where(TrialRow.job_id.in_([row.id for row in rows]))
-        .where(TrialRow.origin.in_(("default", "textbook")))
+        .where(among, TrialRow.origin.in_(KNOWN_ORIGINS))
         .group_by(TrialRow.job_id, TrialRow.origin)
     )
     cycles = {(job_id, origin): least for job_id, origin, least in session.execute(first)}
+    latest = select(TrialRow.job_id, func.max(TrialRow.finished_at)).where(among)
+    ended = {row[0]: row[1] for row in session.execute(latest.group_by(TrialRow.job_id))}
     return [
-        JobStanding(summary, cycles.get((row.id, "default")), cycles.get((row.id, "textbook")))
+        JobStanding(
+            summary,
+            cycles.get((row.id, "default")),
+            cycles.get((row.id, "textbook")),
+            ended.get(row.id),
+        )
         for row, summary in zip(rows, summaries_of(session, rows), strict=True)
     ]
-
-
-def key_trials(store: SqlStore, job_id: str) -> KeyTrials:
-    """Default, textbook and best trial of a job (its whole id), those that are there."""
-    finished = select(TrialRow).where(TrialRow.job_id == job_id, TrialRow.outcome.is_not(None))
-    best = (
-        finished.join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
-        .order_by(MeasurementRow.cycles, TrialRow.number)
-        .limit(1)
-    )
-    with store.reading() as session:
-
-        def first(wanted: Select[TrialRow]) -> Trial | None:
-            row = session.scalars(wanted).first()
-            return None if row is None else trial_record(row)
-
-        def seed(origin: str) -> Trial | None:
-            return first(finished.where(TrialRow.origin == origin).order_by(TrialRow.number))
-
-        return KeyTrials(seed("default"), seed("textbook"), first(best))
-
-
-def trials_page(
-    store: SqlStore, job_id: str, outcome: Outcome | None, after: int, limit: int
-) -> list[Trial]:
-    """At most ``limit`` finished trials of a job (its whole id) with numbers above ``after``."""
-    wanted = (
-        select(TrialRow)
-        .where(TrialRow.job_id == job_id, TrialRow.number > after)
-        .order_by(TrialRow.number)
-        .limit(limit)
-    )
-    is_meant = TrialRow.outcome.is_not(None) if outcome is None else TrialRow.outcome == outcome
-    with store.reading() as session:
-        return [trial_record(row) for row in session.scalars(wanted.where(is_meant))]
-
-
-def each_trial(store: SqlStore, job_id: str, outcome: Outcome | None) -> Iterator[Trial]:
-    """All of them, a few at a time in memory."""
-    after = -1
-    while batch := trials_page(store, job_id, outcome, after, _BATCH):
-        yield from batch
-        after = batch[-1].number
 
 
 def conductors_at_work(store: SqlStore) -> list[ConductorAtWork]:
@@ -191,28 +196,3 @@ def conductors_at_work(store: SqlStore) -> list[ConductorAtWork]:
             if summary.owner is not None:
                 jobs.setdefault(summary.owner, []).append(summary.job.id)
     return [ConductorAtWork(owner, tuple(sorted(held))) for owner, held in jobs.items()]
-
-
-@dataclass(frozen=True)
-class PromotedTrials:
-    """The trials of a job that were promoted, and what became of that, both by number."""
-
-    trials: Sequence[Trial]
-    promotions: Sequence[Promotion]
-
-
-def promoted_trials(store: SqlStore, job_id: str) -> PromotedTrials:
-    """Those of the job with exactly this id."""
-    wanted = (
-        select(TrialRow)
-        .join(
-            PromotionRow,
-            (PromotionRow.job_id == TrialRow.job_id)
-            & (PromotionRow.trial_number == TrialRow.number),
-        )
-        .where(TrialRow.job_id == job_id)
-        .order_by(TrialRow.number)
-    )
-    with store.reading() as session:
-        trials = [trial_record(row) for row in session.scalars(wanted)]
-        return PromotedTrials(trials, promotions_of(session, job_id))

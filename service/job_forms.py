@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 from service.json_forms import job_json, peak_cycles, trial_json
 from service.ladder_forms import ladder_json
 from tuner.errors import UserError
-from tuner.trial import JobState
 
 if TYPE_CHECKING:
     from db.job_feed import Told
-    from db.job_queries import JobStanding, KeyTrials, PromotedTrials
-    from db.summary import JobSummary
+    from db.job_queries import JobStanding
+    from db.trial_queries import KeyTrials, PromotedTrials
     from tuner.trial import Job, Trial
 
 
@@ -38,26 +37,13 @@ def standing_json(standing: JobStanding) -> dict[str, Any]:
         "default_cycles": standing.default_cycles,
         "textbook_cycles": standing.textbook_cycles,
         "share_of_peak": None if best is None or peak is None else round(peak / best, 4),
-        **_pace(summary),
+        "rate_trials_per_s": _rounded(standing.rate_per_s, 3),
+        "eta_s": _rounded(standing.eta_s, 1),
     }
 
 
-def _pace(summary: JobSummary) -> dict[str, float | None]:
-    """Trials a second over all sessions of the job, and the seconds it still needs at that rate
-    while it runs."""
-    job, finished = summary.job, summary.finished
-    rate = finished / job.spent_s if finished and job.spent_s > 0 else None
-    left: list[float] = []
-    budget = job.spec.budget
-    if rate is not None and budget.trials is not None:
-        left.append(max(0, budget.trials - finished) / rate)
-    if budget.seconds is not None:
-        left.append(max(0.0, budget.seconds - job.spent_s))
-    runs = job.state is JobState.RUNNING and not summary.interrupted
-    return {
-        "rate_trials_per_s": None if rate is None else round(rate, 3),
-        "eta_s": round(min(left), 1) if runs and left else None,
-    }
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
 
 
 def detail_json(

@@ -13,8 +13,9 @@ from dashboards.job_view import JobView
 from dashboards.session import viewing
 from dashboards.templating import ago, render
 from db.comparisons import Best, bests, toolchains
-from db.job_figures import JobFilter, job_figures, list_jobs, marked_trials
+from db.job_queries import JobFilters, job_standings, jobs_page
 from db.sql_store import SqlStore
+from db.trial_queries import key_trials
 from service.app import store_of
 from service.auth.caller import Scope
 from service.problem_details import not_found
@@ -67,7 +68,7 @@ def _choices(store: SqlStore, kind: Kind) -> list[tuple[str, str]]:
             (each.digest, f"{each.digest[:10]}, used {ago(each.last_used_at)}")
             for each in toolchains(store)
         ]
-    views = [JobView(figures) for figures in list_jobs(store, JobFilter(), limit=CHOICES)[0]]
+    views = [JobView(one) for one in jobs_page(store, JobFilters(), None, CHOICES)]
     return [(view.id, f"{view.kernel} {_values(view)} {view.id}") for view in views if view.best]
 
 
@@ -80,10 +81,10 @@ def _side(store: SqlStore, kind: Kind, name: str) -> list[Best]:
         return bests(store, target=name)
     if kind == "toolchains":
         return bests(store, toolchain=name)
-    found = job_figures(store, [name])
+    found = job_standings(store, [name])
     if not found:
         raise not_found(f"no job '{name[:40]}'", next_step="choose one from the list")
-    best = marked_trials(store, name).get("best")
+    best = key_trials(store, name).best
     if best is None or best.measurement is None:
         return []
     problem = found[0].summary.job.spec.problem

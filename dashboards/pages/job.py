@@ -13,16 +13,18 @@ from dashboards.job_view import JobView
 from dashboards.series import course
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
-from db.job_figures import TrialPoint, job_figures, list_trials, marked_trials, trial_points
+from db.job_queries import job_standings
 from db.sql_store import SqlStore
+from db.trial_queries import TrialPoint, key_trials, ranked_trials, trial_points
 from service.app import store_of
 from service.auth.audit import record
-from service.auth.caller import Caller, Scope
+from service.auth.caller import Scope
 from service.problem_details import HttpError, not_found
+from service.steering import may_steer, require_may_steer
 from tuner.outcome import Outcome
 from tuner.space import Config
 from tuner.space.config import KnobValue
-from tuner.trial import Job, JobRequest
+from tuner.trial import JobRequest
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 
@@ -46,8 +48,8 @@ class TrialsAsked(BaseModel):
 
 
 def find_view(store: SqlStore, job_id: str) -> JobView:
-    """The job's figures; 404 if there is no such job."""
-    found = job_figures(store, [job_id])
+    """How the job stands; 404 if there is no such job."""
+    found = job_standings(store, [job_id])
     if not found:
         raise not_found(f"no job '{job_id}'", next_step="choose one from the list of jobs")
     return JobView(found[0])
@@ -66,7 +68,7 @@ def job(
         request,
         "job.html",
         view=view,
-        may_act=may_act(request.state.viewer.caller, view.job),
+        may_act=may_steer(request.state.viewer.caller, view.job),
         actions=actions_for(view),
         **_live(store, view),
         **_trials(store, view, asked),
@@ -85,7 +87,7 @@ def live(
         request,
         "job_live.html",
         view=view,
-        may_act=may_act(request.state.viewer.caller, view.job),
+        may_act=may_steer(request.state.viewer.caller, view.job),
         actions=actions_for(view),
         **_live(store, view),
     )
@@ -115,22 +117,11 @@ def act(
     if action not in ACTIONS:
         raise not_found(f"nothing called '{action}' can be asked of a job")
     view = find_view(store, job_id)
-    if not may_act(form.viewer.caller, view.job):
-        raise HttpError(
-            403,
-            f"job {job_id} was submitted by '{view.job.submission.user or 'somebody else'}'",
-            accepted=f"its owner with {Scope.SUBMIT}, or a token with {Scope.OPERATE}",
-        )
+    require_may_steer(form.viewer.caller, view.job, ACTIONS[action])
     with store.transaction():
         store.request(view.id, ACTIONS[action])
         record(store, form.viewer.caller, f"job.{action}", view.id, request=request)
     return RedirectResponse(f"{request.scope['root_path']}/jobs/{view.id}", 303)
-
-
-def may_act(caller: Caller, job: Job) -> bool:
-    """Whether ``caller`` may cancel, pause and resume ``job``."""
-    own = job.submission.user == caller.name and caller.may(Scope.SUBMIT)
-    return own or caller.may(Scope.OPERATE)
 
 
 def actions_for(view: JobView) -> list[str]:
@@ -144,15 +135,15 @@ def _live(store: SqlStore, view: JobView) -> dict[str, Any]:
     points = trial_points(store, view.id)
     return {
         "chart": chart_data(view, points),
-        "strip": outcome_strip(view.figures.summary.outcomes),
+        "strip": outcome_strip(view.standing.summary.outcomes),
     }
 
 
 def chart_data(view: JobView, points: list[TrialPoint]) -> dict[str, Any]:
     """What the chart of the course draws: points and the lines to compare with."""
     lines = {
-        "default": view.figures.default_cycles,
-        "textbook": view.figures.textbook_cycles,
+        "default": view.standing.default_cycles,
+        "textbook": view.standing.textbook_cycles,
         "peak": round(view.peak) if view.peak else None,
     }
     return {**course(points), "lines": lines}
@@ -162,7 +153,7 @@ def _trials(store: SqlStore, view: JobView, asked: TrialsAsked) -> dict[str, Any
     if asked.order not in ("cycles", "number"):
         raise HttpError(422, f"order '{asked.order}'", accepted="cycles, number")
     outcome = asked.outcome_or_all()
-    found = list_trials(
+    found = ranked_trials(
         store,
         view.id,
         outcome=outcome,
@@ -170,10 +161,10 @@ def _trials(store: SqlStore, view: JobView, asked: TrialsAsked) -> dict[str, Any
         offset=asked.offset,
         limit=PAGE,
     )
-    outcomes = view.figures.summary.outcomes
+    outcomes = view.standing.summary.outcomes
     total = view.finished if outcome is None else outcomes.get(outcome, 0)
-    marked = marked_trials(store, view.id)
-    best = marked["best"].config if "best" in marked else None
+    fastest = key_trials(store, view.id).best
+    best = None if fastest is None else fastest.config
     return {
         "trials": [(trial, differences(trial.config, best)) for trial in found],
         "asked": asked,

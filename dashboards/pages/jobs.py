@@ -12,7 +12,7 @@ from starlette.responses import Response
 from dashboards.job_view import JobView
 from dashboards.session import viewing
 from dashboards.templating import render
-from db.job_figures import JobFilter, list_jobs
+from db.job_queries import JobFilters, job_standings, jobs_page
 from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth.caller import Scope
@@ -38,7 +38,7 @@ class Asked(BaseModel):
     user: str = ""
     after: str = ""
 
-    def filter(self) -> JobFilter:
+    def filters(self) -> JobFilters:
         """As the database takes it; 422 names a value that does not exist."""
         for name, value, accepted in (
             ("state", self.state, STATES),
@@ -46,7 +46,16 @@ class Asked(BaseModel):
         ):
             if value and value not in accepted:
                 raise HttpError(422, f"{name} '{value}'", accepted=", ".join(accepted))
-        return JobFilter(self.state, self.kernel, self.target, self.contract, self.user)
+        waits = self.state in ("queued", "paused")
+        ended_or_runs = JobState(self.state) if self.state and not waits else None
+        return JobFilters(
+            state=JobState.QUEUED if waits else ended_or_runs,
+            paused=self.state == "paused" if waits else None,
+            kernel=self.kernel or None,
+            target=self.target or None,
+            contract=Contract(self.contract) if self.contract else None,
+            user=self.user or None,
+        )
 
 
 @router.get("/jobs")
@@ -56,11 +65,11 @@ def jobs(
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
     """The newest jobs, filtered; the table alone where only that is asked for."""
-    wanted = asked.filter()
-    found, more = list_jobs(store, wanted, asked.after, PAGE)
+    wanted = asked.filters()
+    found = jobs_page(store, wanted, _place(store, asked.after), PAGE + 1)
     query = {k: v for k, v in asked.model_dump().items() if v}
-    rows = [JobView(figures) for figures in found]
-    older = urlencode({**query, "after": rows[-1].id}) if more else ""
+    rows = [JobView(standing) for standing in found[:PAGE]]
+    older = urlencode({**query, "after": rows[-1].id}) if len(found) > PAGE else ""
     part = request.headers.get("HX-Target") == "jobs"
     return render(
         request,
@@ -76,3 +85,9 @@ def jobs(
         targets=list(TARGETS),
         contracts=[contract.value for contract in Contract],
     )
+
+
+def _place(store: SqlStore, job_id: str) -> tuple[float, str] | None:
+    """Where a job stands in the list; ``None`` for one that is not there."""
+    found = job_standings(store, [job_id]) if job_id else []
+    return (found[0].job.created_at, found[0].job.id) if found else None

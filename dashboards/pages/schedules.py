@@ -14,10 +14,10 @@ from dashboards.charts.shapes import shape_grids
 from dashboards.job_view import peak_of
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
-from db.job_figures import find_trial
 from db.quarantine import quarantine, release
 from db.schedule_queries import StoredSchedule, find, page
 from db.sql_store import SqlStore
+from db.trial_queries import find_trial
 from service.app import store_of
 from service.auth.audit import record
 from service.auth.caller import Scope

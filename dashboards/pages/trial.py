@@ -15,8 +15,8 @@ from dashboards.job_view import JobView
 from dashboards.pages.job import find_view
 from dashboards.session import viewing
 from dashboards.templating import render
-from db.job_figures import find_trial, marked_trials
 from db.sql_store import SqlStore
+from db.trial_queries import find_trial, key_trials
 from service.app import store_of
 from service.auth.caller import Scope
 from service.problem_details import not_found
@@ -64,7 +64,7 @@ def trial(
 ) -> Response:
     """The page; what takes long comes later as parts."""
     view, found = _find(store, job_id, number)
-    marked = marked_trials(store, view.id)
+    marked = key_trials(store, view.id).by_name
     problem = view.job.spec.problem
     cycles = {
         name: each.measurement.cycles

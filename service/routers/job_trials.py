@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.responses import JSONResponse, StreamingResponse
 
-from db import job_queries
+from db import trial_queries
 from db.sql_store import SqlStore
 from service import cursors
 from service.app import store_of
@@ -87,7 +87,7 @@ def trials(
     if query.cursor is not None:
         (number,) = cursors.decode(query.cursor, int)
         after = int(number)
-    batch = job_queries.trials_page(store, found.id, query.outcome, after, query.limit + 1)
+    batch = trial_queries.trials_page(store, found.id, query.outcome, after, query.limit + 1)
     page = batch[: query.limit]
     peak = peak_of(found)
     return JSONResponse(
@@ -110,7 +110,7 @@ def _accepted(header: str) -> str:
 
 def _each(store: SqlStore, job: Job, outcome: Outcome | None) -> Iterator[dict[str, Any]]:
     peak = peak_of(job)
-    for trial in job_queries.each_trial(store, job.id, outcome):
+    for trial in trial_queries.each_trial(store, job.id, outcome):
         yield full_trial_json(trial, peak)
 
 

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse
 from db import job_queries
 from db.job_queries import JobFilters
 from db.sql_store import SqlStore
+from db.trial_queries import key_trials, promoted_trials
 from service import cursors
 from service.app import settings_of, store_of
 from service.auth import Caller, Scope, require
@@ -30,6 +31,7 @@ from service.schemas.jobs import (
     Submitted,
 )
 from service.settings import Settings
+from service.steering import require_may_steer
 from tuner.errors import UserError
 from tuner.trial import Job, JobRequest
 
@@ -120,8 +122,7 @@ def one(job: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, An
     with."""
     found = find_job(store, job)
     standing = job_queries.job_standing(store, found.id)
-    promoted = job_queries.promoted_trials(store, found.id)
-    return detail_json(standing, job_queries.key_trials(store, found.id), promoted)
+    return detail_json(standing, key_trials(store, found.id), promoted_trials(store, found.id))
 
 
 def find_job(store: SqlStore, given: str) -> Job:
@@ -144,7 +145,7 @@ def _steer(request: JobRequest) -> Callable[..., dict[str, Any]]:
         store: Annotated[SqlStore, Depends(store_of)],
     ) -> dict[str, Any]:
         found = find_job(store, job)
-        _require_own(found, caller, request)
+        require_may_steer(caller, found, request)
         try:
             with store.transaction():
                 store.request(found.id, request)
@@ -156,19 +157,6 @@ def _steer(request: JobRequest) -> Callable[..., dict[str, Any]]:
         return standing_json(job_queries.job_standing(store, found.id))
 
     return route
-
-
-def _require_own(job: Job, caller: Caller, request: JobRequest) -> None:
-    own = job.submission.user == caller.name and caller.may(Scope.SUBMIT)
-    if own or caller.may(Scope.OPERATE):
-        return
-    owner = job.submission.user or "the command line"
-    raise HttpError(
-        403,
-        f"job {job.id} is of {owner}: '{caller.name}' may not {request} it",
-        accepted=f"a token of {owner}, or one with the scope {Scope.OPERATE}",
-        next_step=f"ask {owner}, or whoever runs the service",
-    )
 
 
 for _request, _summary, _text in (

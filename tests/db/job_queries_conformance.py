@@ -10,13 +10,21 @@ from typing import Any
 import pytest
 
 from db.job_feed import event_counts, told_after
-from db.job_queries import JobFilters, each_trial, job_standing, jobs_page, key_trials, trials_page
+from db.job_queries import JobFilters, job_standing, job_standings, jobs_page
 from db.new_job import RequestKey, answer_once, insert_job, kept_answer
 from db.sql_store import SqlStore
+from db.trial_queries import (
+    each_trial,
+    find_trial,
+    key_trials,
+    ranked_trials,
+    trial_points,
+    trials_page,
+)
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner.contract import Contract
 from tuner.outcome import Outcome
-from tuner.trial import JobState, Submission
+from tuner.trial import JobRequest, JobState, Submission
 
 
 class JobQueriesConformance:
@@ -80,12 +88,48 @@ class JobQueriesConformance:
         assert (found.default_cycles, found.textbook_cycles) == (1000, 900)
         assert found.summary.best_cycles == 900
         assert jobs_page(store, JobFilters(batch="none"), None, 9) == []
+        assert job_standings(store, [job, "none", waiting[0]]) == [
+            found,
+            job_standing(store, waiting[0]),
+        ]
+
+    def test_paused_jobs_are_told_from_those_that_wait(self, store: SqlStore, job: str) -> None:
+        waiting, paused = [store.create_job(spec(), SPACE, TOOLCHAIN).id for _ in "ab"]
+        store.request(paused, JobRequest.PAUSE)
+
+        def ids(**wanted: bool | None) -> list[str]:
+            filters = JobFilters(state=JobState.QUEUED, **wanted)
+            return [one.job.id for one in jobs_page(store, filters, None, 9)]
+
+        assert ids(paused=True) == [paused]
+        assert ids(paused=False) == [waiting]
+        assert set(ids()) == {paused, waiting}
+        assert not JobFilters().any
+        assert JobFilters(paused=False).any
 
     def test_trials_by_number_and_those_looked_at_first(self, store: SqlStore, job: str) -> None:
         assert [t.number for t in each_trial(store, job, None)] == [0, 1, 2, 3]
         assert [t.number for t in trials_page(store, job, Outcome.OK, 0, 1)] == [1]
         found = key_trials(store, job)
         assert [t.number for t in (found.default, found.textbook, found.best) if t] == [0, 1, 1]
+        assert {name: t.number for name, t in found.by_name.items()} == {
+            "default": 0, "textbook": 1, "best": 1,
+        }  # fmt: skip
+        nothing = store.create_job(spec(), SPACE, TOOLCHAIN).id
+        assert not key_trials(store, nothing).by_name
+
+    def test_trials_by_rank_and_as_points(self, store: SqlStore, job: str) -> None:
+        assert [t.number for t in ranked_trials(store, job)] == [3, 2, 1, 0]
+        assert [t.number for t in ranked_trials(store, job, by_cycles=True)] == [1, 3, 0, 2]
+        page = ranked_trials(store, job, by_cycles=True, outcome=Outcome.OK, offset=1, limit=1)
+        assert [t.number for t in page] == [3]
+        assert {(p.number, p.cycles) for p in trial_points(store, job)} == {
+            (0, 1000), (1, 900), (2, None), (3, 950),
+        }  # fmt: skip
+        found = find_trial(store, job, 2)
+        assert found is not None
+        assert found.outcome is not Outcome.OK
+        assert find_trial(store, job, 4) is None
 
     def test_of_requests_with_one_key_at_once_one_is_answered_anew(self, store: SqlStore) -> None:
         key = RequestKey("token", "key", "0" * 64)

@@ -9,7 +9,7 @@ import json
 import pytest
 from starlette.testclient import TestClient
 
-from db import job_queries
+from db import trial_queries
 from db.sql_store import SqlStore
 from tests.service.job_routes import items, with_trials
 from tuner.outcome import Outcome
@@ -67,15 +67,15 @@ def test_an_export_is_read_a_few_trials_at_a_time(
     client: TestClient, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
-    page = job_queries.trials_page
+    page = trial_queries.trials_page
 
     def counting(*arguments):
         found = page(*arguments)
         read.append(len(found))
         return found
 
-    monkeypatch.setattr(job_queries, "trials_page", counting)
-    monkeypatch.setattr(job_queries, "_BATCH", 2)
+    monkeypatch.setattr(trial_queries, "trials_page", counting)
+    monkeypatch.setattr(trial_queries, "_BATCH", 2)
     answer = client.get(f"/v1/jobs/{job}/trials", params={"format": "jsonl"})
     assert len(answer.text.splitlines()) == 5
     assert read == [2, 2, 1, 0]
