@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
 import os
 import pwd
 import shutil
@@ -9,10 +11,16 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from db import open_store
+from db.engine import find_url, make_engine
 
 START_S = 30.0
 
@@ -83,3 +91,39 @@ def wait_for(bin_dir: Path, folder: Path, server: subprocess.Popen[Any]) -> None
         assert server.poll() is None, (folder / "log").read_text()
         assert time.monotonic() < deadline, (folder / "log").read_text()
         time.sleep(0.05)
+
+
+NEEDS_POSTGRES = (
+    pytest.mark.skipif(programs() is None, reason="no PostgreSQL server is installed here"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("psycopg") is None, reason="the extra 'postgres' is not installed"
+    ),
+)
+"""Marks of tests that use :func:`databases`."""
+
+
+@contextmanager
+def databases() -> Iterator[Callable[..., str]]:
+    """Starts a server, and yields what makes databases in it and gives their URLs: empty ones
+    (of template ``template1``), or copies of one that has the tables already."""
+    numbers = itertools.count(1)
+    with running_server() as socket_folder:
+
+        def url(name: str) -> str:
+            return f"postgresql://hvxtune@/{name}?host={socket_folder}"
+
+        admin = make_engine(find_url(url("postgres")), 1.0).execution_options(
+            isolation_level="AUTOCOMMIT"
+        )
+
+        def make(template: str = "tables") -> str:
+            name = f"test_{next(numbers)}"
+            with admin.connect() as connection:
+                connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
+            return url(name)
+
+        with admin.connect() as connection:
+            connection.execute(text("CREATE DATABASE tables"))
+        open_store(url("tables")).close()
+        yield make
+        admin.dispose()

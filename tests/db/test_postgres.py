@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,7 +19,7 @@ from db.sql_store import SqlStore
 from tests.db.access_conformance import AccessConformance
 from tests.db.job_queries_conformance import JobQueriesConformance
 from tests.db.job_queue_conformance import JobQueueConformance
-from tests.db.postgres_server import programs, running_server
+from tests.db.postgres_server import NEEDS_POSTGRES, databases
 from tests.db.serving_conformance import ServingConformance
 from tests.db.test_kill import kill_rounds
 from tests.db.test_schema import shape
@@ -37,39 +35,14 @@ from tests.tuner.store_conformance import StoreConformance
 from tuner.errors import StoreError, UserError
 from tuner.store import TrialStore
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(programs() is None, reason="no PostgreSQL server is installed here"),
-    pytest.mark.skipif(
-        importlib.util.find_spec("psycopg") is None, reason="the extra 'postgres' is not installed"
-    ),
-]
+pytestmark = [pytest.mark.slow, *NEEDS_POSTGRES]
 
 
 @pytest.fixture(scope="module")
 def new_database() -> Iterator[Callable[..., str]]:
     """Makes empty databases, or copies of one that has the tables already."""
-    numbers = itertools.count(1)
-    with running_server() as socket_folder:
-
-        def url(name: str) -> str:
-            return f"postgresql://hvxtune@/{name}?host={socket_folder}"
-
-        admin = make_engine(find_url(url("postgres")), 1.0).execution_options(
-            isolation_level="AUTOCOMMIT"
-        )
-
-        def make(template: str = "tables") -> str:
-            name = f"test_{next(numbers)}"
-            with admin.connect() as connection:
-                connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
-            return url(name)
-
-        with admin.connect() as connection:
-            connection.execute(text("CREATE DATABASE tables"))
-        open_store(url("tables")).close()
+    with databases() as make:
         yield make
-        admin.dispose()
 
 
 class TestPostgresStore(StoreConformance):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import select, update
 
+from db import open_store
 from db.job_queue import ClaimedJob
+from db.models import JobRow
 from db.sql_store import SqlStore
 from service.conductor.conductor import Conductor
 from service.conductor.troubles import Troubles
@@ -41,6 +44,7 @@ class Work:
     def __init__(self) -> None:
         self.finish: set[str] = set()
         self.begun: list[str] = []
+        self.refused: list[str] = []
         self.most_at_once = 0
         self._now = 0
         self._lock = threading.Lock()
@@ -55,7 +59,11 @@ class Work:
             pass
         now = time.time()
         trial = replace(failed(number), started_at=now - 9, finished_at=now)
-        store.commit(job.id, job.token, finished=[trial])
+        try:
+            store.commit(job.id, job.token, finished=[trial])
+        except StoreError:
+            self.refused.append(job.id)
+            raise
         with self._lock:
             self._now -= 1
         if stop.is_set():
@@ -227,3 +235,55 @@ def test_troubles_begin_anew_once_somebody_got_on_with_the_job() -> None:
     fault = RuntimeError("a bug")
     assert [troubles.is_final("j", fault, 0) for _ in range(4)] == [False, False, False, True]
     assert not troubles.is_final("j", fault, 7)
+
+
+def as_if_elsewhere(store: SqlStore, *job_ids: str) -> None:
+    """The jobs were claimed on another machine, whose leases have run out."""
+    gone: dict[str, object] = {
+        "state": JobState.RUNNING,
+        "fencing_token": 1,
+        "owner_host": "lab7/1",
+        "owner_pid": 1,
+        "owner_started_at": 1.0,
+        "lease_expires_at": time.time() - 1,
+    }
+    with store.writing() as session:
+        session.execute(update(JobRow).where(JobRow.id.in_(job_ids)).values(**gone))
+
+
+def test_of_two_conductors_that_find_a_stale_claim_one_takes_the_job(store: SqlStore) -> None:
+    ids = [submitted(store, user) for user in ("ann", "bob") for _ in range(6)]
+    as_if_elsewhere(store, *ids)
+    one, other = Work(), Work()
+    for work in (one, other):
+        work.finish.update(ids)
+    with (
+        closing(open_store()) as second,
+        conducting(Conductor(store, slots=3, run=one)),
+        conducting(Conductor(second, slots=3, run=other)),
+    ):
+        for job_id in ids:
+            until(is_in(store, job_id, JobState.DONE))
+    assert sorted([*one.begun, *other.begun]) == sorted(ids)
+    assert [len(store.trials(job_id)) for job_id in ids] == [1] * len(ids)
+    with store.reading() as session:
+        assert set(session.scalars(select(JobRow.fencing_token))) == {2}
+
+
+def test_a_conductor_whose_claim_was_taken_over_leaves_the_job_alone(store: SqlStore) -> None:
+    job_id = submitted(store)
+    slow, quick = Work(), Work()
+    with conducting(Conductor(store, run=slow)):
+        until(lambda: slow.begun == [job_id])
+        as_if_elsewhere(store, job_id)  # it was away longer than its lease
+        with closing(open_store()) as second, conducting(Conductor(second, run=quick)):
+            until(lambda: quick.begun == [job_id])
+            slow.finish.add(job_id)  # it comes back, and writes what it found with its old token
+            until(lambda: slow.refused == [job_id])
+            assert store.job(job_id).state is JobState.RUNNING
+            assert store.trials(job_id) == []
+            quick.finish.add(job_id)
+            until(is_in(store, job_id, JobState.DONE))
+    assert (slow.begun, quick.begun) == ([job_id], [job_id])
+    assert len(store.trials(job_id)) == 1
+    assert store.job(job_id).note == ""
