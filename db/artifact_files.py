@@ -22,6 +22,10 @@ from tuner.paths import STATE_DIR_VARIABLE
 
 _NAME_DIGITS = 16
 
+LOST_FILE = "the file of its artifact"
+"""Begins the reasons for quarantine that are about the file and not about the schedule. They are
+done away with when the same schedule is offered again, which brings the file."""
+
 
 @dataclass(frozen=True)
 class StoredArtifact:

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Insert, case, insert, select, update
+from sqlalchemy import ColumnElement, Insert, case, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from db import catalogue
-from db.artifact_files import ArtifactFiles, StoredArtifact
+from db.artifact_files import LOST_FILE, ArtifactFiles, StoredArtifact
 from db.models import ArtifactRow, JobRow, MeasurementRow, PromotionRow, ScheduleRow, TrialRow
 from db.records import measurement_record
 from tuner.candidate import Artifact, Measurement
@@ -53,6 +53,16 @@ def add_artifact(
     if whole.file_digest != row.file_digest:
         session.execute(
             update(ArtifactRow).where(ArtifactRow.digest == row.digest).values(**_columns(whole))
+        )
+
+
+def _replace_if_lost(session: Session, files: ArtifactFiles, stored: StoredArtifact) -> None:
+    row = session.get_one(ArtifactRow, stored.digest, populate_existing=True, with_for_update=True)
+    try:
+        files.read(row.digest, row.symbol, row.file_digest)
+    except StoreError:
+        session.execute(
+            update(ArtifactRow).where(ArtifactRow.digest == row.digest).values(**_columns(stored))
         )
 
 
@@ -126,7 +136,8 @@ def add_measurement(session: Session, measurement: Measurement, artifact_digest:
 def offer_schedule(session: Session, schedule: Schedule) -> None:
     """Makes ``schedule`` the stored one unless one as fast, of the same toolchain, is there.
 
-    A quarantined one gives way to any other config, and never to its own again.
+    A quarantined one gives way to any other config, and to its own again only if nothing but the
+    file of its artifact was wrong: that was written anew just now.
     """
     toolchain_of(schedule)  # refuses a provenance that is not whole
     job, trial = schedule.provenance["job"], schedule.provenance["trial"]
@@ -134,14 +145,21 @@ def offer_schedule(session: Session, schedule: Schedule) -> None:
 
 
 def import_schedule(
-    session: Session, schedule: Schedule, name: str, stored: StoredArtifact, *, used_at: float
+    session: Session,
+    files: ArtifactFiles,
+    schedule: Schedule,
+    name: str,
+    stored: StoredArtifact,
+    *,
+    used_at: float,
 ) -> bool:
     """Offers a schedule that came from elsewhere as ``name``; says whether it is the stored one
     now. A toolchain that is new here counts as used at ``used_at``. Its artifact's file is on
-    disk (``stored``)."""
+    disk (``stored``), and takes the place of one that was lost or damaged."""
     toolchain = catalogue.toolchain_id(session, toolchain_of(schedule), used_at)
     values = {"digest": stored.digest, "toolchain_id": toolchain, "created_at": time.time()}
-    catalogue.insert_unless_there(session, ArtifactRow, values | _columns(stored))
+    if not catalogue.insert_unless_there(session, ArtifactRow, values | _columns(stored)):
+        _replace_if_lost(session, files, stored)
     return _offer(session, schedule, name, {"job_id": None, "trial_number": None})
 
 
@@ -178,7 +196,8 @@ def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str,
 
 def _gives_way(stored: ScheduleRow, offered: Schedule) -> bool:
     if stored.quarantined_at is not None:
-        return stored.config_digest != offered.config.digest
+        lost = stored.quarantine_reason.startswith(LOST_FILE)
+        return lost or stored.config_digest != offered.config.digest
     return offered.measurement.cycles < stored.cycles
 
 
@@ -212,7 +231,10 @@ def _better(offered: Any) -> ColumnElement[bool]:
     return case(
         (
             ScheduleRow.quarantined_at.is_not(None),
-            ScheduleRow.config_digest != offered.config_digest,
+            or_(
+                ScheduleRow.config_digest != offered.config_digest,
+                ScheduleRow.quarantine_reason.startswith(LOST_FILE),
+            ),
         ),
         else_=offered.cycles < ScheduleRow.cycles,
     )

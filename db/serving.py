@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, cast
 
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from db.engine import connect_to_read
 from db.failure import translated
+from db.models import MeasurementRow, ProblemRow, ScheduleRow, TargetRow, WorkloadRow
 from db.sql_store import SqlStore
 from tuner.candidate import FIDELITIES, CacheState, Fidelity
 from tuner.contract import Contract
@@ -187,6 +188,24 @@ class ScheduleReads:
             parameters = dict(zip(_PARAMETERS, lookup.values, strict=True))
             found = session.execute(_STATEMENT, parameters)
             return [ServingRow._make(row) for row in found]
+
+    def set_aside(self, lookup: Lookup) -> list[tuple[str, str]]:
+        """Public id and reason of every schedule that would fit, but is quarantined. Blocks."""
+        wanted = (
+            select(ScheduleRow.public_id, ScheduleRow.quarantine_reason)
+            .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
+            .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
+            .join(TargetRow, ProblemRow.target_id == TargetRow.id)
+            .join(MeasurementRow, ScheduleRow.measurement_id == MeasurementRow.id)
+            .where(WorkloadRow.digest == lookup.workload, TargetRow.digest == lookup.target)
+            .where(ProblemRow.contract.in_(lookup.contracts))
+            .where(MeasurementRow.cache == lookup.cache)
+            .where(ScheduleRow.fidelity.in_(FIDELITIES[FIDELITIES.index(lookup.min_fidelity) :]))
+            .where(ScheduleRow.quarantined_at.is_not(None))
+            .order_by(ScheduleRow.cycles, ScheduleRow.id)
+        )
+        with self._store.reading() as session:
+            return [(name or "", reason) for name, reason in session.execute(wanted)]
 
     def first_now(self, values: Values) -> tuple[Any, ...] | None:
         """What the first of them, a ``ServingRow``, is made of, by the ``values`` of a lookup; on

@@ -15,7 +15,7 @@ from typing import IO
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from db.artifact_files import StoredArtifact
+from db.artifact_files import ArtifactFiles, StoredArtifact
 from db.exchange import layout
 from db.exchange.lines import Line, read_line, toolchain_digest
 from db.models import ToolchainRow
@@ -96,7 +96,7 @@ def _import(
     for batch in _batches(archive, members):
         written = [_written(store, archive, members, line) for line in batch]
         with store.transaction() as session:
-            stored = _store(session, batch, written, ours)
+            stored = _store(session, store.files, batch, written, ours)
             so_far = replace(
                 so_far, stored=so_far.stored + stored, kept=so_far.kept + len(batch) - stored
             )
@@ -234,12 +234,17 @@ def _written(
 
 
 def _store(
-    session: Session, batch: Sequence[Line], written: Sequence[StoredArtifact], ours: set[str]
+    session: Session,
+    files: ArtifactFiles,
+    batch: Sequence[Line],
+    written: Sequence[StoredArtifact],
+    ours: set[str],
 ) -> int:
     """How many of ``batch`` are the stored ones now."""
     return sum(
         import_schedule(
             session,
+            files,
             line.schedule,
             line.public_id,
             kept,

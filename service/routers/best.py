@@ -163,6 +163,10 @@ def _found(asked: Asked, desk: Desk) -> tuple[int, str]:
         accepted="a workload that was tuned; `nearest` names some",
         next_step="POST /v1/jobs with the body in `submit`, or ask with on_miss=enqueue",
         nearest=desk.neighbours.names(asked),
+        quarantined=[
+            {"id": name, "reason": reason}
+            for name, reason in desk.answers.reads.set_aside(asked.lookup)
+        ],
         submit=on_miss.body_for(asked).model_dump(mode="json", exclude_unset=True),
     )
 

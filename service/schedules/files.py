@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from starlette.responses import Response
 
+from db.artifact_files import LOST_FILE
 from db.quarantine import quarantine_row
 from db.schedule_queries import StoredSchedule, find
 from db.sql_store import SqlStore
@@ -88,7 +89,7 @@ def file_response(store: SqlStore, answers: Answers, schedule_id: str, kind: Fil
     try:
         artifact = store.artifact(row.artifact_digest)
     except StoreError as error:
-        raise _set_aside(store, found, error.message) from None
+        raise _set_aside(store, found, f"{LOST_FILE} cannot be used: {error.message}") from None
     content = artifact.files[kind]
     digest = found.files[kind]
     return Response(

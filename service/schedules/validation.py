@@ -8,7 +8,7 @@ import os
 from functools import lru_cache
 from typing import Any, Final
 
-from db.artifact_files import ArtifactFiles
+from db.artifact_files import LOST_FILE, ArtifactFiles
 from db.serving import ServingRow
 from tuner.candidate import Problem
 from tuner.errors import StoreError, UserError
@@ -75,9 +75,9 @@ class Validator:
             size = os.stat(path).st_size  # Path takes five times as long
         except FileNotFoundError:
             self._require_folder()
-            return "the file of its artifact is gone"
+            return f"{LOST_FILE} is gone"
         if size != row.stored_bytes:
-            return f"the file of its artifact has {size} bytes, not {row.stored_bytes}"
+            return f"{LOST_FILE} has {size} bytes, not {row.stored_bytes}"
         return ""
 
     def _require_folder(self) -> None:

@@ -149,10 +149,21 @@ class NearForm(BaseModel):
     id: str
 
 
+class AsideForm(BaseModel):
+    """A schedule that is never handed out."""
+
+    id: str
+    reason: str
+
+
 class MissForm(ProblemDetails):
     """404 of a best-query."""
 
     nearest: list[NearForm]
+    quarantined: list[AsideForm] = Field(
+        description="Schedules that would fit, and why they are not handed out. Import or tune one "
+        "again whose file is damaged."
+    )
     submit: dict[str, Any] = Field(description="A body for `POST /v1/jobs`.")
 
 

@@ -169,9 +169,12 @@ def test_a_schedule_whose_object_is_gone_is_quarantined(
 ) -> None:
     store_schedule(store, problem(**SHAPE), 100)
     artifact_files(tmp_path)[0].unlink()
-    assert client.get(URL, params=ASKED).status_code == 404
+    missed = client.get(URL, params=ASKED)
+    assert missed.status_code == 404
     [listed] = client.get("/v1/schedules").json()["items"]
     assert "gone" in listed["quarantined"]["reason"]
+    reason = listed["quarantined"]["reason"]
+    assert missed.json()["quarantined"] == [{"id": listed["id"], "reason": reason}]
 
 
 def test_a_lost_folder_of_artifacts_quarantines_nothing(
