@@ -27,6 +27,8 @@ import numpy as np
 from service.cli.searching import print_comparison
 from tuner.search.comparison import BUDGETS, Comparison
 from tuner.search.replay import Replay
+from tuner.search.replay import replay as replay_ours
+from tuner.search.samplers import DEFAULT_SAMPLER
 from tuner.search.tables import Table, read_table
 from tuner.space import Config, KnobValue
 
@@ -153,14 +155,11 @@ def main() -> int:
         return 0
     tables = tuple(read_table(path) for path in given.tables)
     strategies = tuple(given.strategies.split(","))
-    runs = tuple(
-        replay(table, strategy, seed)
-        for strategy in strategies
-        for table in tables
-        for seed in range(given.seeds)
-    )
-    print("Kernel Tuner, simulation mode")
-    print_comparison(Comparison(tables, strategies, runs), given.seeds)
+    cases = [(table, seed) for table in tables for seed in range(given.seeds)]
+    runs = [replay_ours(t, DEFAULT_SAMPLER, seed, trials=BUDGETS[-1]) for t, seed in cases]
+    runs += [replay(table, strategy, seed) for strategy in strategies for table, seed in cases]
+    print(f"Kernel Tuner, simulation mode, and {DEFAULT_SAMPLER}")
+    print_comparison(Comparison(tables, (DEFAULT_SAMPLER, *strategies), tuple(runs)), given.seeds)
     return 0
 
 

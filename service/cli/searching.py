@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from tuner.errors import UserError
 
 if TYPE_CHECKING:
     from tuner.search.comparison import Comparison, Result
+    from tuner.search.pairing import Pair
 
 _MOST_SEEDS = 10_000
 
@@ -87,10 +89,13 @@ def bench_search(
 
 
 def print_comparison(found: Comparison, seeds: int) -> None:
-    from tuner.search.comparison import BUDGETS
+    """Figures by table and over the judged ones, then our sampler against each other."""
+    from tuner.search.comparison import BUDGETS, is_held_out
 
     for table in found.tables:
-        print_line(f"{table.name}: {len(table.rows)} configs, optimum {table.optimum:,} cycles")
+        mark = "" if is_held_out(table) else " (not held out: settings were chosen on this kernel)"
+        configs = f"{len(table.rows)} configs, optimum {table.optimum:,} cycles"
+        print_line(f"{table.name}: {configs}{mark}")
         columns = ["sampler", *(f"at {n}" for n in BUDGETS)]
         print_table(
             columns,
@@ -101,10 +106,33 @@ def print_comparison(found: Comparison, seeds: int) -> None:
             numeric=columns[1:],
         )
         print_line()
-    print_line(f"all {len(found.tables)} tables, {seeds} seeds: best/optimum, geometric mean")
+    held_out = "held-out " if all(is_held_out(t) for t in found.judged) else ""
+    print_line(f"{len(found.judged)} {held_out}tables, {seeds} seeds: best/optimum, geometric mean")
     print_line("[95 % interval], worst run")
     columns = ["sampler", *(f"at {n} trials" for n in BUDGETS), "ms/trial"]
     print_table(columns, [_row(r) for r in found.overall()], numeric=columns[1:])
+    _print_pairs(found.pairs())
+
+
+def _print_pairs(pairs: Sequence[Pair]) -> None:
+    from tuner.search.comparison import BUDGETS
+    from tuner.search.pairing import MARGIN
+
+    if not pairs:
+        return
+    print_line()
+    print_line(f"best of {pairs[0].sampler} over that of each other one, paired by table and seed:")
+    margin = f"{100 * (MARGIN - 1):.0f} %"
+    print_line(f"geometric mean [95 % interval]; no worse: surely less than {margin} behind")
+    cells: dict[str, list[str]] = {}
+    for pair in pairs:
+        low, high = pair.interval
+        cells.setdefault(pair.other, []).append(
+            f"{pair.ratio:.3f} [{low:.3f}-{high:.3f}] {pair.verdict}"
+        )
+    columns = [f"{pairs[0].sampler} over", *(f"at {n} trials" for n in BUDGETS)]
+    rows = [(other, *found) for other, found in cells.items()]
+    print_table(columns, rows, numeric=columns[1:])
 
 
 def _row(result: Result) -> tuple[str, ...]:
@@ -121,18 +149,36 @@ def _ratio(ratio: float) -> str:
 
 
 def _json(found: Comparison, seeds: int) -> dict[str, Any]:
+    from tuner.search.comparison import is_held_out
+
     return {
         "seeds": seeds,
         "tables": [
             {
                 "table": table.name,
+                "held_out": is_held_out(table),
                 "configs": len(table.rows),
                 "optimum_cycles": table.optimum,
                 "samplers": [_result_json(r) for r in found.of_table(table.name)],
             }
             for table in found.tables
         ],
+        "judged_tables": [table.name for table in found.judged],
         "samplers": [_result_json(r) for r in found.overall()],
+        "pairs": [_pair_json(pair) for pair in found.pairs()],
+    }
+
+
+def _pair_json(pair: Pair) -> dict[str, Any]:
+    return {
+        "sampler": pair.sampler,
+        "other": pair.other,
+        "trials": pair.trials,
+        "ratio": round(pair.ratio, 6),
+        "interval": [round(bound, 6) for bound in pair.interval],
+        "verdict": pair.verdict.value,
+        "worst_table": pair.worst_table,
+        "worst_ratio": round(pair.worst_ratio, 6),
     }
 
 

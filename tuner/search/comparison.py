@@ -14,8 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from tuner.errors import UserError
+from tuner.search.pairing import Pair, paired
 from tuner.search.replay import Replay, replay
-from tuner.search.samplers import sampler_names
+from tuner.search.samplers import DEFAULT_SAMPLER, sampler_names
+from tuner.search.samplers.surrogate import CHOSEN_ON
 from tuner.search.tables import Table, read_table
 
 BUDGETS = (20, 50, 100, 200)
@@ -57,10 +59,26 @@ class Comparison:
     samplers: tuple[str, ...]
     runs: tuple[Replay, ...]
 
+    @property
+    def judged(self) -> tuple[Table, ...]:
+        """The tables that tell how good a search is: those held out, or all if none is."""
+        return tuple(t for t in self.tables if is_held_out(t)) or self.tables
+
     def overall(self) -> list[Result]:
-        """One result a sampler, each table counting alike; best at 100 trials first."""
-        found = [self._result(s, [t.name for t in self.tables]) for s in self.samplers]
+        """One result a sampler on the judged tables, each table counting alike; best at 100
+        trials first."""
+        found = [self._result(s, [t.name for t in self.judged]) for s in self.samplers]
         return sorted(found, key=lambda r: r.figures[BUDGETS.index(100)].geometric_mean)
+
+    def pairs(self) -> list[Pair]:
+        """Our sampler, or else the first, against each other one on the judged tables."""
+        ours = DEFAULT_SAMPLER if DEFAULT_SAMPLER in self.samplers else self.samplers[0]
+        return [
+            paired(self.judged, self.runs, ours, other, trials)
+            for other in self.samplers
+            if other != ours
+            for trials in BUDGETS
+        ]
 
     def of_table(self, table: str) -> list[Result]:
         """One result a sampler on one table."""
@@ -88,6 +106,11 @@ def _figures(trials: int, strata: Sequence[Sequence[Replay]]) -> Figures:
     half = _TWO_SIDED_95 * math.sqrt(variance) / len(logs)
     interval = (max(1.0, math.exp(mean - half)), math.exp(mean + half))
     return Figures(trials, math.exp(mean), interval, worst)
+
+
+def is_held_out(table: Table) -> bool:
+    """Whether no setting of our sampler was chosen by the kernel that ``table`` is of."""
+    return table.notes.get("kernel") not in CHOSEN_ON
 
 
 def default_samplers() -> list[str]:

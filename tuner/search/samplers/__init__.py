@@ -23,6 +23,10 @@ _REGISTRY = {
 """Sampler name to the module whose ``make(space, seed)`` returns the Optuna sampler."""
 
 
+DEFAULT_SAMPLER = "surrogate"
+"""What a job searches with unless told otherwise."""
+
+
 def sampler_names() -> list[str]:
     """The names of all samplers."""
     return list(_REGISTRY)

@@ -19,6 +19,9 @@ from tuner.search.samplers.gaussian_process import (
 from tuner.search.samplers.point_sampler import History, PointSampler
 from tuner.space import Space
 
+CHOSEN_ON = frozenset({"add_u8", "depthwise_conv2d_u8"})
+"""The kernels by whose tables the settings below were chosen, beside published tables of GPU
+kernels: how good the search is, others tell."""
 _SPREAD_TRIALS = 6
 """Trials before the model is asked."""
 _SPREAD_CHOICES = 30
