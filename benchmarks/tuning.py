@@ -1,7 +1,7 @@
 """Tunes every kernel and prints: default, textbook and best, and where the wall time went.
 
     python -m benchmarks.tuning [--trials 200] [--contract static] [--workers N]
-        [--sampler tpe] [KERNEL ...]
+        [--sampler surrogate] [KERNEL ...]
 
 "own share" is the part of the workers' wall time that was not spent in compile, link or run: what
 the tuner itself costs. The exit status is 1 if a best is slower than the textbook schedule of the
@@ -20,6 +20,7 @@ import db
 import tuner
 from tuner.kernels import find_kernel, kernel_names
 from tuner.outcome import Outcome
+from tuner.search.samplers import DEFAULT_SAMPLER
 from tuner.trial import Trial
 from tuner.tuning import default_workers
 
@@ -151,7 +152,7 @@ def main() -> int:
     parser.add_argument("--contract", default="static")
     parser.add_argument("--workers", type=int, default=default_workers())
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--sampler", default="tpe")
+    parser.add_argument("--sampler", default=DEFAULT_SAMPLER)
     given = parser.parse_args()
     rows = []
     for kernel in given.kernels:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tuner.candidate import CacheState, Measurement, Problem
 from tuner.outcome import Outcome
+from tuner.search.samplers import DEFAULT_SAMPLER
 from tuner.space import Config
 
 
@@ -70,7 +71,7 @@ class JobSpec:
 
     problem: Problem
     budget: Budget = field(default_factory=Budget)
-    sampler: str = "tpe"
+    sampler: str = DEFAULT_SAMPLER
     seed: int = 0
     generator: str = "halide"
     measurer: str = "qemu"

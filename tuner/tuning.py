@@ -25,7 +25,7 @@ from tuner.measure.farm.roster import Roster
 from tuner.measure.measurer import Measurer
 from tuner.promotion import DEFAULT_PROMOTIONS
 from tuner.rungs import require_above, upper_of
-from tuner.search.samplers import require_sampler
+from tuner.search.samplers import DEFAULT_SAMPLER, require_fits
 from tuner.space import Config, Space
 from tuner.store import TrialStore
 from tuner.target import DEFAULT_TARGET, find_target
@@ -86,7 +86,7 @@ def plan(
     trials: int | None = 100,
     seconds: float | None = None,
     patience: int | None = None,
-    sampler: str = "tpe",
+    sampler: str = DEFAULT_SAMPLER,
     seed: int = 0,
     workers: int | None = None,
     generator: str = "halide",
@@ -108,7 +108,8 @@ def plan(
     all, a target the measurer cannot run.
     """
     problem = find_problem(kernel, params, target, contract)
-    require_sampler(sampler)
+    space = find_kernel(kernel).space(problem)
+    require_fits(sampler, space)
     budget = _checked_budget(trials, seconds, patience)
     with (
         find_generator(generator)() as codegen,
@@ -133,7 +134,7 @@ def plan(
             cache=cache,
             workers=_checked_workers(device.useful_workers() if workers is None else workers),
         )
-        return Plan(spec, find_kernel(kernel).space(problem), _toolchain(codegen, device))
+        return Plan(spec, space, _toolchain(codegen, device))
 
 
 def submit(

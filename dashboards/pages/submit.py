@@ -25,7 +25,7 @@ from tuner.contract import Contract
 from tuner.errors import HvxtuneError, UserError
 from tuner.kernels import Kernel, find_kernel, kernel_names
 from tuner.promotion import DEFAULT_PROMOTIONS
-from tuner.search.samplers import sampler_names
+from tuner.search.samplers import DEFAULT_SAMPLER, sampler_names
 from tuner.target import DEFAULT_TARGET, TARGETS
 from tuner.tuning import find_problem
 
@@ -38,7 +38,7 @@ DEFAULTS: Mapping[str, str] = {
     "trials": "100",
     "seconds": "",
     "patience": "",
-    "sampler": "tpe",
+    "sampler": DEFAULT_SAMPLER,
     "seed": "0",
     "workers": "",
     "priority": "0",

@@ -61,9 +61,12 @@ def bench_search(
             "no table to search", next_step="name some: hvxtune bench-search --tables FILE..."
         )
     named = [name for text in samplers or [] for name in text.split(",") if name]
-    chosen = list(dict.fromkeys(named)) or default_samplers()
+    chosen = list(dict.fromkeys(named))
+    left_out: dict[str, str] = {}
     for name in chosen:
         require_sampler(name)
+    if not chosen:
+        chosen, left_out = default_samplers(paths)
     done = 0
     total = len(paths) * len(chosen) * seeds
     show = sys.stderr.isatty()
@@ -79,8 +82,10 @@ def bench_search(
             if show:
                 sys.stderr.write("\r\x1b[K")
             if as_json:
-                print_json(_json(item, seeds))
+                print_json({**_json(item, seeds), "left_out": left_out})
             else:
+                for name, reason in left_out.items():
+                    print_line(f"left out: {name} ({reason})")
                 print_comparison(item, seeds)
         else:
             done += 1

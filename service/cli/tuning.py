@@ -33,6 +33,7 @@ from service.cli.progress import shown, standing_of
 from service.cli.summary import print_result, result_json
 from tuner.errors import HvxtuneError, UserError
 from tuner.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
+from tuner.search.samplers import DEFAULT_SAMPLER
 from tuner.target import DEFAULT_TARGET
 from tuner.trial import JobState
 
@@ -70,7 +71,7 @@ def tune(
     ] = None,
     sampler: Annotated[
         str, typer.Option(help="How to search; docs/search.md lists the samplers.")
-    ] = "tpe",
+    ] = DEFAULT_SAMPLER,
     seed: Annotated[
         int, typer.Option(min=0, max=LARGEST_SEED, help="Repeats a search, given one worker.")
     ] = 0,

@@ -82,7 +82,7 @@ def schedule(id: str, store: Store, answers: Kept) -> dict[str, Any]:  # noqa: A
             "description": "Its provenance.",
             "content": {
                 "application/json": {
-                    "example": {"job": "1rt0taze20", "trial": 7, "sampler": "tpe", "seed": 0}
+                    "example": {"job": "1rt0taze20", "trial": 7, "sampler": "surrogate", "seed": 0}
                 }
             },
         },

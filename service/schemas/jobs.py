@@ -10,6 +10,7 @@ from service.schemas.common import PageQuery, Strict
 from tuner.contract import Contract
 from tuner.outcome import Outcome
 from tuner.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
+from tuner.search.samplers import DEFAULT_SAMPLER
 from tuner.target import DEFAULT_TARGET
 from tuner.trial import JobState
 
@@ -86,7 +87,9 @@ class SubmitBody(Strict):
         "warm", description="State of the caches when the timed call begins."
     )
     budget: BudgetBody = BudgetBody()
-    sampler: Name = Field("tpe", description="How to search; docs/search.md lists the samplers.")
+    sampler: Name = Field(
+        DEFAULT_SAMPLER, description="How to search; docs/search.md lists the samplers."
+    )
     seed: int = Field(0, ge=0, le=LARGEST_SEED, description="Repeats a search, given one worker.")
     measurer: Name = Field(
         "qemu", description="What measures the candidates: qemu, or farm for the devices."
@@ -138,7 +141,7 @@ class JobForm(BaseModel):
     on: str = Field(examples=["phone"], description="Which devices of the farm; empty: all.")
     promote_to: str = Field(examples=["phone"], description="Where trials are promoted to.")
     promote: int = Field(examples=[10], description="How many are, at most.")
-    sampler: str = Field(examples=["tpe"])
+    sampler: str = Field(examples=[DEFAULT_SAMPLER])
     seed: int
     workers: int
     budget: dict[str, int | float | None] = Field(
@@ -174,7 +177,9 @@ class TrialForm(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     trial: int = Field(description="Its number in the job.")
-    origin: str = Field(examples=["tpe"], description="default, textbook, or the sampler.")
+    origin: str = Field(
+        examples=[DEFAULT_SAMPLER], description="default, textbook, or the sampler."
+    )
     outcome: Outcome
     config: dict[str, Any]
     cycles: int | None

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from tuner.errors import UserError
+from tuner.errors import HvxtuneError, UserError
 from tuner.search.pairing import Pair, paired
 from tuner.search.replay import Replay, replay
-from tuner.search.samplers import DEFAULT_SAMPLER, sampler_names
+from tuner.search.samplers import DEFAULT_SAMPLER, require_fits, sampler_names
 from tuner.search.samplers.surrogate import CHOSEN_ON
 from tuner.search.tables import Table, read_table
 
@@ -113,9 +113,20 @@ def is_held_out(table: Table) -> bool:
     return table.notes.get("kernel") not in CHOSEN_ON
 
 
-def default_samplers() -> list[str]:
-    """Every sampler that searches."""
-    return [name for name in sampler_names() if name != _NOT_COMPARED]
+def default_samplers(paths: Sequence[Path]) -> tuple[list[str], dict[str, str]]:
+    """Every sampler that searches and fits the tables, and why others are left out."""
+    fitting, left_out = [], {}
+    for name in sampler_names():
+        if name == _NOT_COMPARED:
+            continue
+        try:
+            for path in paths:
+                require_fits(name, _table(path).space)
+        except HvxtuneError as error:
+            left_out[name] = error.message
+        else:
+            fitting.append(name)
+    return fitting, left_out
 
 
 def compare(
@@ -129,10 +140,13 @@ def compare(
 ) -> Iterator[Replay | Comparison]:
     """Replays every sampler on every table with ``seeds`` seeds, in ``workers`` processes.
 
-    Yields each run as it ends and at last the comparison. Raises ``UserError`` for a bad table
-    before any run.
+    Yields each run as it ends and at last the comparison. Raises ``UserError`` for a bad table,
+    or one that a sampler does not fit, before any run.
     """
-    tables = tuple(read_table(path) for path in paths)
+    tables = tuple(_table(path) for path in paths)
+    for sampler in samplers:
+        for table in tables:
+            require_fits(sampler, table.space)
     names = [table.name for table in tables]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -109,7 +109,7 @@ def test_damaged_and_missing_files_are_refused(tmp_path):
             read_table(tmp_path / name)
 
 
-@pytest.mark.parametrize("sampler", sampler_names())
+@pytest.mark.parametrize("sampler", [name for name in sampler_names() if name != "cmaes"])
 @pytest.mark.parametrize("in_flight", [1, 3])
 def test_a_replay_ends_at_the_optimum_when_the_space_is_through(sampler, in_flight):
     table = tiling_table(fails=lambda c: c["tile"] == 4)

@@ -18,9 +18,11 @@ _REGISTRY = {
     "surrogate": "tuner.search.samplers.surrogate",
     "hill": "tuner.search.samplers.hill_climbing",
     "nsga2": "tuner.search.samplers.nsga2",
+    "cmaes": "tuner.search.samplers.cma_es",
     "brute": "tuner.search.samplers.brute_force",
 }
-"""Sampler name to the module whose ``make(space, seed)`` returns the Optuna sampler."""
+"""Sampler name to the module whose ``make(space, seed)`` returns the Optuna sampler. One that does
+not fit every space has ``require_fits(space)``, which raises what ``make`` would."""
 
 
 DEFAULT_SAMPLER = "surrogate"
@@ -41,6 +43,17 @@ def require_sampler(name: str) -> None:
             accepted=", ".join(_REGISTRY),
             next_step=f"did you mean --sampler {near[0]}?" if near else "choose with --sampler",
         )
+
+
+def require_fits(name: str, space: Space) -> None:
+    """Raises what :func:`make_sampler` would for ``space``, without the time it takes.
+
+    ``UserError`` if the sampler cannot search it, ``ToolchainError`` if its package is missing.
+    """
+    require_sampler(name)
+    check = getattr(import_module(_REGISTRY[name]), "require_fits", None)
+    if check is not None:
+        check(space)
 
 
 def make_sampler(name: str, space: Space, seed: int) -> BaseSampler:

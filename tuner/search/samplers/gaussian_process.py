@@ -7,6 +7,7 @@ are fitted to the data; how strongly is what separates this from nearest neighbo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -27,6 +28,10 @@ _STEP = 0.1
 """Of the distance of an ordered knob, the share for being different at all: a size that divides
 the extent and one that does not lie side by side."""
 _JITTER = 1e-6
+_FIRST_LENGTH, _LENGTHS = 0.3, (0.01, 0.6)
+_LONGER, _SHORTER = 1.3, 0.5
+_BOUNDS = (-9.0, 6.0)
+"""Of the steps of a fit, and of the logarithms fitted."""
 
 
 class Metric:
@@ -104,6 +109,11 @@ class Settings:
         noise = ((self.noise - _NOISE_MEAN) / _NOISE_SPREAD) ** 2
         return 0.5 * float(weights.sum() + noise)
 
+    def penalty_slope(self) -> Floats:
+        """The slope of :meth:`penalty` in each weight and in the noise."""
+        weights = (self.weights - self.typical_weight) / _WEIGHT_SPREAD**2
+        return np.append(weights, (self.noise - _NOISE_MEAN) / _NOISE_SPREAD**2)
+
 
 class GaussianProcess:
     """The posterior for some rows and standardized targets."""
@@ -129,34 +139,68 @@ class GaussianProcess:
         return mean.astype(np.float64), np.sqrt(np.maximum(variance, 1e-10)).astype(np.float64)
 
 
-def loss(by_knob: Floats, targets: Floats, settings: Settings) -> float:
-    """Minus the logarithm of likelihood times prior."""
-    kernel = covariance(np.tensordot(np.exp(settings.weights), by_knob, axes=1))
-    kernel[np.diag_indices_from(kernel)] = 1.0 + np.exp(settings.noise) + _JITTER
+def loss_and_slope(by_knob: Floats, targets: Floats, settings: Settings) -> tuple[float, Floats]:
+    """Minus the logarithm of likelihood times prior, and its slope in each setting.
+
+    Rasmussen and Williams 2006, equations 5.8 and 5.9. Infinite where rounding makes the
+    covariance no covariance.
+    """
+    weights = np.exp(settings.weights)
+    distance = np.tensordot(weights, by_knob, axes=1)
+    root = np.sqrt(5.0 * np.maximum(distance, 0.0))
+    decay = np.exp(-root)
+    kernel = (1.0 + root + root * root / 3.0) * decay
+    noise = math.exp(settings.noise)
+    kernel[np.diag_indices_from(kernel)] = 1.0 + noise + _JITTER
     try:
-        lower = np.linalg.cholesky(kernel)
+        half = np.linalg.inv(np.linalg.cholesky(kernel))
     except np.linalg.LinAlgError:
-        return float("inf")
-    half = np.linalg.solve(lower, targets)
-    fit = 0.5 * float(half @ half) + float(np.log(np.diag(lower)).sum())
-    return fit + settings.penalty()
+        return math.inf, np.zeros(len(weights) + 1)
+    inverse = half.T @ half
+    alpha = inverse @ targets
+    value = 0.5 * float(targets @ alpha) - float(np.log(np.diag(half)).sum())
+    misfit = inverse - np.outer(alpha, alpha)
+    # Of the covariance by the squared distance: -5/6 (1 + root) exp(-root).
+    by_distance = misfit * ((-5.0 / 6.0) * (1.0 + root) * decay)
+    slope = 0.5 * weights * (by_knob.reshape(len(weights), -1) @ by_distance.ravel())
+    by_noise = 0.5 * noise * float(np.trace(misfit))
+    return value + settings.penalty(), np.append(slope, by_noise) + settings.penalty_slope()
 
 
-def fit(
-    by_knob: Floats, targets: Floats, settings: Settings, rng: np.random.Generator, steps: int
-) -> Settings:
-    """Better settings, if ``steps`` random changes lead to any; a few at each trial do."""
-    lowest = loss(by_knob, targets, settings)
-    for step in range(steps):
-        weights, noise = settings.weights.copy(), settings.noise
-        if step % 2:
-            weights += rng.normal(0.0, 0.3, len(weights))
-        else:
-            weights[rng.integers(len(weights))] += rng.normal(0.0, 1.0)
-        if step % 4 == 3:
-            noise += rng.normal(0.0, 0.7)
-        tried = Settings(weights, noise, settings.typical_weight)
-        found = loss(by_knob, targets, tried)
-        if found < lowest:
-            lowest, settings = found, tried
-    return settings
+class Fitter:
+    """Settings that follow the data: some steps downhill each time there is more of it.
+
+    Steps go by the signs of the slope alone (Riedmiller and Braun 1993, resilient propagation):
+    what is most likely moves little from trial to trial, and lengths of steps are remembered.
+    """
+
+    def __init__(self, knobs: int, typical_weight: float) -> None:
+        self.settings = Settings.typical(knobs, typical_weight)
+        self._lengths = np.full(knobs + 1, _FIRST_LENGTH)
+        self._signs = np.zeros(knobs + 1)
+
+    def fit(self, by_knob: Floats, targets: Floats, steps: int) -> Settings:
+        """The best settings met in ``steps`` steps from those of the last time."""
+        tried = lowest = self.settings
+        least = math.inf
+        for step in range(steps + 1):
+            value, slope = loss_and_slope(by_knob, targets, tried)
+            if value < least:
+                least, lowest = value, tried
+            if step == steps or not math.isfinite(value):
+                break
+            tried = self._moved(tried, np.sign(slope))
+        self.settings = lowest
+        return lowest
+
+    def _moved(self, settings: Settings, signs: Floats) -> Settings:
+        turned = signs * self._signs
+        self._lengths *= np.where(turned > 0, _LONGER, np.where(turned < 0, _SHORTER, 1.0))
+        self._lengths = np.clip(self._lengths, *_LENGTHS)
+        self._signs = signs
+        moves = self._lengths * signs
+        return Settings(
+            np.clip(settings.weights - moves[:-1], *_BOUNDS),
+            float(np.clip(settings.noise - moves[-1], *_BOUNDS)),
+            settings.typical_weight,
+        )

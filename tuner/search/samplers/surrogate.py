@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from optuna.samplers import BaseSampler
 
 from tuner.search.samplers.gaussian_process import (
+    Fitter,
     Floats,
     GaussianProcess,
     Metric,
     Settings,
-    fit,
 )
 from tuner.search.samplers.point_sampler import History, PointSampler
+from tuner.search.samplers.points import Rows
 from tuner.space import Space
 
 CHOSEN_ON = frozenset({"add_u8", "depthwise_conv2d_u8"})
@@ -35,6 +36,7 @@ _FIT_STEPS, _LEAST_FIT_STEPS = 8, 2
 _FIT_WORK = 400
 """Changes of the weights tried at each trial, times results known: a change costs their cube, and
 with many results the weights hardly move any more."""
+_MOST_FITTED = 100
 _MOST_KNOWN = 200
 """Results the model learns from: half of them the best, half the latest."""
 _WORST = 3.0
@@ -60,8 +62,8 @@ class SurrogateSampler(PointSampler):
         super().__init__(space, seed)
         self._rng = np.random.default_rng(seed)
         self._metric = Metric(space)
-        self._settings = Settings.typical(len(space.knobs), _CYCLES_WEIGHT)
-        self._validity_settings = Settings.typical(len(space.knobs), _VALIDITY_WEIGHT)
+        self._fitter = Fitter(len(space.knobs), _CYCLES_WEIGHT)
+        self._validity_fitter = Fitter(len(space.knobs), _VALIDITY_WEIGHT)
         self._features = self._metric.features(self._points.rows)
 
     def choose(self, history: History) -> int | None:
@@ -116,14 +118,13 @@ class SurrogateSampler(PointSampler):
     ) -> Floats:
         """Logarithm of the expected improvement of each config of the pool."""
         taken = self._points.rows[rows]
-        distances = self._metric.by_knob(taken)
-        self._settings = fit(distances, targets, self._settings, self._rng, _steps(rows))
-        model = GaussianProcess(self._metric, taken, targets, self._settings)
+        settings = self._fit(self._fitter, taken, targets)
+        model = GaussianProcess(self._metric, taken, targets, settings)
         if pending:
             expected, _ = model.predict(self._features[list(pending)])
             both = np.concatenate([taken, self._points.rows[list(pending)]])
             all_targets = np.concatenate([targets, expected])
-            model = GaussianProcess(self._metric, both, all_targets, self._settings)
+            model = GaussianProcess(self._metric, both, all_targets, settings)
         mean, deviation = model.predict(self._features[pool])
         return _log_expected_improvement(mean, deviation, float(targets.min()))
 
@@ -136,17 +137,18 @@ class SurrogateSampler(PointSampler):
         latest = np.array(failed[-_MOST_KNOWN:])
         rows = self._points.rows[np.concatenate([done, latest])]
         targets = np.concatenate([np.zeros(len(done)), np.full(len(latest), -1.0)])
-        distances = self._metric.by_knob(rows)
-        self._validity_settings = fit(
-            distances, targets, self._validity_settings, self._rng, _steps(rows)
-        )
-        model = GaussianProcess(self._metric, rows, targets, self._validity_settings)
+        settings = self._fit(self._validity_fitter, rows, targets)
+        model = GaussianProcess(self._metric, rows, targets, settings)
         mean, _ = model.predict(self._features[pool])
         return np.asarray(np.clip(1.0 + mean, _LEAST_VALIDITY, 1.0) ** 2)
 
-
-def _steps(known: NDArray[np.generic]) -> int:
-    return max(_LEAST_FIT_STEPS, min(_FIT_STEPS, _FIT_WORK // len(known)))
+    def _fit(self, fitter: Fitter, rows: Rows, targets: Floats) -> Settings:
+        """What ``fitter`` makes of these results, or of some of them where they are many."""
+        if len(rows) > _MOST_FITTED:
+            some = self._rng.choice(len(rows), _MOST_FITTED, replace=False)
+            rows, targets = rows[some], targets[some]
+        steps = max(_LEAST_FIT_STEPS, min(_FIT_STEPS, _FIT_WORK // len(rows)))
+        return fitter.fit(self._metric.by_knob(rows), targets, steps)
 
 
 def _worth_knowing(order: Indices) -> Indices:
