@@ -152,6 +152,8 @@ class JobRow(Base):
     device_tags: Mapped[str] = mapped_column(String(200), server_default="")
     promote_to: Mapped[str] = mapped_column(String(200), server_default="")
     promote: Mapped[int] = mapped_column(server_default=text("0"))
+    budget_until_gain: Mapped[float | None]
+    transfer: Mapped[bool] = mapped_column(server_default=false())
 
     problem: Mapped[ProblemRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)

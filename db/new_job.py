@@ -55,6 +55,8 @@ def insert_job(
             budget_trials=spec.budget.trials,
             budget_seconds=spec.budget.seconds,
             budget_patience=spec.budget.patience,
+            budget_until_gain=spec.budget.until_gain,
+            transfer=spec.transfer,
             created_at=now,
             submitted_by=submission.user,
             priority=submission.priority,

@@ -78,7 +78,9 @@ def job_record(row: JobRow) -> Job:
     """The job of a row."""
     spec = JobSpec(
         problem=problem_record(row.problem),
-        budget=Budget(row.budget_trials, row.budget_seconds, row.budget_patience),
+        budget=Budget(
+            row.budget_trials, row.budget_seconds, row.budget_patience, row.budget_until_gain
+        ),
         sampler=row.sampler,
         seed=row.seed,
         generator=row.generator,
@@ -89,6 +91,7 @@ def job_record(row: JobRow) -> Job:
         cache=cast(CacheState, row.cache),
         workers=row.workers,
         cutoff_factor=row.cutoff_factor,
+        transfer=row.transfer,
     )
     return Job(
         id=row.id,

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Engine, case, select, update
 from sqlalchemy.orm import Session
 
-from db import claims, job_events, results
+from db import claims, job_events, past_trials, results
 from db.artifact_files import ArtifactFiles, StoredArtifact
 from db.engine import WRITING
 from db.failure import Place, store_errors
@@ -56,6 +56,7 @@ from tuner.trial import (
     JobRequest,
     JobSpec,
     JobState,
+    PastTrial,
     PendingTrial,
     Schedule,
     Submission,
@@ -291,6 +292,18 @@ class SqlStore(TrialStore):
     def promotions(self, job_id: str) -> list[Promotion]:
         with self.reading() as session:
             return promotions_of(session, _find_job(session, job_id).id)
+
+    def near_trials(
+        self,
+        problem: Problem,
+        *,
+        before: float,
+        problems: int,
+        each: int,
+        cache: CacheState = "warm",
+    ) -> list[PastTrial]:
+        with self.reading() as session:
+            return past_trials.near(session, problem, before, problems, each, cache)
 
     def artifact(self, digest: str) -> Artifact:
         with self.reading() as session:

@@ -118,6 +118,8 @@ def _plan(
         trials=budget.trials,
         seconds=budget.seconds,
         patience=budget.patience,
+        until_gain=budget.until_gain,
+        transfer=body.transfer,
         sampler=body.sampler,
         seed=body.seed,
         workers=body.workers or default_workers,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tuner.kernels import find_kernel
 from tuner.promotion import Promotion
-from tuner.space import Config
+from tuner.space import Config, Space
 from tuner.store import TrialStore
 from tuner.trial import Job, Schedule, Trial
+
+if TYPE_CHECKING:
+    from tuner.search.remaining import RemainingGain
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,9 @@ class TuneResult:
     promoted: Sequence[Trial] = ()
     promotions: Sequence[Promotion] = ()
     """What became of the trials in ``promoted``."""
+    remaining: RemainingGain | None = None
+    """What more search is likely to find: by :func:`result_with_remaining` only, if enough is
+    known."""
 
 
 def result(job_id: str, store: TrialStore) -> TuneResult:
@@ -55,3 +62,10 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
         promoted=[trial for trial in trials if trial.number in {p.trial for p in promotions}],
         promotions=promotions,
     )
+
+
+def result_with_remaining(job: Job, space: Space, store: TrialStore) -> TuneResult:
+    """:func:`result` with the estimate of what more search would find, by the stored trials."""
+    from tuner.search.remaining import remaining_of_job
+
+    return replace(result(job.id, store), remaining=remaining_of_job(job, space, store))

@@ -18,7 +18,9 @@ from tuner.store import (
     TrialStore,
     as_requested,
     claim_lost,
+    fastest_of,
     pick_job_id,
+    problem_distance,
     require_named_by_object,
     require_open,
     toolchain_of,
@@ -28,6 +30,7 @@ from tuner.trial import (
     JobRequest,
     JobSpec,
     JobState,
+    PastTrial,
     PendingTrial,
     Schedule,
     Submission,
@@ -207,6 +210,32 @@ class MemoryStore(TrialStore):
         with self._lock:
             return [p for _, p in sorted(self._promotions[self.job(job_id).id].items())]
 
+    def near_trials(
+        self,
+        problem: Problem,
+        *,
+        before: float,
+        problems: int,
+        each: int,
+        cache: CacheState = "warm",
+    ) -> list[PastTrial]:
+        with self._lock:
+            by_problem: dict[Problem, list[PastTrial]] = {}
+            for job in self._jobs.values():
+                other = job.spec.problem
+                if other != problem and _same_kernel(other, problem) and job.spec.cache == cache:
+                    by_problem.setdefault(other, []).extend(
+                        PastTrial(job.id, other, trial)
+                        for trial in self._trials[job.id].values()
+                        if trial.finished_at <= before
+                    )
+        found: list[list[PastTrial]] = []
+        for other in sorted(by_problem, key=lambda p: (problem_distance(p, problem), p.digest)):
+            fastest = fastest_of(by_problem[other], each)
+            if fastest and len(found) < problems:
+                found.append(fastest)
+        return [past for fastest in found for past in fastest]
+
     def artifact(self, digest: str) -> Artifact:
         try:
             return self._artifacts[digest]
@@ -235,6 +264,11 @@ class MemoryStore(TrialStore):
     def close(self) -> None:
         with self._lock:
             self._held.clear()
+
+
+def _same_kernel(one: Problem, other: Problem) -> bool:
+    a, b = one.workload, other.workload
+    return (a.kernel, a.version) == (b.kernel, b.version)
 
 
 def _require_fits(

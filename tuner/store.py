@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
-from tuner.candidate import Artifact, CacheState, Fidelity, Problem
+from tuner.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
 from tuner.errors import InternalError, StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.measure.farm.roster import Roster
 from tuner.promotion import Promotion
-from tuner.space import Space
+from tuner.space import Config, Space
 from tuner.trial import (
     Job,
     JobRequest,
     JobSpec,
     JobState,
+    PastTrial,
     PendingTrial,
     Schedule,
     Submission,
@@ -122,6 +124,25 @@ class TrialStore(ABC):
         """All promotions, pending ones too, by the number of their trial."""
 
     @abstractmethod
+    def near_trials(
+        self,
+        problem: Problem,
+        *,
+        before: float,
+        problems: int,
+        each: int,
+        cache: CacheState = "warm",
+    ) -> list[PastTrial]:
+        """The fastest verified trials of jobs on the problems most like ``problem``.
+
+        Those are of the same version of its kernel, but not ``problem`` itself; the ``problems``
+        nearest ones that have such a trial, nearest first (:func:`problem_distance`). Of each
+        come the ``each`` fastest trials of different configs, fastest first, all of them measured
+        at the highest fidelity there is and with ``cache``. Trials that finished after ``before``
+        (Unix seconds) do not count, so that asking again later gives the same.
+        """
+
+    @abstractmethod
     def artifact(self, digest: str) -> Artifact:
         """The artifact with that object digest; ``UserError`` if there is none."""
 
@@ -154,6 +175,33 @@ class TrialStore(ABC):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def problem_distance(one: Problem, other: Problem) -> float:
+    """How unlike two problems of a kernel are: parameters by the base-2 logarithms of their
+    ratios, as if another contract or target were another power of two each."""
+    params = set(one.workload.params) | set(other.workload.params)
+    ratios = [
+        math.log2(1 + abs(one.workload.params.get(name, 0)))
+        - math.log2(1 + abs(other.workload.params.get(name, 0)))
+        for name in sorted(params)
+    ]
+    elsewhere = [one.contract != other.contract, one.target.arch != other.target.arch]
+    return math.hypot(*ratios, *elsewhere, 0.1 * (one.target != other.target))
+
+
+def fastest_of(past: Iterable[PastTrial], each: int) -> list[PastTrial]:
+    """The ``each`` fastest of measured trials, one a config, of the highest fidelity there is."""
+    measured = [(p.trial.measurement, p) for p in past if p.trial.measurement is not None]
+    if not measured:
+        return []
+    highest = max(FIDELITIES.index(m.fidelity) for m, _ in measured)
+    alike = [(m.cycles, p) for m, p in measured if FIDELITIES.index(m.fidelity) == highest]
+    alike.sort(key=lambda pair: (pair[0], pair[1].job, pair[1].trial.number))
+    by_config: dict[Config, PastTrial] = {}
+    for _, past_trial in alike:
+        by_config.setdefault(past_trial.trial.config, past_trial)
+    return list(by_config.values())[:each]
 
 
 def pick_job_id(given: str, ids: Iterable[str]) -> str:

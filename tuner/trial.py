@@ -57,12 +57,15 @@ class Budget:
     """When a job stops: at the first limit reached. ``None`` means no such limit.
 
     ``trials`` counts trial rows of every outcome, ``seconds`` wall time summed over all sessions
-    of the job, ``patience`` trials since the last improvement.
+    of the job, ``patience`` trials since the last improvement. ``until_gain`` ends a job once
+    more search is surely worth less than this share of the cycles
+    (:class:`tuner.search.remaining.RemainingGain`).
     """
 
     trials: int | None = 100
     seconds: float | None = None
     patience: int | None = None
+    until_gain: float | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,9 @@ class JobSpec:
     workers: int = 1
     cutoff_factor: float = 4.0
     """A timed run is stopped once it needs this many times the incumbent's cycles."""
+    transfer: bool = True
+    """Whether the job begins with what jobs on near problems found (:mod:`tuner.search.transfer`).
+    Then the same trials come again only from a store that holds the same."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,7 @@ class PendingTrial:
     number: int
     config: Config
     origin: str
-    """Who proposed it: ``default``, ``textbook`` or the sampler's name."""
+    """Who proposed it: ``default``, ``textbook``, ``transfer:JOB-TRIAL`` or the sampler's name."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,15 @@ class Trial:
             raise ValueError(f"trial {self.number}: outcome {self.outcome} and its measurement")
         if self.measurement is not None and not self.measurement.verified:
             raise ValueError(f"trial {self.number}: an unverified measurement is no result")
+
+
+@dataclass(frozen=True)
+class PastTrial:
+    """A measured trial of an earlier job, and the problem it was a candidate for."""
+
+    job: str
+    problem: Problem
+    trial: Trial
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tuner.candidate import CACHE_STATES, Artifact, CacheState, Candidate, Probl
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.contract import find_contract
 from tuner.errors import ToolchainError, UserError
-from tuner.job_result import TuneResult, result
+from tuner.job_result import TuneResult, result_with_remaining
 from tuner.kernels import find_kernel
 from tuner.measure import FARM, find_measurer
 from tuner.measure.farm.roster import Roster
@@ -26,10 +26,11 @@ from tuner.measure.measurer import Measurer
 from tuner.promotion import DEFAULT_PROMOTIONS
 from tuner.rungs import require_above, upper_of
 from tuner.search.samplers import DEFAULT_SAMPLER, require_fits
+from tuner.search.stopping import checked_budget
 from tuner.space import Config, Space
 from tuner.store import TrialStore
 from tuner.target import DEFAULT_TARGET, find_target
-from tuner.trial import Budget, Job, JobSpec, Submission, Trial
+from tuner.trial import Job, JobSpec, Submission, Trial
 
 if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation
@@ -57,6 +58,8 @@ class JobOptions(TypedDict, total=False):
     trials: int | None
     seconds: float | None
     patience: int | None
+    until_gain: float | None
+    transfer: bool
     sampler: str
     seed: int
     workers: int | None
@@ -86,6 +89,8 @@ def plan(
     trials: int | None = 100,
     seconds: float | None = None,
     patience: int | None = None,
+    until_gain: float | None = None,
+    transfer: bool = True,
     sampler: str = DEFAULT_SAMPLER,
     seed: int = 0,
     workers: int | None = None,
@@ -110,7 +115,7 @@ def plan(
     problem = find_problem(kernel, params, target, contract)
     space = find_kernel(kernel).space(problem)
     require_fits(sampler, space)
-    budget = _checked_budget(trials, seconds, patience)
+    budget = checked_budget(trials, seconds, patience, until_gain)
     with (
         find_generator(generator)() as codegen,
         open_measurer(measurer, cache=cache, on=on, roster=roster) as device,
@@ -124,6 +129,7 @@ def plan(
         spec = JobSpec(
             problem=problem,
             budget=budget,
+            transfer=transfer,
             sampler=sampler,
             seed=seed,
             generator=generator,
@@ -132,7 +138,7 @@ def plan(
             promote_to=promote_to,
             promote=promote if promote_to else 0,
             cache=cache,
-            workers=_checked_workers(device.useful_workers() if workers is None else workers),
+            workers=_checked_workers(workers, device.useful_workers()),
         )
         return Plan(spec, space, _toolchain(codegen, device))
 
@@ -195,26 +201,15 @@ def _opened_rung(
         yield Rung(upper, _toolchain(generator, upper), upper.useful_workers() or 1)
 
 
-def _checked_budget(trials: int | None, seconds: float | None, patience: int | None) -> Budget:
-    if trials is None and seconds is None and patience is None:
-        raise UserError("a job without any limit", accepted="trials, seconds or patience")
-    for name, value in (("trials", trials), ("seconds", seconds), ("patience", patience)):
-        if value is not None and not 0 < value <= 10_000_000:
-            raise UserError(f"{name}={value}", accepted="1 to 10000000")
-    return Budget(trials, seconds, patience)
-
-
-def _checked_workers(workers: int | None) -> int:
-    if workers is None:
-        return default_workers()
+def _checked_workers(given: int | None, useful: int | None) -> int:
+    workers = (useful or default_workers()) if given is None else given
     if not 1 <= workers <= 256:
         raise UserError(f"workers={workers}", accepted="1 to 256")
     return workers
 
 
 def installed_toolchains() -> list[dict[str, str]]:
-    """The fingerprints that jobs with the usual generator and measurer would have here; none if a
-    part is not installed."""
+    """The fingerprints that usual jobs would have here; none if a part is not installed."""
     found = []
     for cache in CACHE_STATES:
         try:
@@ -256,14 +251,15 @@ def run(
     began with.
     """
     from tuner.search.loop import TuningLoop
+    from tuner.search.transfer import transferred
 
     job = store.job(job_id)
-    if job.state.ended:
-        return result(job.id, store)
     spec = job.spec
-    workers = min(spec.workers, most_workers or spec.workers)
     kernel = find_kernel(spec.problem.workload.kernel)
     space = kernel.space(spec.problem)
+    if job.state.ended:
+        return result_with_remaining(job, space, store)
+    workers = min(spec.workers, most_workers or spec.workers)
     roster, holder = store.roster(), f"job {job.id} on {socket.gethostname()}"
     # Devices take bundles of candidates that wait; more compilers than processors help nobody.
     compilers = min(workers, default_workers()) if spec.measurer == FARM else workers
@@ -295,9 +291,10 @@ def run(
             rung=rung,
             on_progress=on_progress,
             stop=stop,
+            transfers=transferred(store, job, kernel, space),
         )
         loop.run()
-    return result(job.id, store)
+    return result_with_remaining(job, space, store)
 
 
 def _require_same(job: Job, part: str, then: str | None, now: str | None) -> None:

@@ -159,6 +159,7 @@ def body_of(entered: Entered) -> SubmitBody:
                 seconds=entered.seconds(),
                 patience=entered.number("patience", 1, MOST_TRIALS),
             ),
+            transfer=True,
             sampler=values["sampler"],
             measurer="qemu",
             on="",

@@ -117,6 +117,19 @@ def read_params(texts: Sequence[str] | None) -> dict[str, int]:
     return params
 
 
+def read_percent(option: str, text: str | None) -> float | None:
+    """The share that ``text`` (``1%``) means, between 0 and 1; ``UserError`` for anything else."""
+    if text is None:
+        return None
+    try:
+        share = float(text.removesuffix("%")) / 100
+    except ValueError:
+        share = 0.0
+    if not (text.endswith("%") and 0 < share < 1):
+        raise UserError(f"{option} '{text[:40]}'", accepted=f"a percentage, as {option} 1%")
+    return share
+
+
 def read_server(given: str | None) -> str | None:
     """The service to ask: the one given, or ``HVXTUNE_SERVER``; ``None`` for this machine, which
     an empty ``given`` asks for too."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from service.cli.summary import outcomes_text
+from service.cli.summary import outcomes_text, reached_text
 
 if TYPE_CHECKING:
     from tuner.search.loop import Progress
@@ -27,6 +27,8 @@ class Standing:
     best_cycles: int | None
     elapsed_s: float
     eta_s: float | None
+    reached: str | None = None
+    """``98 % of what more search is likely to find``, if that is known."""
 
 
 Show = Callable[[Standing], None]
@@ -53,6 +55,7 @@ def standing_of(progress: Progress) -> Standing:
         best_cycles=None if measured is None else measured.cycles,
         elapsed_s=progress.elapsed_s,
         eta_s=progress.eta_s,
+        reached=reached_text(progress.remaining),
     )
 
 
@@ -99,6 +102,8 @@ def _state(standing: Standing) -> str:
     if not standing.finished:
         return "starting"
     parts = [_incumbent(standing), outcomes_text(standing.outcomes)]
+    if standing.reached is not None:
+        parts.append(standing.reached)
     if standing.elapsed_s > 0:
         parts.append(f"{standing.finished / standing.elapsed_s:.1f}/s")
     if standing.eta_s is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_line, print_table
@@ -12,6 +14,7 @@ from service.json_forms import job_json, measurement_json, peak_cycles, trial_js
 if TYPE_CHECKING:
     from tuner.candidate import Measurement, Problem
     from tuner.job_result import TuneResult
+    from tuner.search.remaining import RemainingGain
 
 UNKNOWN = "\N{EN DASH}"
 
@@ -42,6 +45,7 @@ def result_json(result: TuneResult, stored_in: str) -> dict[str, Any]:
         **{name: None if t is None else trial_json(t, peak) for name, t in marked.items()},
         "peak_cycles": peak,
         "ladder": ladder_json(result.job, result.promoted, result.promotions, peak),
+        "remaining_gain": None if result.remaining is None else asdict(result.remaining),
         "stored_in": stored_in,
     }
 
@@ -50,6 +54,14 @@ def outcomes_text(outcomes: Mapping[str, int]) -> str:
     """``95 ok, 3 wrong_output, 2 timeout``, the most frequent first."""
     ranked = sorted(outcomes.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{count} {outcome}" for outcome, count in ranked) or "no trial yet"
+
+
+def reached_text(remaining: RemainingGain | None) -> str | None:
+    """``98 % of what more search is likely to find``; never 100 % while anything may be left."""
+    if remaining is None:
+        return None
+    share = min(math.floor(100 * remaining.reached), 99 if remaining.bound > 0 else 100)
+    return f"{share} % of what more search is likely to find"
 
 
 def form_label(form: Mapping[str, Any]) -> str:
@@ -79,6 +91,12 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
         [[name, *_figures(trial, result["default"])] for name, trial in marked.items()],
         numeric=figures,
     )
+    gain = result.get("remaining_gain")
+    if gain is not None:
+        print_line(
+            f"more search is likely to save another {gain['expected']:.1%} of the cycles "
+            f"(95 %: at most {gain['bound']:.1%})"
+        )
     print_line()
     if result["best"] is not None:
         print_config(result["best"]["config"])

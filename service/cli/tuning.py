@@ -25,6 +25,7 @@ from service.cli.options import (
     ServerAddress,
     TargetName,
     read_params,
+    read_percent,
     read_server,
 )
 from service.cli.output import print_json
@@ -69,6 +70,20 @@ def tune(
         int | None,
         typer.Option(help="Stop after so many trials without a better one.", show_default=False),
     ] = None,
+    until_gain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PERCENT",
+            help="Stop once more search is likely worth less than so much, as 1%.",
+            show_default=False,
+        ),
+    ] = None,
+    transfer: Annotated[
+        bool,
+        typer.Option(
+            "--transfer/--no-transfer", help="Begin with what near problems' jobs found best."
+        ),
+    ] = True,
     sampler: Annotated[
         str, typer.Option(help="How to search; docs/search.md lists the samplers.")
     ] = DEFAULT_SAMPLER,
@@ -101,7 +116,8 @@ def tune(
     from tuner.tuning import submit
 
     require_one(kernel, pipeline)
-    if trials is None and seconds is None and patience is None:
+    gain = read_percent("--until-gain", until_gain)
+    if trials is None and seconds is None and patience is None and gain is None:
         trials = DEFAULT_TRIALS
     address = read_server(server)
     if address is not None:
@@ -114,6 +130,8 @@ def tune(
             "trials": trials,
             "seconds": seconds,
             "patience": patience,
+            "until_gain": gain,
+            "transfer": transfer,
             "sampler": sampler,
             "seed": seed,
             "workers": workers,
@@ -141,6 +159,8 @@ def tune(
             trials=trials,
             seconds=seconds,
             patience=patience,
+            until_gain=gain,
+            transfer=transfer,
             sampler=sampler,
             seed=seed,
             workers=workers,

@@ -51,6 +51,8 @@ class SubmitOptions(TypedDict, total=False):
     trials: int | None
     seconds: float | None
     patience: int | None
+    until_gain: float | None
+    transfer: bool
     sampler: str
     seed: int
     measurer: str
@@ -120,7 +122,7 @@ class Operations:
         Sent with an idempotency key, made up unless given: however often the request has to be
         repeated, the jobs are made once. Returns them.
         """
-        limits = ("trials", "seconds", "patience")
+        limits = ("trials", "seconds", "patience", "until_gain")
         given = dict(options)
         budget = {name: given.pop(name) for name in limits if name in given}
         what: Json = {"workloads": [dict(one) for one in workloads]}

@@ -48,6 +48,13 @@ class BudgetBody(Strict):
     patience: int | None = Field(
         default=None, ge=1, le=10_000_000, description="Trials without a better one."
     )
+    until_gain: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        allow_inf_nan=False,
+        description="Share of the cycles: the job stops once more search is likely worth less.",
+    )
 
 
 class SubmitBody(Strict):
@@ -90,6 +97,7 @@ class SubmitBody(Strict):
     sampler: Name = Field(
         DEFAULT_SAMPLER, description="How to search; docs/search.md lists the samplers."
     )
+    transfer: bool = Field(True, description="Begin with what jobs on near problems found best.")
     seed: int = Field(0, ge=0, le=LARGEST_SEED, description="Repeats a search, given one worker.")
     measurer: Name = Field(
         "qemu", description="What measures the candidates: qemu, or farm for the devices."
@@ -145,8 +153,9 @@ class JobForm(BaseModel):
     seed: int
     workers: int
     budget: dict[str, int | float | None] = Field(
-        examples=[{"trials": 100, "seconds": None, "patience": None}]
+        examples=[{"trials": 100, "seconds": None, "patience": None, "until_gain": None}]
     )
+    transfer: bool = Field(description="Whether it begins with what near problems' jobs found.")
     created_at: float = Field(examples=[1.8e9], description="Unix seconds.")
     spent_s: float = Field(description="Seconds of all sessions so far.")
     note: str = Field(description="Why it failed, stopped or waits; else empty.")

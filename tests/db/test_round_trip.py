@@ -61,6 +61,7 @@ BUDGETS = every_field(
     trials=st.none() | WHOLE,
     seconds=st.none() | SECONDS,
     patience=st.none() | WHOLE,
+    until_gain=st.none() | SECONDS,
 )
 SPECS = every_field(
     JobSpec,
@@ -76,6 +77,7 @@ SPECS = every_field(
     promote=WHOLE,
     workers=WHOLE,
     cutoff_factor=st.floats(allow_nan=False, min_value=0),
+    transfer=st.booleans(),
 )
 CONFIGS = st.dictionaries(NAMES, st.integers() | TEXT, max_size=8).map(Config)
 MEASUREMENTS = every_field(

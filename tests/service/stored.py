@@ -13,6 +13,7 @@ from tuner.contract import Contract
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
 from tuner.outcome import Outcome
+from tuner.search.samplers import DEFAULT_SAMPLER
 from tuner.space import Config
 from tuner.target import find_target
 from tuner.trial import JobSpec, JobState, Schedule, Trial
@@ -81,7 +82,7 @@ def store_schedule(
             "job": job.id,
             "trial": 0,
             "space_digest": space.digest,
-            "sampler": "tpe",
+            "sampler": DEFAULT_SAMPLER,
             "seed": 0,
             "toolchain": dict(toolchain),
             "created_at": 2.0,

@@ -33,7 +33,7 @@ def test_a_job_is_queued_for_the_caller_with_defaults(client: TestClient, store:
     assert job["state"] == "queued"
     assert job["user"] == "test"
     assert job["params"] == {"h": 4, "n": 512}
-    assert job["budget"] == {"trials": 100, "seconds": None, "patience": None}
+    assert job["budget"] == {"trials": 100, "seconds": None, "patience": None, "until_gain": None}
     assert store.job(job["job"]).submission.user == "test"
 
 
@@ -49,7 +49,7 @@ def test_what_is_asked_for_is_stored(client: TestClient, store: SqlStore) -> Non
 
 def test_a_budget_without_trials_has_no_limit_of_trials(client: TestClient) -> None:
     (job,) = client.post("/v1/jobs", json={**BODY, "budget": {"seconds": 5}}).json()["jobs"]
-    assert job["budget"] == {"trials": None, "seconds": 5.0, "patience": None}
+    assert job["budget"] == {"trials": None, "seconds": 5.0, "patience": None, "until_gain": None}
 
 
 def test_workers_left_out_are_those_of_the_service(store: SqlStore) -> None:

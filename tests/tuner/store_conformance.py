@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.tuner.near_trials_conformance import NearTrialsConformance
 from tests.tuner.promotion_conformance import PromotionConformance
 from tests.tuner.sample_records import (
     NEWER_TOOLCHAIN,
@@ -30,7 +31,7 @@ from tuner.store import TrialStore
 from tuner.trial import Job, JobRequest, JobState, Submission
 
 
-class StoreConformance(PromotionConformance):
+class StoreConformance(NearTrialsConformance, PromotionConformance):
     """Inherit it and override :meth:`store`."""
 
     @pytest.fixture
@@ -42,7 +43,6 @@ class StoreConformance(PromotionConformance):
         return store.create_job(spec(), SPACE, TOOLCHAIN)
 
     # Jobs
-
     def test_a_new_job_is_queued_and_read_back_as_it_was_given(self, store: TrialStore) -> None:
         job = store.create_job(spec(), SPACE, TOOLCHAIN)
         assert job.spec == spec()

@@ -20,6 +20,7 @@ from tuner.outcome import Outcome
 from tuner.search.evaluation import Evaluation, Evaluator
 from tuner.search.ladder import Ladder, Rung, progress_of
 from tuner.search.proposer import Proposal, Proposer
+from tuner.search.remaining import GainWatch, RemainingGain
 from tuner.search.stopping import reason_of, reason_to_stop, since_improvement
 from tuner.space import Config, Space
 from tuner.store import TrialStore
@@ -53,6 +54,8 @@ class Progress:
     """Promotions that have come back."""
     promotions: int = 0
     """How many there may be."""
+    remaining: RemainingGain | None = None
+    """What more search is likely to find; ``None`` while too little is known."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,9 @@ class TuningLoop:
         rung: Rung | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         stop: threading.Event | None = None,
+        transfers: Sequence[tuple[Config, str]] = (),
     ) -> None:
+        """``transfers`` are configs to try after default and textbook, with their origins."""
         self._job = job
         self._token = token
         self._store = store
@@ -96,6 +101,8 @@ class TuningLoop:
         self._default = kernel.default_config(self._problem)
         self._naive = self._default if kernel.default_is_naive else None
         self._textbook = kernel.textbook_config(self._problem)
+        self._transfers = tuple(transfers)
+        self._gain = GainWatch(space, job.spec.seed)
         self._trials: dict[int, Trial] = {}
         self._incumbent: Trial | None = None
         self._begun = time.monotonic()
@@ -117,11 +124,19 @@ class TuningLoop:
         self._interrupted = deque(pending)
         self._seeds = deque(
             (config, origin)
-            for config, origin in ((self._default, "default"), (self._textbook, "textbook"))
+            for config, origin in self._beginnings().items()
             if not self._proposer.has_seen(config) and config not in {p.config for p in pending}
         )
         numbers = [*self._trials, *(p.number for p in pending)]
         self._next_number = max(numbers, default=-1) + 1
+
+    def _beginnings(self) -> dict[Config, str]:
+        """What is tried before the sampler is asked, and its origin."""
+        found: dict[Config, str] = {}
+        named = ((self._default, "default"), (self._textbook, "textbook"))
+        for config, origin in (*named, *self._transfers):
+            found.setdefault(config, origin)
+        return found
 
     def run(self) -> JobState:
         """Hands out trials until a limit of the budget, exhaustion or a request to stop.
@@ -211,7 +226,11 @@ class TuningLoop:
             return _InFlight(pending, self._proposer.propose(pending.config))
         ordered = [self._trials[n] for n in sorted(self._trials)]
         reason = reason_to_stop(
-            self._job.spec.budget, self._next_number, self._spent_s(), since_improvement(ordered)
+            self._job.spec.budget,
+            self._next_number,
+            self._spent_s(),
+            since_improvement(ordered),
+            self._gain.remaining,
         )
         if reason is not None:
             return None
@@ -260,6 +279,7 @@ class TuningLoop:
         cycles = trial.measurement.cycles if trial.measurement else None
         self._proposer.tell(proposal, trial.outcome, cycles)
         self._improve(trial)
+        self._gain.look(self._trials)
 
     def _improve(self, trial: Trial) -> None:
         best = self._incumbent.measurement if self._incumbent else None
@@ -359,6 +379,7 @@ class TuningLoop:
             eta_s=eta_s,
             promoted=self._ladder.finished,
             promotions=self._ladder.limit,
+            remaining=self._gain.remaining,
         )
 
     def _trial_of(self, config: Config) -> Trial | None:

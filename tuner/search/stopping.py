@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from tuner.errors import UserError
 from tuner.trial import Budget, Trial
+
+if TYPE_CHECKING:
+    from tuner.search.remaining import RemainingGain
 
 
 class StopRequest(threading.Event):
@@ -17,6 +22,22 @@ class StopRequest(threading.Event):
 def reason_of(stop: threading.Event) -> str:
     """Why ``stop`` was set, in words."""
     return stop.reason if isinstance(stop, StopRequest) else StopRequest.reason
+
+
+def checked_budget(
+    trials: int | None, seconds: float | None, patience: int | None, until_gain: float | None
+) -> Budget:
+    """The budget of these limits; ``UserError`` if there is none or one makes no sense."""
+    if trials is None and seconds is None and patience is None and until_gain is None:
+        raise UserError(
+            "a job without any limit", accepted="trials, seconds, patience or a remaining gain"
+        )
+    if until_gain is not None and not 0 < until_gain < 1:
+        raise UserError(f"until_gain={until_gain}", accepted="a share between 0 and 1, as 0.01")
+    for name, value in (("trials", trials), ("seconds", seconds), ("patience", patience)):
+        if value is not None and not 0 < value <= 10_000_000:
+            raise UserError(f"{name}={value}", accepted="1 to 10000000")
+    return Budget(trials, seconds, patience, until_gain)
 
 
 def since_improvement(trials: Sequence[Trial]) -> int:
@@ -33,7 +54,11 @@ def since_improvement(trials: Sequence[Trial]) -> int:
 
 
 def reason_to_stop(
-    budget: Budget, handed_out: int, spent_s: float, without_improvement: int
+    budget: Budget,
+    handed_out: int,
+    spent_s: float,
+    without_improvement: int,
+    remaining: RemainingGain | None = None,
 ) -> str | None:
     """Which limit of ``budget`` is reached, in words, or ``None``.
 
@@ -45,4 +70,6 @@ def reason_to_stop(
         return f"{budget.seconds:g} s spent"
     if budget.patience is not None and without_improvement >= budget.patience:
         return f"no improvement in {without_improvement} trials"
+    if budget.until_gain is not None and remaining and remaining.bound <= budget.until_gain:
+        return f"more search is likely worth less than {budget.until_gain:.2%} of the cycles"
     return None

@@ -19,7 +19,7 @@ def test_tune_prints_one_object(hvxtune, bench):
     result = answer.json
     assert result["state"] == "done"
     assert result["outcomes"] == {"ok": 12}
-    assert result["budget"] == {"trials": 12, "seconds": None, "patience": None}
+    assert result["budget"] == {"trials": 12, "seconds": None, "patience": None, "until_gain": None}
     for name in ("default", "textbook", "best"):
         assert result[name]["verified"] is True
         assert result[name]["cycles"] > 0

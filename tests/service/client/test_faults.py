@@ -72,7 +72,7 @@ def test_a_job_submitted_again_and_again_is_one_job(server, client):
         "kernel": "add_u8",
         "params": {"n": 256},
         "seed": 1,
-        "budget": {"trials": 8, "seconds": None, "patience": None},
+        "budget": {"trials": 8, "seconds": None, "patience": None, "until_gain": None},
     }
 
 

@@ -12,12 +12,15 @@ from tuner.search.samplers import make_sampler, sampler_names
 from tuner.space import Knob, Space
 from tuner.trial import Trial
 
+FITTING = [name for name in sampler_names() if name != "cmaes"]
+"""It wants two ordered knobs that are always there (test_cma_es.py)."""
+
 
 def cost(config):
     return 100 * config["tile"] + len(config) + (config["form"] == "plain")
 
 
-@pytest.mark.parametrize("sampler", sampler_names())
+@pytest.mark.parametrize("sampler", FITTING)
 def test_proposes_every_valid_config_once_and_then_none(sampler):
     proposer = Proposer(TILING, sampler, seed=3)
     proposed = []
@@ -28,7 +31,7 @@ def test_proposes_every_valid_config_once_and_then_none(sampler):
     assert set(proposed) == set(TILING)
 
 
-@pytest.mark.parametrize("sampler", sampler_names())
+@pytest.mark.parametrize("sampler", FITTING)
 def test_the_same_seed_gives_the_same_proposals(sampler):
     runs = []
     for _ in range(2):
@@ -42,14 +45,14 @@ def test_the_same_seed_gives_the_same_proposals(sampler):
     assert runs[0] == runs[1]
 
 
-@pytest.mark.parametrize("sampler", sampler_names())
+@pytest.mark.parametrize("sampler", FITTING)
 def test_several_in_flight_do_not_repeat(sampler):
     proposer = Proposer(TILING, sampler, seed=0)
     waiting = [proposer.ask() for _ in range(6)]
     assert len({p.config for p in waiting}) == 6
 
 
-@pytest.mark.parametrize("sampler", sampler_names())
+@pytest.mark.parametrize("sampler", FITTING)
 def test_replayed_trials_are_known_to_the_study_and_not_proposed_again(sampler):
     configs = list(TILING)[::2]
     trials = [Trial(n, c, "test", Outcome.TIMEOUT) for n, c in enumerate(configs)]

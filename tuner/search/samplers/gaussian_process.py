@@ -138,6 +138,23 @@ class GaussianProcess:
         variance = 1.0 - np.einsum("ij,ij->i", half, half)
         return mean.astype(np.float64), np.sqrt(np.maximum(variance, 1e-10)).astype(np.float64)
 
+    def draw(
+        self, features: Features, draws: int, rng: np.random.Generator, wider: float
+    ) -> Floats:
+        """``draws`` joint draws (rows) of the values at each row of features (columns).
+
+        Deviations from the mean are ``wider`` times those of the posterior.
+        """
+        weighted = features @ self._form
+        cross = covariance((weighted @ self._known.T).astype(np.float64))
+        half = cross @ self._root.T
+        joint = covariance((weighted @ features.T).astype(np.float64)) - half @ half.T
+        joint[np.diag_indices_from(joint)] += 1e-5
+        values, vectors = np.linalg.eigh(joint)
+        scale = vectors * np.sqrt(np.maximum(values, 0.0))
+        noise = rng.standard_normal((draws, len(features)))
+        return np.asarray(cross @ self._alpha + wider * (noise @ scale.T))
+
 
 def loss_and_slope(by_knob: Floats, targets: Floats, settings: Settings) -> tuple[float, Floats]:
     """Minus the logarithm of likelihood times prior, and its slope in each setting.

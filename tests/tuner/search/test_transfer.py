@@ -1,0 +1,130 @@
+"""Warm start: what near problems' jobs found is projected, tried early, and told by origin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.rig.scale_u8 import ScaleU8
+from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
+from tests.tuner.search.test_loop import SPACE, cycles_of
+from tuner.contract import Contract
+from tuner.memory_store import MemoryStore
+from tuner.search.loop import TuningLoop
+from tuner.search.transfer import project, transferred
+from tuner.space import Config, Constraint, Knob, Space
+from tuner.target import find_target
+from tuner.trial import Budget, JobSpec
+
+KERNEL = ScaleU8()
+
+
+def problem(width):
+    return KERNEL.problem({"n": width}, Contract.STATIC, find_target("hexagon-v66"))
+
+
+class Jobs:
+    """Jobs one after the other in one store."""
+
+    def __init__(self):
+        self.store = MemoryStore()
+
+    def submit(self, width, **changes):
+        spec = JobSpec(problem(width), Budget(trials=10), sampler="random", **changes)
+        return self.store.create_job(spec, SPACE, {})
+
+    def transfers(self, job):
+        return transferred(self.store, job, KERNEL, SPACE)
+
+    def run(self, job):
+        token = self.store.claim(job.id)
+        TuningLoop(
+            self.store.job(job.id),
+            token,
+            store=self.store,
+            kernel=KERNEL,
+            space=SPACE,
+            generator=StandInGenerator(),
+            measurer=StandInMeasurer(cycles_of),
+            transfers=self.transfers(job),
+        ).run()
+        return self.store.trials(job.id)
+
+
+@pytest.fixture
+def jobs():
+    return Jobs()
+
+
+def test_a_job_begins_with_the_best_of_a_near_one_after_default_and_textbook(jobs):
+    first = jobs.submit(512)
+    fastest = sorted(jobs.run(first), key=lambda t: t.measurement.cycles)
+    trials = jobs.run(jobs.submit(640))
+    assert [t.origin for t in trials[:2]] == ["default", "textbook"]
+    begun_with = [t for t in trials if t.origin.startswith("transfer:")]
+    assert [t.number for t in begun_with] == list(range(2, 2 + len(begun_with)))
+    assert trials[len(begun_with) + 2].origin == "random"
+    origins = {f"transfer:{first.id}-{t.number}" for t in fastest[:4]}
+    assert {t.origin for t in begun_with} <= origins
+    assert min(t.measurement.cycles for t in trials) <= fastest[0].measurement.cycles
+
+
+def test_a_job_that_says_so_begins_with_nothing_of_others(jobs):
+    jobs.run(jobs.submit(512))
+    trials = jobs.run(jobs.submit(640, transfer=False))
+    assert {t.origin for t in trials} == {"default", "textbook", "random"}
+
+
+def test_what_comes_later_changes_nothing_for_a_job_that_is_there(jobs):
+    jobs.run(jobs.submit(512))
+    job = jobs.submit(640)
+    before = jobs.transfers(job)
+    assert before
+    jobs.run(jobs.submit(636))
+    assert jobs.transfers(job) == before
+    assert jobs.transfers(jobs.submit(640)) != before
+
+
+def test_the_same_problem_is_not_near_itself(jobs):
+    jobs.run(jobs.submit(512))
+    assert jobs.transfers(jobs.submit(512)) == []
+
+
+TARGET_SPACE = Space(
+    "example",
+    (
+        Knob("tile", (1, 3, 8), "rows"),
+        Knob("form", ("plain", "vrmpy"), "a form"),
+        Knob("unroll", (1, 2), "steps", when="tile > 1"),
+    ),
+    (Constraint("form != 'vrmpy' or tile < 8", "wide tiles spill"),),
+)
+DEFAULT = Config({"tile": 1, "form": "plain"})
+
+
+@pytest.mark.parametrize(
+    ("config", "nearest"),
+    [
+        ({"tile": 2, "form": "vrmpy", "unroll": 2}, {"tile": 3, "form": "vrmpy", "unroll": 2}),
+        ({"tile": 6, "form": "plain", "unroll": 4}, {"tile": 8, "form": "plain", "unroll": 2}),
+        ({"tile": 8, "form": "vrmpy", "unroll": 1}, {"tile": 8, "form": "plain", "unroll": 1}),
+        ({"tile": 3, "form": "other"}, {"tile": 3, "form": "plain", "unroll": 1}),
+        ({"colour": "red"}, {"tile": 1, "form": "plain"}),
+    ],
+)
+def test_a_config_of_another_space_becomes_the_nearest_legal_one(config, nearest):
+    assert project(TARGET_SPACE, Config(config), DEFAULT).as_dict() == nearest
+
+
+def test_a_config_that_is_legal_stays_as_it_is():
+    for config in TARGET_SPACE:
+        assert project(TARGET_SPACE, config, DEFAULT) == config
+
+
+def test_jobs_of_other_caches_are_not_begun_with(jobs):
+    jobs.run(jobs.submit(512))
+    job = jobs.submit(640)
+    cold = replace(job, spec=replace(job.spec, cache="cold"))
+    assert jobs.transfers(job)
+    assert jobs.transfers(cold) == []

@@ -1,0 +1,50 @@
+"""Warm start: a job begins with what jobs on near problems found best.
+
+Their configs are projected into the space of the new problem and tried after its default and
+textbook configs; the samplers learn from them as from any other trial.
+"""
+
+from __future__ import annotations
+
+from tuner.kernels import Kernel
+from tuner.kernels.settle import settle
+from tuner.space import Config, Space
+from tuner.store import TrialStore
+from tuner.trial import Job
+
+ORIGIN = "transfer"
+_PROBLEMS, _EACH = 2, 4
+"""Four configs, because the order of the best ones changes from shape to shape, and of two
+problems, because the nearest may have been searched badly."""
+
+
+def transferred(
+    store: TrialStore, job: Job, kernel: Kernel, space: Space
+) -> list[tuple[Config, str]]:
+    """What ``job`` begins with, and the origin ``transfer:JOB-TRIAL`` of each; none if it says so.
+
+    The same on every call: only what was stored when the job was submitted counts.
+    """
+    if not job.spec.transfer:
+        return []
+    past = store.near_trials(
+        job.spec.problem,
+        before=job.created_at,
+        problems=_PROBLEMS,
+        each=_EACH,
+        cache=job.spec.cache,
+    )
+    default = kernel.default_config(job.spec.problem)
+    found: dict[Config, str] = {}
+    for one in past:
+        origin = f"{ORIGIN}:{one.job}-{one.trial.number}"
+        found.setdefault(project(space, one.trial.config, default), origin)
+    return list(found.items())
+
+
+def project(space: Space, config: Config, default: Config) -> Config:
+    """The config of ``space`` nearest to ``config`` of another space.
+
+    Knobs that ``config`` has not are as in ``default``.
+    """
+    return settle(space, {**default.as_dict(), **config.as_dict()}, nearest=True)
