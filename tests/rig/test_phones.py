@@ -113,7 +113,6 @@ def test_nothing_of_this_machine_is_seen_or_written(phone: Phone, server: AdbSer
     assert "home" not in listed.split()
     assert str(os.getpid()) not in listed.split()
     assert server.shell(phone, "touch /apex/adbd/x").returncode != 0
-    assert server.shell(phone, "touch /system/x").returncode != 0
 
 
 def test_main_is_called_and_what_it_returns_is_printed(phone: Phone, server: AdbServer) -> None:
