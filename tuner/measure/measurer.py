@@ -86,7 +86,8 @@ class Measurer(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends processes and removes temporary files. Safe to call twice."""
+        """Ends processes and removes temporary files. Safe to call twice, and from another thread:
+        a call under way then raises ``DeviceError``."""
 
     def __enter__(self) -> Measurer:
         return self

@@ -65,6 +65,8 @@ class SimulatorDevice(Device):
                 task.problem, task.artifact, budget_cycles=task.budget_cycles
             )
         except (CandidateError, DeviceError) as error:
+            if self._closed:
+                raise DeviceError(f"{self._name} was closed during a call") from None
             return error
         measured = replace(timed.measurement, device=self._name)
         return Sampled(measured, link_s=timed.link_s, run_s=timed.run_s)

@@ -7,6 +7,8 @@ import os
 import select
 import signal
 import subprocess
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,18 +59,49 @@ class ImageMemory:
         os.close(self.descriptor)
 
 
+class Runs:
+    """The processes of one measurer, so that another thread can end them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._groups: set[int] = set()
+        self._ended = False
+
+    def end(self) -> None:
+        """Kills those under way and all that are started from now on."""
+        with self._lock:
+            self._ended = True
+            for group in self._groups:
+                os.killpg(group, signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def holding(self, group: int) -> Iterator[None]:
+        """While it is held, nobody may wait for the leader of the process ``group``: its number
+        would become another's. ``DeviceError`` if no more runs are wanted."""
+        with self._lock:
+            if self._ended:
+                raise DeviceError("the simulator was closed")
+            self._groups.add(group)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._groups.discard(group)
+
+
 def run(
     simulator: Simulator,
     program: Program,
     session: Session,
     image_descriptor: int,
     timeout_s: float,
+    runs: Runs | None = None,
 ) -> Ending:
     """Runs ``program`` on the image behind ``image_descriptor`` until it ends or time is up.
 
-    The process has an empty environment and a process group of its own; on time-out and on any
-    exception here the whole group is killed. The plugin sets the resource limits and closes the
-    sandbox before the first simulated instruction (plugin/sandbox.c).
+    The process has an empty environment and a process group of its own, which is killed on
+    time-out, on any exception here and by ``runs``. The plugin sets the resource limits and closes
+    the sandbox before the first simulated instruction (plugin/sandbox.c).
     """
     complaints = os.memfd_create("complaints", os.MFD_CLOEXEC)
     try:
@@ -87,7 +120,8 @@ def run(
             start_new_session=True,
         )
         try:
-            timed_out = not _ended_within(process.pid, timeout_s)
+            with (runs or Runs()).holding(process.pid):
+                timed_out = not _ended_within(process.pid, timeout_s)
         finally:
             _kill_group(process)
         code = process.returncode

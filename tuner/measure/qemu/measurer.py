@@ -22,6 +22,7 @@ from tuner.measure.harness import linux_user_harness
 from tuner.measure.image import Image, image_of
 from tuner.measure.measurer import Measurer, Timed
 from tuner.measure.qemu.instructions import first_release_running, runnable_archs
+from tuner.measure.qemu.launch import Runs
 from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders
 from tuner.measure.qemu.simulation import Simulation, simulate
@@ -56,6 +57,7 @@ class QemuMeasurer(Measurer):
         self._cache: CacheState = cache
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
+        self._runs = Runs()
         self._images: OrderedDict[str, Image] = OrderedDict()
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -133,7 +135,7 @@ class QemuMeasurer(Measurer):
             cpu_seconds=int(self._timeout_s) + 1,
             keep_text=keep_text,
         )
-        return simulate(artifact, self._image(problem, orders), orders, self._timeout_s)
+        return simulate(artifact, self._image(problem, orders), orders, self._timeout_s, self._runs)
 
     def explain(self, problem: Problem, artifact: Artifact) -> Explanation:
         from tuner.measure.qemu.explain import explanation_of
@@ -143,6 +145,7 @@ class QemuMeasurer(Measurer):
         return explanation_of(problem, measurement, simulation, find_model(problem.target.arch))
 
     def close(self) -> None:
+        self._runs.end()
         with self._lock:
             self._images.clear()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from tuner.candidate import Artifact
 from tuner.errors import CandidateError
 from tuner.measure.image import Image
-from tuner.measure.qemu.launch import ImageMemory, run
+from tuner.measure.qemu.launch import ImageMemory, Runs, run
 from tuner.measure.qemu.program import linked
 from tuner.measure.qemu.screen import screen
 from tuner.measure.qemu.session import Orders, Results, Session
@@ -38,11 +38,18 @@ class Simulation:
     analysis_s: float
 
 
-def simulate(artifact: Artifact, image: Image, orders: Orders, timeout_s: float) -> Simulation:
+def simulate(
+    artifact: Artifact,
+    image: Image,
+    orders: Orders,
+    timeout_s: float,
+    runs: Runs | None = None,
+) -> Simulation:
     """Runs ``artifact`` on the cases of ``image`` and checks every byte.
 
     ``image`` must have as many practice calls as ``orders`` expect. Raises ``CandidateError`` with
-    the outcome the candidate has earned, ``DeviceError`` or ``ToolchainError`` as ``judge`` does.
+    the outcome the candidate has earned, ``DeviceError`` or ``ToolchainError`` as ``judge`` does;
+    ``DeviceError`` also if ``runs`` are ended meanwhile.
     """
     screen(artifact.object_bytes, orders.target.arch, find_simulator().release)
     start = time.perf_counter()
@@ -52,7 +59,7 @@ def simulate(artifact: Artifact, image: Image, orders: Orders, timeout_s: float)
         ImageMemory(image) as memory,
     ):
         linked_at = time.perf_counter()
-        ending = run(find_simulator(), program, session, memory.descriptor, timeout_s)
+        ending = run(find_simulator(), program, session, memory.descriptor, timeout_s, runs)
         ended_at = time.perf_counter()
         results = session.results()
         judge(ending, results, program, image, memory.contents(), orders.target, timeout_s)
