@@ -81,7 +81,7 @@ def test_a_phone_says_what_it_is(phone: Phone, server: AdbServer) -> None:
     assert said.stdout.split("\n") == ["2000", "SM8150", phone.serial, "", ""]
     assert "[sys.boot_completed]: [1]" in server.shell(phone, "getprop").stdout
     degrees = server.shell(phone, "cat /sys/class/thermal/thermal_zone*/temp").stdout.split()
-    assert [int(one) // 1000 for one in degrees] == [38, 36, 31, -273]
+    assert [int(one) // 1000 for one in degrees] == [38, 30, 31, -273, 36]
 
 
 def test_statuses_come_back_and_files_go_both_ways(
@@ -112,7 +112,8 @@ def test_nothing_of_this_machine_is_seen_or_written(phone: Phone, server: AdbSer
     listed = server.shell(phone, "ls /; ps -o pid,args").stdout
     assert "home" not in listed.split()
     assert str(os.getpid()) not in listed.split()
-    assert server.shell(phone, "touch /apex/adbd/x").returncode != 0
+    for place in ("/apex/adbd", "/system", "/vendor", ""):
+        assert "Read-only file system" in server.shell(phone, f"touch {place}/x").stderr
 
 
 def test_main_is_called_and_what_it_returns_is_printed(phone: Phone, server: AdbServer) -> None:
@@ -204,7 +205,7 @@ def test_a_hot_phone_is_slower_and_shows_it_until_it_had_a_rest(
     assert hot[-1] == good + good * 2 // 5
 
     def degrees() -> int:
-        return int(phone.read("/sys/class/thermal/thermal_zone1/temp")) // 1000
+        return int(phone.read("/sys/class/thermal/thermal_zone4/temp")) // 1000
 
     wait_for(lambda: degrees() > 80, "the heat")
     wait_for(lambda: degrees() < 40, "the rest")

@@ -32,11 +32,11 @@ _READ_ONLY, _NO_SUID, _NO_DEVICES, _REMOUNT, _BIND, _ALL_BELOW = 1, 2, 4, 32, 40
 _PRIVATE, _DETACH = 1 << 18, 2
 _SET_DEATH_SIGNAL, _SET_NO_NEW_PRIVILEGES = 1, 38
 _SYS_PIVOT_ROOT, _SYS_PIDFD_GETFD = 155, 438
-_ROOT_BYTES = 16 << 20
+_ROOT_BYTES = _RIG_BYTES = 4 << 20
 _READY_S = 10.0
 _COOL_C, _HOT_C = 36, 92
 _RIG = Path("/vendor/rig")
-_THERMAL = Path("/sys/class/thermal/thermal_zone1/temp")
+_SENSOR = _RIG / "temp"
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -75,11 +75,13 @@ class PhoneRoot:
         _mount("none", "/", "none", _ALL_BELOW | _PRIVATE)
         sizes = f"size={_ROOT_BYTES},mode=755"
         _mount("phone", str(self._root), "tmpfs", _NO_SUID | _NO_DEVICES, sizes)
-        for name in ("proc", "dev", "data", "tmp", "old"):
+        for name in ("proc", "dev", "data", "old"):
             (self._root / name).mkdir()
         _mount("proc", str(self._root / "proc"), "proc", 0)
-        data = f"size={self._settings['data_bytes']},mode=755"
-        _mount("data", str(self._root / "data"), "tmpfs", _NO_SUID | _NO_DEVICES, data)
+        for place, size in (("/data", self._settings["data_bytes"]), (str(_RIG), _RIG_BYTES)):
+            options = f"size={size},mode=755"
+            flags = _NO_SUID | _NO_DEVICES
+            _mount("tmpfs", str(self._inside(f"{place}/x").parent), "tmpfs", flags, options)
         for name in ("null", "zero", "urandom", "random"):
             self._bind(f"/dev/{name}", f"/dev/{name}")
         for source, target in self._settings["binds"]:
@@ -90,6 +92,7 @@ class PhoneRoot:
         os.chdir("/")
         _checked("umount", _LIBC.umount2(b"/old", _DETACH))
         os.rmdir("/old")
+        _mount("none", "/", "none", _REMOUNT | _READ_ONLY | _NO_SUID | _NO_DEVICES, sizes)
 
     def _bind(self, source: str, target: str, more: int = 0) -> None:
         place = self._inside(target)
@@ -103,8 +106,8 @@ class PhoneRoot:
             _mount("none", str(place), "none", _BIND | _REMOUNT | kept | more)
 
     def _fill(self) -> None:
-        for path in ("/data/local/tmp", "/vendor/rig", "/vendor/bin", "/system/bin"):
-            (self._inside(path) / "x").parent.mkdir(parents=True, exist_ok=True)
+        for path in ("/data/local/tmp", "/vendor/bin", "/system/bin"):
+            self._inside(path).mkdir(parents=True, exist_ok=True)
         for path, text in self._settings["files"].items():
             self._inside(path).write_text(text)
         for path, text in self._settings["programs"].items():
@@ -152,6 +155,7 @@ class Phone:
         os.set_blocking(waker, False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        _SENSOR.write_text(f"{_COOL_C * 1000}\n")
         self._start_adbd()
         self._answer({"ready": True})
         waiting = select.poll()
@@ -245,14 +249,15 @@ class Phone:
         for name in ("unplugged", "held", "cut", "history"):
             (_RIG / name).unlink(missing_ok=True)
         Path("/data/ballast").unlink(missing_ok=True)
-        (_RIG / "shell").symlink_to(order["shell"])
-        os.replace(_RIG / "shell", "/bin/sh")
+        (_RIG / "next").symlink_to(order["shell"])
+        os.replace(_RIG / "next", _RIG / "sh")
         uid = self._settings["uid"]
         for name, text in order.get("files", {}).items():
             aside = _RIG / f".{name}"
             aside.write_text(text)
             os.chown(aside, uid, uid)
             os.replace(aside, _RIG / name)
+        _SENSOR.write_text(f"{_COOL_C * 1000}\n")
         self._rest_ms = order.get("rest_ms", 0)
         self._hot_after = order.get("hot_after", 0)
         self._restart_after_s = None
@@ -307,7 +312,7 @@ class Phone:
         ended_ms = kept.get("ended_s", 0) * 1000 + kept.get("ended_ms", 0)
         rested = time.monotonic() * 1000 - ended_ms >= self._rest_ms
         hot = kept.get("packets", 0) > self._hot_after and not rested
-        _THERMAL.write_text(f"{(_HOT_C if hot else _COOL_C) * 1000}\n")
+        _SENSOR.write_text(f"{(_HOT_C if hot else _COOL_C) * 1000}\n")
 
     def _end_processes(self) -> None:
         for pid, _ in self._processes():

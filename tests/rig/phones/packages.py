@@ -20,13 +20,16 @@ from tuner.codegen.toolchain import NativePart, built, find_toolchain
 from tuner.errors import ToolchainError
 from tuner.measure.qemu.debian import PrivateApt, unpack
 from tuner.measure.qemu.simulator import command_of, find_simulator
-from tuner.paths import writable
+from tuner.paths import state_dir
 
 _RELEASE = "bookworm"
 """Its backports are where adbd was seen to run as a plain process (34.0.5); adb comes along."""
 _PACKAGES = ("adbd", "adb", "busybox-static")
 _PROGRAMS = ("adbd", "adb", "busybox")
 _HERE = Path(__file__).parent
+HOME = state_dir() / "rig"
+"""As it is when tests are collected: one that makes itself a new state directory fetches nothing
+anew."""
 _ARITHMETIC = _HERE.parents[2] / "tuner/measure/harness/arithmetic.c"
 
 SHIM = NativePart(name="phone-shim", machine="host", sources=(_HERE / "shim.c",))
@@ -59,18 +62,18 @@ def find_programs() -> Programs:
 
     Raises ``ToolchainError`` where Debian's packages cannot be had.
     """
-    home = writable("rig")
-    with (home / "lock").open("w") as lock:
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # test workers share the folder
-        packages = home / f"{_RELEASE}-backports"
+        packages = HOME / f"{_RELEASE}-backports"
         if not packages.exists():
             _fetch(packages)
         return Programs(
             adbd=packages,
             adb=_starter(packages),
             busybox=packages / "busybox",
-            qemu=_self_contained_qemu(home),
-            loader=_linked_loader(home),
+            qemu=_self_contained_qemu(),
+            loader=_linked_loader(),
             shim=built(SHIM),
         )
 
@@ -106,11 +109,11 @@ def _starter(folder: Path) -> Path:
     return script
 
 
-def _self_contained_qemu(home: Path) -> Path:
+def _self_contained_qemu() -> Path:
     """A copy of the simulator's QEMU beside all its libraries: phones have none of the host's."""
     simulator = find_simulator()
     program = Path(simulator.command[-1])
-    place = home / f"qemu-{program.stat().st_mtime_ns:x}-{program.stat().st_size:x}"
+    place = HOME / f"qemu-{program.stat().st_mtime_ns:x}-{program.stat().st_size:x}"
     if place.exists():
         return place
     interpreter = simulator.interpreter or "/lib64/ld-linux-x86-64.so.2"
@@ -118,7 +121,7 @@ def _self_contained_qemu(home: Path) -> Path:
     listed = subprocess.run(
         [interpreter, *options, "--list", program], capture_output=True, text=True, check=True
     ).stdout
-    with tempfile.TemporaryDirectory(dir=home, prefix=".copying-") as name:
+    with tempfile.TemporaryDirectory(dir=HOME, prefix=".copying-") as name:
         copy = Path(name) / "qemu"
         copy.mkdir()
         shutil.copy(program, copy / "qemu-hexagon")
@@ -129,9 +132,9 @@ def _self_contained_qemu(home: Path) -> Path:
     return place
 
 
-def _linked_loader(home: Path) -> Path:
+def _linked_loader() -> Path:
     part = built(LOADER)
-    place = home / part.with_suffix(".elf").name
+    place = HOME / part.with_suffix(".elf").name
     if not place.exists():
         aside = place.with_suffix(".linking")
         done = find_toolchain().lld(

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.rig.phones.faults import Fault, Setting
-from tests.rig.phones.packages import Programs
-from tuner.paths import writable
+from tests.rig.phones.packages import HOME, Programs
 
 SHELL_UID = 2000
 """As on Android."""
@@ -40,8 +39,14 @@ _CUT_SHELL_TEXT = """#!/system/bin/sh
 /system/bin/sh "$@" | head -c "$(cat /vendor/rig/cut)"
 exit 0
 """
-_SENSORS = (("cpu-0-0-usr", 38_000), ("cdsp-usr", 36_000), ("skin-therm", 31_000))
-_DEAD_SENSOR = ("pm8150-gpio", -273_000)
+_SENSORS = (
+    ("cpu-0-0-usr", 38_000),
+    ("battery", 30_000),
+    ("skin-therm", 31_000),
+    ("pm8150-gpio", -273_000),  # one that is dead, as phones have them
+)
+_DSP_SENSOR = "cdsp-usr"
+"""The first process of the phone writes what it feels."""
 
 
 class RigUnavailableError(Exception):
@@ -226,9 +231,10 @@ def _settings(model: Model, programs: Programs, port: int) -> dict[str, Any]:
         *("--preload", "/apex/shim.so", "--library-path", "/apex/adbd", "/apex/adbd/adbd"),
     )
     sensors = {}
-    for number, (kind, millidegrees) in enumerate((*_SENSORS, _DEAD_SENSOR)):
+    for number, (kind, millidegrees) in enumerate(_SENSORS):
         zone = f"/sys/class/thermal/thermal_zone{number}"
         sensors |= {f"{zone}/type": f"{kind}\n", f"{zone}/temp": f"{millidegrees}\n"}
+    hot = "/sys/class/thermal/thermal_zone4"
     properties = "".join(f"{k}={v}\n" for k, v in model.properties().items())
     return {
         "owner": os.getpid(),
@@ -245,6 +251,7 @@ def _settings(model: Model, programs: Programs, port: int) -> dict[str, Any]:
         ],
         "files": {
             **sensors,
+            f"{hot}/type": f"{_DSP_SENSOR}\n",
             "/system/build.prop": properties,
             "/sys/class/power_supply/battery/temp": "310\n",
             "/sys/class/power_supply/battery/status": "Charging\n",
@@ -257,7 +264,9 @@ def _settings(model: Model, programs: Programs, port: int) -> dict[str, Any]:
         },
         "links": {
             **{f"/system/bin/{name}": "/apex/busybox" for name in _APPLETS.split()},
-            "/bin/sh": "/system/bin/sh",
+            "/bin/sh": "/vendor/rig/sh",  # which the fault switch replaces
+            "/vendor/rig/sh": "/system/bin/sh",
+            f"{hot}/temp": "/vendor/rig/temp",
         },
         "adbd": adbd,
         "environment": {
@@ -272,6 +281,6 @@ def _settings(model: Model, programs: Programs, port: int) -> dict[str, Any]:
 
 
 def _mount_point() -> Path:
-    place = writable("rig") / "root"
+    place = HOME / "root"
     place.mkdir(exist_ok=True)
     return place
