@@ -1,0 +1,48 @@
+"""Every kind of device, held to the contract of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import pytest
+
+from tests.rig.phones import Phone as EmulatedPhone
+from tests.rig.phones import running_phones
+from tests.tuner.measure.android.phones import adb_of_the_rig
+from tests.tuner.measure.device_conformance import DeviceConformance
+from tuner.measure.android.phone import open_phone
+from tuner.measure.farm.device import Device
+from tuner.measure.farm.settings import Limits, PhoneSettings, SimulatorSettings
+from tuner.measure.farm.simulator import open_simulator
+
+pytestmark = pytest.mark.slow
+
+
+class TestSimulatorSlot(DeviceConformance):
+    has_clock = False
+
+    def make(self, task_s: float) -> Device:
+        return open_simulator(SimulatorSettings("sim"), "sim-1", Limits(task_s=task_s))
+
+
+class TestPhone(DeviceConformance):
+    """Over the real adb and adbd; the phone's DSP is emulated."""
+
+    emulated: ClassVar[EmulatedPhone]
+    _folder = "/data/local/tmp/conformance"
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def rig(cls, private_state: None) -> Iterator[None]:
+        with adb_of_the_rig(), running_phones(1) as [cls.emulated]:
+            yield
+
+    def make(self, task_s: float) -> Device:
+        settings = PhoneSettings("p", "v66", address=self.emulated.address, folder=self._folder)
+        return open_phone(settings, "phone-1", Limits(task_s=task_s, bundle=4))
+
+    def leftovers(self) -> Sequence[str]:
+        """The folder itself may stay."""
+        files = [path for path in self.emulated.files() if path != self._folder]
+        return [*self.emulated.processes(), *files]
