@@ -61,7 +61,10 @@ REFUSED = {
     "scalar": ("h = hl.Func('h')\nh[x, y] = f[x, y] * gain\nout = hl.Pipeline(h)", "a scalar"),
     "float": ("h = hl.Func('h')\nh[x, y] = floats[x, y]\nout = hl.Pipeline(h)", "float32"),
     "wide": (
-        "h = hl.Func('h')\nh[x, y] = hl.u8(hl.u64(f[x, y]) * 3 >> 10)\nout = hl.Pipeline(h)",
+        (
+            "h, w = hl.Func('h'), hl.Func('w')\nw[x, y] = hl.u64(f[x, y]) * hl.u64(f[x, y])\n"
+            "h[x, y] = hl.u8(w[x, y] >> hl.u64(5))\nout = hl.Pipeline(h)"
+        ),
         "64 bits",
     ),
 }
