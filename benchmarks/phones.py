@@ -7,8 +7,8 @@ the same call of the tool is made again and again in the phone's shell: that is 
 candidate takes there. Then whole trials are made, turn about with that: link, push, check, run,
 pull, judge, remove. The difference of the quickest of each is the cost of a trial; on an idle
 machine that of the medians is much the same. Last, 16 schedules go one by one and then in one
-bundle; the phone counts the calls of its tool. The exit status is 1 if a bar is not met. Other load on
-the machine spoils the times; `chrt -r 5 make bench-phones` (as root) keeps it away.
+bundle; the phone counts the calls of its tool. The exit status is 1 if a bar is not met. Other load
+on the machine spoils the times; `chrt -r 5 make bench-phones` (as root) keeps it away.
 """
 
 from __future__ import annotations
