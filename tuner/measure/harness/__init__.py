@@ -33,7 +33,7 @@ def linux_user_harness(arch: str) -> NativePart:
 _DSP_HEADERS = tuple(_FOLDER / f"{name}.h" for name in ("harness", "image", "dsp", "dsp_queue"))
 _DSP_FLAGS = (
     *("-fno-builtin", "-fPIC", "-fvisibility=hidden", "-fshort-enums"),
-    "-DHVXTUNE_ARENA_MOST",
+    "-DKEEP_ARENA_MOST",
 )
 """``-fshort-enums`` is the ABI's default; the layout of the SDK's structures depends on it."""
 DSP_EXPORTS = _FOLDER / "dsp_exports.map"

@@ -34,7 +34,7 @@ struct arena {
     uint32_t used;
     uint32_t last; /* offset of the latest block's header plus one; 0 if none */
     uint32_t alignment;
-    uint32_t most; /* greatest `used` since it was opened; kept with HVXTUNE_ARENA_MOST only */
+    uint32_t most; /* greatest `used` since it was opened; kept with KEEP_ARENA_MOST only */
 };
 
 void arena_open(struct arena *arena, void *base, uint32_t bytes, uint32_t alignment);

@@ -25,7 +25,7 @@ void *arena_take(struct arena *arena, uint32_t bytes) {
     *block = (struct block){arena->last, 1};
     arena->last = arena->used + 1;
     arena->used += header + aligned(arena, bytes);
-#ifdef HVXTUNE_ARENA_MOST /* on a DSP, where memory is cleared by hand; else it would cost cycles */
+#ifdef KEEP_ARENA_MOST /* on a DSP, where memory is cleared by hand; else it would cost cycles */
     if (arena->used > arena->most)
         arena->most = arena->used;
 #endif
