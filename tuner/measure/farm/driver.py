@@ -160,7 +160,13 @@ class Driver:
         if health.is_due(record, self._limits, self._roster.clock()):
             self._same = None
             health.attend(
-                self._roster, record, self._opened, self._gold, self._limits, self._holder
+                self._roster,
+                record,
+                self._opened,
+                self._gold,
+                self._limits,
+                self._holder,
+                self._stopping.is_set,
             )
             return 0.0
         if record.state is not DeviceState.READY or self._same is False:

@@ -76,9 +76,11 @@ def attend(
     gold: MakeGold,
     limits: Limits,
     holder: str,
+    broken_off: Callable[[], bool] = lambda: False,
 ) -> DeviceRecord | None:
     """Checks a device under a lease; ``None`` if it is not to be had now.
 
+    ``broken_off`` tells whether the device was closed meanwhile: then a failure says nothing.
     Raises what ``open_device`` raises, ``ToolchainError`` if there is no gold candidate.
     """
     task = gold()
@@ -91,6 +93,9 @@ def attend(
         failed = Checked(f"the check broke off: {type(error).__name__}", counts=False)
         roster.settle(lease, DeviceState.SUSPECT, failed.failure, checked=failed)
         raise
+    if found.checked.failure and broken_off():
+        failed = Checked("its check was broken off", counts=False)
+        found = Finding(DeviceState.SUSPECT, failed.failure, failed)
     return roster.settle(lease, found.state, found.reason, checked=found.checked)
 
 
