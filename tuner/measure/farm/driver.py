@@ -31,6 +31,8 @@ _LINGER_S = 0.05
 """An empty queue is waited at for so long before the lease is given back."""
 _GRACE_S = 60.0
 """Beyond what the tasks of a batch may take together: then the call is broken off."""
+_THROTTLES_A_FAULT = 3
+"""Phones get warm, and noise looks like that at times; so many batches in a row are a fault."""
 _log = logging.getLogger("hvxtune.farm")
 
 
@@ -82,6 +84,7 @@ class Driver:
         self._lock = threading.Lock()
         self._blamed: list[str] = []
         self._rest_until = 0.0
+        self._throttles = 0
         self._stopping = threading.Event()
         self.thread = threading.Thread(target=self._drive, name=f"farm-{name}", daemon=True)
 
@@ -256,17 +259,17 @@ class Driver:
         try:
             results, error, busy_s = self._run(orders, holding)
             if error is None:
-                slow = self._judge.throttled(results, record)
-                if slow:
-                    self._rest_until = time.monotonic() + self._limits.cool_down_s
-                    error = DeviceError(slow, attempts=0)
-            faults = sum(isinstance(one, DeviceError) for one in results) if error is None else 1
+                error = self._throttled(results, record)
+            if error is None:
+                faults = sum(isinstance(one, DeviceError) for one in results)
+            else:
+                faults = 1 if error.attempts or self._throttles >= _THROTTLES_A_FAULT else 0
             tally = Tally(0 if error else len(orders) - faults, faults, busy_s)
             if error is not None and self._stopping.is_set():  # broken off by us
                 record = self._roster.settle(
                     holding.lease, DeviceState.SUSPECT, "left in the middle of its work"
                 )
-            elif faults:
+            elif faults or error is not None:
                 reason = error or next(one for one in results if isinstance(one, DeviceError))
                 found = health.after_fault(record, faults, reason.message, self._limits)
                 record = self._roster.settle(holding.lease, found.state, found.reason, tally=tally)
@@ -286,6 +289,16 @@ class Driver:
             for order in orders:
                 self._queue.failed(order, self.name, error)
         return record
+
+    def _throttled(self, results: list[Result], record: DeviceRecord) -> DeviceError | None:
+        """Why a batch is thrown away though it ran; the device rests then."""
+        slow = self._judge.throttled(results, record)
+        if not slow:
+            self._throttles = 0
+            return None
+        self._throttles += 1
+        self._rest_until = time.monotonic() + self._limits.cool_down_s
+        return DeviceError(slow, attempts=0)
 
     def _standing_after(self, record: DeviceRecord) -> Standing:
         return Standing.SERVING if record.state is DeviceState.LEASED else self._standing(record)

@@ -34,8 +34,9 @@ GoldFor = Callable[[Member, Limits], Task]
 
 
 def gold_for(member: Member, limits: Limits) -> Task:
-    """The gold candidate for a device, repeated where there is noise."""
-    repeats = limits.repeats if member.kind.fidelity == "hardware" else 1
+    """The gold candidate for a device, repeated where there is noise: more often than others, as
+    it is what they are judged by."""
+    repeats = 3 * limits.repeats if member.kind.fidelity == "hardware" else 1
     return gold_task(member.settings.arch, repeats)
 
 

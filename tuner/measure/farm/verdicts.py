@@ -18,6 +18,8 @@ from tuner.outcome import Outcome
 _DOUBTED = frozenset({Outcome.WRONG_OUTPUT, Outcome.RUN_ERROR, Outcome.TIMEOUT})
 """Outcomes that a bad device can make of a good candidate."""
 
+STEADY = 0.10
+"""An interval of the median that is wider than this share of it is not believed yet."""
 Result = Sampled | CandidateError | DeviceError
 
 
@@ -49,7 +51,10 @@ class Judge:
         if record.fidelity != "hardware" or record.gold_cycles is None:
             return ""
         reference = [c for one in results if isinstance(one, Sampled) for c in one.reference_cycles]
-        found = statistics.throttled(reference, record.gold_cycles)
+        # Few samples of a noisy phone drift by chance: as far as they may be off, and no less.
+        found = statistics.throttled(
+            reference, record.gold_cycles, drift_limit=statistics.THROTTLED_AT
+        )
         return "" if found is None else f"throttled: {found.reason}"
 
     def settle(
@@ -95,17 +100,24 @@ class Judge:
         order.link_s += sampled.link_s
         order.run_s += sampled.run_s
         if record.fidelity == "hardware":
-            more = statistics.more_repeats(
-                order.samples,
-                self._best.get(order.problem.digest),
-                most=self._limits.most_repeats,
-            )
+            more = self._more_repeats(order)
             if more:
                 order.repeats = more
                 return True
             measured = self._of_all(order, measured)
         order.future.set_result(Timed(measured, order.link_s, order.run_s))
         return False
+
+    def _more_repeats(self, order: Order) -> int:
+        """How many more samples to take: until it can be told from the best, and is steady."""
+        most = self._limits.most_repeats
+        best = self._best.get(order.problem.digest)
+        more = statistics.more_repeats(order.samples, best, most=most)
+        if more:
+            return more
+        found = statistics.summarize(order.samples)
+        steady = found.interval.high - found.interval.low <= STEADY * found.median
+        return 0 if steady else min(found.count, max(0, most - found.count))
 
     def _of_all(self, order: Order, last: Measurement) -> Measurement:
         cycles = round(statistics.median(order.samples))

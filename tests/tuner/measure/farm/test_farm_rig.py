@@ -1,0 +1,266 @@
+"""Tuning jobs on emulated phones that go wrong at random, from a seed: nothing is lost or doubled,
+no wrong measurement is accepted, the bad phone is out with its reason, the good ones stay busy.
+
+adb and adbd are real, the phones behind them are emulated (tests/rig/phones). Prints a table.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from tests.rig.phones import TOOL, Fault, Phone, Setting, require_rig, running_phones
+from tests.tuner.measure.candidates import scale_artifact
+from tuner import tuning
+from tuner.candidate import Artifact, Candidate
+from tuner.codegen import CodeGenerator, find_generator
+from tuner.measure.farm.caretaker import Caretaker
+from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE, read_farm
+from tuner.measure.farm.orders import Order, OrderQueue
+from tuner.measure.farm.states import DeviceRecord, DeviceState
+from tuner.memory_store import MemoryStore
+from tuner.outcome import Outcome
+from tuner.trial import JobState, Trial
+
+pytestmark = pytest.mark.slow
+
+SEEDS = 20
+TRIALS = 30
+KERNEL = ("add_u8", {"width": 256, "height": 32})
+LEAST_BUSY = 0.85
+CYCLES_MAY_BE_OFF = 0.10
+"""A batch counts as long as the reference in it is no slower than this."""
+LIMITS = """
+[limits]
+cool_down_s = 0.3
+recheck_s = 0.1
+task_s = 1.0
+turn_s = 2
+wait_s = 30
+bundle = 4
+repeats = 6
+gold_interval_s = 60
+checks_to_quarantine = 2
+"""
+LINK = (Fault.ADBD_KILLED, Fault.DISCONNECT, Fault.FROZEN)
+"""A phone that does not answer is offline; it is not to blame."""
+BAD = (
+    Fault.SLOW,
+    Fault.WRONG_RESULT,
+    Fault.CRASH,
+    Fault.HANG,
+    Fault.TRUNCATED,
+    Fault.FULL_DISK,
+    *LINK,
+)
+_DOES_WRONG = {0: "NOTHING_AT_ALL", 1: "RETURNS_AN_ERROR", 2: "NULL_STORE"}
+
+Truth = Mapping[str, tuple[Outcome, int | None]]
+"""Outcome and cycles of a config on phones without a fault."""
+
+
+class KeptObjects(CodeGenerator):
+    """Compiles each config once for all jobs of this module; some become bad candidates."""
+
+    name = "halide"
+    _kept: ClassVar[dict[str, Artifact]] = {}
+
+    def __init__(self, workers: int = 1) -> None:
+        self._generator = find_generator("halide")(workers)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        return self._generator.fingerprint()
+
+    def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
+        digest = candidate.config.digest
+        if digest not in self._kept:
+            wrong = _DOES_WRONG.get(int(digest[:4], 16) % 16)
+            self._kept[digest] = (
+                self._generator.compile(candidate)
+                if wrong is None
+                else scale_artifact(candidate.problem, wrong, ("-fPIC",))
+            )
+        return self._kept[digest]
+
+    def close(self) -> None:
+        self._generator.close()
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A job and what became of its devices."""
+
+    store: MemoryStore
+    state: JobState
+    trials: list[Trial]
+    seconds: float
+    busy: Mapping[str, float]
+    """Share of the time in which the device was in work and there was work for it."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patched() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HVXTUNE_ADB", str(require_rig().adb))
+        patch.setattr(tuning, "find_generator", lambda name: KeptObjects)
+        yield
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
+    """What every config of the job comes to where nothing goes wrong."""
+    with running_phones(3) as phones:
+        ran = run_job(phones, tmp_path_factory.mktemp("truth") / "farm.toml")
+    assert {t.outcome for t in ran.trials} == {
+        Outcome.OK,
+        Outcome.WRONG_OUTPUT,
+        Outcome.RUN_ERROR,
+    }
+    return {
+        t.config.digest: (t.outcome, t.measurement.cycles if t.measurement else None)
+        for t in ran.trials
+    }
+
+
+def run_job(phones: list[Phone], farm: Path) -> Ran:
+    """One job on ``phones``, as ``hvxtune tune --measurer farm --on phone`` runs it."""
+    farm.write_text(LIMITS + "".join(table(n, phone) for n, phone in enumerate(phones)))
+    store = MemoryStore()
+    starved: dict[str, float] = defaultdict(float)
+    take = OrderQueue.take
+
+    def counting(queue: OrderQueue, device: str, most: int, wait_s: float) -> list[Order]:
+        began = time.monotonic()
+        try:
+            return take(queue, device, most, wait_s)
+        finally:
+            starved[device] += time.monotonic() - began
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FARM_FILE_VARIABLE, str(farm))
+        patch.setattr(OrderQueue, "take", counting)
+        kernel, params = KERNEL
+        job = tuning.submit(
+            kernel,
+            params,
+            store=store,
+            trials=TRIALS,
+            sampler="random",
+            seed=1,
+            measurer="farm",
+            on="phone",
+            workers=24,
+        )
+        began = time.time()
+        result = tuning.run(job.id, store)
+    trials = store.trials(job.id)
+    ended = max(trial.finished_at for trial in trials)
+    busy = {}
+    for record in store.roster().devices():
+        out_s = out_of_work_s(store, record, began, ended)
+        theirs = ended - began - starved[record.name] - out_s
+        busy[record.name] = record.busy_s / theirs if theirs > 0 else 0.0
+    return Ran(store, result.job.state, trials, ended - began, busy)
+
+
+def table(number: int, phone: Phone) -> str:
+    return f"""
+[[phone]]
+name = "phone-{number}"
+address = "{phone.address}"
+arch = "v66"
+tool = "{TOOL}"
+"""
+
+
+def out_of_work_s(store: MemoryStore, record: DeviceRecord, began: float, ended: float) -> float:
+    """How long a device was neither ready nor leased between two times."""
+    working = (DeviceState.READY, DeviceState.LEASED)
+    total, since, state = 0.0, began, DeviceState.SUSPECT
+    for event in reversed(store.roster().events(record.name, 1000)):
+        at = min(max(event.at, began), ended)
+        total += 0.0 if state in working else at - since
+        since, state = at, event.after
+    return total + (0.0 if state in working else ended - since)
+
+
+def settled_state(store: MemoryStore, farm: Path, name: str) -> DeviceRecord:
+    """The bad phone, once those who look after the farm have made up their minds."""
+    members = [m for m in read_farm(farm).members if m.name == name]
+    caretaker = Caretaker(read_farm(farm), store.roster(), "test")
+    deadline = time.monotonic() + 60
+    out = (DeviceState.QUARANTINED, DeviceState.OFFLINE)
+    while (record := store.roster().device(name)).state not in out:
+        assert time.monotonic() < deadline, record
+        list(caretaker.check(members))
+    return record
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_jobs_end_well_whatever_happens_to_a_phone(
+    seed: int, truth: Truth, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    choose = random.Random(seed)
+    bad, other = choose.sample(range(3), 2)
+    fault = BAD[seed % len(BAD)]
+    setting = Setting(
+        fault,
+        seed=seed,
+        cycles_ppm=choose.randrange(1_200_000, 3_000_000),
+        at_write=choose.randrange(1, 12),
+    )
+    farm = tmp_path / "farm.toml"
+    with running_phones(3) as phones:
+        if choose.random() < 0.5:
+            phones[other].set(Fault.NOISY, seed=seed)
+        switch = threading.Timer(choose.uniform(0.3, 1.5), phones[bad].set, [setting])
+        switch.start()
+        try:
+            ran = run_job(phones, farm)
+        finally:
+            switch.join()
+        record = settled_state(ran.store, farm, f"phone-{bad}")
+    good = [f"phone-{n}" for n in range(3) if n != bad]
+    off = wrong_by(ran.trials, truth)
+    with capsys.disabled():
+        row = (
+            f"{seed:>4} {fault.value:<13} {ran.state.value:<6} {len(ran.trials):>6} "
+            f"{off:>6.1%} {record.state.value:<12} "
+            + " ".join(f"{ran.busy[name]:>6.0%}" for name in good)
+            + f" {ran.seconds:>5.1f}  {record.reason[:90]}"
+        )
+        if seed == 0:
+            print("\nseed fault         job    trials    off bad phone    busy   busy  sec  why")  # noqa: T201
+        print(row)  # noqa: T201
+    assert ran.state is JobState.DONE
+    assert [t.number for t in ran.trials] == list(range(TRIALS)), "lost or doubled"
+    assert not ran.store.pending(ran.store.jobs()[0].id)
+    assert {t.config.digest: t.outcome for t in ran.trials} == {
+        digest: outcome for digest, (outcome, _) in truth.items()
+    }
+    assert off <= CYCLES_MAY_BE_OFF
+    assert record.reason
+    out = DeviceState.OFFLINE if fault in LINK else DeviceState.QUARANTINED
+    assert record.state is out
+    for name in good:
+        assert ran.store.roster().device(name).state is DeviceState.READY
+        assert ran.busy[name] >= LEAST_BUSY
+
+
+def wrong_by(trials: list[Trial], truth: Truth) -> float:
+    """By which share the worst accepted measurement is off."""
+    return max(
+        abs(trial.measurement.cycles / true_cycles - 1)
+        for trial in trials
+        if trial.measurement
+        for true_cycles in [truth[trial.config.digest][1]]
+        if true_cycles is not None
+    )
