@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 from tuner.candidate import Artifact, CacheState, Fidelity, Problem
@@ -27,6 +28,7 @@ from tuner.measure.measurer import Measurer, Timed
 from tuner.target import Target
 
 _KEEP_S = 1.0
+_CHECKS_AT_ONCE = 8
 MOST_USEFUL_WORKERS = 256
 """Threads of one job, at most."""
 OpenDevice = Callable[[Member, Limits], Device]
@@ -120,12 +122,14 @@ class FarmMeasurer(Measurer):
 
     def _find_fingerprint(self) -> dict[str, str]:
         self._require_one_fidelity()
-        found: dict[tuple[tuple[str, str], ...], list[str]] = {}
+        known = self._known_fingerprints()
         refused: list[str] = []
-        for member in self._members:
-            known = self._fingerprint_of(member, refused)
-            if known is not None:
-                found.setdefault(tuple(sorted(known.items())), []).append(member.name)
+        if not known:
+            # Of a device that is known nobody waits for one that is not: it may be away.
+            known, refused = self._asked_fingerprints()
+        found: dict[tuple[tuple[str, str], ...], list[str]] = {}
+        for name, fingerprint in known.items():
+            found.setdefault(tuple(sorted(fingerprint.items())), []).append(name)
         if len(found) == 1:
             return dict(next(iter(found)))
         if not found:
@@ -142,17 +146,35 @@ class FarmMeasurer(Measurer):
             next_step="give each group a tag of its own in the farm file, or name one device",
         )
 
-    def _fingerprint_of(self, member: Member, refused: list[str]) -> Mapping[str, str] | None:
-        if member.kind.local:
-            with self._open_device(member, self._farm.limits) as device:
-                return device.fingerprint()
-        self._enrol()
-        record = self._roster.device(member.name)
-        if record.fingerprint is None:
-            record = self.check(member) or record
-        if record.fingerprint is None:
-            refused.append(f"{record.name} is {record.state} ({record.reason})")
-        return record.fingerprint
+    def _known_fingerprints(self) -> dict[str, Mapping[str, str]]:
+        """By device, of those that need not be asked."""
+        known: dict[str, Mapping[str, str]] = {}
+        for member in self._members:
+            if member.kind.local:
+                with self._open_device(member, self._farm.limits) as device:
+                    known[member.name] = device.fingerprint()
+        if len(known) < len(self._members):
+            self._enrol()
+            records = {record.name: record for record in self._roster.devices()}
+            for member in self._members:
+                fingerprint = records[member.name].fingerprint
+                if member.name not in known and fingerprint is not None:
+                    known[member.name] = fingerprint
+        return known
+
+    def _asked_fingerprints(self) -> tuple[dict[str, Mapping[str, str]], list[str]]:
+        """By device, from checking all of them at once; and what the others have."""
+        with ThreadPoolExecutor(min(len(self._members), _CHECKS_AT_ONCE), "farm-ask") as pool:
+            list(pool.map(self.check, self._members))
+        known: dict[str, Mapping[str, str]] = {}
+        refused = []
+        for member in self._members:
+            record = self._roster.device(member.name)
+            if record.fingerprint is not None:
+                known[member.name] = record.fingerprint
+            else:
+                refused.append(f"{record.name} is {record.state} ({record.reason})")
+        return known, refused
 
     def _enrol(self) -> None:
         if not self._enrolled:

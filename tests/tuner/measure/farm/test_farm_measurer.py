@@ -317,3 +317,14 @@ def test_gold_is_what_devices_are_judged_by() -> None:
     assert (record.gold_cycles, record.last_check) == (GOLD_CYCLES, "passed")
     assert record.details == {"build": "stand-in"}
     assert Outcome.DEVICE_ERROR.value == "device_error"
+
+
+def test_nobody_waits_for_a_device_that_is_away() -> None:
+    rig = StandInFarm({"a": Script(), "b": Script()})
+    roster = MemoryRoster()
+    with measuring(rig, on="a", roster=roster) as measurer:
+        measured(measurer, ["2000"])
+    rig.devices["b"].script.hangs = True
+    with measuring(rig, roster=roster) as measurer:
+        assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
+        assert roster.device("b").fingerprint is None
