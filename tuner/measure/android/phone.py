@@ -94,7 +94,7 @@ class Phone(Device):
                     next_step=f"push it from the Hexagon SDK, where it is {part}",
                 )
         return {
-            "soc": properties["ro.soc.model"] or "unknown",
+            "soc": properties["ro.soc.model"] or properties["ro.board.platform"] or "unknown",
             "build": properties["ro.build.fingerprint"] or "unknown",
             "tool": sums[self._settings.tool][:16],
             "domain": str(self._settings.domain),

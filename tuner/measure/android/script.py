@@ -145,7 +145,8 @@ def probe_script(settings: PhoneSettings, nonce: str) -> str:
     )
 
 
-PROPERTIES = ("ro.soc.model", "ro.product.model", "ro.build.fingerprint")
+PROPERTIES = ("ro.soc.model", "ro.board.platform", "ro.product.model", "ro.build.fingerprint")
+"""The first is there from Android 12 on."""
 
 
 def parts_script(settings: PhoneSettings, nonce: str) -> str:

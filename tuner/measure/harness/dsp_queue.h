@@ -1,4 +1,5 @@
-/* The files between host and driver; tuner/measure/android/queue.py writes and reads the same.
+/* The files between host and driver; on the host queue_file.py and results.py of
+ * tuner/measure/android write and read them.
  *
  * queue: a header, the problems, the entries. results: records, each appended as soon as it is
  * known, so that a crash loses nothing that came before. All numbers are little endian.
@@ -52,5 +53,9 @@ struct record {
     uint32_t sample_count;
     struct image_report report;
 };
+
+_Static_assert(sizeof(struct queue_header) == 40 && sizeof(struct queue_problem) == 264 &&
+                   sizeof(struct queue_entry) == 56 && sizeof(struct record) == 296,
+               "as tuner/measure/android/queue_file.py and results.py pack them");
 
 #endif

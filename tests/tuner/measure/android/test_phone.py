@@ -5,18 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.rig.phones import Fault
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.tuner.measure.android.phones import outcomes, phone_device, run, task
+from tests.tuner.measure.candidates import artifact_of, scale_problem
 from tuner.errors import DeviceError, ToolchainError, UserError
 from tuner.measure.android import link
 from tuner.measure.android.background import background
 from tuner.measure.android.call import Caller
 from tuner.measure.android.phone import Phone
-from tuner.measure.farm.device import Batch, Sampled
+from tuner.measure.farm.device import Batch, Sampled, Task
 from tuner.measure.farm.settings import Limits, PhoneSettings
 from tuner.target import find_target
 
@@ -126,6 +128,19 @@ def test_bad_candidates_lose_themselves_only(device: Phone, calls: list[int]) ->
     }
     assert run(device, *behaviours, "WELL") == [*behaviours.values(), "ok"]
     assert len(calls) <= 4
+
+
+@pytest.mark.parametrize("place", ["heap", "vtcm"])
+def test_what_one_candidate_leaves_does_not_help_the_next(device: Phone, place: str) -> None:
+    problem = scale_problem()
+    source = Path(__file__).parents[1] / "sources/leftovers.c"
+
+    def candidate(flag: str) -> Task:
+        flags = (f"-DENTRY={problem.symbol}", "-fPIC", flag)
+        return Task(problem, artifact_of(source, problem.symbol, flags))
+
+    batch = [candidate("-DLEAVES"), candidate(f"-DTAKES={place}")]
+    assert outcomes(device.run(Batch(batch))) == ["ok", "wrong_output"]
 
 
 def test_messages_say_where_a_candidate_is_wrong(device: Phone) -> None:

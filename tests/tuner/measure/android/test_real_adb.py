@@ -14,6 +14,7 @@ from tests.rig.phones import Phone as EmulatedPhone
 from tests.tuner.measure.android.phones import adb_of_the_rig
 from tuner.errors import DeviceError
 from tuner.measure.android.adb import AdbClient, AdbServer, ProtocolError, Push, RefusedError
+from tuner.measure.android.adb.frames import request
 
 pytestmark = pytest.mark.slow
 
@@ -97,6 +98,18 @@ def test_adbd_that_dies_in_a_command_gives_no_status(phone: EmulatedPhone) -> No
 
     with_client(phone, act)
     phone.ok()
+
+
+def test_nobody_ends_our_server_by_asking(phone: EmulatedPhone) -> None:
+    async def act(client: AdbClient) -> int:
+        _, writer = await asyncio.open_unix_connection(client.address.path)
+        writer.write(request("host:kill"))
+        await writer.drain()
+        writer.close()
+        await asyncio.sleep(0.2)
+        return await client.version()
+
+    assert with_client(phone, act) >= 41
 
 
 def test_devices_are_tracked_as_they_come_and_go(phone: EmulatedPhone) -> None:
