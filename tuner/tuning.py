@@ -275,10 +275,7 @@ def run(
         _opened_rung(spec, generator, roster, holder) as rung,
     ):
         measurer.require(spec.problem.target)
-        _require_same(job, "space", job.space_digest, space.digest)
-        now = _toolchain(generator, measurer)
-        for part in sorted({*job.toolchain, *now}):
-            _require_same(job, part, job.toolchain.get(part), now.get(part))
+        require_same_tools(job, space, generator, measurer)
         held = store.claim(job.id) if token is None else token
         loop = TuningLoop(
             replace(store.job(job.id), spec=replace(spec, workers=workers)),
@@ -297,13 +294,20 @@ def run(
     return result_with_remaining(job, space, store)
 
 
-def _require_same(job: Job, part: str, then: str | None, now: str | None) -> None:
-    if then != now:
-        raise UserError(
-            f"job {job.id} began with {part} {(then or 'none')[:16]}, here it is "
-            f"{(now or 'none')[:16]}: its cycles could not be compared",
-            next_step="start a new job with `hvxtune tune`, or install the versions it began with",
-        )
+def require_same_tools(
+    job: Job, space: Space, generator: CodeGenerator, measurer: Measurer
+) -> None:
+    """``UserError`` if the job began with another space or toolchain than there is here now."""
+    then = {**job.toolchain, "space": job.space_digest}
+    now = {**_toolchain(generator, measurer), "space": space.digest}
+    for part in sorted({*then, *now}, key=lambda part: (part != "space", part)):
+        if then.get(part) != now.get(part):
+            raise UserError(
+                f"job {job.id} began with {part} {then.get(part, 'none')[:16]}, here it is "
+                f"{now.get(part, 'none')[:16]}: its cycles could not be compared",
+                next_step="start a new job with `hvxtune tune`, or install the versions it began "
+                "with",
+            )
 
 
 def tune(

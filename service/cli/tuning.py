@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,6 +26,8 @@ from service.cli.options import (
 from service.cli.output import print_json
 from service.cli.pipeline_files import PipelineFile, kept_here, require_one
 from service.cli.progress import shown, standing_of
+from service.cli.sets import BatchName, SetName, tune_set
+from service.cli.signals import stop_on_signal
 from service.cli.summary import print_result, result_json
 from tuner.errors import HvxtuneError, UserError
 from tuner.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
@@ -52,6 +49,8 @@ LARGEST_SEED = 2**32 - 1
 def tune(
     kernel: OptionalKernelName = None,
     pipeline: PipelineFile = None,
+    workloads: SetName = None,
+    batch: BatchName = None,
     param: ParamTexts = None,
     target: TargetName = DEFAULT_TARGET,
     contract: ContractName = DEFAULT_CONTRACT,
@@ -112,9 +111,40 @@ def tune(
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search for the fastest schedule of KERNEL, or of the pipeline in FILE, and store it."""
+    """Search for the fastest schedule of KERNEL, the pipeline in FILE, or every layer of SET."""
     from tuner.tuning import submit
 
+    if workloads is not None:
+        _refuse_with_set(
+            workloads,
+            KERNEL=kernel,
+            **{
+                "--pipeline": pipeline,
+                "--param": param,
+                "--patience": patience,
+                "--server": server,
+            },
+        )
+        tune_set(
+            workloads,
+            batch,
+            {
+                "target": target,
+                "contract": contract,
+                "cache": cache,
+                "sampler": sampler,
+                "seed": seed,
+                "measurer": measurer,
+                "on": on,
+            },
+            trials=trials,
+            seconds=seconds,
+            workers=workers,
+            as_json=as_json,
+        )
+        return
+    if batch is not None:
+        raise UserError(f"--batch {batch} without --set", next_step="name the set, too")
     require_one(kernel, pipeline)
     gain = read_percent("--until-gain", until_gain)
     if trials is None and seconds is None and patience is None and gain is None:
@@ -172,6 +202,12 @@ def tune(
         _run_and_print(job.id, store, as_json=as_json)
 
 
+def _refuse_with_set(name: str, **others: object) -> None:
+    for option, value in others.items():
+        if value is not None:
+            raise UserError(f"--set {name} with {option} {value}", next_step=f"leave {option} out")
+
+
 def resume(
     job: JobName,
     server: ServerAddress = None,
@@ -210,7 +246,7 @@ def _run(job_id: str, store: SqlStore) -> TuneResult:
 
     kernel = store.job(job_id).spec.problem.workload.kernel
     try:
-        with _stop_on_signal() as stop, shown(kernel) as show:
+        with stop_on_signal() as stop, shown(kernel) as show:
             return run(job_id, store, on_progress=lambda p: show(standing_of(p)), stop=stop)
     except KeyboardInterrupt:
         sys.stderr.write(f"stopped; go on with: hvxtune resume {job_id}\n")
@@ -220,22 +256,3 @@ def _run(job_id: str, store: SqlStore) -> TuneResult:
     except HvxtuneError as error:  # this machine's fault: the job itself can go on
         error.next_step = f"{error.next_step}; then: hvxtune resume {job_id}".removeprefix("; ")
         raise
-
-
-@contextmanager
-def _stop_on_signal() -> Iterator[threading.Event]:
-    """An event that Ctrl-C or a request to terminate sets; a second one interrupts at once."""
-    stop = threading.Event()
-
-    def ask(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-        sys.stderr.write("\nfinishing the candidates in flight; once more to stop at once\n")
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

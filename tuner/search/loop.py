@@ -85,8 +85,9 @@ class TuningLoop:
         on_progress: Callable[[Progress], None] | None = None,
         stop: threading.Event | None = None,
         transfers: Sequence[tuple[Config, str]] = (),
+        textbook_first: bool = False,
     ) -> None:
-        """``transfers`` are configs to try after default and textbook, with their origins."""
+        """``transfers``, with origins, come after default and textbook; these may be swapped."""
         self._job = job
         self._token = token
         self._store = store
@@ -105,6 +106,7 @@ class TuningLoop:
         self._gain = GainWatch(space, job.spec.seed)
         self._trials: dict[int, Trial] = {}
         self._incumbent: Trial | None = None
+        self._order = -1 if textbook_first else 1
         self._begun = time.monotonic()
         self._next_heartbeat = self._begun
         self._asked_to_stop = False
@@ -134,7 +136,7 @@ class TuningLoop:
         """What is tried before the sampler is asked, and its origin."""
         found: dict[Config, str] = {}
         named = ((self._default, "default"), (self._textbook, "textbook"))
-        for config, origin in (*named, *self._transfers):
+        for config, origin in (*named[:: self._order], *self._transfers):
             found.setdefault(config, origin)
         return found
 

@@ -1,0 +1,201 @@
+"""``tune --set``: all workloads of a set in one budget, and what that came to, layer by layer."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.cli.output import print_json, print_line, print_table
+from service.cli.signals import stop_on_signal
+from service.json_forms import peak_cycles, trial_json
+from tuner.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tuner.set_tuning import SetOptions, SetProgress, SetResult
+    from tuner.trial import Trial
+    from tuner.workload_sets import Member
+
+INTERRUPTED = 130
+LINE_INTERVAL_S = 5.0
+_DEFAULT_TRIALS_OF_A_WORKLOAD = 10
+
+SetName = Annotated[
+    str | None,
+    typer.Option(
+        "--set",
+        metavar="SET",
+        help="Tune all layers of a network or another set: its name, or a file NAME.toml.",
+        show_default=False,
+    ),
+]
+BatchName = Annotated[
+    str | None,
+    typer.Option(
+        "--batch",
+        metavar="BATCH",
+        help="With --set: go on with a batch that was stopped or killed.",
+        show_default=False,
+    ),
+]
+
+
+def tune_set(
+    name: str,
+    batch: str | None,
+    options: SetOptions,
+    *,
+    trials: int | None,
+    seconds: float | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Tunes the set called ``name``, or goes on with ``batch`` of it, and prints the result."""
+    from db import open_store
+    from tuner import set_tuning
+    from tuner.workload_sets import find_set
+
+    for limit, value in (("trials", trials), ("seconds", seconds), ("workers", workers)):
+        if value is not None and not 0 < value <= 10_000_000:
+            raise UserError(f"{limit}={value}", accepted="1 to 10000000")
+    workloads = find_set(name)
+    if trials is None and seconds is None:
+        trials = _DEFAULT_TRIALS_OF_A_WORKLOAD * len(workloads.members)
+    with open_store() as store:
+        batch = batch or set_tuning.submit(workloads, store, **options)
+        go_on = f"hvxtune tune --set {name} --batch {batch}"
+        try:
+            with stop_on_signal() as stop:
+                result = set_tuning.run(
+                    batch,
+                    workloads,
+                    store,
+                    trials=trials,
+                    seconds=seconds,
+                    workers=workers,
+                    on_progress=_Lines(workloads.name),
+                    stop=stop,
+                )
+        except KeyboardInterrupt:
+            sys.stderr.write(f"stopped; go on with: {go_on}\n")
+            raise
+        form = result_json(workloads.name, result)
+        if as_json:
+            print_json(form)
+        else:
+            _print(form)
+        if result.interrupted:
+            sys.stderr.write(f"stopped; go on with: {go_on}\n")
+            raise typer.Exit(INTERRUPTED)
+        if not form["total"]["layers"]:
+            sys.stderr.write("error: no layer has a valid schedule\n")
+            raise typer.Exit(1)
+
+
+class _Lines:
+    """Progress as lines on standard error, one every few seconds and the first at once."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._next = time.monotonic()
+
+    def __call__(self, progress: SetProgress) -> None:
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + LINE_INTERVAL_S
+        sys.stderr.write(
+            f"{self._label}: {progress.elapsed_s:.0f} s, {progress.trials} trials, "
+            f"{progress.started} of {progress.workloads} workloads have a schedule, "
+            f"{progress.best_cycles:,} cycles; now {progress.latest}\n"
+        )
+        sys.stderr.flush()
+
+
+def result_json(name: str, result: SetResult) -> dict[str, Any]:
+    """The object that ``tune --set --json`` prints."""
+    rows = [_row(member, result) for member, result in result.members]
+    compared = [row for row in rows if _cycles(row["textbook"]) and _cycles(row["best"])]
+    totals = {
+        which: sum(row["occurrences"] * (_cycles(row[which]) or 0) for row in compared)
+        for which in ("textbook", "best")
+    }
+    return {
+        "set": name,
+        "batch": result.batch,
+        "interrupted": result.interrupted,
+        "workloads": rows,
+        "total": {
+            "textbook_cycles": totals["textbook"],
+            "best_cycles": totals["best"],
+            "speedup": round(totals["textbook"] / totals["best"], 4) if compared else None,
+            "layers": sum(row["occurrences"] for row in compared),
+            "layers_of_set": sum(row["occurrences"] for row in rows),
+        },
+    }
+
+
+def _row(member: Member, result: Any) -> dict[str, Any]:
+    peak = peak_cycles(result.job.spec.problem)
+
+    def form(trial: Trial | None) -> dict[str, Any] | None:
+        return None if trial is None else trial_json(trial, peak)
+
+    return {
+        "layers": list(member.layers),
+        "occurrences": member.occurrences,
+        "kernel": member.workload.kernel,
+        "params": dict(member.workload.params),
+        "job": result.job.id,
+        "state": result.job.state.value,
+        "trials": sum(result.outcomes.values()),
+        "default": form(result.default),
+        "textbook": form(result.textbook),
+        "best": form(result.best),
+    }
+
+
+def _cycles(trial: Mapping[str, Any] | None) -> int | None:
+    return None if trial is None else trial["cycles"]
+
+
+def _shown(trial: Mapping[str, Any] | None) -> str:
+    """Cycles, or in words why there are none."""
+    if trial is None:
+        return "not reached"
+    if trial["cycles"] is None:
+        return "cut off" if trial["outcome"] == "cutoff" else str(trial["outcome"])
+    return f"{trial['cycles']:,}"
+
+
+def _print(form: Mapping[str, Any]) -> None:
+    figures = ["times", "trials", "default", "textbook", "best", "speed-up", "HVX peak"]
+    print_table(["layer", "kernel", *figures], map(_line, form["workloads"]), numeric=figures)
+    total = form["total"]
+    print_line()
+    if total["layers"]:
+        print_line(
+            f"{form['set']}, {total['layers']} of {total['layers_of_set']} layers: "
+            f"{total['best_cycles']:,} cycles, textbook {total['textbook_cycles']:,}: "
+            f"{total['speedup']:.2f}x"
+        )
+    print_line("cut off: slower than four times the best; speed-up against textbook")
+    print_line(f"batch {form['batch']}; every trial of a layer: hvxtune show JOB")
+
+
+def _line(row: Mapping[str, Any]) -> list[object]:
+    best, textbook = _cycles(row["best"]), _cycles(row["textbook"])
+    return [
+        row["layers"][0],
+        row["kernel"],
+        row["occurrences"],
+        row["trials"],
+        _shown(row["default"]),
+        _shown(row["textbook"]),
+        _shown(row["best"]),
+        f"{textbook / best:.2f}x" if best and textbook else "",
+        f"{row['best']['share_of_peak']:.1%}" if best else "",
+    ]

@@ -1,0 +1,123 @@
+"""``tune --set``, on stand-ins for compiler and simulator."""
+
+from __future__ import annotations
+
+import os
+import signal
+from itertools import count
+
+import pytest
+
+from tuner import set_tuning
+
+LAYERS = """
+[[layers]]
+name = "first"
+kernel = "scale_u8"
+[[layers]]
+name = "second"
+kernel = "scale_u8"
+params = { n = 1024 }
+[[layers]]
+name = "third"
+kernel = "scale_u8"
+"""
+
+
+@pytest.fixture
+def tune(hvxtune, bench, tmp_path, monkeypatch):
+    from tuner import tuning
+
+    monkeypatch.setattr(set_tuning, "find_generator", tuning.find_generator)
+    (tmp_path / "net.toml").write_text(LAYERS)
+
+    def run(*arguments: str):
+        return hvxtune("tune", "--set", "net.toml", "--workers", "1", *arguments)
+
+    return run
+
+
+def test_every_layer_has_a_row_and_all_have_a_sum(tune):
+    form = tune("--trials", "20", "--json").json
+    assert [row["layers"] for row in form["workloads"]] == [["first", "third"], ["second"]]
+    assert [row["occurrences"] for row in form["workloads"]] == [2, 1]
+    assert {row["state"] for row in form["workloads"]} == {"done"}
+    assert sum(row["trials"] for row in form["workloads"]) == 20
+    for which in ("textbook", "best"):
+        cycles = [row[which]["cycles"] for row in form["workloads"]]
+        assert form["total"][f"{which}_cycles"] == 2 * cycles[0] + cycles[1]
+    assert form["total"]["speedup"] >= 1
+    assert form["total"]["layers"] == form["total"]["layers_of_set"] == 3
+
+
+def test_every_workload_has_its_textbook_schedule_before_any_has_more(tune, hvxtune):
+    form = tune("--trials", "4", "--json").json
+    for row in form["workloads"]:
+        shown = hvxtune("show", row["job"], "--json").json
+        assert [trial["origin"] for trial in shown["trials"]] == ["textbook", "default"]
+
+
+def test_what_the_budget_did_not_reach_is_said(tune):
+    text = tune("--trials", "2").out
+    assert "not reached" in text
+    assert "of 3 layers" in text
+
+
+def test_jobs_of_a_set_are_not_taken_up_by_others_in_between(tune, hvxtune, bench):
+    calls = count()
+    bench.on_measure = lambda: os.kill(os.getpid(), signal.SIGINT) if next(calls) == 3 else None
+    assert tune("--trials", "20").status == 130
+    jobs = hvxtune("jobs", "--json").json["jobs"]
+    assert all(job["paused"] for job in jobs if job["state"] == "queued")
+
+
+def test_a_stopped_batch_goes_on_where_it_was(tune, bench):
+    calls = count()
+    bench.on_measure = lambda: os.kill(os.getpid(), signal.SIGINT) if next(calls) == 5 else None
+    stopped = tune("--trials", "20", "--json")
+    assert stopped.status == 130
+    batch = stopped.json["batch"]
+    assert f"--batch {batch}" in stopped.err
+    before = sum(row["trials"] for row in stopped.json["workloads"])
+    assert 0 < before < 20
+    form = tune("--trials", "20", "--batch", batch, "--json").json
+    assert form["batch"] == batch
+    assert sum(row["trials"] for row in form["workloads"]) == 20
+
+
+def test_a_set_without_one_valid_schedule_fails(tune, bench):
+    bench.broken_everywhere = True
+    answer = tune("--trials", "20")
+    assert answer.status == 1
+    assert "no layer has a valid schedule" in answer.err
+    assert "compiler_crash" in answer.out
+
+
+def test_progress_goes_to_standard_error(tune):
+    answer = tune("--trials", "6", "--json")
+    assert "of 2 workloads have a schedule" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--batch", "nothing"], "no batch 'nothing'"),
+        (["--trials", "0"], "trials=0"),
+        (["--patience", "3"], "leave --patience out"),
+        (["-p", "n=3"], "leave --param out"),
+        (["--server", "http://127.0.0.1:1"], "leave --server out"),
+        (["--target", "v1"], "unknown target 'v1'"),
+    ],
+)
+def test_what_cannot_be_is_refused(tune, arguments, message):
+    assert message in tune(*arguments).error_line
+
+
+def test_a_batch_needs_its_set(hvxtune):
+    assert "name the set" in hvxtune("tune", "--batch", "ab").error_line
+
+
+def test_a_batch_of_another_set_is_refused(tune, tmp_path):
+    batch = tune("--trials", "2", "--json").json["batch"]
+    (tmp_path / "net.toml").write_text(LAYERS.replace("1024", "2048"))
+    assert "was not made from the set net" in tune("--batch", batch).error_line

@@ -1,0 +1,60 @@
+"""Which of several searches goes on."""
+
+from __future__ import annotations
+
+from tuner.search.task_scheduler import Task, next_task
+
+
+def task(
+    *history: tuple[int, int | None], weight: int = 1, peak: float = 10, family: str = "f"
+) -> Task:
+    made = Task(weight, peak, family)
+    for trials, best in history:
+        made.record(trials, best)
+    return made
+
+
+def test_every_task_begins_before_any_goes_on() -> None:
+    assert next_task([task((2, 1_000_000)), task()]) == 1
+
+
+def test_the_task_with_most_cycles_left_to_save_goes_on() -> None:
+    assert next_task([task((2, 1000)), task((2, 5000))]) == 1
+
+
+def test_occurrences_count() -> None:
+    assert next_task([task((2, 1000), weight=9), task((2, 5000))]) == 0
+
+
+def test_trials_that_saved_nothing_make_room_for_others() -> None:
+    tired = task((2, 5000), (40, 5000))
+    assert next_task([tired, task((2, 1000))]) == 1
+
+
+def test_what_still_saves_goes_on() -> None:
+    saving, done = task((10, 9000), (14, 5000)), task((10, 5000), (14, 5000))
+    assert next_task([done, saving]) == 1
+
+
+def test_near_its_peak_nothing_is_left_to_save() -> None:
+    assert next_task([task((2, 5000), peak=4999), task((2, 1000), peak=10)]) == 1
+
+
+def test_a_relative_far_better_off_shows_how_much_is_left() -> None:
+    """Twice the best share of the peak in the family is as far as hope goes."""
+    reached = task((2, 100), peak=90, family="a")
+    behind = task((1, 1000), peak=100, family="a")
+    alone = task((1, 1000), peak=100, family="b")
+    assert next_task([alone, behind, reached]) == 1
+
+
+def test_a_task_without_a_valid_candidate_is_given_up_after_some_trials() -> None:
+    assert next_task([task((2, None)), task((2, 1000))]) == 0
+    assert next_task([task((8, None)), task((2, 1000))]) == 1
+
+
+def test_busy_and_exhausted_tasks_are_left_alone() -> None:
+    tasks = [task((2, 5000)), task((2, 1000))]
+    assert next_task(tasks, busy=[0]) == 1
+    tasks[1].exhausted = True
+    assert next_task(tasks, busy=[0]) is None

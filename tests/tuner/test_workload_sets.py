@@ -1,0 +1,93 @@
+"""Sets of workloads: those that come along, and those in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.contract import Contract
+from tuner.errors import UserError
+from tuner.kernels import find_kernel
+from tuner.target import find_target
+from tuner.workload_sets import find_set, set_names
+
+LAYER = '[[layers]]\nname = "a"\nkernel = "lut_u8"\n'
+
+
+@pytest.mark.parametrize("name", set_names())
+def test_every_layer_of_the_sets_that_come_along_can_be_tuned(name: str) -> None:
+    for member in find_set(name).members:
+        kernel = find_kernel(member.workload.kernel)
+        problem = kernel.problem(
+            member.workload.params, Contract.STATIC, find_target("hexagon-v66")
+        )
+        assert kernel.textbook_config(problem)
+
+
+def macs(name: str, *kernels: str) -> int:
+    return sum(
+        member.occurrences * find_kernel(member.workload.kernel).work(member.workload.params).macs
+        for member in find_set(name).members
+        if member.workload.kernel in kernels
+    )
+
+
+def test_the_networks_have_the_multiplications_that_their_papers_say() -> None:
+    """300 million (MobileNetV2, table 4), 3.8e9 with the stride in the 1x1 convolutions and 4.1e9
+    with it in the 3x3 ones (ResNet-50); the first layers have a fourth, empty, channel here."""
+    weighted = ("conv2d_u8", "depthwise_conv2d_u8")
+    stem = 112 * 112 * 9 * 32
+    assert macs("mobilenet_v2_int8", *weighted) - stem == pytest.approx(300e6, rel=0.01)
+    stem = 112 * 112 * 49 * 64
+    assert macs("resnet50_int8", *weighted) - stem == pytest.approx(4.09e9, rel=0.01)
+
+
+def test_layers_that_are_alike_are_one_workload_that_counts_so_often() -> None:
+    members = {m.layers[0]: m for m in find_set("resnet50_int8").members}
+    assert members["stage 4 block 1 3x3"].occurrences == 5
+    assert sum(m.occurrences for m in members.values()) == 72
+    assert len({m.workload.digest for m in members.values()}) == len(members)
+
+
+def test_a_file_is_a_set_too(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(LAYER + LAYER + "params = { width = 7 }\n" + LAYER)
+    found = find_set(str(path))
+    assert found.name == "mine"
+    assert [m.occurrences for m in found.members] == [2, 1]
+    assert found.members[1].workload.params["width"] == 7
+
+
+def test_a_name_almost_right_is_answered_with_the_right_one() -> None:
+    with pytest.raises(UserError, match="did you mean resnet50_int8"):
+        find_set("resnet50")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no set of workloads"),
+        ("layers = []", "0 layers"),
+        ("layers = 3", "no set of workloads"),
+        ("layers = [3]", "no set of workloads"),
+        ("[[layers]]", "name"),
+        (LAYER + "param = 3", "layer a has param"),
+        (LAYER + "params = { width = 0 }", "layer a: width=0"),
+        (LAYER.replace("lut", "lot"), "layer a: unknown kernel 'lot_u8'"),
+        ("not toml", "no set of workloads"),
+    ],
+)
+def test_a_file_that_is_no_set_is_refused_with_what_is_wrong(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(UserError) as caught:
+        find_set(str(path))
+    assert message in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(UserError, match=r"nowhere\.toml"):
+        find_set("nowhere.toml")

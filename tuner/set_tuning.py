@@ -1,0 +1,326 @@
+"""Tuning a set of workloads: one job for each, one budget for all, spent where it pays most.
+
+The jobs share a batch. Every workload gets its textbook and its default schedule first; then
+:mod:`tuner.search.task_scheduler` says which job gets the next few trials. Between its slices a job
+is stored as paused, so that nobody else takes it up, and a batch that was stopped or killed goes on
+where it was.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import TypedDict, Unpack
+
+from tuner import tuning
+from tuner.candidate import CacheState, Problem
+from tuner.codegen import CodeGenerator, find_generator
+from tuner.errors import UserError
+from tuner.job_result import TuneResult, result
+from tuner.kernels import find_kernel
+from tuner.measure.measurer import Measurer
+from tuner.search.loop import Progress, TuningLoop
+from tuner.search.stopping import StopRequest
+from tuner.search.task_scheduler import Task, next_task
+from tuner.search.transfer import transferred
+from tuner.store import TrialStore
+from tuner.trial import JobRequest, JobState, Submission
+from tuner.workload_sets import Member, WorkloadSet
+
+_SLICE_TRIALS = 4
+_SEEDS = 2
+"""Textbook and default: the first slice of every job."""
+_MOST_TRIALS_OF_A_JOB = 10_000
+_JOBS_LOOKED_AT = 10_000
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class SetProgress:
+    """Where a batch stands; handed to the caller after every trial."""
+
+    trials: int
+    started: int
+    """Workloads that have a verified schedule."""
+    workloads: int
+    best_cycles: int
+    """Of all workloads started, each times its occurrences."""
+    latest: str
+    """The workload the last trial was of."""
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
+class SetResult:
+    """What a batch came to: for each member of the set, in its order, the result of its job."""
+
+    batch: str
+    members: tuple[tuple[Member, TuneResult], ...]
+    interrupted: bool
+
+
+class SetOptions(TypedDict, total=False):
+    """What :func:`submit` takes, with the defaults of :func:`tuner.tuning.plan`."""
+
+    target: str
+    contract: str
+    sampler: str
+    seed: int
+    measurer: str
+    on: str
+    cache: CacheState
+
+
+def submit(workloads: WorkloadSet, store: TrialStore, **options: Unpack[SetOptions]) -> str:
+    """Stores a job for every member of ``workloads`` and returns the batch they share.
+
+    ``options`` are those of :func:`tuner.tuning.plan`; limits are :func:`run`'s to keep. All jobs
+    are planned before the first is stored.
+    """
+    plans = [
+        tuning.plan(
+            member.workload.kernel,
+            member.workload.params,
+            roster=store.roster(),
+            trials=_MOST_TRIALS_OF_A_JOB,
+            workers=1,
+            **options,
+        )
+        for member in workloads.members
+    ]
+    batch = token_hex(6)
+    for made in plans:
+        job = store.create_job(made.spec, made.space, made.toolchain, Submission(batch=batch))
+        store.request(job.id, JobRequest.PAUSE)
+    return batch
+
+
+def run(
+    batch: str,
+    workloads: WorkloadSet,
+    store: TrialStore,
+    *,
+    trials: int | None = None,
+    seconds: float | None = None,
+    workers: int | None = None,
+    on_progress: Callable[[SetProgress], None] | None = None,
+    stop: threading.Event | None = None,
+) -> SetResult:
+    """Spends ``trials`` (of the whole batch) or ``seconds`` (of this call) on a batch's jobs.
+
+    Stopped by ``stop``, it leaves the jobs to a later call; else they have ended afterwards. Raises
+    ``UserError`` if the jobs are not those of ``workloads``, or toolchain or spaces have changed.
+    """
+    return _Batch(batch, workloads, store, trials, seconds, on_progress, stop).run(
+        workers or tuning.default_workers()
+    )
+
+
+class _SliceStop(StopRequest):
+    """Ends one slice: after its trials, with the batch's time, or on request."""
+
+    reason = "waits for its next slice of the batch"
+
+    def __init__(self, over: Callable[[], bool]) -> None:
+        super().__init__()
+        self._over = over
+
+    def is_set(self) -> bool:
+        return super().is_set() or self._over()
+
+
+class _Batch:
+    """A running batch. ``_tasks``, ``_jobs`` and the set's members go by the same positions."""
+
+    def __init__(
+        self,
+        batch: str,
+        workloads: WorkloadSet,
+        store: TrialStore,
+        trials: int | None,
+        seconds: float | None,
+        on_progress: Callable[[SetProgress], None] | None,
+        stop: threading.Event | None,
+    ) -> None:
+        self._batch = batch
+        self._members = workloads.members
+        self._store = store
+        self._jobs = _jobs_of(batch, workloads, store)
+        self._most_trials = trials
+        self._begun = time.monotonic()
+        self._deadline = None if seconds is None else self._begun + seconds
+        self._on_progress = on_progress
+        self._stop = stop or threading.Event()
+        self._lock = threading.Lock()
+        self._tasks = [self._task(position) for position in range(len(self._members))]
+        self._promised = 0
+        """Trials that slices under way may still add."""
+
+    def _task(self, position: int) -> Task:
+        member, problem = self._members[position], self._problem(position)
+        work = find_kernel(problem.workload.kernel).work(problem.workload.params)
+        task = Task(member.occurrences, work.peak_cycles(problem.target), problem.workload.kernel)
+        earlier = self._store.trials(self._jobs[position])
+        cycles = [t.measurement.cycles for t in earlier if t.measurement]
+        if earlier:
+            task.record(len(earlier), min(cycles, default=None))
+        task.exhausted = self._store.job(self._jobs[position]).state.ended
+        return task
+
+    def _problem(self, position: int) -> Problem:
+        return self._store.job(self._jobs[position]).spec.problem
+
+    def run(self, workers: int) -> SetResult:
+        spec = self._store.job(self._jobs[0]).spec
+        with (
+            find_generator(spec.generator)(workers) as generator,
+            tuning.open_measurer(
+                spec.measurer,
+                cache=spec.cache,
+                on=spec.on,
+                roster=self._store.roster(),
+                holder=f"batch {self._batch}",
+            ) as measurer,
+            ThreadPoolExecutor(workers, "hvxtune-slice") as pool,
+        ):
+            for job in map(self._store.job, self._jobs):
+                space = find_kernel(job.spec.problem.workload.kernel).space(job.spec.problem)
+                tuning.require_same_tools(job, space, generator, measurer)
+            self._share_out(pool, workers, generator, measurer)
+        interrupted = self._stop.is_set()
+        if not interrupted:
+            self._end()
+        results = [result(job_id, self._store) for job_id in self._jobs]
+        return SetResult(self._batch, tuple(zip(self._members, results, strict=True)), interrupted)
+
+    def _over(self) -> bool:
+        late = self._deadline is not None and time.monotonic() >= self._deadline
+        return late or self._stop.is_set()
+
+    def _share_out(
+        self,
+        pool: ThreadPoolExecutor,
+        workers: int,
+        generator: CodeGenerator,
+        measurer: Measurer,
+    ) -> None:
+        """Hands out slices until the budget is spent or nothing is left to search."""
+        busy: dict[Future[None], int] = {}
+        try:
+            while True:
+                while len(busy) < workers and not self._over():
+                    position = next_task(self._tasks, list(busy.values()))
+                    size = None if position is None else self._slice_of(position)
+                    if position is None or not size:
+                        break
+                    slice_ = (position, size, generator, measurer)
+                    busy[pool.submit(self._run_slice, *slice_)] = position
+                if not busy:
+                    return
+                done, _ = wait(busy, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+                for future in done:
+                    del busy[future]
+                    future.result()
+        except BaseException:
+            self._stop.set()  # what is under way ends with its candidate
+            raise
+
+    def _slice_of(self, position: int) -> int:
+        """How many trials the task may have now; 0 if the budget is spent."""
+        wanted = _SEEDS if self._tasks[position].trials < _SEEDS else _SLICE_TRIALS
+        with self._lock:
+            if self._most_trials is not None:
+                spent = sum(task.trials for task in self._tasks) + self._promised
+                wanted = max(0, min(wanted, self._most_trials - spent))
+            self._promised += wanted
+        return wanted
+
+    def _run_slice(
+        self, position: int, size: int, generator: CodeGenerator, measurer: Measurer
+    ) -> None:
+        task, job_id = self._tasks[position], self._jobs[position]
+        stop = _SliceStop(self._over)
+        end = task.trials + size
+
+        def seen(progress: Progress) -> None:
+            if progress.finished + 1 >= end:  # the next one is on its way already
+                stop.set()
+            self._tell(position, progress)
+
+        token = self._store.claim(job_id)
+        job = self._store.job(job_id)
+        kernel = find_kernel(job.spec.problem.workload.kernel)
+        space = kernel.space(job.spec.problem)
+        state = TuningLoop(
+            job,
+            token,
+            store=self._store,
+            kernel=kernel,
+            space=space,
+            generator=generator,
+            measurer=measurer,
+            on_progress=seen,
+            stop=stop,
+            transfers=transferred(self._store, job, kernel, space),
+            textbook_first=True,
+        ).run()
+        with self._lock:
+            self._promised -= size
+            task.exhausted = state.ended
+        if not state.ended:
+            self._store.request(job_id, JobRequest.PAUSE)
+
+    def _tell(self, position: int, progress: Progress) -> None:
+        best = progress.incumbent.measurement if progress.incumbent else None
+        with self._lock:
+            task = self._tasks[position]
+            if progress.finished > task.trials:
+                task.record(progress.finished, best.cycles if best else None)
+            found = [(t.weight, t.best_cycles) for t in self._tasks if t.best_cycles]
+            standing = SetProgress(
+                trials=sum(t.trials for t in self._tasks),
+                started=len(found),
+                workloads=len(self._tasks),
+                best_cycles=sum(weight * cycles for weight, cycles in found),
+                latest=self._members[position].layers[0],
+                elapsed_s=time.monotonic() - self._begun,
+            )
+            if self._on_progress is not None:
+                self._on_progress(standing)
+
+    def _end(self) -> None:
+        """Ends the jobs that slices left open."""
+        for job_id, task in zip(self._jobs, self._tasks, strict=True):
+            if self._store.job(job_id).state.ended:
+                continue
+            if task.trials == 0:
+                self._store.request(job_id, JobRequest.CANCEL)
+                continue
+            token = self._store.claim(job_id)
+            if task.best_cycles is None:
+                note = "no valid trial before the budget of the batch was spent"
+                self._store.release(job_id, token, JobState.FAILED, note)
+            else:
+                self._store.release(job_id, token, JobState.DONE)
+
+
+def _jobs_of(batch: str, workloads: WorkloadSet, store: TrialStore) -> list[str]:
+    """The ids of the batch's jobs, one for each member of the set."""
+    found = {
+        job.spec.problem.workload.digest: job.id
+        for job in store.jobs(_JOBS_LOOKED_AT)
+        if job.submission.batch == batch
+    }
+    if not found:
+        raise UserError(f"no batch '{batch}'", next_step="leave --batch out to begin a new one")
+    wanted = [member.workload.digest for member in workloads.members]
+    if set(wanted) != set(found):
+        raise UserError(
+            f"batch {batch} was not made from the set {workloads.name} as it is now",
+            next_step="name the set it was made from, or leave --batch out to begin a new one",
+        )
+    return [found[digest] for digest in wanted]
