@@ -335,8 +335,8 @@ def test_after_its_server_was_killed_a_phone_must_be_connected_again(
 
 OWNER = """
 import sys
-from tests.rig.phones import Fault, running_phones
-with running_phones(2) as phones:
+from tests.rig.phones import AdbServer, Fault, require_rig, running_phones
+with running_phones(2) as phones, AdbServer(require_rig()):
     phones[1].set(Fault.FROZEN)
     print("ready", flush=True)
     sys.stdin.read()
@@ -362,7 +362,9 @@ def test_nothing_is_left_however_the_test_run_ends(
         assert owner.stdin is not None
         assert owner.stdout.readline() == b"ready\n"
         family = psutil.Process(owner.pid).children(recursive=True)
-        assert len([one for one in family if "adbd" in " ".join(one.cmdline())]) == 2
+        commands = [" ".join(one.cmdline()) for one in family]
+        assert len([one for one in commands if "adbd/adbd" in one]) == 2
+        assert len([one for one in commands if "nodaemon" in one]) == 1
         assert mounts() == before
         if isinstance(end, signal.Signals):
             owner.send_signal(end)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rig.phones.packages import Programs, find_programs
+from tests.rig.phones.packages import HOME, Programs, find_programs
 from tests.rig.phones.phone import Model, Phone, RigUnavailableError
 from tuner.codegen.toolchain import NativePart, built, find_toolchain
 from tuner.errors import ToolchainError
@@ -59,12 +59,14 @@ class AdbServer:
     """Debian's adb server on a port of its own, and its client.
 
     The product starts servers by itself; this one is for tests of the rig, and for those that
-    kill a server (:meth:`kill`) under the product's feet.
+    kill a server (:meth:`kill`) under the product's feet. It ends with the thread that made it,
+    however that ends.
     """
 
     def __init__(self, programs: Programs) -> None:
         self._adb = programs.adb
-        self._home = tempfile.TemporaryDirectory(prefix="adb-")
+        self._home = HOME / "home"  # where adb keeps its key
+        self._home.mkdir(exist_ok=True)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
@@ -77,8 +79,9 @@ class AdbServer:
 
     def start(self) -> None:
         """A new server, which knows no phone yet. Returns once it answers."""
+        server = [self._adb, "-L", f"tcp:{self.port}", "nodaemon", "server"]
         self._process = subprocess.Popen(
-            [self._adb, "-L", f"tcp:{self.port}", "nodaemon", "server"],
+            ["setpriv", "--pdeathsig", "KILL", *server],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -126,14 +129,14 @@ class AdbServer:
         assert done.returncode == 0, done.stderr
 
     def pull(self, phone: Phone, source: str) -> bytes:
-        place = Path(self._home.name) / "pulled"
-        done = self.run("-s", phone.address, "pull", source, str(place))
-        assert done.returncode == 0, done.stderr
-        return place.read_bytes()
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder) / "pulled"
+            done = self.run("-s", phone.address, "pull", source, str(place))
+            assert done.returncode == 0, done.stderr
+            return place.read_bytes()
 
     def close(self) -> None:
         self.kill()
-        self._home.cleanup()
 
     def __enter__(self) -> AdbServer:
         return self
@@ -142,7 +145,7 @@ class AdbServer:
         self.close()
 
     def _environment(self) -> dict[str, str]:
-        return {"HOME": self._home.name, "PATH": os.environ["PATH"], "ADB_MDNS": "0"}
+        return {"HOME": str(self._home), "PATH": os.environ["PATH"], "ADB_MDNS": "0"}
 
 
 def shared_object(source: Path, *flags: str, arch: str = "v66") -> Path:
