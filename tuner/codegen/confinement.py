@@ -21,6 +21,7 @@ _LANDLOCK_VERSION_FLAG = 1
 
 _READS = 0b1100
 """LANDLOCK_ACCESS_FS_READ_FILE and READ_DIR: left free, Python imports as it goes."""
+_EXECUTES = 0b1
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 """How many rights over files each version of landlock knows; 16 from version 5 on (landlock.h)."""
 _TCP = 0b11
@@ -55,6 +56,7 @@ _REFUSED = {
     }
 }
 """System calls that fail with EPERM (asm/unistd_64.h)."""
+_STARTING = ("fork", "vfork", "execve", "execveat")
 _OTHERS_ONLY = {"x86_64": (62, 200, 234)}
 """kill, tkill and tgkill: allowed where the first argument is the process itself, as in abort."""
 _CLONE, _CLONE3, _CLONE_THREAD = {"x86_64": 56}, {"x86_64": 435}, 0x10000
@@ -71,25 +73,27 @@ _SECCOMP_MODE_FILTER, _PR_SET_SECCOMP = 2, 22
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def confine(folder: Path) -> tuple[str, ...]:
+def confine(folder: Path, *, may_start_programs: bool = False) -> tuple[str, ...]:
     """Confines the calling thread and what it starts; files can be changed in ``folder`` only.
 
+    With ``may_start_programs`` it may become another program and start more, confined alike.
     Cannot be undone. Returns the layers that came into place, of ``landlock`` and ``seccomp``.
     """
     if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return ()
     layers = {
-        "landlock": _forbid_changes_outside(folder),
-        "seccomp": _forbid_system_calls(),
+        "landlock": _forbid_changes_outside(folder, may_start_programs),
+        "seccomp": _forbid_system_calls(may_start_programs),
     }
     return tuple(name for name, in_place in layers.items() if in_place)
 
 
-def _forbid_changes_outside(folder: Path) -> bool:
+def _forbid_changes_outside(folder: Path, may_start_programs: bool) -> bool:
     version = _libc.syscall(_LANDLOCK_CREATE, None, 0, _LANDLOCK_VERSION_FLAG)
     if version < 1:
         return False
-    rights = ((1 << _FILE_RIGHTS.get(version, 16)) - 1) & ~_READS
+    free = _READS | (_EXECUTES if may_start_programs else 0)
+    rights = ((1 << _FILE_RIGHTS.get(version, 16)) - 1) & ~free
     handled = struct.pack(
         "<3Q", rights, _TCP if version >= 4 else 0, _SCOPES if version >= 6 else 0
     )
@@ -113,7 +117,7 @@ def _allow(ruleset: int, folder: Path, rights: int) -> bool:
         os.close(place)
 
 
-def _forbid_system_calls() -> bool:
+def _forbid_system_calls(may_start_programs: bool) -> bool:
     machine = platform.machine()
     if machine not in _AUDIT_ARCH:
         return False
@@ -126,18 +130,26 @@ def _forbid_system_calls() -> bool:
         (_AT_LEAST, 0, 1, _X32),
         (_RETURN, 0, 0, fail),
     ]
-    for number in _REFUSED[machine].values():
-        program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, fail)]
-    program += [(_EQUAL, 0, 1, _CLONE3[machine]), (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]
-    program += _only_with(_CLONE[machine], (_ANY_BIT, 1, 0, _CLONE_THREAD), fail)
-    for number in _OTHERS_ONLY[machine]:
-        program += _only_with(number, (_EQUAL, 1, 0, os.getpid()), fail)
+    for name, number in _REFUSED[machine].items():
+        if not (may_start_programs and name in _STARTING):
+            program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, fail)]
+    if not may_start_programs:
+        program += _threads_only(machine, fail)
     program.append(allow)
     code = b"".join(struct.pack("<HBBI", *instruction) for instruction in program)
     kept = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("@HP", len(program), ctypes.addressof(kept))  # struct sock_fprog
     done: int = _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0)
     return done == 0
+
+
+def _threads_only(machine: str, fail: int) -> list[tuple[int, int, int, int]]:
+    """Neither new processes nor signals to others."""
+    program = [(_EQUAL, 0, 1, _CLONE3[machine]), (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]
+    program += _only_with(_CLONE[machine], (_ANY_BIT, 1, 0, _CLONE_THREAD), fail)
+    for number in _OTHERS_ONLY[machine]:
+        program += _only_with(number, (_EQUAL, 1, 0, os.getpid()), fail)
+    return program
 
 
 def _only_with(

@@ -16,6 +16,7 @@ FARM = "farm"
 """The measurer that shares candidates out to the devices of a farm."""
 _REGISTRY = {
     "qemu": "tuner.measure.qemu.measurer:QemuMeasurer",
+    "hexagon-sim": "tuner.measure.hexagon_sim.measurer:HexagonSimMeasurer",
     FARM: "tuner.measure.farm.measurer:FarmMeasurer",
 }
 """Measurer name to ``module:class``; imported on first use."""

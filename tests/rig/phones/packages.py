@@ -73,7 +73,7 @@ def find_programs() -> Programs:
             adb=_starter(packages),
             busybox=packages / "busybox",
             qemu=_self_contained_qemu(),
-            loader=_linked_loader(),
+            loader=linked_loader(),
             shim=built(SHIM),
         )
 
@@ -132,11 +132,12 @@ def _self_contained_qemu() -> Path:
     return place
 
 
-def _linked_loader() -> Path:
+def linked_loader() -> Path:
+    """The program that loads shared objects under qemu-hexagon."""
     part = built(LOADER)
     place = HOME / part.with_suffix(".elf").name
     if not place.exists():
-        aside = place.with_suffix(".linking")
+        aside = place.with_suffix(f".{os.getpid()}")
         done = find_toolchain().lld(
             ["-static", "-e", "_start", "-z", "max-page-size=65536", part, "-o", aside]
         )

@@ -165,7 +165,7 @@ def _why_nothing_ran(called: Called) -> DeviceError:
     if called.timed_out:
         return DeviceError("the driver did not begin in time")
     return DeviceError(
-        f"the phone's tool did not run the driver (status {called.status}): "
+        f"the loading tool did not run the driver (status {called.status}): "
         f"{called.said or 'it says nothing'}",
         next_step="run `hvxtune farm check`",
     )

@@ -25,7 +25,7 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "simulator": Kind("model", "tuner.measure.farm.simulator:open_simulator", True),
     "hexagon-sim": Kind(
-        "cycle_accurate", "tuner.measure.hexagon_sim_device:open_hexagon_sim", True
+        "cycle_accurate", "tuner.measure.hexagon_sim.device:open_hexagon_sim", True
     ),
     "phone": Kind("hardware", "tuner.measure.android.phone:open_phone", False),
 }

@@ -66,6 +66,10 @@ class HexagonSimSettings:
     arch: str
     slots: int = bounded(1, 1, 64)
     tags: tuple[str, ...] = ()
+    stack_bytes: int = bounded(1 << 20, 1 << 14, 1 << 28)
+    """Of the thread that candidates run on."""
+    heap_bytes: int = bounded(1 << 25, 1 << 16, 1 << 30)
+    """What a candidate may allocate."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,135 @@
+"""Qualcomm's simulator as a device, against a stand-in that runs qemu-hexagon."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.rig.stand_in_sdk import make_sdk, trouble
+from tests.tuner.measure.candidates import scale_artifact, scale_problem
+from tuner.errors import CandidateError, DeviceError, UserError
+from tuner.measure.farm.device import Batch, Sampled, Task
+from tuner.measure.farm.kinds import KINDS, Member
+from tuner.measure.farm.settings import HexagonSimSettings, Limits
+from tuner.measure.hexagon_sim.device import HexagonSim
+from tuner.outcome import Outcome
+from tuner.target import find_target
+
+pytestmark = pytest.mark.slow
+PIC = ("-fPIC",)
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HVXTUNE_KERNELS", "scale_u8=tests.rig.scale_u8:ScaleU8")
+
+
+@pytest.fixture
+def sdk(tmp_path: Path) -> Path:
+    return make_sdk(tmp_path / "sdk")
+
+
+@pytest.fixture
+def device(sdk: Path) -> Iterator[HexagonSim]:
+    settings = HexagonSimSettings("sdk", str(sdk), "v66")
+    with HexagonSim(settings, "sdk-1", Limits(task_s=3.0)) as made:
+        yield made
+
+
+def task(behaviour: str = "WELL", **more: int) -> Task:
+    problem = scale_problem()
+    return Task(problem, scale_artifact(problem, behaviour, PIC), **more)
+
+
+def told(result: object) -> str:
+    if isinstance(result, CandidateError):
+        return result.outcome.value
+    return "ok" if isinstance(result, Sampled) else type(result).__name__
+
+
+def test_a_batch_is_one_process_and_each_gets_its_own_result(device: HexagonSim) -> None:
+    batch = Batch([task(), task("WRONG_BYTE"), task("USES_HEAP_AND_VTCM"), task()])
+    results = device.run(batch)
+    assert [told(r) for r in results] == ["ok", "wrong_output", "ok", "ok"]
+    first, last = results[0], results[3]
+    assert isinstance(first, Sampled)
+    assert isinstance(last, Sampled)
+    assert first.measurement.samples == last.measurement.samples, "it is deterministic"
+    assert first.measurement.fidelity == "cycle_accurate"
+    assert first.measurement.device == "sdk-1"
+    assert first.run_s > 0
+
+
+def test_one_that_dies_or_hangs_loses_only_itself(device: HexagonSim) -> None:
+    results = device.run(Batch([task(), task("NULL_STORE"), task(), task("HANGS"), task()]))
+    assert [told(r) for r in results] == ["ok", "run_error", "ok", "timeout", "ok"]
+
+
+def test_repeats_are_all_there(device: HexagonSim) -> None:
+    (result,) = device.run(Batch([task(warm_ups=2, repeats=5)]))
+    assert isinstance(result, Sampled)
+    assert len(result.measurement.samples) == 5
+
+
+def test_a_slow_candidate_is_cut_off(device: HexagonSim) -> None:
+    (quick,) = device.run(Batch([task()]))
+    assert isinstance(quick, Sampled)
+    slow = replace(task("SLOW"), budget_cycles=2 * quick.measurement.cycles)
+    (result,) = device.run(Batch([slow]))
+    assert told(result) == Outcome.CUTOFF
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("licence", "no licence"),
+        ("lost results", "results are missing"),
+        ("small total", "in the whole run"),
+    ],
+)
+def test_a_simulator_that_fails_is_never_the_candidates_fault(
+    device: HexagonSim, sdk: Path, kind: str, says: str
+) -> None:
+    trouble(sdk, kind)
+    with pytest.raises(DeviceError, match=says):
+        device.run(Batch([task()]))
+    trouble(sdk, "")
+    assert [told(r) for r in device.run(Batch([task()]))] == ["ok"]
+
+
+def test_closing_from_another_thread_ends_a_call(device: HexagonSim) -> None:
+    limits = Limits(task_s=60.0)
+    patient = HexagonSim(device._settings, "patient", limits)
+    timer = threading.Timer(1.5, patient.close)
+    timer.start()
+    begin = time.monotonic()
+    with pytest.raises(DeviceError, match="closed"):
+        patient.run(Batch([task("HANGS")]))
+    assert time.monotonic() - begin < limits.task_s
+    timer.join()
+    with pytest.raises(DeviceError, match="closed"):
+        patient.run(Batch([task()]))
+
+
+def test_it_answers_and_names_itself(device: HexagonSim, sdk: Path) -> None:
+    assert "hexagon-sim 8.7.06" in device.probe("nonce").details["simulator"]
+    assert device.fingerprint() == device.fingerprint()
+    assert device.fingerprint()["arch"] == "v66"
+    device.clean()
+    with pytest.raises(UserError, match="v68"):
+        device.require(find_target("hexagon-v68"))
+    (sdk / "rtos/qurt/computev66/sdksim_bin/runelf.pbn").unlink()
+    with pytest.raises(DeviceError, match=r"runelf\.pbn"):
+        device.probe("nonce")
+
+
+def test_the_farm_opens_it(sdk: Path) -> None:
+    settings = HexagonSimSettings("sdk", str(sdk), "v66")
+    with Member("sdk-1", settings, ()).open(Limits()) as device:
+        assert isinstance(device, HexagonSim)
+        assert device.fidelity == KINDS["hexagon-sim"].fidelity

@@ -1,0 +1,43 @@
+"""Qualcomm's simulator as a measurer, against a stand-in that runs qemu-hexagon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.rig.stand_in_sdk import make_sdk
+from tests.tuner.measure.measurer_conformance import MeasurerConformance
+from tuner.errors import UserError
+from tuner.measure import Measurer, find_measurer
+from tuner.measure.hexagon_sim.measurer import HexagonSimMeasurer
+from tuner.measure.hexagon_sim.sdk import SDK_VARIABLES
+from tuner.target import find_target
+
+pytestmark = pytest.mark.slow
+
+
+class TestHexagonSimMeasurer(MeasurerConformance):
+    flags = ("-fPIC",)
+    counts_packets = False
+    refuses_system_calls = True
+    knows_every_instruction = False
+
+    @pytest.fixture
+    def measurer(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Measurer]:
+        monkeypatch.setenv(SDK_VARIABLES[0], str(make_sdk(tmp_path / "sdk")))
+        with HexagonSimMeasurer(timeout_s=3) as measurer:
+            measurer.require(find_target("hexagon-v66"))
+            yield measurer
+
+    def test_it_is_found_by_name(self) -> None:
+        assert find_measurer("hexagon-sim") is HexagonSimMeasurer
+
+
+def test_without_an_sdk_it_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SDK_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    with HexagonSimMeasurer() as measurer, pytest.raises(UserError) as caught:
+        measurer.require(find_target("hexagon-v66"))
+    assert SDK_VARIABLES[0] in caught.value.accepted

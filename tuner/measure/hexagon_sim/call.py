@@ -1,0 +1,231 @@
+"""One process of the simulator: a bundle in a folder, results in the same folder, nothing left."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.errors import DeviceError
+from tuner.measure.android.queue_file import QueuedEntry, QueuedProblem, packed_queue
+from tuner.measure.android.results import DspState, Results, read_records, results_of
+from tuner.measure.android.turn import Called, Turn
+from tuner.measure.hexagon_sim.command import command_line, configuration
+from tuner.measure.hexagon_sim.report import read_report
+from tuner.measure.hexagon_sim.sdk import SimulatorParts
+
+_POLL_S = 0.05
+_START_S = 120.0
+"""Until the driver's first record: booting QuRT takes the simulator seconds, on a busy machine
+many."""
+_MEMORY_BYTES = 1 << 35
+"""Address space: a simulator maps the whole of what it simulates."""
+_SAID_BYTES = 1 << 16
+_TOLD_CHARACTERS = 400
+DRIVER, QUEUE, RESULTS, SAID = "driver.so", "queue", "results", "said"
+_PACKAGE_ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True)
+class CallSettings:
+    """What calls of one simulator have in common."""
+
+    parts: SimulatorParts
+    arch: str
+    stack_bytes: int
+    heap_bytes: int
+
+
+class SimulatorCalls:
+    """Runs one process at a time; :meth:`close`, from another thread, ends it."""
+
+    def __init__(self, settings: CallSettings, driver: bytes) -> None:
+        self._settings = settings
+        self._driver = driver
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        with self._lock:
+            self._closed = True
+            if self._process is not None:
+                _kill(self._process)
+
+    def call(self, turns: Sequence[Turn], task_s: float) -> Called:
+        """Runs ``turns`` in one process; each may take ``task_s`` wall seconds.
+
+        Raises ``DeviceError`` if the simulator failed as a whole.
+        """
+        with tempfile.TemporaryDirectory(prefix="hvxtune-sim-") as made:
+            folder = Path(made)
+            nonce = secrets.token_bytes(16)
+            try:
+                for name, content in self._bundle(turns, nonce).items():
+                    (folder / name).write_bytes(content)
+                begin = time.monotonic()
+                status, timed_out = self._run(folder, len(turns), task_s)
+                run_s = time.monotonic() - begin
+                return self._called(folder, turns, nonce, status, timed_out, run_s)
+            except OSError as error:
+                raise DeviceError(f"the simulator's folder: {error.strerror}") from None
+
+    def _bundle(self, turns: Sequence[Turn], nonce: bytes) -> dict[str, bytes]:
+        images = list({turn.image.digest: turn.image for turn in turns}.values())
+        files = {DRIVER: self._driver, **configuration(self._settings.parts)}
+        files |= {f"image{number}": image.content for number, image in enumerate(images)}
+        names: dict[bytes, str] = {}
+        entries = []
+        for number, turn in enumerate(turns):
+            name = names.setdefault(turn.content, f"{len(names):03}.so")
+            files[name] = turn.content
+            entries.append(
+                QueuedEntry(
+                    problem=[image.digest for image in images].index(turn.image.digest),
+                    cases=turn.image.case_count if turn.verified else 1,
+                    warm_ups=turn.warm_ups,
+                    repeats=turn.repeats,
+                    object_name=name,
+                    output_name=_output_name(number) if turn.verified else "",
+                    budget_cycles=turn.budget_cycles,
+                )
+            )
+        problems = [
+            QueuedProblem(f"image{number}", len(image.content), image.outputs)
+            for number, image in enumerate(images)
+        ]
+        files[QUEUE] = packed_queue(nonce, problems, entries, self._settings.heap_bytes)
+        return files
+
+    def _run(self, folder: Path, count: int, task_s: float) -> tuple[int, bool]:
+        """The exit status, and whether the process was ended because a turn took too long."""
+        settings = self._settings
+        simulator = command_line(
+            settings.parts, settings.arch, folder, DRIVER, ["."], stack_bytes=settings.stack_bytes
+        )
+        limits = [str(folder), str(int(_START_S + task_s * count) + 1), str(_MEMORY_BYTES)]
+        launcher = [sys.executable, "-m", "tuner.measure.hexagon_sim.launch", *limits]
+        with (folder / SAID).open("wb") as said:
+            with self._lock:
+                if self._closed:
+                    raise DeviceError("the simulator was closed")
+                process = self._process = subprocess.Popen(
+                    [*launcher, *simulator],
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
+                    env={"PYTHONPATH": str(_PACKAGE_ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+                    start_new_session=True,
+                )
+            try:
+                timed_out = self._watch(process, folder / RESULTS, task_s)
+            finally:
+                with self._lock:
+                    _kill(process)
+                    self._process = None
+        if self._closed:
+            raise DeviceError("the simulator was closed")
+        return process.returncode, timed_out
+
+    def _watch(self, process: subprocess.Popen[bytes], results: Path, task_s: float) -> bool:
+        """Waits for the end. True if no record came for too long."""
+        size, since, allowed = 0, time.monotonic(), _START_S + task_s
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_POLL_S)
+                return False
+            now = results.stat().st_size if results.exists() else 0
+            if now != size:
+                size, since, allowed = now, time.monotonic(), task_s
+            elif time.monotonic() - since > allowed:
+                return True
+
+    def _called(
+        self,
+        folder: Path,
+        turns: Sequence[Turn],
+        nonce: bytes,
+        status: int,
+        timed_out: bool,
+        run_s: float,
+    ) -> Called:
+        with (folder / SAID).open("rb") as file:
+            file.seek(max(0, (folder / SAID).stat().st_size - _SAID_BYTES))
+            said = file.read().decode(errors="replace")
+        results = Results()
+        if (folder / RESULTS).exists():
+            data = (folder / RESULTS).read_bytes()
+            results = results_of(read_records(data, nonce), len(turns))
+        if status == 0 and not results.complete and results.gave_up is None:
+            raise DeviceError(
+                "the simulator says that all went well, but results are missing "
+                f"({len(results.ended)} of {len(turns)})"
+            )
+        _require_plausible(results, said)
+        sums, wrong = _kept(folder, turns, results)
+        return Called(
+            results=results,
+            sums=sums,
+            wrong=wrong,
+            status=status,
+            said=_printable(said),
+            timed_out=timed_out,
+            temperature_c=None,
+            run_s=run_s,
+        )
+
+
+def _require_plausible(results: Results, said: str) -> None:
+    """The counter read while it runs cannot have gone further than the whole run."""
+    whole = read_report(said).pcycles
+    timed = sum(sum(record.samples) for record in results.ended)
+    if results.complete and whole is not None and timed > whole:
+        raise DeviceError(
+            f"the simulator counted {timed} cycles in timed calls, but {whole} in the whole run"
+        )
+
+
+def _kept(
+    folder: Path, turns: Sequence[Turn], results: Results
+) -> tuple[dict[int, str], dict[int, bytes]]:
+    """Sums of what candidates left in memory, and what differs from what is right."""
+    sums, wrong = {}, {}
+    for record in results.ended:
+        file = folder / _output_name(record.entry)
+        if record.state not in (DspState.FINISHED, DspState.UNSTEADY) or not file.exists():
+            continue
+        content = file.read_bytes()
+        image = turns[record.entry].image
+        sums[record.entry] = hashlib.sha256(content).hexdigest()
+        if sums[record.entry] != image.expected:
+            wrong[record.entry] = content[: image.kept_bytes]
+    return sums, wrong
+
+
+def _output_name(number: int) -> str:
+    return f"{number:03}.out"
+
+
+def _printable(text: str) -> str:
+    """The end of it, as one line without anything that moves a cursor."""
+    shown = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(shown.split())[-_TOLD_CHARACTERS:]
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """The process and all it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

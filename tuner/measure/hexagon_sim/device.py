@@ -1,0 +1,144 @@
+"""Qualcomm's simulator as a device of the farm: one slot, one process at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from tuner.candidate import Fidelity
+from tuner.codegen.toolchain import find_toolchain
+from tuner.errors import CandidateError, DeviceError, ToolchainError, UserError
+from tuner.identity import digest_of_bytes
+from tuner.measure.android.bundle import Passenger, seats, settle
+from tuner.measure.android.problem_image import IMAGES
+from tuner.measure.android.shared_object import driver, shared_object
+from tuner.measure.android.turn import Turn
+from tuner.measure.cases import CASES_VERSION
+from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled, Task
+from tuner.measure.farm.settings import HexagonSimSettings, Limits
+from tuner.measure.harness import dsp_driver, dsp_harness
+from tuner.measure.hexagon_sim.call import CallSettings, SimulatorCalls
+from tuner.measure.hexagon_sim.sdk import SimulatorParts, find_parts
+from tuner.target import TARGETS, Target
+
+
+def open_hexagon_sim(settings: HexagonSimSettings, name: str, limits: Limits) -> HexagonSim:
+    """One slot of the simulator that a farm file's table names. Nothing is started yet."""
+    return HexagonSim(settings, name, limits)
+
+
+class HexagonSim(Device):
+    """Runs batches of shared objects under QuRT in hexagon-sim, with timing.
+
+    A process runs the whole batch: booting is dear. Where a candidate dies in it, those after it
+    run in another. It is deterministic: repeats and references add nothing, and are not run.
+    """
+
+    kind: ClassVar[str] = "hexagon-sim"
+    fidelity: ClassVar[Fidelity] = "cycle_accurate"
+
+    def __init__(self, settings: HexagonSimSettings, name: str, limits: Limits) -> None:
+        self._settings = settings
+        self._name = name
+        self._limits = limits
+        self._calls: SimulatorCalls | None = None
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def most_tasks(self) -> int:
+        return self._limits.bundle
+
+    def _parts(self) -> SimulatorParts:
+        return find_parts(Path(self._settings.root).expanduser(), self._settings.arch)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        parts, toolchain, arch = self._parts(), find_toolchain(), self._settings.arch
+        return {
+            "simulator": f"hexagon-sim {parts.version}, timing",
+            "boot": digest_of_bytes(parts.boot.read_bytes())[:16],
+            "loader": digest_of_bytes(parts.loader.read_bytes())[:16],
+            "arch": arch,
+            "harness": dsp_harness(arch).digest(toolchain)[:16],
+            "driver": dsp_driver(arch).digest(toolchain)[:16],
+            "linker": toolchain.version,
+            "cases": CASES_VERSION,
+            "cache": "warm",
+        }
+
+    def require(self, target: Target) -> None:
+        if target.arch != self._settings.arch:
+            raise UserError(
+                f"the simulator {self._name} runs {self._settings.arch} code, not {target.name}'s",
+                accepted=", ".join(
+                    t.name for t in TARGETS.values() if t.arch == self._settings.arch
+                ),
+                next_step="name another device with --on, or choose another --target",
+            )
+
+    def probe(self, nonce: str) -> DeviceReport:
+        """Nothing runs that could give a nonce back: it answers if all its parts are there."""
+        try:
+            parts = self._parts()
+        except ToolchainError as error:
+            raise DeviceError(error.message, next_step=error.next_step) from None
+        return DeviceReport(details={"simulator": f"hexagon-sim {parts.version}"})
+
+    def run(self, batch: Batch) -> list[Sampled | CandidateError | DeviceError]:
+        passengers = [self._boarding(task) for task in batch.tasks]
+        ran = False
+        while pending := [one for one in passengers if not one.settled]:
+            places = seats(pending[: self.most_tasks], None)
+            turns = [seat.turn for seat in places]
+            try:
+                called = self._caller().call(turns, self._limits.task_s)
+                settle(places, called, self._limits.task_s)
+            except DeviceError as error:
+                if not ran:
+                    raise
+                for one in pending:
+                    one.error = one.error if one.settled else error
+            ran = True
+        return [one.result(self._name, self.fidelity) for one in passengers]
+
+    def _caller(self) -> SimulatorCalls:
+        if self._closed:
+            raise DeviceError(f"{self._name} was closed")
+        if self._calls is None:
+            settings = self._settings
+            made = CallSettings(
+                self._parts(), settings.arch, settings.stack_bytes, settings.heap_bytes
+            )
+            self._calls = SimulatorCalls(made, driver(settings.arch))
+        return self._calls
+
+    def _boarding(self, task: Task) -> Passenger:
+        self.require(task.problem.target)
+        begin = time.perf_counter()
+        try:
+            linked = shared_object(task.artifact, self._settings.arch)
+        except CandidateError as error:
+            return Passenger(task, error=error)
+        turn = Turn(
+            content=linked.content,
+            image=IMAGES.of(task.problem),
+            warm_ups=task.warm_ups,
+            repeats=task.repeats,
+            budget_cycles=task.budget_cycles or 0,
+        )
+        link_s = time.perf_counter() - begin
+        return Passenger(task, turn, code_bytes=linked.code_bytes, link_s=link_s)
+
+    def clean(self) -> DeviceReport:
+        """Every process ended with its call, and its folder is gone."""
+        return self.probe("")
+
+    def close(self) -> None:
+        self._closed = True
+        if self._calls is not None:
+            self._calls.close()
