@@ -221,6 +221,32 @@ def _phone_parts() -> Finding:
     )
 
 
+def _hexagon_sim() -> Finding:
+    """Qualcomm's simulator in the SDK that the environment names."""
+    from tuner.measure.hexagon_sim.sdk import SDK_VARIABLES, archs_of, find_parts, locate, sdk_root
+    from tuner.target import DEFAULT_TARGET, find_target
+
+    root, arch = sdk_root(), find_target(DEFAULT_TARGET).arch
+    archs = set() if root is None else archs_of(root)
+    if root is None:
+        found = f"neither {' nor '.join(SDK_VARIABLES)} is set"
+    elif archs:
+        parts = find_parts(root, sorted(archs)[0])
+        found = f"{parts.simulator}, for {', '.join(sorted(archs))}"
+    else:
+        found = f"{root} has no {' and no '.join(locate(root, arch).missing())}"
+    places = locate(Path("SDK"), arch).missing()
+    return Finding(
+        "hexagon-sim",
+        bool(archs),
+        found,
+        "measuring on Qualcomm's simulator, without a farm file",
+        f"install the Hexagon SDK and set {SDK_VARIABLES[0]} to its folder; in it lie "
+        + ", ".join(places),
+        required=False,
+    )
+
+
 _CHECKS: tuple[Callable[[], Finding], ...] = (
     _python,
     _halide,
@@ -232,5 +258,6 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     _containment,
     _adb,
     _phone_parts,
+    _hexagon_sim,
     _postgres,
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
-SDK_VARIABLE = "HEXAGON_SDK_ROOT"
-"""Set by the SDK's own set-up script."""
+from tuner.measure.hexagon_sim.sdk import SDK_VARIABLES, sdk_root
+
+SDK_VARIABLE = SDK_VARIABLES[1]
 TOOL = "libs/run_main_on_hexagon/ship/android_aarch64/run_main_on_hexagon"
 SKEL = "libs/run_main_on_hexagon/ship/hexagon_toolv*_v*/librun_main_on_hexagon_skel.so"
 """One for each version of the SDK's compiler and each arch."""
@@ -28,10 +28,9 @@ class SdkParts:
 
 
 def find_sdk_parts() -> SdkParts:
-    """Looks in the SDK that ``$HEXAGON_SDK_ROOT`` names. Changes nothing."""
-    given = os.environ.get(SDK_VARIABLE)
-    if not given:
+    """Looks in the SDK that the environment names. Changes nothing."""
+    root = sdk_root()
+    if root is None:
         return SdkParts(None, None, ())
-    root = Path(given).expanduser()
     tool = root / TOOL
     return SdkParts(root, tool if tool.exists() else None, tuple(sorted(root.glob(SKEL))))

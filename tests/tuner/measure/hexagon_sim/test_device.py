@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -103,14 +102,11 @@ def test_a_simulator_that_fails_is_never_the_candidates_fault(
 
 
 def test_closing_from_another_thread_ends_a_call(device: HexagonSim) -> None:
-    limits = Limits(task_s=60.0)
-    patient = HexagonSim(device._settings, "patient", limits)
+    patient = HexagonSim(device._settings, "patient", Limits(task_s=600.0))
     timer = threading.Timer(1.5, patient.close)
     timer.start()
-    begin = time.monotonic()
     with pytest.raises(DeviceError, match="closed"):
         patient.run(Batch([task("HANGS")]))
-    assert time.monotonic() - begin < limits.task_s
     timer.join()
     with pytest.raises(DeviceError, match="closed"):
         patient.run(Batch([task()]))
