@@ -137,6 +137,7 @@ def linked_loader() -> Path:
     part = built(LOADER)
     place = HOME / part.with_suffix(".elf").name
     if not place.exists():
+        HOME.mkdir(parents=True, exist_ok=True)
         aside = place.with_suffix(f".{os.getpid()}")
         done = find_toolchain().lld(
             ["-static", "-e", "_start", "-z", "max-page-size=65536", part, "-o", aside]
