@@ -23,6 +23,7 @@ JOB_LIMIT_MS = 120_000
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     state = tmp_path_factory.mktemp("lab") / "state"
     link_toolchain(state)
+    (state / "farm.toml").write_text('[[simulator]]\nname = "sim"\nslots = 2\ntags = ["lab"]\n')
     with served(state) as running:
         yield running
 
@@ -123,6 +124,26 @@ def test_a_schedule_is_quarantined_and_released(visit: Visit, jobs: list[str]) -
     expect(page.get_by_text("rows are swapped")).to_have_count(0)
 
 
+def test_a_device_is_quarantined_and_comes_back_after_a_check(visit: Visit) -> None:
+    page = visit.page
+    visit.go("/ui/farm")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="sim-2"))
+    expect(row.locator(".state-ready")).to_be_visible(timeout=JOB_LIMIT_MS)
+    visit.check()
+    row.get_by_role("link", name="sim-2").click()
+    page.get_by_label("Reason to quarantine").fill("its fan rattles")
+    page.get_by_role("button", name="Quarantine").click()
+    expect(page.locator("main .state-quarantined").first).to_be_visible()
+    expect(page.get_by_role("region", name="Events")).to_contain_text("its fan rattles")
+    visit.check()
+    visit.go("/ui/farm")
+    expect(row).to_contain_text("its fan rattles")
+    visit.go("/ui/farm/sim-2")
+    page.get_by_role("button", name="Release").click()
+    visit.go("/ui/farm")
+    expect(row.locator(".state-ready")).to_be_visible(timeout=JOB_LIMIT_MS)
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -155,7 +176,7 @@ def test_no_page_has_faults(
     visit.log_in(service.token)
     places = ["", "/analysis", "/trials/0"]
     pages = ["/ui/jobs", "/ui/submit", "/ui/schedules", "/ui/schedules/shapes?kernel=scale_u8"]
-    pages += ["/ui/compare?kind=toolchains", "/ui/farm", "/ui/jobs?state=failed"]
+    pages += ["/ui/compare?kind=toolchains", "/ui/farm", "/ui/farm/sim-1", "/ui/jobs?state=failed"]
     pages += [f"/ui/jobs/{jobs[0]}{place}" for place in places]
     for place in pages:
         visit.go(place)

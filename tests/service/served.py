@@ -44,9 +44,15 @@ class Served:
 
 
 def environment(state: Path) -> dict[str, str]:
-    """For processes that use the state directory ``state`` and know the test kernels."""
+    """For processes that use the state directory ``state``, with a farm file in it if there is
+    one, and know the test kernels."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("HVXTUNE_")}
-    return {**kept, "HVXTUNE_STATE_DIR": str(state), "HVXTUNE_KERNELS": KERNELS}
+    ours = {
+        "HVXTUNE_STATE_DIR": str(state),
+        "HVXTUNE_KERNELS": KERNELS,
+        "HVXTUNE_FARM_FILE": str(state / "farm.toml"),
+    }
+    return {**kept, **ours}
 
 
 def command(*arguments: str) -> list[str]:
