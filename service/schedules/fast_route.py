@@ -39,8 +39,8 @@ class FastRoute:
         await self._app(scope, receive, send)
 
     def _at_hand(self, scope: Scope) -> Answer | None:
-        caller: Caller = scope["state"]["caller"]
-        if not caller.may(TokenScope.READ):
+        caller: Caller | None = scope.get("state", {}).get("caller")
+        if caller is None or not caller.may(TokenScope.READ):
             return None
         try:
             return self._answers.plain(scope["query_string"])
