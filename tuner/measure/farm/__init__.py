@@ -1,7 +1,10 @@
-"""A farm of measuring devices: what each must do, and later who gets which candidate when.
+"""A farm of measuring devices: which there are, how they are, and who gets which candidate when.
 
-A device runs batches of candidates and says how it is; it keeps no policy. Leases, health,
-statistics and the sharing out of work are the farm's.
+- ``device`` is the contract of a device: it runs batches and says how it is, and keeps no policy.
+- ``farm_file``, ``settings``, ``kinds``: which there are. A new kind is one line in ``kinds``.
+- ``states``, ``roster``: how they stand and who holds them; ``memory_roster`` here, SQL in ``db``.
+- ``health``, ``gold``, ``caretaker``: when devices are checked, by what, and who does it.
+- ``orders``, ``driver``, ``verdicts``, ``measurer``: work shared out, and what results are worth.
 """
 
 from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled, Task

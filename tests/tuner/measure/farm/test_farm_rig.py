@@ -1,6 +1,8 @@
-"""Tuning jobs on emulated phones that go wrong at random, from a seed: nothing is lost or doubled,
-no wrong measurement is accepted, the bad phone is out with its reason, the good ones stay busy.
+"""Tuning jobs on three emulated phones and two simulators where phones go wrong at random, from a
+seed: nothing is lost or doubled, no wrong measurement is accepted, the bad phone is out with its
+reason, the good ones stay busy.
 
+Every second job searches on the phones, the others on the simulators and promote to the phones.
 adb and adbd are real, the phones behind them are emulated (tests/rig/phones). Prints a table.
 """
 
@@ -28,12 +30,14 @@ from tuner.measure.farm.orders import Order, OrderQueue
 from tuner.measure.farm.states import DeviceRecord, DeviceState
 from tuner.memory_store import MemoryStore
 from tuner.outcome import Outcome
+from tuner.promotion import Promotion
 from tuner.trial import JobState, Trial
 
 pytestmark = pytest.mark.slow
 
 SEEDS = 20
 TRIALS = 30
+PROMOTED = 20
 KERNEL = ("add_u8", {"width": 256, "height": 32})
 LEAST_BUSY = 0.85
 CYCLES_MAY_BE_OFF = 0.10
@@ -49,6 +53,10 @@ bundle = 4
 repeats = 6
 gold_interval_s = 60
 checks_to_quarantine = 2
+
+[[simulator]]
+name = "sim"
+slots = 2
 """
 LINK = (Fault.ADBD_KILLED, Fault.DISCONNECT, Fault.FROZEN)
 """A phone that does not answer is offline; it is not to blame."""
@@ -64,7 +72,7 @@ BAD = (
 _DOES_WRONG = {0: "NOTHING_AT_ALL", 1: "RETURNS_AN_ERROR", 2: "NULL_STORE"}
 
 Truth = Mapping[str, tuple[Outcome, int | None]]
-"""Outcome and cycles of a config on phones without a fault."""
+"""Outcome and cycles of a config on devices without a fault."""
 
 
 class KeptObjects(CodeGenerator):
@@ -101,6 +109,7 @@ class Ran:
     store: MemoryStore
     state: JobState
     trials: list[Trial]
+    promotions: list[Promotion]
     seconds: float
     busy: Mapping[str, float]
     """Share of the time in which the device was in work and there was work for it."""
@@ -115,34 +124,46 @@ def patched() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def truth(tmp_path_factory: pytest.TempPathFactory) -> Truth:
-    """What every config of the job comes to where nothing goes wrong."""
+def truths(tmp_path_factory: pytest.TempPathFactory) -> tuple[Truth, Truth]:
+    """What every config of the job comes to where nothing goes wrong: on phones, on simulators."""
+    farm = tmp_path_factory.mktemp("truth") / "farm.toml"
     with running_phones(3) as phones:
-        ran = run_job(phones, tmp_path_factory.mktemp("truth") / "farm.toml")
-    assert {t.outcome for t in ran.trials} == {
+        on_phones = truth_of(run_job(phones, farm, ladder=False).trials)
+        climbed = run_job(phones, farm, ladder=True)
+    assert {outcome for outcome, _ in on_phones.values()} == {
         Outcome.OK,
         Outcome.WRONG_OUTPUT,
         Outcome.RUN_ERROR,
     }
+    assert len(climbed.promotions) == min(PROMOTED, distinct_good(climbed.trials))
+    return on_phones, truth_of(climbed.trials)
+
+
+def truth_of(trials: list[Trial]) -> Truth:
     return {
         t.config.digest: (t.outcome, t.measurement.cycles if t.measurement else None)
-        for t in ran.trials
+        for t in trials
     }
 
 
-def run_job(phones: list[Phone], farm: Path) -> Ran:
-    """One job on ``phones``, as ``hvxtune tune --measurer farm --on phone`` runs it."""
+def distinct_good(trials: list[Trial]) -> int:
+    return sum(t.measurement is not None and t.duplicate_of is None for t in trials)
+
+
+def run_job(phones: list[Phone], farm: Path, *, ladder: bool) -> Ran:
+    """One job, as ``hvxtune tune --measurer farm --on phone`` runs it, or ``--on simulator
+    --promote-to phone``."""
     farm.write_text(LIMITS + "".join(table(n, phone) for n, phone in enumerate(phones)))
     store = MemoryStore()
-    starved: dict[str, float] = defaultdict(float)
+    starved: dict[str, list[tuple[float, float]]] = defaultdict(list)
     take = OrderQueue.take
 
     def counting(queue: OrderQueue, device: str, most: int, wait_s: float) -> list[Order]:
-        began = time.monotonic()
+        asked = time.time()
         try:
             return take(queue, device, most, wait_s)
         finally:
-            starved[device] += time.monotonic() - began
+            starved[device].append((asked, time.time()))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FARM_FILE_VARIABLE, str(farm))
@@ -156,19 +177,22 @@ def run_job(phones: list[Phone], farm: Path) -> Ran:
             sampler="random",
             seed=1,
             measurer="farm",
-            on="phone",
+            on="simulator" if ladder else "phone",
+            promote_to="phone" if ladder else "",
+            promote=PROMOTED,
             workers=24,
         )
         began = time.time()
         result = tuning.run(job.id, store)
-    trials = store.trials(job.id)
-    ended = max(trial.finished_at for trial in trials)
+    trials, promotions = store.trials(job.id), store.promotions(job.id)
+    ended = max(one.finished_at or 0.0 for one in (*trials, *promotions))
     busy = {}
     for record in store.roster().devices():
         out_s = out_of_work_s(store, record, began, ended)
-        theirs = ended - began - starved[record.name] - out_s
+        idle_s = sum(max(0.0, min(to, ended) - at) for at, to in starved[record.name])
+        theirs = ended - began - idle_s - out_s
         busy[record.name] = record.busy_s / theirs if theirs > 0 else 0.0
-    return Ran(store, result.job.state, trials, ended - began, busy)
+    return Ran(store, result.job.state, trials, promotions, ended - began, busy)
 
 
 def table(number: int, phone: Phone) -> str:
@@ -206,11 +230,15 @@ def settled_state(store: MemoryStore, farm: Path, name: str) -> DeviceRecord:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_jobs_end_well_whatever_happens_to_a_phone(
-    seed: int, truth: Truth, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    seed: int,
+    truths: tuple[Truth, Truth],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    ladder = seed % 2 == 1
     choose = random.Random(seed)
     bad, other = choose.sample(range(3), 2)
-    fault = BAD[seed % len(BAD)]
+    fault = choose.choice(BAD)
     setting = Setting(
         fault,
         seed=seed,
@@ -224,28 +252,26 @@ def test_jobs_end_well_whatever_happens_to_a_phone(
         switch = threading.Timer(choose.uniform(0.3, 1.5), phones[bad].set, [setting])
         switch.start()
         try:
-            ran = run_job(phones, farm)
+            ran = run_job(phones, farm, ladder=ladder)
         finally:
             switch.join()
         record = settled_state(ran.store, farm, f"phone-{bad}")
     good = [f"phone-{n}" for n in range(3) if n != bad]
-    off = wrong_by(ran.trials, truth)
+    off = max(wrong_by(ran, truths, ladder), wrong_by_promotion(ran, truths[0]))
     with capsys.disabled():
-        row = (
-            f"{seed:>4} {fault.value:<13} {ran.state.value:<6} {len(ran.trials):>6} "
-            f"{off:>6.1%} {record.state.value:<12} "
-            + " ".join(f"{ran.busy[name]:>6.0%}" for name in good)
-            + f" {ran.seconds:>5.1f}  {record.reason[:90]}"
-        )
-        if seed == 0:
-            print("\nseed fault         job    trials    off bad phone    busy   busy  sec  why")  # noqa: T201
-        print(row)  # noqa: T201
+        print_row(seed, fault, ladder, ran, off, record, good)
     assert ran.state is JobState.DONE
     assert [t.number for t in ran.trials] == list(range(TRIALS)), "lost or doubled"
     assert not ran.store.pending(ran.store.jobs()[0].id)
+    expected = truths[1] if ladder else truths[0]
     assert {t.config.digest: t.outcome for t in ran.trials} == {
-        digest: outcome for digest, (outcome, _) in truth.items()
+        digest: outcome for digest, (outcome, _) in expected.items()
     }
+    assert len({p.trial for p in ran.promotions}) == len(ran.promotions)
+    assert len(ran.promotions) == (min(PROMOTED, distinct_good(ran.trials)) if ladder else 0), (
+        "lost or doubled"
+    )
+    assert {p.outcome for p in ran.promotions} <= {Outcome.OK}
     assert off <= CYCLES_MAY_BE_OFF
     assert record.reason
     out = DeviceState.OFFLINE if fault in LINK else DeviceState.QUARANTINED
@@ -255,12 +281,52 @@ def test_jobs_end_well_whatever_happens_to_a_phone(
         assert ran.busy[name] >= LEAST_BUSY
 
 
-def wrong_by(trials: list[Trial], truth: Truth) -> float:
-    """By which share the worst accepted measurement is off."""
-    return max(
-        abs(trial.measurement.cycles / true_cycles - 1)
-        for trial in trials
+def wrong_by(ran: Ran, truths: tuple[Truth, Truth], ladder: bool) -> float:
+    """By which share the worst accepted trial is off; simulators are never off."""
+    found = [
+        abs(trial.measurement.cycles / cycles - 1)
+        for trial in ran.trials
         if trial.measurement
-        for true_cycles in [truth[trial.config.digest][1]]
-        if true_cycles is not None
+        for _, cycles in [truths[ladder][trial.config.digest]]
+        if cycles is not None
+    ]
+    assert not (ladder and any(found))
+    return max(found)
+
+
+def wrong_by_promotion(ran: Ran, truth: Truth) -> float:
+    """By which share the worst accepted promotion is off."""
+    digests = {trial.number: trial.config.digest for trial in ran.trials}
+    return max(
+        (
+            abs(promotion.measurement.cycles / cycles - 1)
+            for promotion in ran.promotions
+            if promotion.measurement
+            for _, cycles in [truth[digests[promotion.trial]]]
+            if cycles is not None
+        ),
+        default=0.0,
+    )
+
+
+def print_row(
+    seed: int,
+    fault: Fault,
+    ladder: bool,
+    ran: Ran,
+    off: float,
+    record: DeviceRecord,
+    good: list[str],
+) -> None:
+    if seed == 0:
+        print(  # noqa: T201
+            "\nseed fault         search on   job  trials promoted   off bad phone    busy  busy"
+            "    s  why"
+        )
+    print(  # noqa: T201
+        f"{seed:>4} {fault.value:<13} {'simulators' if ladder else 'phones':<10} "
+        f"{ran.state.value:<5}{len(ran.trials):>6} {len(ran.promotions):>8} {off:>5.1%} "
+        f"{record.state.value:<11} "
+        + " ".join(f"{ran.busy[name]:>5.0%}" for name in good)
+        + f" {ran.seconds:>4.1f}  {record.reason[:70]}"
     )
