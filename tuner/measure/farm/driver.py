@@ -162,6 +162,7 @@ class Driver:
             return TICK_S
         if health.is_due(record, self._limits, self._roster.clock()):
             self._same = None
+            self._queue.stand(self.name, Standing.CHECKED)
             health.attend(
                 self._roster,
                 record,
@@ -184,7 +185,10 @@ class Driver:
             return Standing.OUT
         if record.state is DeviceState.READY:
             return Standing.SERVING
-        return Standing.ELSEWHERE if record.state is DeviceState.LEASED else Standing.AWAITED
+        if record.lease is not None:
+            checked = record.lease.purpose is Purpose.CHECK
+            return Standing.CHECKED if checked else Standing.ELSEWHERE
+        return Standing.AWAITED
 
     def _settle_blame(self, record: DeviceRecord) -> bool:
         with self._lock:

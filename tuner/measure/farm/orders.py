@@ -22,6 +22,8 @@ class Standing(Enum):
     SERVING = auto()
     ELSEWHERE = auto()
     """Somebody else holds it; its turn will come."""
+    CHECKED = auto()
+    """A check is under way; the first takes long where parts have to be built."""
     AWAITED = auto()
     """Suspect, offline or drained: it may come back."""
     OUT = auto()
@@ -158,6 +160,8 @@ class OrderQueue:
             standings = set(self._standings.values())
             if not self._waiting or standings & {Standing.SERVING, Standing.ELSEWHERE}:
                 self._served_at = now
+                return 0.0
+            if Standing.CHECKED in standings:
                 return 0.0
             return now - self._served_at if Standing.AWAITED in standings else math.inf
 
