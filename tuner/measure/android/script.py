@@ -161,13 +161,10 @@ def clean_script(settings: PhoneSettings, nonce: str) -> str:
     No word of it holds the mark it looks for, or it would find itself.
     """
     marked = f"f={shlex.quote(settings.folder)}/ru"
-    find = (
-        'for d in /proc/[0-9]*; do case "$(tr "\\0" " " <$d/cmdline 2>/dev/null)" in '
-        '*"${f}n-"*) echo ${d#/proc/};; esac; done'
-    )
+    find = 'ps -A -o pid,args | while read -r p a; do case "$a" in *"${f}n-"*) echo $p;; esac; done'
     return "\n".join(
         [
-            marked,
+            f"unset COLUMNS; {marked}",  # ps would cut its lines
             f"found() {{ {find}; }}",
             "for p in $(found); do kill -KILL $p; done 2>/dev/null",
             'n=0; while [ -n "$(found)" ] && [ $n -lt 20 ]; do sleep 0.05; n=$((n+1)); done',
