@@ -20,6 +20,7 @@ import os
 import select
 import signal
 import socket
+import stat
 import sys
 import time
 from collections.abc import Callable
@@ -145,7 +146,11 @@ class Phone:
             "fill": self._fill_disk,
             "processes": lambda order: [line for _, line in self._processes()],
             "end-processes": lambda order: self._end_processes(),
-            "files": lambda order: [str(p) for p in sorted(Path("/data").rglob("*"))],
+            "files": lambda order: sorted(
+                os.path.join(folder, name)
+                for folder, folders, files in os.walk("/data")  # whatever vanishes meanwhile
+                for name in (*folders, *files)
+            ),
             "read": lambda order: Path(order["path"]).read_text(),
         }
 
@@ -171,7 +176,7 @@ class Phone:
             if self._control.fileno() in events and not self._follow():
                 return
             if self._restart_at is not None and time.monotonic() >= self._restart_at:
-                self._start_adbd()
+                self._start_adbd()  # what fails here ends the phone, with its reason
             self._feel()
 
     def _patience_ms(self) -> int | None:
@@ -249,6 +254,7 @@ class Phone:
         for name in ("unplugged", "held", "cut", "history"):
             (_RIG / name).unlink(missing_ok=True)
         Path("/data/ballast").unlink(missing_ok=True)
+        os.truncate(_RIG / "adbd.log", 0)
         (_RIG / "next").symlink_to(order["shell"])
         os.replace(_RIG / "next", _RIG / "sh")
         uid = self._settings["uid"]
@@ -274,6 +280,8 @@ class Phone:
         while self._adbd:
             time.sleep(0.001)
             self._reap()
+        if not order.get("orphans"):
+            self._end_processes()  # those that are still dying
 
     def _signal_all(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -287,12 +295,15 @@ class Phone:
             copied = _LIBC.syscall(_SYS_PIDFD_GETFD, handle, int(name), 0)
             if copied < 0:
                 continue
-            try:
-                with socket.socket(fileno=copied) as connection:
+            if not stat.S_ISSOCK(os.fstat(copied).st_mode):
+                os.close(copied)
+                continue
+            with socket.socket(fileno=copied) as connection:
+                if connection.family not in (socket.AF_INET, socket.AF_INET6):
+                    continue
+                with contextlib.suppress(OSError):  # one that listens has no peer
                     if connection.getsockname()[1] == port and connection.getpeername():
                         connection.shutdown(socket.SHUT_RDWR)
-            except (OSError, IndexError):
-                continue  # no socket, one of another kind, or one that listens
         os.close(handle)
 
     def _fill_disk(self, order: dict[str, Any]) -> None:
@@ -308,18 +319,20 @@ class Phone:
             return
         history = _RIG / "history"
         lines = history.read_text().split() if history.exists() else []
-        kept = {name: int(value) for name, _, value in (line.partition("=") for line in lines)}
+        pairs = (line.partition("=") for line in lines)
+        kept = {name: int(value) for name, _, value in pairs if value.isdigit()}
         ended_ms = kept.get("ended_s", 0) * 1000 + kept.get("ended_ms", 0)
         rested = time.monotonic() * 1000 - ended_ms >= self._rest_ms
         hot = kept.get("packets", 0) > self._hot_after and not rested
         _SENSOR.write_text(f"{(_HOT_C if hot else _COOL_C) * 1000}\n")
 
     def _end_processes(self) -> None:
-        for pid, _ in self._processes():
-            os.kill(pid, signal.SIGKILL)
-            while Path(f"/proc/{pid}").exists():
-                time.sleep(0.001)
-                self._reap()
+        while running := self._processes():
+            for pid, _ in running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.002)
+            self._reap()
 
     def _processes(self) -> list[tuple[int, str]]:
         """What runs beside this process and adbd: process ids and command lines."""
