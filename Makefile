@@ -61,6 +61,8 @@ bench-phones: setup $(VENV)/.dev ## price an emulated phone: a trial beyond its 
 bench-search: setup ## replay every search on the tables of measured configs
 	$(BIN)/hvxtune bench-search --tables benchmarks/tables/*.jsonl.gz
 	$(BIN)/python -m benchmarks.kernel_tuner_search benchmarks/tables/*.jsonl.gz
+	$(BIN)/python -m benchmarks.search_transfer benchmarks/tables/*.jsonl.gz
+	$(BIN)/python -m benchmarks.search_stopping benchmarks/tables/*.jsonl.gz
 
 search-tables: setup ## measure the tables anew (hours; goes on where it was stopped)
 	nice -n 19 $(BIN)/python -m benchmarks.search_tables

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.tables import Table
+from tuner.space import Config
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Replay:
     seed: int
     best: tuple[float, ...]
     own_ms: float
+    tried: tuple[Config, ...] = ()
+    """What was tried, in order; empty for searches of others."""
 
     def at(self, trials: int) -> float:
         """The best over the optimum after ``trials`` trials."""
@@ -30,20 +34,29 @@ class Replay:
 
 
 def replay(
-    table: Table, sampler: str, seed: int, *, trials: int, in_flight: int = 1, starts: bool = False
+    table: Table,
+    sampler: str,
+    seed: int,
+    *,
+    trials: int,
+    in_flight: int = 1,
+    starts: bool = False,
+    transfers: Sequence[Config] = (),
 ) -> Replay:
     """Searches ``table`` with ``sampler``, ``in_flight`` candidates at a time.
 
-    With ``starts`` the default and textbook configs that the table names come first, as in a job.
+    With ``starts`` the default and textbook configs that the table names come first, as in a job,
+    and then ``transfers``.
     A config without a row breaks a constraint here: it costs no trial. One whose outcome is not
     ``ok`` does.
     """
     begun = time.perf_counter()
     proposer = Proposer(table.space, sampler, seed)
-    first = list(table.starts) if starts else []
+    first = list(dict.fromkeys([*(table.starts if starts else ()), *transfers]))
     waiting: list[Proposal] = []
     asked = 0
     best: list[float] = []
+    tried: list[Config] = []
     lowest = float("inf")
     while len(best) < trials:
         while asked < trials and len(waiting) < in_flight:
@@ -56,9 +69,11 @@ def replay(
             break
         proposal = waiting.pop(0)
         row = table.results[proposal.config]
+        tried.append(row.config)
         proposer.tell(proposal, row.outcome, row.cycles)
         if row.cycles is not None:
             lowest = min(lowest, row.cycles / table.optimum)
         best.append(lowest)
     own_s = time.perf_counter() - begun
-    return Replay(table.name, sampler, seed, tuple(best), 1000 * own_s / max(1, len(best)))
+    own_ms = 1000 * own_s / max(1, len(best))
+    return Replay(table.name, sampler, seed, tuple(best), own_ms, tuple(tried))

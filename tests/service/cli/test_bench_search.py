@@ -25,6 +25,9 @@ def test_prints_figures_for_each_table_and_for_all(hvxtune):
     [table] = told["tables"]
     assert table["configs"] >= 500
     assert {r["sampler"] for r in told["samplers"]} == {"random", "hill"}
+    assert told["left_out"] == {}
+    assert {p["trials"] for p in told["pairs"]} == {20, 50, 100, 200}
+    assert all(p["interval"][0] <= p["ratio"] <= p["interval"][1] for p in told["pairs"])
     for result in told["samplers"]:
         assert [f["trials"] for f in result["figures"]] == [20, 50, 100, 200]
         assert all(1 <= f["interval"][0] <= f["geometric_mean"] for f in result["figures"])

@@ -20,7 +20,7 @@ from tuner.search.samplers.point_sampler import History, PointSampler
 from tuner.search.samplers.points import Rows
 from tuner.space import Space
 
-CHOSEN_ON = frozenset({"add_u8", "depthwise_conv2d_u8"})
+CHOSEN_ON = frozenset({"add_u8"})
 """The kernels by whose tables the settings below were chosen, beside published tables of GPU
 kernels: how good the search is, others tell."""
 _SPREAD_TRIALS = 6
@@ -34,11 +34,14 @@ _BEST = 5
 """So many of the best configs have their neighbourhood in the pool."""
 _FIT_STEPS, _LEAST_FIT_STEPS = 8, 2
 _FIT_WORK = 400
-"""Changes of the weights tried at each trial, times results known: a change costs their cube, and
-with many results the weights hardly move any more."""
+"""Steps of the weights at each trial, times results known: a step costs their cube, and with many
+results the weights hardly move any more."""
 _MOST_FITTED = 100
-_MOST_KNOWN = 200
-"""Results the model learns from: half of them the best, half the latest."""
+"""Results that weights are fitted to."""
+_MOST_KNOWN = 120
+"""Results the model learns from: half of them the best, half the latest. As many say what fails."""
+_REFIT_VALIDITY = 4
+"""With many failures known, one more moves little: trials between two fits."""
 _WORST = 3.0
 """Results further above the median than so many times what the best is below it are alike bad."""
 _LEAST_VALIDITY = 1e-4
@@ -134,10 +137,17 @@ class SurrogateSampler(PointSampler):
         Another process, with weights of its own: the knobs that break a schedule are not those
         that make it slow.
         """
-        latest = np.array(failed[-_MOST_KNOWN:])
-        rows = self._points.rows[np.concatenate([done, latest])]
-        targets = np.concatenate([np.zeros(len(done)), np.full(len(latest), -1.0)])
-        settings = self._fit(self._validity_fitter, rows, targets)
+        latest = np.array(failed[-_MOST_KNOWN // 2 :])
+        valid = (
+            done
+            if len(done) <= _MOST_KNOWN // 2
+            else self._rng.choice(done, _MOST_KNOWN // 2, False)
+        )
+        rows = self._points.rows[np.concatenate([valid, latest])]
+        targets = np.concatenate([np.zeros(len(valid)), np.full(len(latest), -1.0)])
+        settings = self._validity_fitter.settings
+        if len(rows) < _MOST_FITTED or len(done) % _REFIT_VALIDITY == 0:
+            settings = self._fit(self._validity_fitter, rows, targets)
         model = GaussianProcess(self._metric, rows, targets, settings)
         mean, _ = model.predict(self._features[pool])
         return np.asarray(np.clip(1.0 + mean, _LEAST_VALIDITY, 1.0) ** 2)
