@@ -173,6 +173,9 @@ class DepthwiseConv2dU8(Kernel):
             "reduction": "vrmpy",
             "align_quads": "on",
         }
+        blocks, rest = divmod(problem.workload.params["channels"], problem.target.lanes(1))
+        if rest or blocks > 4:  # where all at once goes wrong, see the constraints
+            wanted["quads_at"] = "strip"
         return settle(self.space(problem), wanted)
 
 
@@ -207,6 +210,11 @@ _CONSTRAINTS = (
     Constraint(
         "reduction == 'vrmpy' or tail_c == 'guard_with_if'",
         "a plain product would read corrections off vector boundaries: Halide 21 makes wrong code",
+    ),
+    Constraint(
+        "quads_at != 'root' or tile_y == 1"
+        " or channels % byte_lanes == 0 and channels // byte_lanes <= 4",
+        "rows of many or of parts of vectors, read together: Halide 21 makes wrong code of some",
     ),
     tail_constraint("tail_c", "byte_lanes", "channels"),
     tail_constraint("tail_x", "tile_x", "width"),
