@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from tuner.kernels.settle import settle
 from tuner.kernels.steps import Stage, Steps
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
+
+if TYPE_CHECKING:
+    import halide as hl
 
 _QUAD = 4
 """Bytes that one vrmpy lane reduces."""
@@ -41,18 +44,21 @@ class GemmU8(Kernel):
         Param("k", 256, "columns of A, rows of B", minimum=_QUAD, multiple=_QUAD),
     )
 
+    operand: ClassVar[str] = "uint8"
+    total: ClassVar[str] = "uint32"
+
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
         m, n, k = params["m"], params["n"], params["k"]
         return (
-            BufferSpec("A", "uint8", (m, k), "input"),
-            BufferSpec("B", "uint8", (k, n), "input"),
-            BufferSpec("C", "uint32", (m, n), "output"),
+            BufferSpec("A", self.operand, (m, k), "input"),
+            BufferSpec("B", self.operand, (k, n), "input"),
+            BufferSpec("C", self.total, (m, n), "output"),
         )
 
     def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
         # Doubles hold the sums exactly (65536 * 255**2 < 2**53), and NumPy multiplies them fast.
         a, b = (matrix.astype(np.float64) for matrix in inputs)
-        return [(a @ b).astype(np.uint64).astype(np.uint32)]
+        return [(a @ b).astype(np.int64).astype(self.total)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         m, n, k = params["m"], params["n"], params["k"]
@@ -64,8 +70,9 @@ class GemmU8(Kernel):
         import halide as hl
 
         x, y, k, lane, quad = (hl.Var(name) for name in ("x", "y", "k", "lane", "quad"))
-        a = hl.ImageParam(hl.UInt(8), 2, "A")
-        b = hl.ImageParam(hl.UInt(8), 2, "B")
+        operand, total = (_halide_type(name) for name in (self.operand, self.total))
+        a = hl.ImageParam(operand, 2, "A")
+        b = hl.ImageParam(operand, 2, "B")
         columns, rows = b.dim(0).extent(), a.dim(1).extent()
 
         # Whole tiles are computed even at the edges of C: operands repeat beyond theirs.
@@ -77,8 +84,9 @@ class GemmU8(Kernel):
 
         r = hl.RDom([(0, _QUAD), (0, a.dim(0).extent() // _QUAD)], "r")
         sums = hl.Func("sums")
-        sums[x, y] = hl.u32(0)
-        sums[x, y] += hl.u32(packed_a[_QUAD * r.y + r.x, y]) * hl.u32(packed_b[r.x, x, r.y])
+        sums[x, y] = hl.cast(total, 0)
+        left, right = packed_a[_QUAD * r.y + r.x, y], packed_b[r.x, x, r.y]
+        sums[x, y] += hl.cast(total, left) * hl.cast(total, right)
         c = hl.Func("C")
         c[x, y] = sums[x, y]
         stages = {"packed_a": packed_a, "packed_b": packed_b, "sums": sums, "C": c}
@@ -132,6 +140,14 @@ class GemmU8(Kernel):
             "align_packed": "on",
         }
         return settle(self.space(problem), wanted)
+
+
+def _halide_type(dtype: str) -> hl.Type:
+    """Halide's type for a NumPy name such as ``uint8``."""
+    import halide as hl
+
+    bits = 8 * np.dtype(dtype).itemsize
+    return hl.UInt(bits) if dtype.startswith("u") else hl.Int(bits)
 
 
 @cache

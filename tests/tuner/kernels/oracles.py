@@ -52,6 +52,10 @@ def gemm(params: Params, inputs: Sequence[Array]) -> Array:
     return made
 
 
+def signed_gemm(params: Params, inputs: Sequence[Array]) -> Array:
+    return gemm(params, inputs).view(np.int32)
+
+
 def add(params: Params, inputs: Sequence[Array]) -> Array:
     a, b = inputs
     scale_a, scale_b = (
@@ -228,5 +232,6 @@ ORACLES: dict[str, Oracle] = {
     "box_blur_u8": box_blur,
     "max_pool_u8": max_pool,
     "avg_pool_u8": avg_pool,
+    "gemm_i8": signed_gemm,
     "conv2d_u8": conv2d,
 }
