@@ -7,7 +7,6 @@ import contextlib
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from tuner.errors import DeviceError
 from tuner.measure.android.adb.frames import (
@@ -28,8 +27,6 @@ from tuner.measure.android.adb.frames import (
     sync_done,
     sync_request,
 )
-
-T = TypeVar("T")
 
 ANSWER_S = 5.0
 """For what the server answers by itself."""
