@@ -17,7 +17,7 @@ from tuner.measure.qemu.simulator import find_simulator
 
 VERSION = "8.7.06"
 _PROGRAM = """#!{python} -IS
-import json, os, subprocess, sys
+import ctypes, json, os, subprocess, sys
 from pathlib import Path
 
 TOOL = json.loads({tool!r})
@@ -56,7 +56,8 @@ if trouble == "licence":
     refuse("no licence")
 command = [*TOOL, "3", program[0], stack, *program[1:]]
 given = {{"DSP_LIBRARY_PATH": values["--usefs"]}}
-done = subprocess.run(command, env=given)
+end_with_me = lambda: ctypes.CDLL(None).prctl(1, 9)  # as the real one has no second process
+done = subprocess.run(command, env=given, preexec_fn=end_with_me)
 pcycles = 1 if trouble == "small total" else 10**15
 Path(values["--pmu_statsfile"]).write_text("PMU statistics of a stand-in\\nPCYCLES : 1000\\n")
 print("\\nDone!\\n\\tT0: Insns=2 Packets=1\\n\\tT1: Insns=0 Packets=0")

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from tuner.measure.android.turn import Called, Turn
 from tuner.measure.hexagon_sim.command import command_line, configuration
 from tuner.measure.hexagon_sim.report import read_report
 from tuner.measure.hexagon_sim.sdk import SimulatorParts
+from tuner.paths import writable
 
 _POLL_S = 0.05
 _START_S = 120.0
@@ -32,8 +34,18 @@ _MEMORY_BYTES = 1 << 35
 """Address space: a simulator maps the whole of what it simulates."""
 _SAID_BYTES = 1 << 16
 _TOLD_CHARACTERS = 400
+_FOLDER = "hexagon-sim"
+"""In the state directory: a folder for each call under way, named after its process."""
 DRIVER, QUEUE, RESULTS, SAID = "driver.so", "queue", "results", "said"
 _PACKAGE_ROOT = Path(__file__).parents[3]
+
+
+def remove_leftovers() -> None:
+    """Removes the folders of processes that are gone."""
+    for folder in writable(_FOLDER).iterdir():
+        owner = folder.name.partition("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -68,7 +80,8 @@ class SimulatorCalls:
 
         Raises ``DeviceError`` if the simulator failed as a whole.
         """
-        with tempfile.TemporaryDirectory(prefix="hvxtune-sim-") as made:
+        home = writable(_FOLDER)
+        with tempfile.TemporaryDirectory(dir=home, prefix=f"{os.getpid()}-") as made:
             folder = Path(made)
             nonce = secrets.token_bytes(16)
             try:

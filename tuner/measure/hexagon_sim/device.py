@@ -19,7 +19,7 @@ from tuner.measure.cases import CASES_VERSION
 from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled, Task
 from tuner.measure.farm.settings import HexagonSimSettings, Limits
 from tuner.measure.harness import dsp_driver, dsp_harness
-from tuner.measure.hexagon_sim.call import CallSettings, SimulatorCalls
+from tuner.measure.hexagon_sim.call import CallSettings, SimulatorCalls, remove_leftovers
 from tuner.measure.hexagon_sim.sdk import SimulatorParts, find_parts
 from tuner.target import TARGETS, Target
 
@@ -128,14 +128,16 @@ class HexagonSim(Device):
             content=linked.content,
             image=IMAGES.of(task.problem),
             warm_ups=task.warm_ups,
-            repeats=task.repeats,
+            repeats=min(task.repeats, 1),
             budget_cycles=task.budget_cycles or 0,
         )
         link_s = time.perf_counter() - begin
         return Passenger(task, turn, code_bytes=linked.code_bytes, link_s=link_s)
 
     def clean(self) -> DeviceReport:
-        """Every process ended with its call, and its folder is gone."""
+        """Processes end with their calls and with whoever made them; folders are left by those
+        who were killed."""
+        remove_leftovers()
         return self.probe("")
 
     def close(self) -> None:

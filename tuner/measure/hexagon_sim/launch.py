@@ -8,14 +8,17 @@ are refused before (:mod:`tuner.measure.android.shared_object`).
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
+import signal
 import sys
 from pathlib import Path
 
 from tuner.codegen.confinement import confine
 
 MOST_FILE_BYTES = 1 << 30
+_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
 def main(arguments: list[str]) -> None:
@@ -28,8 +31,16 @@ def main(arguments: list[str]) -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(limit, (most, most))
+    _end_with_parent()
     confine(Path(folder), may_start_programs=True)
     os.execve(command[0], command, {})  # noqa: S606 - no shell
+
+
+def _end_with_parent() -> None:
+    """Kills this process, whatever it has become, when the thread that started it is gone."""
+    ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() == 1:
+        sys.exit("whoever started this is gone")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +18,7 @@ from tuner.measure.farm.kinds import KINDS, Member
 from tuner.measure.farm.settings import HexagonSimSettings, Limits
 from tuner.measure.hexagon_sim.device import HexagonSim
 from tuner.outcome import Outcome
+from tuner.paths import writable
 from tuner.target import find_target
 
 pytestmark = pytest.mark.slow
@@ -69,12 +71,6 @@ def test_one_that_dies_or_hangs_loses_only_itself(device: HexagonSim) -> None:
     assert [told(r) for r in results] == ["ok", "run_error", "ok", "timeout", "ok"]
 
 
-def test_repeats_are_all_there(device: HexagonSim) -> None:
-    (result,) = device.run(Batch([task(warm_ups=2, repeats=5)]))
-    assert isinstance(result, Sampled)
-    assert len(result.measurement.samples) == 5
-
-
 def test_a_slow_candidate_is_cut_off(device: HexagonSim) -> None:
     (quick,) = device.run(Batch([task()]))
     assert isinstance(quick, Sampled)
@@ -122,6 +118,16 @@ def test_it_answers_and_names_itself(device: HexagonSim, sdk: Path) -> None:
     (sdk / "rtos/qurt/computev66/sdksim_bin/runelf.pbn").unlink()
     with pytest.raises(DeviceError, match=r"runelf\.pbn"):
         device.probe("nonce")
+
+
+def test_folders_of_killed_processes_are_removed(device: HexagonSim) -> None:
+    home = writable("hexagon-sim")
+    dead, own = home / "999999999-x", home / f"{os.getpid()}-x"
+    for folder in (dead, own):
+        folder.mkdir()
+    device.clean()
+    assert (dead.exists(), own.exists()) == (False, True)
+    own.rmdir()
 
 
 def test_the_farm_opens_it(sdk: Path) -> None:
