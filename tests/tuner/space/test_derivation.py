@@ -190,3 +190,24 @@ def test_an_output_too_narrow_for_vectors_still_has_a_space():
     space = derived_space("pipeline:test", facts, TARGET)
     directives = derived_schedule(facts, TARGET, settle(space, {"lanes": 128}))
     assert [d.op for d in directives] == ["compute_root"]
+
+
+def test_widened_values_are_never_read_off_vector_boundaries():
+    """Vectors moved inwards are, where the width is no multiple of theirs."""
+    facts = pipeline(
+        stage("wide", extents=(500, 64), bits=16),
+        stage("out", reads={"wide": 1}, extents=(500, 64)),
+    )
+    tails = set()
+    for config in samples(facts):
+        if config.get("tail_x") == "shift_inwards":
+            assert config["place_wide"] == "inline"
+        tails.add(config.get("tail_x"))
+    assert {"shift_inwards", "guard_with_if"} <= tails
+
+
+def test_stages_with_updates_never_move_vectors_inwards():
+    """Their definitions would begin at different elements."""
+    sums = stage("sums", extents=(500, 64), bits=32, widest_bits=32, updates=(DOT,))
+    facts = pipeline(sums, stage("out", reads={"sums": 1}, extents=(500, 64)))
+    assert "shift_inwards" not in {config.get("tail_sums") for config in samples(facts)}

@@ -14,6 +14,7 @@ _LEVELS = ("root", "rows", "tile")
 """Where a stage can be computed that is not inline, outermost first."""
 _TAILS = ("shift_inwards", "guard_with_if")
 _MOST_REGISTERS = 16
+_MOST_OPERATIONS = 6000
 _MOST_INLINED = 400
 _NONE = "none"
 _HEAVY = 40
@@ -129,8 +130,12 @@ def _stage_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
     ragged = f"{width} % (lanes * {unroll}) != 0"
     inner = "" if role.is_output else f"place_{role.key} != 'root' or "
     tails: tuple[str, ...] = _TAILS
+    if role.facts.updates:
+        # Halide 21 makes wrong code of definitions that begin off vector boundaries and others
+        # that do not.
+        tails = ("guard_with_if",)
     if role.facts.clamped and not role.is_output:
-        tails = ("round_up", *_TAILS)
+        tails = ("round_up", *tails)
     yield Knob(
         f"tail_{role.key}",
         tails,
@@ -194,6 +199,7 @@ def _constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
                 "VTCM is for stages that are computed once: to take and give it back costs a call",
             )
     for role in roles.all:
+        yield from _shift_constraints(roles, role, knobs)
         yield from _stage_constraints(roles, role, knobs)
 
 
@@ -205,6 +211,10 @@ def _output_constraints(roles: Roles) -> Iterator[Constraint]:
     yield Constraint(
         f"{registers} * unroll * tile_rows <= {2 * _MOST_REGISTERS}",
         "longer loop bodies take seconds to compile and are never faster",
+    )
+    yield Constraint(
+        f"lanes // {lanes} * unroll * tile_rows * {output.facts.operations} <= {_MOST_OPERATIONS}",
+        "longer loop bodies take longer to compile than a candidate may",
     )
     width, height = output.extent(output.vector), output.extent(output.row)
     for tail, step, extent in (
@@ -247,10 +257,31 @@ def _reads_of(roles: Roles, role: Role) -> int:
     return sum(dict(other.facts.reads).get(role.facts.name, 0) for other in roles.all)
 
 
+def _shift_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
+    """Halide keeps widened values deinterleaved in memory, and takes that back too late where it
+    meets vectors that begin anywhere (EliminateInterleaves in HexagonOptimize.cpp)."""
+    if role.facts.bits <= 8 * roles.narrowest_bytes:
+        return
+    for name in role.readers:
+        reader = roles.by_name[name]
+        tail = "tail_x" if reader.is_output and roles.has_tiles else f"tail_{reader.key}"
+        if tail in knobs and not role.is_output:
+            yield Constraint(
+                f"{tail} != 'shift_inwards' or place_{role.key} == 'inline'",
+                f"vectors moved inwards read {role.facts.name} off vector boundaries: wrong code",
+            )
+
+
 def _stage_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
     tail = f"tail_{role.key}"
     width = role.extent(role.vector)
-    if tail in knobs and not role.facts.clamped:
+    if tail in knobs and role.facts.updates and not role.is_output:
+        yield Constraint(
+            f"{tail} != 'guard_with_if' or place_{role.key} == 'root' "
+            f"or lanes * unroll_{role.key} == {roles.lanes}",
+            "Halide 21 fails on guarded sums of several registers inside a tile (widen_right_add)",
+        )
+    if tail in knobs and (role.is_output or not role.facts.clamped):
         step = f"lanes * unroll_{role.key}"
         yield Constraint(
             f"{tail} == 'guard_with_if' or {width} >= {step}",

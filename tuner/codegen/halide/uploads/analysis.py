@@ -21,6 +21,7 @@ from tuner.codegen.halide.uploads.expressions import (
     combination,
     follows_loops,
     is_dot,
+    operations_of,
     printed,
 )
 from tuner.codegen.halide.uploads.refusals import NotTunableError
@@ -178,7 +179,7 @@ def _stage(
         widest_bits=max(vector_bits),
         reads=tuple((other, called.count(other)) for other in sorted(stages & set(called))),
         clamped=_is_clamped(name, opened, texts),
-        operations=sum(text.count(sign) for text in seen for sign in "(+-*/%<>"),
+        operations=sum(map(operations_of, seen)),
         updates=tuple(
             _update(func, index, lowered) for index in range(func.num_update_definitions())
         ),
@@ -230,6 +231,8 @@ def _allocated(name: str, dimensions: int, lowered: str) -> tuple[int, ...]:
     """The extents of a stage computed before all that use it: those of its allocation."""
     match = re.search(rf"^\s*allocate {re.escape(name)}\[([^\]]*)\]", lowered, re.MULTILINE)
     factors = match[1].split(" * ")[1:] if match else []
+    if dimensions == 0:
+        return ()
     if len(factors) != dimensions or not all(_NUMBER.fullmatch(one) for one in factors):
         raise NotTunableError(f"the size of its stage {name} cannot be told from its output's")
     return tuple(int(one) for one in factors)

@@ -8,6 +8,10 @@ from collections.abc import Iterator
 _CALL = re.compile(r"([A-Za-z_][\w$.]*)\(")
 _TYPE = re.compile(r"\bu?int(\d+)(?:x\d+)?\b")
 _WORD = re.compile(r"[A-Za-z_][\w$.]*")
+_SIGNS = "(+-*/%<>"
+_DIVISION = re.compile(r"[/%](?!\s*(?:\(u?int\d+\))?\d+\b)")
+_DIVISION_OPERATIONS = 2000
+"""HVX has no division: by anything but a constant LLVM writes one out for each lane."""
 _BYTE = r"\(?u?int8\)?"
 
 
@@ -46,6 +50,12 @@ def calls_of(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 def bits_of(text: str) -> set[int]:
     """The sizes of all integer types that are named."""
     return {int(bits) for bits in _TYPE.findall(text)}
+
+
+def operations_of(text: str) -> int:
+    """How much there is to compute, by its signs."""
+    divisions = len(_DIVISION.findall(text))
+    return sum(map(text.count, _SIGNS)) + _DIVISION_OPERATIONS * divisions
 
 
 def follows_loops(index: str, calls: frozenset[str], fixed: frozenset[str]) -> bool:
