@@ -2,7 +2,8 @@
 seed: nothing is lost or doubled, no wrong measurement is accepted, the bad phone is out with its
 reason, the good ones stay busy.
 
-Every second job searches on the phones, the others on the simulators and promote to the phones.
+Four jobs of five search on the phones, the fifth on the simulators and promotes to the phones,
+which wait for it in between: how busy they are is asked of the four.
 adb and adbd are real, the phones behind them are emulated (tests/rig/phones). Prints a table.
 """
 
@@ -37,7 +38,7 @@ pytestmark = pytest.mark.slow
 
 SEEDS = 20
 TRIALS = 30
-PROMOTED = 20
+PROMOTED = 8
 KERNEL = ("add_u8", {"width": 256, "height": 32})
 LEAST_BUSY = 0.85
 CYCLES_MAY_BE_OFF = 0.10
@@ -46,7 +47,7 @@ LIMITS = """
 [limits]
 cool_down_s = 0.3
 recheck_s = 0.1
-task_s = 1.0
+task_s = 1.5
 turn_s = 2
 wait_s = 30
 bundle = 4
@@ -235,10 +236,10 @@ def test_jobs_end_well_whatever_happens_to_a_phone(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ladder = seed % 2 == 1
+    ladder = seed % 5 == 4
     choose = random.Random(seed)
     bad, other = choose.sample(range(3), 2)
-    fault = choose.choice(BAD)
+    fault = BAD[seed % len(BAD)]
     setting = Setting(
         fault,
         seed=seed,
@@ -278,7 +279,7 @@ def test_jobs_end_well_whatever_happens_to_a_phone(
     assert record.state is out
     for name in good:
         assert ran.store.roster().device(name).state is DeviceState.READY
-        assert ran.busy[name] >= LEAST_BUSY
+        assert ladder or ran.busy[name] >= LEAST_BUSY
 
 
 def wrong_by(ran: Ran, truths: tuple[Truth, Truth], ladder: bool) -> float:
