@@ -236,6 +236,10 @@ _CONSTRAINTS = (
         "a plain product needs three registers for each of the tile's, and long code",
     ),
     Constraint(
+        "reduction == 'vrmpy' or channels > 1",
+        "a plain product for one channel: Halide 21 makes wrong code",
+    ),
+    Constraint(
         "tile_x * tile_y * unroll_k <= 16",
         "longer loop bodies take seconds to compile and are never faster",
     ),

@@ -28,6 +28,8 @@ NARROW = replace(TARGET, name="narrow", vector_bytes=64, vector_alignment_bytes=
 """A target that does not exist: half as wide as any."""
 MOST_SAMPLES_RIGHT = 0.8
 SAMPLES_RUN = 6
+MOST_MACS = 30_000_000
+"""In a shape that is run: what the slowest schedules do in seconds on the simulator."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,12 @@ def shapes(kernel: Kernel) -> dict[str, dict[str, int]]:
     """The smallest shape, odd ones below and just above a vector, and the default."""
 
     def all_extents(value: int) -> dict[str, int]:
-        return {
-            p.name: -(-max(value, p.minimum) // p.multiple) * p.multiple
-            for p in kernel.params
-            if p.is_extent
-        }
+        extents = [p for p in kernel.params if p.is_extent]
+        found = {p.name: -(-max(value, p.minimum) // p.multiple) * p.multiple for p in extents}
+        for p in extents:  # the outermost first: vectors lie along the last ones
+            if kernel.work(kernel.workload(found).params).macs > MOST_MACS:
+                found[p.name] = -(-max(7, p.minimum) // p.multiple) * p.multiple
+        return found
 
     return {
         "smallest": all_extents(1),
