@@ -29,7 +29,7 @@ demo: setup ## start a service, tune one kernel through it, ask for the best (ab
 	@$(BIN)/python -m service.demo
 
 test: lint test-fast ## everything CI runs: lint, fast tests, slow tests
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow -n logical --maxprocesses 2 --dist loadscope
 
 test-fast: setup $(VENV)/.dev ## the tests that need seconds
 	$(BIN)/pytest -m "not slow" -n logical --maxprocesses 4

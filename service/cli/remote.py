@@ -92,6 +92,7 @@ def result_there(client: Client, job: str) -> dict[str, Any]:
     # What can be gone on with: for a service, jobs whose conductor died go on by themselves.
     form["interrupted"] = bool(form.get("interrupted")) or bool(form.get("paused"))
     form["stored_in"] = client.server
+    form["remaining_gain"] = None  # only the process that searches estimates it
     return form
 
 
