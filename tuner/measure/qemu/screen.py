@@ -62,12 +62,17 @@ def screen(object_bytes: bytes, arch: str, release: Release | None) -> None:
                 _refuse_symbols(section)
         if release is not None:
             _refuse_instructions(sections, release)
-    except CandidateError:
-        raise
+    except CandidateError as error:
+        raise CandidateError(error.outcome, _shown(error.message)) from None
     except Exception as error:  # noqa: BLE001 - whatever a parser makes of a hostile file
         raise CandidateError(
-            Outcome.INFEASIBLE, f"the object cannot be read: {str(error)[:200]}"
+            Outcome.INFEASIBLE, f"the object cannot be read: {_shown(str(error)[:200])}"
         ) from None
+
+
+def _shown(text: str) -> str:
+    """``text`` with names of the object's choosing, fit for a terminal."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def relocatable(object_bytes: bytes) -> Any:
