@@ -18,6 +18,7 @@ from service.app import store_of
 from service.auth.caller import Scope
 from service.device_steering import steer, unknown_device, verbs_for
 from tuner.errors import UserError
+from tuner.measure import FARM
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 
@@ -30,10 +31,12 @@ EVENTS = 50
 @router.get("/farm")
 def farm(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Response:
     """Conductors, devices and the queue; renews itself."""
+    found = farm_of(store, WINDOW_S)
     return render(
         request,
         "farm_part.html" if request.headers.get("HX-Target") == "farm" else "farm.html",
-        farm=farm_of(store, WINDOW_S),
+        farm=found,
+        loads=[load for load in found.loads if load.name != FARM],
         devices=SqlRoster(store).devices(),
         now=time.time(),
         conductors=request.app.state.conductors_alive(),
