@@ -18,6 +18,7 @@ from service.auth.caller import Scope
 from service.auth.token_gate import TokenGate
 from service.settings import Settings
 from tests.dashboards.tokens import make_token
+from tests.databases import put_database
 from tests.rig.scale_u8 import KERNELS
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
@@ -28,6 +29,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlStore]
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
     monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
+    put_database(tmp_path / "state")
     opened = open_store()
     yield opened
     opened.close()

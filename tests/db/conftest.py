@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from db.failure import URL_VARIABLE
+from tests.databases import put_database
 from tuner.paths import STATE_DIR_VARIABLE
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> None:
+    """The test finds an empty database; without this it makes its own."""
+    put_database(tmp_path / "state")
 
 
 @pytest.fixture(autouse=True)

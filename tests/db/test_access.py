@@ -10,6 +10,8 @@ from db import open_store
 from db.sql_store import SqlStore
 from tests.db.access_conformance import AccessConformance
 
+pytestmark = pytest.mark.usefixtures("database")
+
 
 class TestSqliteAccess(AccessConformance):
     @pytest.fixture

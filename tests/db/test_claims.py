@@ -22,6 +22,8 @@ from tests.tuner.sample_records import SPACE, TOOLCHAIN, failed, pending, spec
 from tuner.errors import StoreError, UserError
 from tuner.trial import JobState
 
+pytestmark = pytest.mark.usefixtures("database")
+
 
 def opened() -> closing[SqlStore]:
     return closing(open_store())

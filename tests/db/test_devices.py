@@ -10,6 +10,8 @@ from db import open_store
 from db.devices import SqlRoster
 from tests.tuner.measure.farm.roster_conformance import Clock, RosterConformance
 
+pytestmark = pytest.mark.usefixtures("database")
+
 
 class TestSqliteRoster(RosterConformance):
     @pytest.fixture

@@ -12,6 +12,8 @@ from tests.tuner.sample_records import SPACE, TOOLCHAIN, failed, pending, spec
 from tuner.errors import InternalError, UserError
 from tuner.trial import JobRequest, JobState
 
+pytestmark = pytest.mark.usefixtures("database")
+
 
 @pytest.fixture
 def store() -> Iterator[SqlStore]:

@@ -11,6 +11,8 @@ from db.sql_store import SqlStore
 from tests.db.job_queries_conformance import JobQueriesConformance
 from tests.db.job_queue_conformance import JobQueueConformance
 
+pytestmark = pytest.mark.usefixtures("database")
+
 
 class TestSqliteQueries(JobQueriesConformance):
     @pytest.fixture

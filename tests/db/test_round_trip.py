@@ -7,6 +7,7 @@ import itertools
 from contextlib import closing
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -123,6 +124,7 @@ def trials(draw: st.DrawFn, number: int) -> Trial:
 PROVENANCE = st.dictionaries(NAMES, TEXT | WHOLE | SECONDS | st.none(), max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     spec=SPECS,

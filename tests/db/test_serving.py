@@ -12,6 +12,8 @@ from db.sql_store import SqlStore
 from tests.db.serving_conformance import SHAPE, ServingConformance, lookup
 from tests.service.stored import problem, store_schedule
 
+pytestmark = pytest.mark.usefixtures("database")
+
 
 @pytest.fixture
 def store() -> Iterator[SqlStore]:

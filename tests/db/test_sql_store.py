@@ -10,6 +10,8 @@ from db import open_store
 from tests.tuner.store_conformance import StoreConformance
 from tuner.store import TrialStore
 
+pytestmark = pytest.mark.usefixtures("database")
+
 
 class TestSqliteStore(StoreConformance):
     @pytest.fixture

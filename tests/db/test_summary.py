@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from contextlib import closing
 
+import pytest
+
 from db import open_store
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
 from tuner.outcome import Outcome
 from tuner.trial import JobState
+
+pytestmark = pytest.mark.usefixtures("database")
 
 
 def test_a_summary_counts_outcomes_and_names_the_best() -> None:

@@ -14,6 +14,7 @@ from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth.gate import OpenGate
 from service.settings import Settings
+from tests.databases import put_database
 from tests.rig.scale_u8 import KERNELS
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
@@ -24,6 +25,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlStore]
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
     monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
+    put_database(tmp_path / "state")
     opened = open_store()
     yield opened
     opened.close()

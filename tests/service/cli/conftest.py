@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from service.cli import main
+from tests.databases import put_database
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tuner import rungs, tuning
@@ -43,8 +44,19 @@ class Answer:
 
 
 @pytest.fixture
-def hvxtune(tmp_path, monkeypatch, capsys):
-    """``hvxtune("jobs", "--json")`` gives an :class:`Answer`."""
+def bare_state(tmp_path):
+    """The state directory of a command that was never run here: it is not there."""
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def hvxtune(request, tmp_path, monkeypatch, capsys):
+    """``hvxtune("jobs", "--json")`` gives an :class:`Answer`.
+
+    There is an empty database, unless the test asks for a ``bare_state``.
+    """
+    if "bare_state" not in request.fixturenames:
+        put_database(tmp_path / "state")
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
     monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)

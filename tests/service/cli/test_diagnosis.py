@@ -35,8 +35,8 @@ def test_doctor_only_mentions_an_optional_part(hvxtune, monkeypatch):
     assert hvxtune("doctor").status == 0
 
 
-def test_a_full_or_closed_state_directory_is_found(hvxtune, tmp_path):
-    (tmp_path / "state").write_text("in the way")
+def test_a_full_or_closed_state_directory_is_found(hvxtune, bare_state):
+    bare_state.write_text("in the way")
     answer = hvxtune("doctor", "--json")
     assert answer.status == 1
     broken = [f["name"] for f in answer.json["findings"] if f["required"] and not f["present"]]

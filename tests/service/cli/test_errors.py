@@ -107,8 +107,8 @@ def test_a_fault_of_our_own_is_one_line_and_shows_more_on_request(hvxtune, monke
         hvxtune("space", "scale_u8")
 
 
-def test_a_corrupt_database_is_named_and_kept(hvxtune, tmp_path):
-    database = tmp_path / "state" / "hvxtune.sqlite"
+def test_a_corrupt_database_is_named_and_kept(hvxtune, bare_state):
+    database = bare_state / "hvxtune.sqlite"
     database.parent.mkdir()
     database.write_bytes(b"no database" * 1000)
     answer = hvxtune("jobs")
@@ -117,8 +117,8 @@ def test_a_corrupt_database_is_named_and_kept(hvxtune, tmp_path):
     assert database.read_bytes() == b"no database" * 1000
 
 
-def test_a_state_directory_that_is_a_file_is_named(hvxtune, tmp_path):
-    (tmp_path / "state").write_text("in the way")
+def test_a_state_directory_that_is_a_file_is_named(hvxtune, bare_state):
+    bare_state.write_text("in the way")
     answer = hvxtune("jobs")
     assert answer.status == 1
-    assert str(tmp_path / "state") in answer.error_line
+    assert str(bare_state) in answer.error_line
