@@ -8,11 +8,13 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import event
 
+from db.devices import SqlRoster
 from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.dashboards.test_more_pages import stored
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, config, ok, spec
+from tuner.measure.farm.states import Enrolment
 from tuner.trial import JobState, PendingTrial
 
 LogIn = Callable[..., Browser]
@@ -28,6 +30,7 @@ PAGES = (
     "/ui/compare?kind=targets&own=hexagon-v66&other=hexagon-v66",
     "/ui/compare?own={job}&other={job}",
     "/ui/farm",
+    "/ui/farm/device-0",
     "/ui/submit",
 )
 MOST_QUERIES = 16
@@ -47,7 +50,11 @@ def counted(store: SqlStore) -> Iterator[list[str]]:
 
 
 def fill(store: SqlStore, jobs: int, trials: int, seed: int) -> str:
+    roster = SqlRoster(store)
     for number in range(jobs):
+        roster.enrol(Enrolment(f"device-{number}", "phone", "hardware"))
+        roster.quarantine(f"device-{number}", "once")
+        roster.release(f"device-{number}", "more")
         stored(store, 1000 + number, m=8 * (seed + number + 1), seed=seed + number)
         store.claim(store.create_job(spec(), SPACE, TOOLCHAIN).id)
     job = store.create_job(spec(), SPACE, TOOLCHAIN)
