@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping
 
 from tuner.candidate import Artifact, CacheState, Candidate, Fidelity, Measurement, Problem
 from tuner.codegen.generator import CodeGenerator
+from tuner.errors import CandidateError
 from tuner.identity import digest_of_bytes
 from tuner.measure.measurer import Measurer, Timed
+from tuner.outcome import Outcome
 from tuner.space import Config
 from tuner.target import Target
 
@@ -59,7 +61,10 @@ class StandInGenerator(CodeGenerator):
 
 
 class StandInMeasurer(Measurer):
-    """``cycles_of`` turns the object's text into cycles; a ``CandidateError`` may be raised."""
+    """``cycles_of`` turns the object's text into cycles; a ``CandidateError`` may be raised.
+
+    What takes more cycles than its budget is cut off.
+    """
 
     name = "stand-in"
 
@@ -99,6 +104,8 @@ class StandInMeasurer(Measurer):
         with self._lock:
             self._at_once -= 1
         cycles = self.cycles_of(artifact.object_bytes.decode())
+        if budget_cycles is not None and cycles > budget_cycles:
+            raise CandidateError(Outcome.CUTOFF, f"over {budget_cycles} cycles")
         measurement = Measurement(
             cycles=cycles,
             packets=cycles,

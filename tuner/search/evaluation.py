@@ -63,7 +63,8 @@ class Evaluator:
     ) -> Evaluation:
         """Takes ``candidate`` from config to outcome.
 
-        ``budget_cycles`` is the early-termination budget of the timed run.
+        ``budget_cycles`` is the early-termination budget of the timed run. Without one the
+        candidate is measured to its end, even if an identical object was cut off before.
         """
         started_at = time.time()
         clock = time.perf_counter()
@@ -78,6 +79,8 @@ class Evaluator:
             verdict = Verdict(number, error.outcome, error=error.message)
         else:
             shared, owns = self._claim(artifact.digest)
+            while not owns and budget_cycles is None and _was_cut_off(shared):
+                shared, owns = self._claim(artifact.digest, instead_of=shared)
             if owns:
                 verdict, link_s, run_s = self._measure(
                     candidate, artifact, number, budget_cycles, shared
@@ -109,11 +112,16 @@ class Evaluator:
         """
         return self._on_some_device(candidate, artifact, budget_cycles)
 
-    def _claim(self, digest: str) -> tuple[Future[Verdict], bool]:
-        """The shared verdict on an object, and whether the caller is the one to reach it."""
+    def _claim(
+        self, digest: str, instead_of: Future[Verdict] | None = None
+    ) -> tuple[Future[Verdict], bool]:
+        """The shared verdict on an object, and whether the caller is the one to reach it.
+
+        One that is ``instead_of`` another will not do for the caller: it is reached anew.
+        """
         with self._lock:
             known = self._verdicts.get(digest)
-            if known is not None:
+            if known is not None and known is not instead_of:
                 return known, False
             self._verdicts[digest] = mine = Future[Verdict]()
             return mine, True
@@ -159,3 +167,8 @@ class Evaluator:
                     raise CandidateError(
                         Outcome.DEVICE_ERROR, f"{error.message} (in {attempts} attempts)"
                     ) from None
+
+
+def _was_cut_off(verdict: Future[Verdict]) -> bool:
+    """Waits for the verdict."""
+    return verdict.result().outcome is Outcome.CUTOFF

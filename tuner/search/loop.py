@@ -248,17 +248,19 @@ class TuningLoop:
         return _InFlight(pending, proposal)
 
     def _evaluate(self, pending: PendingTrial) -> Evaluation:
-        incumbent = self._incumbent
-        budget_cycles = None
-        if incumbent is not None and incumbent.measurement is not None:
-            factor = self._job.spec.cutoff_factor
-            budget_cycles = math.ceil(incumbent.measurement.cycles * factor)
         return self._evaluator.evaluate(
             Candidate(self._problem, pending.config, self._job.spec.generator),
             number=pending.number,
             origin=pending.origin,
-            budget_cycles=budget_cycles,
+            budget_cycles=self._budget_cycles(pending.config),
         )
+
+    def _budget_cycles(self, config: Config) -> int | None:
+        """The early-termination budget of ``config``: none for those the job is compared with."""
+        best = self._incumbent.measurement if self._incumbent else None
+        if best is None or config in (self._default, self._textbook):
+            return None
+        return math.ceil(best.cycles * self._job.spec.cutoff_factor)
 
     def _require_agreement(self, trial: Trial) -> None:
         """``DisagreementError`` if the algorithm differs between compiled code and reference."""

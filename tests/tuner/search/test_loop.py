@@ -198,9 +198,37 @@ def test_slow_runs_get_a_budget_from_the_incumbent():
     rig.run()
     best = None
     for trial, budget in zip(rig.trials, rig.measurer.budgets, strict=True):
-        assert budget == (None if best is None else 4 * best)
+        compared_with = trial.origin in ("default", "textbook")
+        assert budget == (None if best is None or compared_with else 4 * best)
         cycles = trial.measurement.cycles
         best = cycles if best is None else min(best, cycles)
+
+
+@pytest.mark.parametrize("same_object", [False, True])
+def test_the_baselines_are_never_cut_off(same_object):
+    """Not after a crash, when a fast one is there before; nor when an object like theirs was."""
+    default, textbook = KERNEL.default_config(PROBLEM), KERNEL.textbook_config(PROBLEM)
+    fast, slow = [
+        Config({"vectors": 4, "unroll_rows": 1, "behave": "well", "extra": e}) for e in (0, 1)
+    ]
+    rig = Rig(budget=Budget(trials=4))
+    rig.generator.object_of = lambda config: "9" if config == fast else "0"
+    if not same_object:
+        rig.generator.object_of = lambda config: "9" if config == fast else f"0{config.json}"
+    rig.measurer.cycles_of = lambda text: 10 if text == "9" else 1000
+    token = rig.store.claim(rig.job_id)
+    lost = [(fast, "random"), (slow, "random"), (default, "default"), (textbook, "textbook")]
+    pending = [PendingTrial(number, *one) for number, one in enumerate(lost)]
+    rig.store.commit(rig.job_id, token, started=pending)
+    rig.store.release(rig.job_id, token, JobState.QUEUED)
+    assert rig.run() is JobState.DONE
+    outcomes = {t.origin: t.outcome for t in rig.trials[1:]}
+    assert outcomes == {
+        "random": Outcome.CUTOFF,
+        "default": Outcome.OK,
+        "textbook": Outcome.OK,
+    }
+    assert [t.duplicate_of for t in rig.trials] == [None, None, None, 2 if same_object else None]
 
 
 def test_a_device_error_is_retried_and_then_recorded_as_such():
