@@ -11,6 +11,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from tuner.candidate import Candidate
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError, HvxtuneError, UserError
@@ -151,7 +153,12 @@ class TuningLoop:
             for trial in self._trials.values():
                 self._require_agreement(trial)
             workers = self._job.spec.workers
-            with ThreadPoolExecutor(workers, "hvxtune-trial") as pool, self._ladder:
+            with (
+                # More threads of ours would take the cores from the compilers.
+                threadpool_limits(1, user_api="blas"),
+                ThreadPoolExecutor(workers, "hvxtune-trial") as pool,
+                self._ladder,
+            ):
                 through = self._hand_out(pool)
                 through = self._ladder.climb(self._must_stop, self._tell) and through
             if not through:
@@ -190,6 +197,7 @@ class TuningLoop:
             for flight in started:
                 flying[pool.submit(self._evaluate, flight.pending)] = flight
             self._commit([e for e, _ in finished], started)
+            self._gain.look(self._trials)  # while others work: nobody waits for it
             if not flying:
                 return exhausted
             finished = [(future.result(), flying.pop(future)) for future in self._landed(flying)]
@@ -283,7 +291,6 @@ class TuningLoop:
         cycles = trial.measurement.cycles if trial.measurement else None
         self._proposer.tell(proposal, trial.outcome, cycles)
         self._improve(trial)
-        self._gain.look(self._trials)
 
     def _improve(self, trial: Trial) -> None:
         best = self._incumbent.measurement if self._incumbent else None

@@ -27,7 +27,7 @@ _NOISE_MEAN, _NOISE_SPREAD = -5.0, 1.5
 _STEP = 0.1
 """Of the distance of an ordered knob, the share for being different at all: a size that divides
 the extent and one that does not lie side by side."""
-_JITTER = 1e-6
+_JITTER, _DRAW_JITTER = 1e-6, 1e-5
 _FIRST_LENGTH, _LENGTHS = 0.3, (0.01, 0.6)
 _LONGER, _SHORTER = 1.3, 0.5
 _BOUNDS = (-9.0, 6.0)
@@ -149,11 +149,18 @@ class GaussianProcess:
         cross = covariance((weighted @ self._known.T).astype(np.float64))
         half = cross @ self._root.T
         joint = covariance((weighted @ features.T).astype(np.float64)) - half @ half.T
-        joint[np.diag_indices_from(joint)] += 1e-5
-        values, vectors = np.linalg.eigh(joint)
-        scale = vectors * np.sqrt(np.maximum(values, 0.0))
         noise = rng.standard_normal((draws, len(features)))
-        return np.asarray(cross @ self._alpha + wider * (noise @ scale.T))
+        return np.asarray(cross @ self._alpha + wider * (noise @ _root_of(joint).T))
+
+
+def _root_of(joint: Floats) -> Floats:
+    """A matrix whose product with its transpose is ``joint``, which rounding may have spoilt."""
+    joint[np.diag_indices_from(joint)] += _DRAW_JITTER
+    try:
+        return np.asarray(np.linalg.cholesky(joint))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(joint)  # takes ten times as long
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 def loss_and_slope(by_knob: Floats, targets: Floats, settings: Settings) -> tuple[float, Floats]:
