@@ -19,7 +19,7 @@ from tuner.candidate import Artifact, Fidelity, Measurement, Problem
 from tuner.contract import Contract
 from tuner.errors import CandidateError, DeviceError
 from tuner.identity import digest_of_bytes
-from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled, Task
+from tuner.measure.farm.device import Batch, Device, DeviceReport, DiskRoom, Sampled, Task
 from tuner.measure.farm.farm_file import Farm
 from tuner.measure.farm.kinds import KINDS, Kind, Member
 from tuner.measure.farm.settings import Limits, PhoneSettings, SimulatorSettings
@@ -68,6 +68,8 @@ class Script:
     hangs: bool = False
     """A call does not end before it is closed."""
     hot_c: float | None = None
+    free_bytes: int = 1 << 30
+    """What is left on its disk once it was cleaned."""
     fingerprint: Mapping[str, str] = field(default_factory=lambda: {"build": "1"})
     task_s: float = 0.0
 
@@ -107,11 +109,12 @@ class StandInDevice(Device):
     def probe(self, nonce: str) -> DeviceReport:
         if self.script.silent:
             raise DeviceError("no answer in 3 s")
-        return DeviceReport(self.script.hot_c, {"build": "stand-in"})
+        return DeviceReport(self.script.hot_c, details={"build": "stand-in"})
 
     def clean(self) -> DeviceReport:
         self.cleans += 1
-        return DeviceReport(self.script.hot_c)
+        room = DiskRoom("/data", self.script.free_bytes, needed_bytes=1 << 20)
+        return DeviceReport(self.script.hot_c, room, {"build": "stand-in"})
 
     def reopened(self) -> StandInDevice:
         """The same device, as an opener gives it after it was closed."""

@@ -29,7 +29,7 @@ from tuner.measure.android.sdk_parts import SKEL, TOOL
 from tuner.measure.android.shared_object import driver, shared_object
 from tuner.measure.android.turn import Called, Turn
 from tuner.measure.cases import CASES_VERSION
-from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled, Task
+from tuner.measure.farm.device import Batch, Device, DeviceReport, DiskRoom, Sampled, Task
 from tuner.measure.farm.settings import Limits, PhoneSettings
 from tuner.measure.harness import dsp_driver, dsp_harness
 from tuner.target import TARGETS, Target
@@ -214,16 +214,17 @@ class Phone(Device):
             # adb may hold on to a connection that is dead; nothing of a candidate is under way.
             self._calls.wait(self._link.reconnect(background().server))
             output = self._shell(script, _PROBE_S)
-        return _report(said_until_nonce(output, nonce))
+        return _report(said_until_nonce(output, nonce), self._settings)
 
 
-def _report(lines: Sequence[str]) -> tuple[DeviceReport, dict[str, str]]:
+def _report(lines: Sequence[str], settings: PhoneSettings) -> tuple[DeviceReport, dict[str, str]]:
     if "@@" not in lines or len(lines) != lines.index("@@") + len(PROPERTIES) + 2:
         raise DeviceError("the phone's answer to a probe is not whole")
     middle = lines.index("@@")
     properties = dict(zip(PROPERTIES, (line.strip() for line in lines[middle + 1 :]), strict=False))
     details = {key.removeprefix("ro."): value for key, value in properties.items() if value}
-    free = re.fullmatch(r"\S+\s+\d+\s+\d+\s+(\d+)\s+.*", lines[-1])
-    if free:
-        details["free space"] = f"{int(free[1]) // 1024} MiB"
-    return DeviceReport(hottest(lines[:middle]), details), properties
+    room = None
+    if free := re.fullmatch(r"\S+\s+\d+\s+\d+\s+(\d+)\s+.*", lines[-1]):
+        room = DiskRoom(settings.folder, int(free[1]) << 10, settings.disk_bytes)
+        details["free space"] = f"{room.free_bytes >> 20} MiB"
+    return DeviceReport(hottest(lines[:middle]), room, details), properties

@@ -55,14 +55,36 @@ class Sampled:
 
 
 @dataclass(frozen=True)
+class DiskRoom:
+    """What is free in the folder where a device puts the files of a batch, and what a batch may
+    need there at most, both in bytes."""
+
+    folder: str
+    free_bytes: int
+    needed_bytes: int
+
+    @property
+    def shortage(self) -> str:
+        """What is wrong, for the lab's owner; empty if a batch has room."""
+        if self.free_bytes >= self.needed_bytes:
+            return ""
+        free, needed = (
+            f"{count / (1 << 20):.1f} MiB" for count in (self.free_bytes, self.needed_bytes)
+        )
+        return f"{self.folder} has {free} free, a batch may need {needed}: free space on the device"
+
+
+@dataclass(frozen=True)
 class DeviceReport:
     """How a device is: the answer to a probe, or what was noticed while it worked.
 
     ``temperature_c`` is the hottest sensor in degrees Celsius, ``None`` without sensors.
+    ``room`` is ``None`` where batches need no disk of the device, or where it does not say.
     ``details`` are words for people: build, clock limits, free space.
     """
 
     temperature_c: float | None = None
+    room: DiskRoom | None = None
     details: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
@@ -122,7 +144,8 @@ class Device(ABC):
 
     @abstractmethod
     def clean(self) -> DeviceReport:
-        """Ends leftovers of earlier calls and removes their files. ``DeviceError`` if it cannot.
+        """Ends leftovers of earlier calls and removes their files, then says how the device is
+        without them. ``DeviceError`` if it cannot.
 
         Called after every fault, before the device is trusted again. Safe to call any time.
         """

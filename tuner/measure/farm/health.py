@@ -104,7 +104,7 @@ def examine(device: Device, record: DeviceRecord, gold: Task, limits: Limits) ->
     report = DeviceReport()
     try:
         report = device.probe(secrets.token_hex(8))
-        device.clean()
+        report = device.clean()
         fingerprint = dict(device.fingerprint())
     except DeviceError as error:
         return _failed(record, DeviceState.OFFLINE, error.message, report, limits)
@@ -114,6 +114,10 @@ def examine(device: Device, record: DeviceRecord, gold: Task, limits: Limits) ->
     if heat is not None and heat > limits.max_temperature_c:
         failure = f"too hot: {heat:g} degrees, accepted are {limits.max_temperature_c:g}"
         return _failed(record, DeviceState.SUSPECT, failure, report, limits, counts=False)
+    if report.room is not None and report.room.shortage:
+        # Asked now that leftovers are gone: the gold candidate alone would find room in what a
+        # batch leaves none of.
+        return _failed(record, DeviceState.SUSPECT, report.room.shortage, report, limits)
     known = record.gold_cycles if fingerprint == record.fingerprint else None
     try:
         cycles = _gold_cycles(device, gold)

@@ -98,6 +98,12 @@ class PhoneSettings:
     output_bytes: int = bounded(1 << 24, 1 << 16, 1 << 32)
     """What all candidates of a call may leave on the phone's disk until it ends."""
 
+    @property
+    def disk_bytes(self) -> int:
+        """What must be free on the phone's disk before a call: what candidates leave, and as much
+        again for what is pushed, of which the problems' memory images are the most."""
+        return 2 * self.output_bytes
+
 
 DeviceSettings = SimulatorSettings | HexagonSimSettings | PhoneSettings
 SETTINGS: tuple[type[DeviceSettings], ...] = (

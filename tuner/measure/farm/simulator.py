@@ -72,7 +72,7 @@ class SimulatorDevice(Device):
         return Sampled(measured, link_s=timed.link_s, run_s=timed.run_s)
 
     def clean(self) -> DeviceReport:
-        return DeviceReport()
+        return self.probe("")
 
     def close(self) -> None:
         self._closed = True

@@ -19,7 +19,9 @@ from tuner.measure.android.background import background
 from tuner.measure.android.call import Caller
 from tuner.measure.android.phone import Phone
 from tuner.measure.farm.device import Batch, Sampled, Task
+from tuner.measure.farm.health import examine
 from tuner.measure.farm.settings import Limits, PhoneSettings
+from tuner.measure.farm.states import DeviceState, Enrolment, enrolled
 from tuner.target import find_target
 
 pytestmark = pytest.mark.slow
@@ -201,6 +203,21 @@ def test_a_fault_of_the_phone_is_never_a_result(
     emulated.ok()
     recovered(device)
     assert run(device, "WELL", "WRONG_BYTE") == ["ok", "wrong_output"]
+
+
+@pytest.mark.parametrize("leave_bytes", [4096, 31 << 20])
+def test_a_phone_without_room_for_a_batch_fails_its_check_though_a_small_one_fits(
+    device: Phone, emulated: EmulatedPhone, leave_bytes: int
+) -> None:
+    """Also where a job's files lay there as the disk filled up, and were removed since."""
+    assert run(device, "WELL") == ["ok"]
+    emulated.set(Fault.FULL_DISK, leave_bytes=leave_bytes)
+    record = enrolled(Enrolment("emu", "phone", "hardware"), now=0.0)
+    found = examine(device, record, task(), Limits())
+    assert found.state is DeviceState.SUSPECT
+    assert "free, a batch may need 32.0 MiB" in found.reason
+    emulated.ok()
+    assert examine(device, record, task(), Limits()).state is DeviceState.READY
 
 
 def test_a_push_that_times_out_and_completes_later_spoils_nothing(

@@ -180,6 +180,21 @@ def test_more_samples_are_taken_where_the_best_cannot_be_told() -> None:
     assert 2001 <= close.measurement.cycles <= 2001 * 1.04
 
 
+def test_a_device_without_room_for_a_batch_is_quarantined_though_gold_fits() -> None:
+    rig = StandInFarm({"a": Script(), "b": Script()})
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer:
+        measured(measurer, GOOD[:4])
+        rig.devices["b"].script.free_bytes = 700 << 10
+        assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
+        roster._change("b", lambda record: replace(record, last_check_at=0.0))
+        reason = wait_for(roster, "b", DeviceState.QUARANTINED)
+    assert reason.endswith(
+        "/data has 0.7 MiB free, a batch may need 1.0 MiB: free space on the device"
+    )
+    assert "checks failed in a row" in reason
+
+
 def test_a_silent_device_is_offline_and_comes_back_by_itself() -> None:
     rig = StandInFarm({"a": Script(), "b": Script()})
     roster = MemoryRoster()
