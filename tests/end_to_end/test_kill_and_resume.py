@@ -53,7 +53,7 @@ def kill_at(
         children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.wait()
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=60)
     assert not alive, f"left behind: {[p.cmdline() for p in alive]}"
     return True
 

@@ -115,7 +115,7 @@ def kill(service: Served) -> None:
     family = psutil.Process(service.process.pid).children(recursive=True)
     service.process.kill()
     service.process.wait()
-    _, alive = psutil.wait_procs(family, timeout=15)
+    _, alive = psutil.wait_procs(family, timeout=60)
     assert not alive, f"left behind: {[process.cmdline() for process in alive]}"
 
 

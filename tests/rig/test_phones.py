@@ -370,7 +370,7 @@ def test_nothing_is_left_however_the_test_run_ends(
             owner.send_signal(end)
         else:
             owner.stdin.close()
-    _, alive = psutil.wait_procs(family, timeout=20)
+    _, alive = psutil.wait_procs(family, timeout=60)
     assert alive == []
     assert mounts() == before
     assert list(tmp_path.iterdir()) == []
@@ -388,5 +388,5 @@ def test_a_phone_ends_with_all_that_runs_on_it(pair: tuple[Phone, AdbServer]) ->
             if one.info["cmdline"] == ["sleep", str(phone.port)]
         ]
         assert len(sleeping) == 1
-    _, alive = psutil.wait_procs(sleeping, timeout=20)
+    _, alive = psutil.wait_procs(sleeping, timeout=60)
     assert alive == []

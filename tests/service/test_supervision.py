@@ -15,7 +15,7 @@ import pytest
 from service import supervision
 from service.supervision import Conductors
 
-LIMIT_S = 30.0
+LIMIT_S = 90.0
 
 DRAINS = """
 import os, pathlib, signal, sys, time

@@ -19,7 +19,7 @@ from tests.rig.phones.packages import HOME, Programs
 SHELL_UID = 2000
 """As on Android."""
 TOOL = "/vendor/bin/run_main_on_hexagon"
-_START_S = 20.0
+_START_S = 60.0
 _APPLETS = """
 [ awk base64 basename cat chmod cp cut date dd df dirname du echo env expr false find grep head
 id kill killall ln ls md5sum mkdir mktemp mv nohup od pidof printf ps pwd readlink rm rmdir sed

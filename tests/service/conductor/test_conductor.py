@@ -24,7 +24,7 @@ from tuner.trial import JobState, Submission
 
 pytestmark = pytest.mark.slow
 
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 def submitted(store: SqlStore, user: str = "ann", **how: int) -> str:

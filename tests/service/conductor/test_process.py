@@ -80,7 +80,7 @@ def test_it_drains_and_the_next_one_ends_the_job(store: SqlStore, how: str) -> N
         else:
             conductor.send_signal(getattr(signal, how))
         assert conductor.wait(PATIENCE_S) == 0
-    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert psutil.wait_procs(children, timeout=60)[1] == []
     job = store.job(job_id)
     assert (job.state, job.note) == (JobState.QUEUED, "waits: its conductor was shut down")
     assert store.pending(job_id) == []
@@ -99,7 +99,7 @@ def test_it_dies_with_the_service_that_started_it(store: SqlStore) -> None:
         until(lambda: len(store.trials(job_id)) >= 3)
         family = [conductor, *conductor.children(recursive=True)]
         parent.kill()
-        assert psutil.wait_procs(family, timeout=10)[1] == []
+        assert psutil.wait_procs(family, timeout=60)[1] == []
     assert store.summary(job_id).interrupted
     store.request(job_id, JobRequest.CANCEL)
 

@@ -45,7 +45,7 @@ class TestPhone(DeviceConformance):
 
     def leftovers(self) -> Sequence[str]:
         """The folder itself may stay; busybox's time-out lives on for up to a second."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while "timeout" in " ".join(self.emulated.processes()) and time.monotonic() < deadline:
             time.sleep(0.05)
         files = [path for path in self.emulated.files() if path != self._folder]

@@ -47,7 +47,7 @@ def emulated(pair: tuple[Phone, EmulatedPhone]) -> Iterator[EmulatedPhone]:
 
 def recovered(device: Phone) -> None:
     """Cleaned, as the farm does after a fault; adbd may need a moment."""
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 60
     while True:
         try:
             device.clean()
@@ -57,7 +57,7 @@ def recovered(device: Phone) -> None:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < give_up
         time.sleep(0.05)

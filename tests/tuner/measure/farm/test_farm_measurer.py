@@ -76,7 +76,7 @@ def cycles(found: list[object]) -> list[int | str]:
     return shown
 
 
-def wait_for(roster: Roster, name: str, state: DeviceState, within_s: float = 10.0) -> str:
+def wait_for(roster: Roster, name: str, state: DeviceState, within_s: float = 60.0) -> str:
     """The reason, once the device is in the state."""
     deadline = time.monotonic() + within_s
     while (record := roster.device(name)).state is not state:
@@ -164,7 +164,7 @@ def test_a_device_that_cooled_down_is_used_again() -> None:
         time.sleep(0.2)
         assert not pending.done()
         rig.devices["only"].script.hot_c = 40.0
-        assert cycles(pending.result(timeout=10)) == [2001]
+        assert cycles(pending.result(timeout=60)) == [2001]
     assert roster.device("only").failed_checks == 0, "heat is no fault"
 
 
@@ -270,7 +270,7 @@ def test_what_was_measured_under_a_lost_lease_is_measured_again() -> None:
         time.sleep(0.05)
         roster.quarantine("a", "no")
         roster.release("a", "yes")
-        assert cycles(pending.result(timeout=20)) == [2000]
+        assert cycles(pending.result(timeout=60)) == [2000]
     assert rig.devices["a"].runs["2000"] == 2
     assert roster.device("a").trials == 1
 
@@ -296,7 +296,7 @@ def test_a_device_that_changes_meanwhile_serves_no_longer() -> None:
         rig.devices["b"].script.fingerprint = {"build": "2"}
         roster._change("b", lambda record: replace(record, last_check_at=0.0))
         wait_for(roster, "b", DeviceState.READY)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while roster.device("b").fingerprint != {"build": "2"}:
             assert time.monotonic() < deadline
             time.sleep(0.01)
