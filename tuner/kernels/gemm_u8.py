@@ -25,7 +25,7 @@ from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, T
 if TYPE_CHECKING:
     import halide as hl
 
-_QUAD = 4
+QUAD = 4
 """Bytes that one vrmpy lane reduces."""
 _ROUND_UP = TailStrategy.ROUND_UP
 
@@ -41,7 +41,7 @@ class GemmU8(Kernel):
     params: ClassVar[tuple[Param, ...]] = (
         Param("m", 256, "rows of A and of C"),
         Param("n", 256, "columns of B and of C"),
-        Param("k", 256, "columns of A, rows of B", minimum=_QUAD, multiple=_QUAD),
+        Param("k", 256, "columns of A, rows of B", minimum=QUAD, multiple=QUAD),
     )
 
     operand: ClassVar[str] = "uint8"
@@ -80,17 +80,28 @@ class GemmU8(Kernel):
         packed_a[k, y] = a[k, hl.clamp(y, 0, rows - 1)]
         wide_b = hl.BoundaryConditions.repeat_edge(b, [(0, columns), (hl.Expr(), hl.Expr())])
         packed_b = hl.Func("packed_b")
-        packed_b[lane, x, quad] = wide_b[x, _QUAD * quad + lane]
+        packed_b[lane, x, quad] = self.unsigned(wide_b[x, QUAD * quad + lane])
 
-        r = hl.RDom([(0, _QUAD), (0, a.dim(0).extent() // _QUAD)], "r")
+        r = hl.RDom([(0, QUAD), (0, a.dim(0).extent() // QUAD)], "r")
         sums = hl.Func("sums")
-        sums[x, y] = hl.cast(total, 0)
-        left, right = packed_a[_QUAD * r.y + r.x, y], packed_b[r.x, x, r.y]
+        start, more_stages = self.start(a, y)
+        sums[x, y] = start
+        left, right = packed_a[QUAD * r.y + r.x, y], packed_b[r.x, x, r.y]
         sums[x, y] += hl.cast(total, left) * hl.cast(total, right)
         c = hl.Func("C")
         c[x, y] = sums[x, y]
         stages = {"packed_a": packed_a, "packed_b": packed_b, "sums": sums, "C": c}
-        return HalidePipeline((a, b), c, stages)
+        return HalidePipeline((a, b), c, {**stages, **more_stages})
+
+    def unsigned(self, element: hl.Expr) -> hl.Expr:
+        """What ``element`` of B is packed as."""
+        return element
+
+    def start(self, a: hl.ImageParam, row: hl.Var) -> tuple[hl.Expr, dict[str, hl.Func]]:
+        """What the sums of a row of C begin with, and the stages that this takes."""
+        import halide as hl
+
+        return hl.cast(_halide_type(self.total), 0), {}
 
     def space(self, problem: Problem) -> Space:
         params, target = problem.workload.params, problem.target
