@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import copy
+import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.rig.uploads import serialized_pipeline
-from tuner.codegen.halide.uploads import PipelineDescription, contained, describe_pipeline
+from tuner.codegen.halide.uploads import (
+    PipelineDescription,
+    contained,
+    describe_pipeline,
+    readers,
+)
 from tuner.errors import ToolchainError, UserError
 
 GOOD: dict[str, Any] = {
@@ -42,7 +52,7 @@ def test_the_reader_can_do_nothing_else(tmp_path: Path, attempt: str) -> None:
 import os, socket, sys
 from pathlib import Path
 from tuner.codegen.halide.uploads import reader
-reader._give_up(Path(sys.argv[1]), 512 << 20, 10)
+reader.give_up(Path(sys.argv[1]), 512 << 20, 10, files=0, answer_bytes=4 << 20)
 try:
     {attempt}
 except (OSError, MemoryError):
@@ -54,26 +64,50 @@ os._exit(0)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[readers.Readers]:
+    """Readers that no other test has used, one at a time."""
+    made = readers.Readers(1)
+    monkeypatch.setattr(contained, "readers", lambda: made)
+    yield made
+    made.close()
+
+
 def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str) -> None:
-    """Runs ``program`` as the reader."""
-    (tmp_path / "stand_in_reader.py").write_text(program)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(contained, "MODULE", "stand_in_reader")
+    """Has the reader run ``program`` where it would open an upload."""
+    (tmp_path / "stand_in_reader.py").write_text(f"""
+import os, sys, time
+from tuner.codegen.halide.uploads import reader
+
+def answer_to(task, arguments, data):
+    {program}
+    sys.stdout.flush()
+    return b""
+
+reader.answer_to = answer_to
+reader.main()
+""")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    monkeypatch.setattr(readers, "MODULE", "stand_in_reader")
 
 
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
-        ("import os; os.kill(os.getpid(), 11)", "SIGSEGV"),
+        ("os.kill(os.getpid(), 11)", "SIGSEGV"),
         ("print('[' * 100_000)", "not a pipeline"),
         ("print('{}')", "not an object"),
-        ("import sys; sys.stdout.write('x' * 9_000_000)", "not a pipeline"),
-        ("import sys; sys.stdout.buffer.write(b'\\x1b[2J\\xff'); sys.exit(3)", "[2J"),
+        ("sys.stdout.write('x' * 9_000_000)", "not a pipeline"),
+        ("raise ValueError('\\x1b[2J\\udcff')", "[2J"),
     ],
     ids=["crash", "nesting", "another answer", "flood", "control characters"],
 )
 def test_each_end_of_the_reader_is_a_refusal(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, reason: str
+    fresh: readers.Readers,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    program: str,
+    reason: str,
 ) -> None:
     stand_in(monkeypatch, tmp_path, program)
     with pytest.raises(UserError) as refused:
@@ -83,19 +117,70 @@ def test_each_end_of_the_reader_is_a_refusal(
     assert len(refused.value.message) < 400
 
 
-def test_a_reader_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    stand_in(monkeypatch, tmp_path, "import time; time.sleep(600)")
+def test_a_reader_that_hangs_is_ended(
+    fresh: readers.Readers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stand_in(monkeypatch, tmp_path, "time.sleep(600)")
     monkeypatch.setattr(contained, "TIME_LIMIT_S", 0.2)
     with pytest.raises(UserError, match=r"more than 0\.2 s"):
         describe_pipeline(b"bytes")
 
 
 def test_a_missing_compiler_is_no_fault_of_the_upload(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    fresh: readers.Readers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in(monkeypatch, tmp_path, "import no_such_compiler")
+    monkeypatch.setattr(readers, "MODULE", "no_such_compiler")
     with pytest.raises(ToolchainError, match="doctor"):
         describe_pipeline(b"bytes")
+
+
+@pytest.mark.slow
+def test_nothing_of_one_upload_is_left_for_the_next(
+    fresh: readers.Readers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What crafted bytes change in their process ends with it."""
+    seen = "reader.seen = getattr(reader, 'seen', 0) + 1; raise ValueError(f'seen {reader.seen}')"
+    stand_in(monkeypatch, tmp_path, seen)
+    served = []
+    for _ in range(2):
+        with pytest.raises(UserError, match="seen 1"):
+            describe_pipeline(b"bytes")
+        served.append(fresh.processes())
+    assert served[0] == served[1] != []
+
+
+@pytest.mark.slow
+def test_a_reader_that_is_gone_is_replaced(fresh: readers.Readers) -> None:
+    before = describe_pipeline(serialized_pipeline())
+    (started,) = fresh.processes()
+    os.kill(started, signal.SIGKILL)
+    assert describe_pipeline(serialized_pipeline()) == before
+    assert fresh.processes() != [started]
+
+
+@pytest.mark.slow
+def test_readers_end_with_their_client() -> None:
+    program = """
+import os
+from tests.rig.uploads import serialized_pipeline
+from tuner.codegen.halide.uploads import describe_pipeline, readers
+describe_pipeline(serialized_pipeline())
+print(*readers.readers().processes(), flush=True)
+os.kill(os.getpid(), 9)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    deadline = time.monotonic() + 60
+    while runs(int(done.stdout)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def runs(process_id: int) -> bool:
+    """Whether there is such a process that has not ended, waited for or not."""
+    try:
+        return psutil.Process(process_id).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ class CompileServer:
     def run(self, request: Mapping[str, Any]) -> tuple[str, int]:
         """Has the server do ``request``; the files end up in :attr:`directory`.
 
-        Returns how the child ended, as :func:`tuner.codegen.halide.server._wait` tells it.
+        Returns how the child ended, as :func:`tuner.codegen.halide.children.wait_for` tells it.
         Raises ``ServerDiedError`` if the server went down with it.
         """
         self.start()

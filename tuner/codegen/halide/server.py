@@ -29,15 +29,14 @@ import select
 import shutil
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from tuner.codegen.confinement import confine
+from tuner.codegen.halide.children import PR_SET_PDEATHSIG, wait_for
 
 MODULE = "tuner.codegen.halide.server"
 ADDR_NO_RANDOMIZE = 0x0040000  # linux/personality.h
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
 EXIT_REFUSED = 3
 """Exit status of a child whose candidate could not be compiled; the file ``error`` says why."""
 _THREAD_STACK_BYTES = 64 << 20
@@ -113,38 +112,6 @@ def _child() -> None:
     os._exit(os.read(ended, 1)[0])
 
 
-def _wait(pid: int, time_limit_s: float) -> tuple[str, int]:
-    """How the child ended: ``("exit", status)``, ``("signal", number)`` or ``("timeout", 0)``.
-
-    Also ends the child, and this process, when the client goes away.
-    """
-    handle = os.pidfd_open(pid)
-    poll = select.poll()
-    poll.register(handle, select.POLLIN)
-    poll.register(0, 0)  # only the hang-up of the client
-    deadline = time.monotonic() + time_limit_s
-    timed_out = False
-    try:
-        while True:
-            remaining_ms = max(0, int((deadline - time.monotonic()) * 1000))
-            events = poll.poll(remaining_ms)
-            if any(fd == handle for fd, _ in events):
-                break
-            os.kill(pid, signal.SIGKILL)
-            if events:
-                sys.exit(0)
-            timed_out = True
-            deadline += time_limit_s
-    finally:
-        os.close(handle)
-    _, status = os.waitpid(pid, 0)
-    if timed_out:
-        return "timeout", 0
-    if os.WIFSIGNALED(status):
-        return "signal", os.WTERMSIG(status)
-    return "exit", os.WEXITSTATUS(status)
-
-
 def _serve(time_limit_s: float) -> None:
     ready = select.poll()
     ready.register(0, select.POLLIN)
@@ -159,7 +126,7 @@ def _serve(time_limit_s: float) -> None:
                 _child()
             finally:
                 os._exit(EXIT_REFUSED)
-        how, number = _wait(pid, time_limit_s)
+        how, number = wait_for(pid, time_limit_s)
         os.write(1, b'{"how": "%s", "number": %d}\n' % (how.encode(), number))
 
 

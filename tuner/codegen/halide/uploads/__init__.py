@@ -1,9 +1,10 @@
 """Pipelines that users upload, as bytes of Halide's serializer.
 
 Nothing about the bytes can be trusted: Halide's reader follows offsets it finds in them, and a
-flipped bit can crash it. ``reader`` is the contained process that opens them, ``description`` what
-it may say about them, ``contained`` starts it and believes nothing else. In that process
-``analysis`` finds what a space is derived from, and ``execution`` runs the pipeline for reference.
+flipped bit can crash it. ``reader`` is the process whose contained children open them, one each;
+``readers`` keeps it running, ``description`` is what a child may say, and ``contained`` asks and
+believes nothing else. In the child ``analysis`` finds what a space is derived from, and
+``execution`` runs the pipeline for reference.
 """
 
 from __future__ import annotations

@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import tempfile
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.codegen.halide.client import TEMPORARY_FOLDERS
 from tuner.codegen.halide.uploads.analysis_form import Analysis
 from tuner.codegen.halide.uploads.description import PipelineDescription
-from tuner.codegen.toolchain import built
+from tuner.codegen.halide.uploads.readers import ReaderEndedError, readers
+from tuner.codegen.halide.uploads.refusals import EXIT_NOT_TUNABLE
 from tuner.errors import ToolchainError, UserError
 from tuner.space.derivation.facts import PipelineFacts
 
-MODULE = "tuner.codegen.halide.uploads.reader"
-EXIT_REFUSED = 3
-"""Its exit status where Halide refuses the bytes; standard output then holds the reason."""
-EXIT_NOT_TUNABLE = 4
-"""The same where the bytes are a pipeline, but not one that can be tuned."""
 ANSWER_LIMIT_BYTES = 4 << 20
 TIME_LIMIT_S = 20.0
-"""Wall time: half a second to load Halide, some milliseconds for a pipeline."""
+"""Wall time; some milliseconds for a pipeline."""
 CPU_LIMIT_S = 10
 MEMORY_LIMIT_BYTES = 512 << 20
 """On top of the loaded compiler; a pipeline of a hundred stages takes 10 MB."""
-AT_ONCE = 2
+_ATTEMPTS = 2
+"""A reader may have ended for being idle just when it was asked."""
 _MOST_REASON_CHARACTERS = 300
 _MOST_REFUSAL_BYTES = 4096
 _ACCEPTED = "what Halide 21's serialize_pipeline writes"
@@ -44,15 +35,14 @@ _NEXT_STEP = "write it anew with the version of Halide that `hvxtune doctor` sho
 
 T = TypeVar("T")
 
-_turns = threading.BoundedSemaphore(AT_ONCE)
-
 
 def describe_pipeline(data: bytes) -> PipelineDescription:
     """What the serialized pipeline ``data`` consists of, found out in a contained process.
 
     ``UserError`` if it is none: empty, truncated, of another version, or made to do harm.
-    ``ToolchainError`` if Halide itself cannot be loaded. Blocks for half a second; at most
-    :data:`AT_ONCE` are read at once, others wait. Safe from several threads.
+    ``ToolchainError`` if Halide itself cannot be loaded. Blocks for some milliseconds, half a
+    second the first time; at most :data:`AT_ONCE` are read at once, others wait. Safe from several
+    threads.
     """
     if not data:
         raise _refused("it is empty")
@@ -106,58 +96,57 @@ def _understood(answer: bytes, read: Callable[[Any], T]) -> T:
 
 
 def _asked(task: str, arguments: Mapping[str, Any], data: bytes, payload_bytes: int = 0) -> bytes:
-    """The contained process's answer to a task."""
-    with _turns, tempfile.TemporaryDirectory(prefix="hvxtune-upload-") as folder:
-        status, answer = _read(task, arguments, data, payload_bytes, Path(folder))
-    if status == EXIT_REFUSED:
-        raise _refused(_printable(answer[:_MOST_REFUSAL_BYTES]))
-    if status == EXIT_NOT_TUNABLE:
+    """The contained process's answer to a task.
+
+    In files, not pipes: their size is limited, however much the process writes.
+    """
+    with (
+        tempfile.TemporaryFile() as question,
+        tempfile.TemporaryFile() as answer,
+        tempfile.TemporaryDirectory(prefix="hvxtune-upload-") as folder,
+    ):
+        question.write(data)
+        request = {
+            "task": task,
+            "arguments": arguments,
+            "folder": folder,
+            "memory_bytes": MEMORY_LIMIT_BYTES + 4 * (len(data) + payload_bytes),
+            "cpu_s": CPU_LIMIT_S,
+            "answer_bytes": ANSWER_LIMIT_BYTES + payload_bytes,
+        }
+        how, number = _ended(request, question, answer)
+        answer.seek(0)
+        said = answer.read(ANSWER_LIMIT_BYTES + payload_bytes)
+    if how == "timeout":
+        raise _refused(f"reading it took more than {TIME_LIMIT_S:g} s")
+    if how == "signal":
+        raise _refused(f"Halide's reader died of it ({signal.Signals(number).name})")
+    if number == EXIT_NOT_TUNABLE:
         raise UserError(
-            f"this pipeline cannot be tuned: {_printable(answer[:_MOST_REFUSAL_BYTES])}",
+            f"this pipeline cannot be tuned: {_printable(said[:_MOST_REFUSAL_BYTES])}",
             accepted=_TUNABLE,
             next_step="docs/pipelines.md tells what can be derived",
         )
-    if status < 0:
-        name = signal.Signals(-status).name
-        raise _refused(f"Halide's reader died of it ({name})")
-    if status != 0:
-        raise ToolchainError(
-            f"Halide cannot be loaded to read a pipeline: {_printable(answer[:2000])}",
-            next_step="run `hvxtune doctor`, or `make setup` to install again",
-        )
-    return answer
+    if number != 0:
+        raise _refused(_printable(said[:_MOST_REFUSAL_BYTES]))
+    return said
 
 
-def _read(
-    task: str, arguments: Mapping[str, Any], data: bytes, payload_bytes: int, folder: Path
-) -> tuple[int, bytes]:
-    """The exit status, negative for a signal, and what was answered.
-
-    Into a file, not a pipe: its size is limited, however much the process writes.
-    """
-    environment = {}
-    if task != "describe":  # lowering makes folders
-        environment["LD_PRELOAD"] = str(built(TEMPORARY_FOLDERS))
-    if "PYTHONPATH" in os.environ:
-        environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
-    memory_bytes = MEMORY_LIMIT_BYTES + 4 * (len(data) + payload_bytes)
-    limits = [str(folder), str(memory_bytes), str(CPU_LIMIT_S)]
-    with tempfile.TemporaryFile() as answer:
-        try:
-            done = subprocess.run(
-                [sys.executable, "-P", "-m", MODULE, *limits, task, json.dumps(arguments)],
-                input=data,
-                stdout=answer,
-                stderr=subprocess.DEVNULL,
-                env=environment,
-                timeout=TIME_LIMIT_S,
-                start_new_session=True,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise _refused(f"reading it took more than {TIME_LIMIT_S:g} s") from None
+def _ended(request: Mapping[str, Any], question: IO[bytes], answer: IO[bytes]) -> tuple[str, int]:
+    """How the child that answers the request ended."""
+    for _ in range(_ATTEMPTS):
+        question.seek(0)
         answer.seek(0)
-        return done.returncode, answer.read(ANSWER_LIMIT_BYTES + payload_bytes)
+        answer.truncate()
+        try:
+            with readers().one() as reader:
+                return reader.ask(request, question, answer, TIME_LIMIT_S)
+        except ReaderEndedError as error:
+            reason = str(error)
+    raise ToolchainError(
+        f"the process that reads pipelines ended: {reason}",
+        next_step="try again; if it stays so, see whether memory or processes are short here",
+    )
 
 
 def _refused(reason: str) -> UserError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import halide as hl
 
@@ -85,3 +86,33 @@ def _functions(pipeline: hl.Pipeline) -> list[hl.Func]:
         except hl.HalideError:
             break
     return found
+
+
+def described(data: bytes) -> dict[str, Any]:
+    """What there is to see without lowering: the JSON form of ``PipelineDescription``."""
+    opened = deserialized(data)
+    wrappers = {f"{name}_im" for name in opened.inputs}
+    return {
+        "stages": [_stage(f) for name, f in opened.stages.items() if name not in wrappers],
+        "inputs": [_input(name, entry.parameter) for name, entry in opened.inputs.items()],
+        "outputs": [f.name() for f in opened.outputs],
+    }
+
+
+def _stage(func: hl.Func) -> dict[str, Any]:
+    return {
+        "name": func.name(),
+        "dimensions": [arg.name() for arg in func.args()],
+        "types": [str(one) for one in func.types()],
+        "updates": func.num_update_definitions(),
+    }
+
+
+def _input(name: str, parameter: hl.Parameter) -> dict[str, Any]:
+    is_buffer = parameter.is_buffer()
+    return {
+        "name": name,
+        "type": str(parameter.type()),
+        "dimensions": parameter.dimensions() if is_buffer else 0,
+        "is_buffer": is_buffer,
+    }

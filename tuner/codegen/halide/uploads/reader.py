@@ -1,10 +1,12 @@
-"""The process that opens one uploaded pipeline: bytes on standard input, answer on standard output.
+"""The process that opens uploaded pipelines, and never more than one in the same process.
 
-Run as ``python -m tuner.codegen.halide.uploads.reader FOLDER MEMORY_BYTES CPU_SECONDS [TASK
-ARGUMENTS]``; the task is ``describe``, ``analyse`` or ``execute``, its arguments JSON. Before
-Halide sees a byte, the process gives up the network, other processes and files: it may change
-none but in FOLDER, and except to analyse a pipeline it may open none at all any more. A crash, a
-hang or an allocation too many ends only itself.
+Run as ``python -m tuner.codegen.halide.uploads.reader``, with a socket to its client as standard
+input (``contained``). It holds Halide loaded, which takes most of the time, and forks a child for
+each request: the parent sees names and limits that the client made, never a byte of a pipeline,
+so nothing of one is left for the next. Before Halide sees a byte, the child gives up the network,
+other processes and files: it may change none but in the folder of its request, and except to
+analyse a pipeline it may open none at all any more. A crash, a hang or an allocation too many
+ends only itself. The parent ends with its client, and when it had nothing to do for a while.
 """
 
 from __future__ import annotations
@@ -13,36 +15,28 @@ import ctypes
 import json
 import os
 import resource
+import select
 import signal
+import socket
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tuner.codegen.halide.uploads.contained import (
-    ANSWER_LIMIT_BYTES,
-    EXIT_NOT_TUNABLE,
-    EXIT_REFUSED,
-)
-from tuner.codegen.halide.uploads.refusals import NotTunableError
+from tuner.codegen.confinement import confine
+from tuner.codegen.halide.children import PR_SET_PDEATHSIG, wait_for
+from tuner.codegen.halide.uploads.refusals import EXIT_NOT_TUNABLE, EXIT_REFUSED, NotTunableError
 
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _THREAD_STACK_BYTES = 64 << 20  # expressions nest, and Halide follows them by recursion
 _ANALYSIS_FILES = 32
 """Halide lowers into a file, not into memory."""
+_IDLE_S = 600.0
+_REQUEST_BYTES = 1 << 16
 
 
-def _give_up(
-    folder: Path,
-    memory_bytes: int,
-    cpu_s: int,
-    *,
-    files: int = 0,
-    answer_bytes: int = ANSWER_LIMIT_BYTES,
-) -> None:
+def give_up(folder: Path, memory_bytes: int, cpu_s: int, *, files: int, answer_bytes: int) -> None:
     """Limits of memory, time and answer; then no network, no processes, no files."""
-    from tuner.codegen.confinement import confine
-
     with open("/proc/self/statm") as statm:
         mapped_bytes = int(statm.read().split()[0]) * resource.getpagesize()
     confine(folder)
@@ -56,39 +50,8 @@ def _give_up(
         resource.setrlimit(limit, (value, value))
 
 
-def _describe(data: bytes) -> dict[str, Any]:
-    from tuner.codegen.halide.uploads.deserialized import deserialized
-
-    opened = deserialized(data)
-    wrappers = {f"{name}_im" for name in opened.inputs}
-    return {
-        "stages": [_stage(f) for name, f in opened.stages.items() if name not in wrappers],
-        "inputs": [_input(name, entry.parameter) for name, entry in opened.inputs.items()],
-        "outputs": [f.name() for f in opened.outputs],
-    }
-
-
-def _stage(func: Any) -> dict[str, Any]:
-    return {
-        "name": func.name(),
-        "dimensions": [arg.name() for arg in func.args()],
-        "types": [str(one) for one in func.types()],
-        "updates": func.num_update_definitions(),
-    }
-
-
-def _input(name: str, parameter: Any) -> dict[str, Any]:
-    is_buffer = parameter.is_buffer()
-    return {
-        "name": name,
-        "type": str(parameter.type()),
-        "dimensions": parameter.dimensions() if is_buffer else 0,
-        "is_buffer": is_buffer,
-    }
-
-
-def _done(task: str, arguments: dict[str, Any], data: bytes) -> bytes:
-    """The answer to a task."""
+def answer_to(task: str, arguments: dict[str, Any], data: bytes) -> bytes:
+    """The answer to a task: ``describe``, ``analyse`` or ``execute``."""
     if task == "analyse":
         from tuner.codegen.halide.uploads.analysis import analyse
 
@@ -97,13 +60,15 @@ def _done(task: str, arguments: dict[str, Any], data: bytes) -> bytes:
         from tuner.codegen.halide.uploads.execution import execute
 
         return execute(data, arguments["inputs"], arguments["extents"])
-    return json.dumps(_describe(data)).encode(errors="replace")
+    from tuner.codegen.halide.uploads.deserialized import described
+
+    return json.dumps(described(data)).encode(errors="replace")
 
 
-def _answer(task: str, arguments: dict[str, Any], data: bytes, status: list[int]) -> None:
-    """Body of the thread; leaves the exit status in ``status``."""
+def _answer(request: dict[str, Any], data: bytes, status: list[int]) -> None:
+    """Body of the child's thread; leaves the exit status in ``status``."""
     try:
-        answer, code = _done(task, arguments, data), 0
+        answer, code = answer_to(request["task"], request["arguments"], data), 0
     except Exception as error:  # noqa: BLE001 - whatever the bytes make Halide say
         said = str(error).removeprefix("Error:").strip()
         said = said or f"{type(error).__name__} without a word"
@@ -114,35 +79,64 @@ def _answer(task: str, arguments: dict[str, Any], data: bytes, status: list[int]
     status.append(code)
 
 
-def main() -> None:
-    """Reads, gives up its rights, answers, and exits without Halide's clean-up."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    import halide
-
-    assert halide  # noqa: S101 - loaded while files can be opened
-    folder, memory_bytes, cpu_s = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    task = sys.argv[4] if len(sys.argv) > 4 else "describe"
-    arguments = json.loads(sys.argv[5]) if len(sys.argv) > 5 else {}
-    _load(task)
+def _child(request: dict[str, Any], question: int, answer: int) -> None:
+    """Answers one request and exits without Halide's clean-up; never returns."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    null = os.open(os.devnull, os.O_WRONLY)
+    for descriptor, place in ((question, 0), (answer, 1), (null, 2)):  # the socket goes away
+        os.dup2(descriptor, place)
+        os.close(descriptor)
     data = sys.stdin.buffer.read()
-    os.chdir(folder)
-    answer_bytes = arguments.get("answer_bytes", ANSWER_LIMIT_BYTES)
-    files = _ANALYSIS_FILES if task == "analyse" else 0
-    _give_up(folder, memory_bytes, cpu_s, files=files, answer_bytes=answer_bytes)
+    os.chdir(request["folder"])
+    give_up(
+        Path("."),
+        request["memory_bytes"],
+        request["cpu_s"],
+        files=_ANALYSIS_FILES if request["task"] == "analyse" else 0,
+        answer_bytes=request["answer_bytes"],
+    )
     status: list[int] = []
     threading.stack_size(_THREAD_STACK_BYTES)
-    thread = threading.Thread(target=_answer, args=(task, arguments, data, status))
+    thread = threading.Thread(target=_answer, args=(request, data, status))
     thread.start()
     thread.join()
     os._exit(status[0] if status else EXIT_REFUSED)
 
 
-def _load(task: str) -> None:
-    """Imports what the task needs, while files can be opened."""
-    from importlib import import_module
+def serve(idle_s: float = _IDLE_S) -> None:
+    """Answers requests until the client closes its end, or there is none for ``idle_s``."""
+    # Detached at the end: the descriptor stays that of standard input.
+    client = socket.socket(fileno=os.dup(0))
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    client.send(b'{"ready": true}')
+    while poll.poll(idle_s * 1000):
+        text, files, _, _ = socket.recv_fds(client, _REQUEST_BYTES, 2)
+        if not text:
+            return
+        request = json.loads(text)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                client.close()
+                _child(request, *files)
+            finally:
+                os._exit(EXIT_REFUSED)
+        for descriptor in files:
+            os.close(descriptor)
+        how, number = wait_for(pid, request["time_limit_s"])
+        client.send(json.dumps({"how": how, "number": number}).encode())
 
-    modules = {"analyse": "analysis", "execute": "execution"}
-    import_module(f"tuner.codegen.halide.uploads.{modules.get(task, 'deserialized')}")
+
+def main() -> None:
+    """Loads everything that a child needs, while files can be opened, then serves."""
+    for module in ("analysis", "deserialized", "execution"):
+        import_module(f"tuner.codegen.halide.uploads.{module}")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
+    try:
+        serve()
+    except (BrokenPipeError, ConnectionResetError):
+        sys.exit(0)
 
 
 if __name__ == "__main__":
