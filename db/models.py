@@ -115,7 +115,7 @@ class JobRow(Base):
     each claim, so that a writer whose claim was taken over is told apart. ``lease_expires_at``
     bounds a claim whose owner cannot be seen from here, because it runs on another machine.
     ``requested`` is what somebody asked of the owner; a queued job that is ``paused`` is not
-    taken up; ``event_count`` numbers the job's events.
+    taken up; ``event_count`` numbers the job's events. ``goals`` are names with commas between.
     """
 
     __tablename__ = "jobs"
@@ -154,6 +154,9 @@ class JobRow(Base):
     promote: Mapped[int] = mapped_column(server_default=text("0"))
     budget_until_gain: Mapped[float | None]
     transfer: Mapped[bool] = mapped_column(server_default=false())
+    goals: Mapped[str] = mapped_column(String(200), server_default="cycles")
+    remaining_expected: Mapped[float | None]
+    remaining_bound: Mapped[float | None]
 
     problem: Mapped[ProblemRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
@@ -213,6 +216,7 @@ class MeasurementRow(Base):
     stalls: Mapped[int | None]
     temperature_c: Mapped[float | None]
     vtcm_bytes: Mapped[int | None]
+    ddr_bytes: Mapped[int | None]
 
     __table_args__ = (CheckConstraint("verified IS TRUE", name="verified"),)
 

@@ -42,6 +42,7 @@ def insert_job(
             space_digest=space.digest,
             toolchain_id=catalogue.used_toolchain_id(session, toolchain),
             state=JobState.QUEUED,
+            goals=",".join(spec.goals),
             sampler=spec.sampler,
             seed=spec.seed,
             generator=spec.generator,

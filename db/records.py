@@ -26,6 +26,7 @@ from tuner.trial import (
     Job,
     JobSpec,
     PendingTrial,
+    RemainingGain,
     Schedule,
     Submission,
     Timings,
@@ -81,6 +82,7 @@ def job_record(row: JobRow) -> Job:
         budget=Budget(
             row.budget_trials, row.budget_seconds, row.budget_patience, row.budget_until_gain
         ),
+        goals=tuple(row.goals.split(",")),
         sampler=row.sampler,
         seed=row.seed,
         generator=row.generator,
@@ -104,7 +106,14 @@ def job_record(row: JobRow) -> Job:
         note=row.note,
         submission=Submission(row.submitted_by, row.priority, row.batch_id),
         paused=row.paused,
+        remaining=_remaining(row),
     )
+
+
+def _remaining(row: JobRow) -> RemainingGain | None:
+    if row.remaining_expected is None or row.remaining_bound is None:
+        return None
+    return RemainingGain(row.remaining_expected, row.remaining_bound)
 
 
 def measurement_record(row: MeasurementRow) -> Measurement:
@@ -124,6 +133,7 @@ def measurement_record(row: MeasurementRow) -> Measurement:
             "cache": row.cache,
             "temperature_c": row.temperature_c,
             "vtcm_bytes": row.vtcm_bytes,
+            "ddr_bytes": row.ddr_bytes,
         }
     )
 

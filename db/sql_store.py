@@ -58,6 +58,7 @@ from tuner.trial import (
     JobState,
     PastTrial,
     PendingTrial,
+    RemainingGain,
     Schedule,
     Submission,
     Trial,
@@ -225,10 +226,11 @@ class SqlStore(TrialStore):
         schedule: Schedule | None = None,
         promotions: Sequence[Promotion] = (),
         spent_s: float | None = None,
+        remaining: RemainingGain | None = None,
     ) -> None:
         on_disk = self._write_new(artifacts)
         with self.writing() as session:
-            claims.hold(session, job_id, token, **({} if spent_s is None else {"spent_s": spent_s}))
+            claims.hold(session, job_id, token, **_progress_columns(spent_s, remaining))
             for artifact in artifacts:
                 stored = on_disk.get(artifact.digest)
                 results.add_artifact(session, self.files, job_id, artifact, stored)
@@ -379,6 +381,13 @@ def _newest_jobs(session: Session, limit: int) -> Sequence[JobRow]:
 
 def _state_columns(job: Job) -> dict[str, Any]:
     return {"state": job.state, "note": job.note, "paused": job.paused}
+
+
+def _progress_columns(spent_s: float | None, remaining: RemainingGain | None) -> dict[str, float]:
+    columns = {} if spent_s is None else {"spent_s": spent_s}
+    if remaining is not None:
+        columns |= {"remaining_expected": remaining.expected, "remaining_bound": remaining.bound}
+    return columns
 
 
 def _tell_state(session: Session, job: Job) -> None:

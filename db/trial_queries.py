@@ -14,9 +14,10 @@ from db.models import MeasurementRow, PromotionRow, TrialRow
 from db.promotions import promotions_of
 from db.records import trial_record
 from db.sql_store import SqlStore
+from tuner.goals import front_of
 from tuner.outcome import Outcome
 from tuner.promotion import Promotion
-from tuner.trial import Trial
+from tuner.trial import Job, Trial
 
 KNOWN_ORIGINS = ("default", "textbook")
 """Origins of the trials that others are compared with."""
@@ -77,6 +78,25 @@ def key_trials(store: SqlStore, job_id: str) -> KeyTrials:
         found = {row.origin: trial_record(row) for row in session.scalars(known)}
         best = [trial_record(row) for row in session.scalars(fastest)]
         return KeyTrials(found.get("default"), found.get("textbook"), best[0] if best else None)
+
+
+def front_trials(store: SqlStore, job: Job) -> list[Trial]:
+    """The trials on the Pareto front of the job's goals, the fastest first."""
+    goals = [getattr(MeasurementRow, goal) for goal in job.spec.goals]
+    measured = (
+        select(TrialRow.number, *goals)
+        .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(TrialRow.job_id == job.id, *(goal.is_not(None) for goal in goals))
+        .order_by(TrialRow.number)
+    )
+    if len(goals) == 1:
+        measured = measured.order_by(None).order_by(*goals, TrialRow.number).limit(1)
+    with store.reading() as session:
+        found = [tuple(row) for row in session.execute(measured)]
+        numbers = [row[0] for row in front_of(found, lambda row: row[1:])]
+        wanted = _finished(job.id).where(TrialRow.number.in_(numbers))
+        trials = {row.number: trial_record(row) for row in session.scalars(wanted)}
+        return [trials[number] for number in numbers]
 
 
 def promoted_trials(store: SqlStore, job_id: str) -> PromotedTrials:

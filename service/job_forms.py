@@ -9,6 +9,8 @@ from service.ladder_forms import ladder_json
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from db.job_feed import Told
     from db.job_queries import JobStanding
     from db.trial_queries import KeyTrials, PromotedTrials
@@ -47,10 +49,10 @@ def _rounded(value: float | None, digits: int) -> float | None:
 
 
 def detail_json(
-    standing: JobStanding, trials: KeyTrials, promoted: PromotedTrials
+    standing: JobStanding, trials: KeyTrials, front: Sequence[Trial], promoted: PromotedTrials
 ) -> dict[str, Any]:
-    """A job by itself: with the trials to look at first, what became of those that were promoted,
-    and what it was made with."""
+    """A job by itself: with the trials to look at first, those on its Pareto ``front``, what became
+    of those that were promoted, and what it was made with."""
     job = standing.summary.job
     peak = peak_of(job)
 
@@ -62,6 +64,7 @@ def detail_json(
         "default": form(trials.default),
         "textbook": form(trials.textbook),
         "best": form(trials.best),
+        "pareto": [full_trial_json(trial, peak) for trial in front],
         "peak_cycles": peak,
         "toolchain": dict(job.toolchain),
         "space_digest": job.space_digest,

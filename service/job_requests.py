@@ -120,6 +120,7 @@ def _plan(
         patience=budget.patience,
         until_gain=budget.until_gain,
         transfer=body.transfer,
+        goals=body.goals,
         sampler=body.sampler,
         seed=body.seed,
         workers=body.workers or default_workers,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ def trial_json(trial: Trial, peak: float) -> dict[str, Any]:
         "outcome": trial.outcome.value,
         "config": trial.config.as_dict(),
         **measurement_json(trial.measurement, peak),
+        "code_bytes": trial.measurement.code_bytes if trial.measurement else None,
+        "ddr_bytes": trial.measurement.ddr_bytes if trial.measurement else None,
         "object_digest": trial.artifact_digest,
         "duplicate_of": trial.duplicate_of,
         "error": trial.error,
@@ -123,6 +126,7 @@ def job_json(job: Job) -> dict[str, Any]:
         "on": spec.on,
         "promote_to": spec.promote_to,
         "promote": spec.promote,
+        "goals": list(spec.goals),
         "sampler": spec.sampler,
         "seed": spec.seed,
         "workers": spec.workers,
@@ -135,6 +139,7 @@ def job_json(job: Job) -> dict[str, Any]:
         "transfer": spec.transfer,
         "created_at": job.created_at,
         "spent_s": round(job.spent_s, 3),
+        "remaining_gain": None if job.remaining is None else asdict(job.remaining),
         "note": job.note,
         "paused": job.paused,
         "user": job.submission.user,

@@ -108,7 +108,8 @@ class Measurement:
     (0: not known). ``samples`` holds every repeat (one for a deterministic simulator), in cycles.
     ``breakdown`` names parts of ``cycles`` by cause, ``cache`` the condition it was measured under.
     ``verified`` is true only if every output byte of every case matched the reference.
-    ``vtcm_bytes`` reach to the last byte of VTCM that was touched; ``None`` where nobody watched.
+    ``vtcm_bytes`` reach to the last byte of VTCM that was touched, ``ddr_bytes`` are those that the
+    timed call moved between DDR and L2, both ways; ``None`` where nobody watched.
     ``temperature_c`` is the hottest sensor after the last repeat, in degrees Celsius; ``None``
     where there is no sensor.
     """
@@ -126,6 +127,7 @@ class Measurement:
     cache: CacheState = "warm"
     temperature_c: float | None = None
     vtcm_bytes: int | None = None
+    ddr_bytes: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+from tuner.goals import figures_of, front_of
 from tuner.kernels import find_kernel
 from tuner.promotion import Promotion
-from tuner.space import Config, Space
+from tuner.space import Config
 from tuner.store import TrialStore
 from tuner.trial import Job, Schedule, Trial
-
-if TYPE_CHECKING:
-    from tuner.search.remaining import RemainingGain
 
 
 @dataclass(frozen=True)
@@ -34,9 +31,9 @@ class TuneResult:
     promoted: Sequence[Trial] = ()
     promotions: Sequence[Promotion] = ()
     """What became of the trials in ``promoted``."""
-    remaining: RemainingGain | None = None
-    """What more search is likely to find: by :func:`result_with_remaining` only, if enough is
-    known."""
+    pareto: Sequence[Trial] = ()
+    """The trials that no other one beats in every goal of the job, the fastest first: that is
+    ``best`` alone for a job with one goal."""
 
 
 def result(job_id: str, store: TrialStore) -> TuneResult:
@@ -61,11 +58,5 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
         interrupted=not job.state.ended,
         promoted=[trial for trial in trials if trial.number in {p.trial for p in promotions}],
         promotions=promotions,
+        pareto=front_of(trials, lambda trial: figures_of(trial.measurement, job.spec.goals)),
     )
-
-
-def result_with_remaining(job: Job, space: Space, store: TrialStore) -> TuneResult:
-    """:func:`result` with the estimate of what more search would find, by the stored trials."""
-    from tuner.search.remaining import remaining_of_job
-
-    return replace(result(job.id, store), remaining=remaining_of_job(job, space, store))

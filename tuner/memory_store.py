@@ -32,6 +32,7 @@ from tuner.trial import (
     JobState,
     PastTrial,
     PendingTrial,
+    RemainingGain,
     Schedule,
     Submission,
     Trial,
@@ -140,6 +141,7 @@ class MemoryStore(TrialStore):
         schedule: Schedule | None = None,
         promotions: Sequence[Promotion] = (),
         spent_s: float | None = None,
+        remaining: RemainingGain | None = None,
     ) -> None:
         with self._lock:
             job = self._claimed(job_id, token)
@@ -168,8 +170,11 @@ class MemoryStore(TrialStore):
             self._promotions[job.id] = promoted
             for promotion in promotions:
                 self._use(promotion.toolchain)
-            if spent_s is not None:
-                self._jobs[job.id] = replace(job, spent_s=spent_s)
+            self._jobs[job.id] = replace(
+                job,
+                spent_s=job.spent_s if spent_s is None else spent_s,
+                remaining=remaining or job.remaining,
+            )
 
     def _merged(self, artifacts: Sequence[Artifact]) -> dict[str, Artifact]:
         known = dict(self._artifacts)

@@ -21,6 +21,7 @@ from tuner.trial import (
     JobState,
     PastTrial,
     PendingTrial,
+    RemainingGain,
     Schedule,
     Submission,
     Trial,
@@ -92,6 +93,7 @@ class TrialStore(ABC):
         schedule: Schedule | None = None,
         promotions: Sequence[Promotion] = (),
         spent_s: float | None = None,
+        remaining: RemainingGain | None = None,
     ) -> None:
         """Stores what finished and what was handed out next, in one transaction.
 
@@ -100,7 +102,8 @@ class TrialStore(ABC):
         be stored by now. Of two artifacts with one object the first stays, and kinds of files it
         lacks are added. ``schedule`` becomes the best of its problem and fidelity if none stored
         with the same toolchain (``provenance``) is as fast. ``promotions`` are of trials that are
-        stored by now; as trials they are handed out, and end once.
+        stored by now; as trials they are handed out, and end once. ``spent_s`` and ``remaining``
+        become the job's.
         """
 
     @abstractmethod

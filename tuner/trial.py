@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from tuner.candidate import CacheState, Measurement, Problem
+from tuner.goals import DEFAULT_GOALS
 from tuner.outcome import Outcome
 from tuner.search.samplers import DEFAULT_SAMPLER
 from tuner.space import Config
@@ -59,7 +60,7 @@ class Budget:
     ``trials`` counts trial rows of every outcome, ``seconds`` wall time summed over all sessions
     of the job, ``patience`` trials since the last improvement. ``until_gain`` ends a job once
     more search is surely worth less than this share of the cycles
-    (:class:`tuner.search.remaining.RemainingGain`).
+    (:class:`RemainingGain`).
     """
 
     trials: int | None = 100
@@ -69,11 +70,31 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class RemainingGain:
+    """What the rest of the space is worth: shares of the cycles of the best so far.
+
+    0.02 means 2 % fewer cycles. ``expected`` is the mean, and with 95 % probability the gain is
+    at most ``bound``. An estimate (:mod:`tuner.search.remaining`): the model may be wrong about a
+    space unlike what it has seen.
+    """
+
+    expected: float
+    bound: float
+
+    @property
+    def reached(self) -> float:
+        """The share of what is likely to be found in the end that is found now: 1 is all."""
+        return 1.0 - self.expected
+
+
+@dataclass(frozen=True)
 class JobSpec:
     """What a job is to do. With one worker and the same seed it gives the same trials."""
 
     problem: Problem
     budget: Budget = field(default_factory=Budget)
+    goals: tuple[str, ...] = DEFAULT_GOALS
+    """What is to be small (:mod:`tuner.goals`), the cycles first."""
     sampler: str = DEFAULT_SAMPLER
     seed: int = 0
     generator: str = "halide"
@@ -88,7 +109,8 @@ class JobSpec:
     """How many trials are, at most."""
     workers: int = 1
     cutoff_factor: float = 4.0
-    """A timed run is stopped once it needs this many times the incumbent's cycles."""
+    """A timed run is stopped once it needs this many times the incumbent's cycles. With several
+    goals none is: what is slow may be small."""
     transfer: bool = True
     """Whether the job begins with what jobs on near problems found (:mod:`tuner.search.transfer`).
     Then the same trials come again only from a store that holds the same."""
@@ -196,3 +218,5 @@ class Job:
     submission: Submission = Submission()
     paused: bool = False
     """A queued job that waits until somebody resumes it."""
+    remaining: RemainingGain | None = None
+    """What more search is likely to find, as last estimated; ``None`` while too little is known."""

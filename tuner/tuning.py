@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
@@ -18,14 +18,15 @@ from tuner.candidate import CACHE_STATES, Artifact, CacheState, Candidate, Probl
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.contract import find_contract
 from tuner.errors import ToolchainError, UserError
-from tuner.job_result import TuneResult, result_with_remaining
+from tuner.goals import DEFAULT_GOALS, GOALS, checked_goals
+from tuner.job_result import TuneResult, result
 from tuner.kernels import find_kernel
 from tuner.measure import FARM, find_measurer
 from tuner.measure.farm.roster import Roster
 from tuner.measure.measurer import Measurer
 from tuner.promotion import DEFAULT_PROMOTIONS
 from tuner.rungs import require_above, upper_of
-from tuner.search.samplers import DEFAULT_SAMPLER, require_fits
+from tuner.search.samplers import require_fits, sampler_for
 from tuner.search.stopping import checked_budget
 from tuner.space import Config, Space
 from tuner.store import TrialStore
@@ -60,7 +61,8 @@ class JobOptions(TypedDict, total=False):
     patience: int | None
     until_gain: float | None
     transfer: bool
-    sampler: str
+    goals: Sequence[str]
+    sampler: str | None
     seed: int
     workers: int | None
     generator: str
@@ -91,7 +93,8 @@ def plan(
     patience: int | None = None,
     until_gain: float | None = None,
     transfer: bool = True,
-    sampler: str = DEFAULT_SAMPLER,
+    goals: Sequence[str] = DEFAULT_GOALS,
+    sampler: str | None = None,
     seed: int = 0,
     workers: int | None = None,
     generator: str = "halide",
@@ -105,22 +108,26 @@ def plan(
     """What :func:`submit` would store. Compiles and runs nothing; takes milliseconds.
 
     ``on`` chooses devices of a farm, which ``roster`` knows; only one that nobody knows yet is
-    asked what it is, which takes seconds. ``promote_to`` names where the ``promote`` most
-    promising trials are measured again (:mod:`tuner.search.ladder`): a measurer, or tags of
-    devices.
+    asked what it is, which takes seconds. ``goals`` are what is to be small
+    (:mod:`tuner.goals`); without a ``sampler`` it is the usual one for them. ``promote_to`` names
+    where the ``promote`` most promising trials are measured again (:mod:`tuner.search.ladder`): a
+    measurer, or tags of devices.
 
     Raises ``UserError`` for anything that cannot work: unknown names, bad shapes, no budget at
     all, a target the measurer cannot run.
     """
     problem = find_problem(kernel, params, target, contract)
     space = find_kernel(kernel).space(problem)
-    require_fits(sampler, space)
-    budget = checked_budget(trials, seconds, patience, until_gain)
+    wanted = checked_goals(goals)
+    chosen = sampler_for(sampler, wanted)
+    require_fits(chosen, space)
+    budget = checked_budget(trials, seconds, patience, until_gain, wanted)
     with (
         find_generator(generator)() as codegen,
         open_measurer(measurer, cache=cache, on=on, roster=roster) as device,
     ):
         device.require(problem.target)
+        _require_counted(device, wanted)
         if promote_to:
             name, tags = upper_of(promote_to)
             with open_measurer(name, cache=cache, on=tags, roster=roster) as upper:
@@ -130,7 +137,8 @@ def plan(
             problem=problem,
             budget=budget,
             transfer=transfer,
-            sampler=sampler,
+            goals=wanted,
+            sampler=chosen,
             seed=seed,
             generator=generator,
             measurer=measurer,
@@ -141,6 +149,17 @@ def plan(
             workers=_checked_workers(workers, device.useful_workers()),
         )
         return Plan(spec, space, _toolchain(codegen, device))
+
+
+def _require_counted(device: Measurer, goals: Sequence[str]) -> None:
+    missing = [goal for goal in goals if goal not in device.counted]
+    if missing:
+        raise UserError(
+            f"goals={','.join(goals)}: the measurer '{device.name}' does not count "
+            f"{', '.join(missing)}",
+            accepted=", ".join(goal for goal in GOALS if goal in device.counted),
+            next_step="leave them out, or measure with qemu",
+        )
 
 
 def submit(
@@ -258,7 +277,7 @@ def run(
     kernel = find_kernel(spec.problem.workload.kernel)
     space = kernel.space(spec.problem)
     if job.state.ended:
-        return result_with_remaining(job, space, store)
+        return result(job.id, store)
     workers = min(spec.workers, most_workers or spec.workers)
     roster, holder = store.roster(), f"job {job.id} on {socket.gethostname()}"
     # Devices take bundles of candidates that wait; more compilers than processors help nobody.
@@ -291,7 +310,7 @@ def run(
             transfers=transferred(store, job, kernel, space),
         )
         loop.run()
-    return result_with_remaining(job, space, store)
+    return result(job.id, store)
 
 
 def require_same_tools(

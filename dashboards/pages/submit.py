@@ -23,6 +23,7 @@ from service.schemas.jobs import LARGEST_SEED, BudgetBody, SubmitBody
 from tuner.candidate import CACHE_STATES, CacheState
 from tuner.contract import Contract
 from tuner.errors import HvxtuneError, UserError
+from tuner.goals import DEFAULT_GOALS
 from tuner.kernels import Kernel, find_kernel, kernel_names
 from tuner.promotion import DEFAULT_PROMOTIONS
 from tuner.search.samplers import DEFAULT_SAMPLER, sampler_names
@@ -160,6 +161,7 @@ def body_of(entered: Entered) -> SubmitBody:
                 patience=entered.number("patience", 1, MOST_TRIALS),
             ),
             transfer=True,
+            goals=list(DEFAULT_GOALS),
             sampler=values["sampler"],
             measurer="qemu",
             on="",

@@ -30,8 +30,8 @@ _FIELDS = frozenset(
     }
 )
 _COUNTS = ("cycles", "code_bytes", "core_cycles")
-_OPTIONAL_COUNTS = ("packets", "stalls", "vtcm_bytes")
-_ADDED_LATER = frozenset({"temperature_c", "vtcm_bytes"})
+_OPTIONAL_COUNTS = ("packets", "stalls", "vtcm_bytes", "ddr_bytes")
+_ADDED_LATER = frozenset({"temperature_c", "vtcm_bytes", "ddr_bytes"})
 """Fields of a measurement that files from before have not; all have a default."""
 _MOST_CELSIUS = 1000.0
 _MOST_DOCUMENT = 64 << 10

@@ -29,6 +29,8 @@ class Standing:
     eta_s: float | None
     reached: str | None = None
     """``98 % of what more search is likely to find``, if that is known."""
+    on_front: int | None = None
+    """Trials on the Pareto front of a job with several goals."""
 
 
 Show = Callable[[Standing], None]
@@ -56,6 +58,7 @@ def standing_of(progress: Progress) -> Standing:
         elapsed_s=progress.elapsed_s,
         eta_s=progress.eta_s,
         reached=reached_text(progress.remaining),
+        on_front=progress.on_front,
     )
 
 
@@ -102,6 +105,8 @@ def _state(standing: Standing) -> str:
     if not standing.finished:
         return "starting"
     parts = [_incumbent(standing), outcomes_text(standing.outcomes)]
+    if standing.on_front is not None:
+        parts.insert(1, f"{standing.on_front} on the front")
     if standing.reached is not None:
         parts.append(standing.reached)
     if standing.elapsed_s > 0:

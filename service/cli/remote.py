@@ -17,6 +17,7 @@ from service.cli.progress import Show, Standing, shown
 from service.cli.summary import print_result
 from service.client import Client
 from tuner.errors import HvxtuneError, UserError
+from tuner.goals import Front
 from tuner.trial import JobState
 
 if TYPE_CHECKING:
@@ -92,7 +93,6 @@ def result_there(client: Client, job: str) -> dict[str, Any]:
     # What can be gone on with: for a service, jobs whose conductor died go on by themselves.
     form["interrupted"] = bool(form.get("interrupted")) or bool(form.get("paused"))
     form["stored_in"] = client.server
-    form["remaining_gain"] = None  # only the process that searches estimates it
     return form
 
 
@@ -136,6 +136,8 @@ class _Follower:
         total = form["budget"]["trials"]
         self._total = None if total is None else int(total)
         self._show = show
+        self._goals: list[str] = form["goals"]
+        self._front = Front()
         self._outcomes: Counter[str] = Counter()
         self._best: int | None = None
         self._spent_s = float(form["spent_s"])
@@ -152,6 +154,10 @@ class _Follower:
             return
         self._outcomes[str(event.data["outcome"])] += 1
         self._best = event.data.get("best_cycles")
+        figures = [event.data.get(goal) for goal in self._goals]
+        counted = tuple(int(figure) for figure in figures if figure is not None)
+        if len(counted) == len(figures):
+            self._front.offer(counted)
         finished = self._outcomes.total()
         elapsed_s = self._spent_s + time.monotonic() - self._since
         left = None if self._total is None else max(0, self._total - finished)
@@ -163,5 +169,6 @@ class _Follower:
                 best_cycles=self._best,
                 elapsed_s=elapsed_s,
                 eta_s=None if left is None else left * elapsed_s / finished,
+                on_front=len(self._front) if len(self._goals) > 1 else None,
             )
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_line, print_table
@@ -14,7 +13,7 @@ from service.json_forms import job_json, measurement_json, peak_cycles, trial_js
 if TYPE_CHECKING:
     from tuner.candidate import Measurement, Problem
     from tuner.job_result import TuneResult
-    from tuner.search.remaining import RemainingGain
+    from tuner.trial import RemainingGain
 
 UNKNOWN = "\N{EN DASH}"
 
@@ -45,7 +44,7 @@ def result_json(result: TuneResult, stored_in: str) -> dict[str, Any]:
         **{name: None if t is None else trial_json(t, peak) for name, t in marked.items()},
         "peak_cycles": peak,
         "ladder": ladder_json(result.job, result.promoted, result.promotions, peak),
-        "remaining_gain": None if result.remaining is None else asdict(result.remaining),
+        "pareto": [trial_json(trial, peak) for trial in result.pareto],
         "stored_in": stored_in,
     }
 
@@ -91,6 +90,8 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
         [[name, *_figures(trial, result["default"])] for name, trial in marked.items()],
         numeric=figures,
     )
+    if len(result["goals"]) > 1:
+        _print_front(result)
     gain = result.get("remaining_gain")
     if gain is not None:
         print_line(
@@ -103,6 +104,17 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
         print_line(f"stored in {result['stored_in']}")
     print_line()
     _print_next(result, "" if server is None else f" --server {server}")
+
+
+def _print_front(result: Mapping[str, Any]) -> None:
+    goals = result["goals"]
+    print_line()
+    print_line(f"no other trial is better in {' and '.join(goals)} than one of these:")
+    print_table(
+        ["trial", *goals],
+        [[trial["trial"], *(f"{trial[goal]:,}" for goal in goals)] for trial in result["pareto"]],
+        numeric=["trial", *goals],
+    )
 
 
 def print_measurement(measurement: Measurement, problem: Problem, name: str = "") -> None:

@@ -30,8 +30,9 @@ from service.cli.sets import BatchName, SetName, tune_set
 from service.cli.signals import stop_on_signal
 from service.cli.summary import print_result, result_json
 from tuner.errors import HvxtuneError, UserError
+from tuner.goals import DEFAULT_GOALS, GOALS
 from tuner.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
-from tuner.search.samplers import DEFAULT_SAMPLER
+from tuner.search.samplers import DEFAULT_FOR_SEVERAL, DEFAULT_SAMPLER
 from tuner.target import DEFAULT_TARGET
 from tuner.trial import JobState
 
@@ -83,9 +84,21 @@ def tune(
             "--transfer/--no-transfer", help="Begin with what near problems' jobs found best."
         ),
     ] = True,
+    goals: Annotated[
+        str,
+        typer.Option(
+            metavar="GOAL[,GOAL]",
+            help=f"What is to be small, of {', '.join(GOALS)}: with several, the Pareto front is "
+            "searched for.",
+        ),
+    ] = ",".join(DEFAULT_GOALS),
     sampler: Annotated[
-        str, typer.Option(help="How to search; docs/search.md lists the samplers.")
-    ] = DEFAULT_SAMPLER,
+        str | None,
+        typer.Option(
+            help="How to search; docs/search.md lists the samplers.",
+            show_default=f"{DEFAULT_SAMPLER}, or {DEFAULT_FOR_SEVERAL} for several goals",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, max=LARGEST_SEED, help="Repeats a search, given one worker.")
     ] = 0,
@@ -114,6 +127,7 @@ def tune(
     """Search for the fastest schedule of KERNEL, the pipeline in FILE, or every layer of SET."""
     from tuner.tuning import submit
 
+    wanted = tuple(goals.replace(" ", "").split(","))
     if workloads is not None:
         _refuse_with_set(
             workloads,
@@ -122,6 +136,7 @@ def tune(
                 "--pipeline": pipeline,
                 "--param": param,
                 "--patience": patience,
+                "--goals": goals if wanted != DEFAULT_GOALS else None,
                 "--server": server,
             },
         )
@@ -132,7 +147,7 @@ def tune(
                 "target": target,
                 "contract": contract,
                 "cache": cache,
-                "sampler": sampler,
+                "sampler": sampler or DEFAULT_SAMPLER,
                 "seed": seed,
                 "measurer": measurer,
                 "on": on,
@@ -162,6 +177,7 @@ def tune(
             "patience": patience,
             "until_gain": gain,
             "transfer": transfer,
+            "goals": wanted,
             "sampler": sampler,
             "seed": seed,
             "workers": workers,
@@ -191,6 +207,7 @@ def tune(
             patience=patience,
             until_gain=gain,
             transfer=transfer,
+            goals=wanted,
             sampler=sampler,
             seed=seed,
             workers=workers,

@@ -53,7 +53,8 @@ class SubmitOptions(TypedDict, total=False):
     patience: int | None
     until_gain: float | None
     transfer: bool
-    sampler: str
+    goals: Sequence[str]
+    sampler: str | None
     seed: int
     measurer: str
     on: str

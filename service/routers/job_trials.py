@@ -40,6 +40,8 @@ _COLUMNS = (
     "cache",
     "temperature_c",
     "vtcm_bytes",
+    "code_bytes",
+    "ddr_bytes",
     "object_digest",
     "duplicate_of",
     "started_at",

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 from db import job_queries
 from db.job_queries import JobFilters
 from db.sql_store import SqlStore
-from db.trial_queries import key_trials, promoted_trials
+from db.trial_queries import front_trials, key_trials, promoted_trials
 from service import cursors
 from service.app import settings_of, store_of
 from service.auth import Caller, Scope, require
@@ -122,7 +122,12 @@ def one(job: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, An
     with."""
     found = find_job(store, job)
     standing = job_queries.job_standing(store, found.id)
-    return detail_json(standing, key_trials(store, found.id), promoted_trials(store, found.id))
+    return detail_json(
+        standing,
+        key_trials(store, found.id),
+        front_trials(store, found),
+        promoted_trials(store, found.id),
+    )
 
 
 def find_job(store: SqlStore, given: str) -> Job:

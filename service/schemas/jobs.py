@@ -8,9 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from service.schemas.common import PageQuery, Strict
 from tuner.contract import Contract
+from tuner.goals import DEFAULT_GOALS, GOALS
 from tuner.outcome import Outcome
 from tuner.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
-from tuner.search.samplers import DEFAULT_SAMPLER
+from tuner.search.samplers import DEFAULT_FOR_SEVERAL, DEFAULT_SAMPLER
 from tuner.target import DEFAULT_TARGET
 from tuner.trial import JobState
 
@@ -94,8 +95,17 @@ class SubmitBody(Strict):
         "warm", description="State of the caches when the timed call begins."
     )
     budget: BudgetBody = BudgetBody()
-    sampler: Name = Field(
-        DEFAULT_SAMPLER, description="How to search; docs/search.md lists the samplers."
+    goals: list[Name] = Field(
+        list(DEFAULT_GOALS),
+        min_length=1,
+        max_length=len(GOALS),
+        description=f"What is to be small, of {', '.join(GOALS)}; cycles are always among them.",
+        examples=[["cycles", "code_bytes"]],
+    )
+    sampler: Name | None = Field(
+        None,
+        description="How to search; docs/search.md lists the samplers. null: "
+        f"{DEFAULT_SAMPLER}, or {DEFAULT_FOR_SEVERAL} for several goals.",
     )
     transfer: bool = Field(True, description="Begin with what jobs on near problems found best.")
     seed: int = Field(0, ge=0, le=LARGEST_SEED, description="Repeats a search, given one worker.")
@@ -135,6 +145,13 @@ class SubmitBody(Strict):
         return self
 
 
+class RemainingGainForm(BaseModel):
+    """An estimate: shares of the cycles of the best so far."""
+
+    expected: float = Field(examples=[0.02])
+    bound: float = Field(examples=[0.05], description="At most so much, with 95 %.")
+
+
 class JobForm(BaseModel):
     """A job."""
 
@@ -149,6 +166,7 @@ class JobForm(BaseModel):
     on: str = Field(examples=["phone"], description="Which devices of the farm; empty: all.")
     promote_to: str = Field(examples=["phone"], description="Where trials are promoted to.")
     promote: int = Field(examples=[10], description="How many are, at most.")
+    goals: list[str] = Field(examples=[["cycles"]], description="What is to be small.")
     sampler: str = Field(examples=[DEFAULT_SAMPLER])
     seed: int
     workers: int
@@ -158,6 +176,9 @@ class JobForm(BaseModel):
     transfer: bool = Field(description="Whether it begins with what near problems' jobs found.")
     created_at: float = Field(examples=[1.8e9], description="Unix seconds.")
     spent_s: float = Field(description="Seconds of all sessions so far.")
+    remaining_gain: RemainingGainForm | None = Field(
+        description="What more search is likely to save; null while too little is known."
+    )
     note: str = Field(description="Why it failed, stopped or waits; else empty.")
     paused: bool = Field(description="A queued job that waits until somebody resumes it.")
     user: str = Field(examples=["ann"], description="Who submitted it; empty: this machine.")
@@ -241,6 +262,9 @@ class JobDetail(JobStandingForm):
     default: TrialForm | None
     textbook: TrialForm | None
     best: TrialForm | None
+    pareto: list[TrialForm] = Field(
+        description="Those that no other trial beats in every goal, the fastest first."
+    )
     peak_cycles: float | None = Field(description="At the HVX peak, on one context.")
     toolchain: dict[str, str] = Field(description="All that decides objects and cycles.")
     space_digest: str

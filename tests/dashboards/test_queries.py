@@ -87,7 +87,7 @@ def test_the_number_of_queries_does_not_grow(logged_in: LogIn, store: SqlStore) 
     # A token is read again at most once a second, whatever page that falls on.
     grown = {page: (few[page], many[page]) for page in PAGES if many[page] > few[page] + 1}
     assert grown == {}
-    assert max(many.values()) <= MOST_QUERIES
+    assert max(many.values()) <= MOST_QUERIES + 1  # the token again
 
 
 @pytest.mark.slow

@@ -79,6 +79,7 @@ class StandInMeasurer(Measurer):
         self.fidelity = fidelity
         self.cache = cache
         self.cycles_of = cycles_of
+        self.code_bytes_of: Callable[[str], int] = lambda text: 0
         self.delay_s = delay_s
         self.measured: Counter[str] = Counter()
         self.budgets: list[int | None] = []
@@ -114,6 +115,7 @@ class StandInMeasurer(Measurer):
             fidelity=self.fidelity,
             device="stand-in",
             samples=(cycles,),
+            code_bytes=self.code_bytes_of(artifact.object_bytes.decode()),
             cache=self.cache,
         )
         return Timed(measurement, link_s=0.0, run_s=self.delay_s)

@@ -47,6 +47,16 @@ def test_what_is_asked_for_is_stored(client: TestClient, store: SqlStore) -> Non
     assert (stored.spec.sampler, stored.spec.cache) == ("random", "cold")
 
 
+def test_several_goals_are_searched_for_by_a_sampler_that_can(client: TestClient) -> None:
+    goals = {"goals": ["code_bytes", "cycles"]}
+    (job,) = client.post("/v1/jobs", json={**BODY, **goals}).json()["jobs"]
+    assert (job["goals"], job["sampler"]) == (["cycles", "code_bytes"], "tpe")
+    assert client.get(f"/v1/jobs/{job['job']}").json()["pareto"] == []
+    refused = client.post("/v1/jobs", json={**BODY, **goals, "sampler": "surrogate"})
+    assert refused.status_code == 422
+    assert "nsga2" in refused.json()["accepted"]
+
+
 def test_a_budget_without_trials_has_no_limit_of_trials(client: TestClient) -> None:
     (job,) = client.post("/v1/jobs", json={**BODY, "budget": {"seconds": 5}}).json()["jobs"]
     assert job["budget"] == {"trials": None, "seconds": 5.0, "patience": None, "until_gain": None}

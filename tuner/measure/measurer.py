@@ -38,6 +38,8 @@ class Measurer(ABC):
 
     name: ClassVar[str]
     fidelity: Fidelity
+    counted: frozenset[str] = frozenset({"cycles", "code_bytes"})
+    """The goals (:data:`tuner.goals.GOALS`) that every measurement of it has a figure for."""
 
     @abstractmethod
     def __init__(self, *, cache: CacheState = "warm") -> None:

@@ -16,17 +16,18 @@ from threadpoolctl import threadpool_limits
 from tuner.candidate import Candidate
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError, HvxtuneError, UserError
+from tuner.goals import Front, figures_of
 from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
 from tuner.outcome import Outcome
 from tuner.search.evaluation import Evaluation, Evaluator
 from tuner.search.ladder import Ladder, Rung, progress_of
 from tuner.search.proposer import Proposal, Proposer
-from tuner.search.remaining import GainWatch, RemainingGain
+from tuner.search.remaining import GainWatch
 from tuner.search.stopping import reason_of, reason_to_stop, since_improvement
 from tuner.space import Config, Space
 from tuner.store import TrialStore
-from tuner.trial import Job, JobRequest, JobState, PendingTrial, Schedule, Trial
+from tuner.trial import Job, JobRequest, JobState, PendingTrial, RemainingGain, Schedule, Trial
 
 _POLL_S = 0.2
 """How often a request to stop is looked at while candidates are in flight."""
@@ -58,6 +59,8 @@ class Progress:
     """How many there may be."""
     remaining: RemainingGain | None = None
     """What more search is likely to find; ``None`` while too little is known."""
+    on_front: int | None = None
+    """Trials on the Pareto front; ``None`` for a job with one goal."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,8 @@ class TuningLoop:
         self._problem = job.spec.problem
         self._on_progress = on_progress
         self._stop = stop or threading.Event()
-        self._proposer = Proposer(space, job.spec.sampler, job.spec.seed)
+        self._goals = job.spec.goals
+        self._proposer = Proposer(space, job.spec.sampler, job.spec.seed, self._goals)
         self._evaluator = Evaluator(generator, measurer)
         promoting = Evaluator(generator, rung.measurer) if rung else self._evaluator
         self._ladder = Ladder(job, token, store=store, evaluator=promoting, rung=rung)
@@ -105,7 +109,10 @@ class TuningLoop:
         self._naive = self._default if kernel.default_is_naive else None
         self._textbook = kernel.textbook_config(self._problem)
         self._transfers = tuple(transfers)
-        self._gain = GainWatch(space, job.spec.seed)
+        # What remains to be found of the cycles says nothing of several goals.
+        self._gain = GainWatch(space, job.spec.seed) if len(self._goals) == 1 else None
+        self._stored_gain = job.remaining
+        self._front = Front()
         self._trials: dict[int, Trial] = {}
         self._incumbent: Trial | None = None
         self._order = -1 if textbook_first else 1
@@ -161,6 +168,8 @@ class TuningLoop:
             ):
                 through = self._hand_out(pool)
                 through = self._ladder.climb(self._must_stop, self._tell) and through
+                if self._gain is not None:
+                    self._gain.conclude(self._trials)
             if not through:
                 return self._release(JobState.QUEUED, reason_of(self._stop))
             if self._incumbent is None:
@@ -197,7 +206,8 @@ class TuningLoop:
             for flight in started:
                 flying[pool.submit(self._evaluate, flight.pending)] = flight
             self._commit([e for e, _ in finished], started)
-            self._gain.look(self._trials)  # while others work: nobody waits for it
+            if self._gain is not None:
+                self._gain.look(self._trials)  # while others work: nobody waits for it
             if not flying:
                 return exhausted
             finished = [(future.result(), flying.pop(future)) for future in self._landed(flying)]
@@ -217,9 +227,17 @@ class TuningLoop:
                 return landed
 
     def _progress_of_search(self) -> float:
-        ordered = [self._trials[n] for n in sorted(self._trials)]
-        since = since_improvement(ordered)
-        return progress_of(self._job.spec.budget, len(ordered), self._spent_s(), since)
+        return progress_of(self._job.spec.budget, len(self._trials), self._spent_s(), self._since())
+
+    def _since(self) -> int:
+        """Trials without a better one; 0 if the job has no patience, for which it is counted."""
+        if self._job.spec.budget.patience is None:
+            return 0
+        return since_improvement([self._trials[n] for n in sorted(self._trials)], self._goals)
+
+    @property
+    def _remaining(self) -> RemainingGain | None:
+        return self._gain.remaining if self._gain else None
 
     def _must_stop(self) -> bool:
         """Whether to hand out nothing more, on request of the caller or, by the store, others."""
@@ -234,13 +252,12 @@ class TuningLoop:
         if self._interrupted:
             pending = self._interrupted.popleft()
             return _InFlight(pending, self._proposer.propose(pending.config))
-        ordered = [self._trials[n] for n in sorted(self._trials)]
         reason = reason_to_stop(
             self._job.spec.budget,
             self._next_number,
             self._spent_s(),
-            since_improvement(ordered),
-            self._gain.remaining,
+            self._since(),
+            self._remaining,
         )
         if reason is not None:
             return None
@@ -264,9 +281,10 @@ class TuningLoop:
         )
 
     def _budget_cycles(self, config: Config) -> int | None:
-        """The early-termination budget of ``config``: none for those the job is compared with."""
+        """The early-termination budget of ``config``: none for those the job is compared with,
+        and none where what is slow may be on the front all the same."""
         best = self._incumbent.measurement if self._incumbent else None
-        if best is None or config in (self._default, self._textbook):
+        if best is None or len(self._goals) > 1 or config in (self._default, self._textbook):
             return None
         return math.ceil(best.cycles * self._job.spec.cutoff_factor)
 
@@ -288,14 +306,17 @@ class TuningLoop:
     def _take(self, trial: Trial, proposal: Proposal) -> None:
         self._require_agreement(trial)
         self._trials[trial.number] = trial
-        cycles = trial.measurement.cycles if trial.measurement else None
-        self._proposer.tell(proposal, trial.outcome, cycles)
+        figures = figures_of(trial.measurement, self._goals)
+        self._proposer.tell(proposal, trial.outcome, *(figures or ()))
         self._improve(trial)
 
     def _improve(self, trial: Trial) -> None:
         best = self._incumbent.measurement if self._incumbent else None
         if trial.measurement and (best is None or trial.measurement.cycles < best.cycles):
             self._incumbent = trial
+        figures = figures_of(trial.measurement, self._goals)
+        if figures is not None:
+            self._front.offer(figures)
 
     def _commit(self, finished: Sequence[Evaluation], started: Sequence[_InFlight]) -> None:
         """One transaction: results of ``finished``, rows for ``started``, the best so far."""
@@ -310,10 +331,18 @@ class TuningLoop:
             artifacts=[e.artifact for e in finished if e.artifact],
             schedule=self._schedule(new_best) if new_best else None,
             spent_s=self._spent_s(),
+            remaining=self._new_gain(),
         )
         for evaluation in finished:
             self._ladder.offer(evaluation.trial)
         self._tell()
+
+    def _new_gain(self) -> RemainingGain | None:
+        """The estimate, if it is another than the one stored."""
+        if self._remaining == self._stored_gain:
+            return None
+        self._stored_gain = self._remaining
+        return self._remaining
 
     def _tell(self) -> None:
         if self._on_progress is not None:
@@ -390,14 +419,16 @@ class TuningLoop:
             eta_s=eta_s,
             promoted=self._ladder.finished,
             promotions=self._ladder.limit,
-            remaining=self._gain.remaining,
+            remaining=self._remaining,
+            on_front=len(self._front) if len(self._goals) > 1 else None,
         )
 
     def _trial_of(self, config: Config) -> Trial | None:
         return next((t for t in self._trials.values() if t.config == config), None)
 
     def _release(self, state: JobState, note: str) -> JobState:
-        self._store.commit(self._job.id, self._token, spent_s=self._spent_s())
+        spent_s = self._spent_s()
+        self._store.commit(self._job.id, self._token, spent_s=spent_s, remaining=self._new_gain())
         self._store.release(self._job.id, self._token, state, note)
         return state
 

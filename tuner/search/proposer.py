@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 import optuna
 from optuna.trial import TrialState, create_trial
 
+from tuner.goals import DEFAULT_GOALS, figures_of
 from tuner.outcome import Outcome
 from tuner.search import encoding
-from tuner.search.samplers import make_sampler
+from tuner.search.samplers import make_sampler, notes_of_replayed
 from tuner.search.samplers.brute_force import SpaceExhaustedError
 from tuner.space import Config, KnobValue, Space
 from tuner.trial import Trial
@@ -42,11 +43,17 @@ class Proposer:
     takes its place.
     """
 
-    def __init__(self, space: Space, sampler: str, seed: int) -> None:
+    def __init__(
+        self, space: Space, sampler: str, seed: int, goals: Sequence[str] = DEFAULT_GOALS
+    ) -> None:
+        """What is told of a result are the figures of ``goals``, in their order."""
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._space = space
         self._distributions = encoding.distributions(space)
-        self._study = optuna.create_study(sampler=make_sampler(sampler, space, seed))
+        self._goals = goals
+        self._study = optuna.create_study(
+            sampler=make_sampler(sampler, space, seed), directions=["minimize"] * len(goals)
+        )
         self._random = Random(seed)  # noqa: S311 - a search, not a secret
         self._seen: set[str] = set()
 
@@ -60,13 +67,14 @@ class Proposer:
         for trial in trials:
             self._seen.add(trial.config.digest)
             params = encoding.encode(self._space, trial.config)
-            measured = trial.measurement
+            figures = figures_of(trial.measurement, self._goals)
             self._study.add_trial(
                 create_trial(
-                    state=TrialState.COMPLETE if measured else TrialState.PRUNED,
-                    value=float(measured.cycles) if measured else None,
+                    state=TrialState.COMPLETE if figures else TrialState.PRUNED,
+                    values=[float(figure) for figure in figures] if figures else None,
                     params=params,
                     distributions={name: self._distributions[name] for name in params},
+                    system_attrs=notes_of_replayed(self._study.sampler),
                 )
             )
 
@@ -127,9 +135,11 @@ class Proposer:
                 values[knob.name] = config[knob.name]
         return Config(values) if self._space.violation(values) is None else None
 
-    def tell(self, proposal: Proposal, outcome: Outcome, cycles: int | None) -> None:
-        """The result of ``proposal``: cycles if the outcome is ``ok``, else a failure."""
-        if outcome is Outcome.OK and cycles is not None:
-            self._study.tell(proposal.trial, float(cycles))
+    def tell(self, proposal: Proposal, outcome: Outcome, *figures: int | None) -> None:
+        """The result of ``proposal``: a figure for each goal if the outcome is ``ok``, else a
+        failure. Without one of its figures it is a failure, too."""
+        told = [float(figure) for figure in figures if figure is not None]
+        if outcome is Outcome.OK and len(told) == len(self._goals):
+            self._study.tell(proposal.trial, told)
         else:
             self._study.tell(proposal.trial, state=TrialState.PRUNED)

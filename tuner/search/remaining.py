@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,8 +11,7 @@ from numpy.typing import NDArray
 from tuner.search.samplers.gaussian_process import Fitter, Floats, GaussianProcess, Metric
 from tuner.search.samplers.points import Points
 from tuner.space import Config, Space
-from tuner.store import TrialStore
-from tuner.trial import Job, Trial
+from tuner.trial import RemainingGain, Trial
 
 LEAST_RESULTS = 10
 """Fewer do not tell what a space is like."""
@@ -28,23 +26,6 @@ _FIT_STEPS = 12
 _BOUND = 0.95
 _WIDER = 1.3
 """Of the deviations of the model: it is surer of itself than it is right (docs/search.md)."""
-
-
-@dataclass(frozen=True)
-class RemainingGain:
-    """What the rest of the space is worth: shares of the cycles of the best so far.
-
-    0.02 means 2 % fewer cycles. ``expected`` is the mean, and with 95 % probability the gain is
-    at most ``bound``. An estimate: the model may be wrong about a space unlike what it has seen.
-    """
-
-    expected: float
-    bound: float
-
-    @property
-    def reached(self) -> float:
-        """The share of what is likely to be found in the end that is found now: 1 is all."""
-        return 1.0 - self.expected
 
 
 class GainEstimator:
@@ -128,6 +109,7 @@ class GainWatch:
     """The estimate for a search under way, made anew every few trials."""
 
     def __init__(self, space: Space, seed: int) -> None:
+        self._space, self._seed = space, seed
         self._estimator = GainEstimator(space, seed)
         self._looked_at = 0
         self.remaining: RemainingGain | None = None
@@ -138,7 +120,7 @@ class GainWatch:
             self._looked_at = len(trials)
             self.remaining = remaining_of(self._estimator, [trials[n] for n in sorted(trials)])
 
-
-def remaining_of_job(job: Job, space: Space, store: TrialStore) -> RemainingGain | None:
-    """The estimate by the stored trials of ``job`` alone: asked again, it is the same."""
-    return remaining_of(GainEstimator(space, job.spec.seed), store.trials(job.id))
+    def conclude(self, trials: Mapping[int, Trial]) -> None:
+        """The last estimate: by these trials alone, whatever was estimated on the way to them."""
+        fresh = GainEstimator(self._space, self._seed)
+        self.remaining = remaining_of(fresh, [trials[n] for n in sorted(trials)])

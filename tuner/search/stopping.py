@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tuner.errors import UserError
-from tuner.trial import Budget, Trial
-
-if TYPE_CHECKING:
-    from tuner.search.remaining import RemainingGain
+from tuner.goals import DEFAULT_GOALS, Front, figures_of
+from tuner.trial import Budget, RemainingGain, Trial
 
 
 class StopRequest(threading.Event):
@@ -25,7 +22,11 @@ def reason_of(stop: threading.Event) -> str:
 
 
 def checked_budget(
-    trials: int | None, seconds: float | None, patience: int | None, until_gain: float | None
+    trials: int | None,
+    seconds: float | None,
+    patience: int | None,
+    until_gain: float | None,
+    goals: Sequence[str] = DEFAULT_GOALS,
 ) -> Budget:
     """The budget of these limits; ``UserError`` if there is none or one makes no sense."""
     if trials is None and seconds is None and patience is None and until_gain is None:
@@ -34,22 +35,25 @@ def checked_budget(
         )
     if until_gain is not None and not 0 < until_gain < 1:
         raise UserError(f"until_gain={until_gain}", accepted="a share between 0 and 1, as 0.01")
+    if until_gain is not None and len(goals) > 1:
+        raise UserError(
+            f"until_gain={until_gain} for {', '.join(goals)}: gain is estimated of cycles alone",
+            accepted="trials, seconds and patience as limits of several goals",
+        )
     for name, value in (("trials", trials), ("seconds", seconds), ("patience", patience)):
         if value is not None and not 0 < value <= 10_000_000:
             raise UserError(f"{name}={value}", accepted="1 to 10000000")
     return Budget(trials, seconds, patience, until_gain)
 
 
-def since_improvement(trials: Sequence[Trial]) -> int:
-    """How many trials finished after the best one, in the order of their numbers."""
-    best: int | None = None
+def since_improvement(trials: Sequence[Trial], goals: Sequence[str] = DEFAULT_GOALS) -> int:
+    """How many trials finished after the last one that was better than all before it, in the order
+    of their numbers. With several goals that one changed the Pareto front."""
+    front = Front()
     since = 0
     for trial in trials:
-        cycles = trial.measurement.cycles if trial.measurement else None
-        if cycles is not None and (best is None or cycles < best):
-            best, since = cycles, 0
-        else:
-            since += 1
+        figures = figures_of(trial.measurement, goals)
+        since = 0 if figures is not None and front.offer(figures) else since + 1
     return since
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 
@@ -28,6 +28,35 @@ def test_tune_prints_one_object(hvxtune, bench):
     assert result["best"]["cycles"] <= min(result[n]["cycles"] for n in ("default", "textbook"))
     share = result["peak_cycles"] / result["best"]["cycles"]
     assert result["best"]["share_of_peak"] == pytest.approx(share, abs=1e-4)
+
+
+def test_tune_with_several_goals_gives_their_front(hvxtune, bench):
+    answer = hvxtune(*TUNE, "--goals", "cycles,code_bytes", "--json")
+    result = answer.json
+    assert (result["goals"], result["sampler"]) == (["cycles", "code_bytes"], "tpe")
+    front = result["pareto"]
+    assert front[0]["trial"] == result["best"]["trial"]
+    for faster, slower in pairwise(front):
+        assert faster["cycles"] < slower["cycles"]
+        assert faster["code_bytes"] > slower["code_bytes"]
+    assert f"{len(front)} on the front" in answer.err.splitlines()[-1]
+    text = hvxtune(*TUNE, "--goals", "cycles,code_bytes").out
+    assert "no other trial is better in cycles and code_bytes" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--goals", "code_bytes"], "add cycles"),
+        (["--goals", "cycles,ddr_bytes"], "does not count ddr_bytes"),
+        (["--goals", "cycles,code_bytes", "--sampler", "surrogate"], "nsga2"),
+        (["--goals", "cycles,code_bytes", "--until-gain", "1%"], "estimated of cycles alone"),
+    ],
+)
+def test_goals_that_cannot_be_had_are_refused(hvxtune, bench, options, told):
+    answer = hvxtune(*TUNE, *options)
+    assert answer.status == 2
+    assert told in answer.err
 
 
 def test_tune_reads_as_a_table_that_says_what_to_run_next(hvxtune, bench):

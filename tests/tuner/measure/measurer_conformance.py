@@ -13,6 +13,7 @@ from tests.tuner.measure.candidates import scale_artifact, scale_problem
 from tuner.candidate import Artifact, Measurement, Problem
 from tuner.contract import Contract
 from tuner.errors import CandidateError, UserError
+from tuner.goals import figures_of
 from tuner.measure import Measurer
 from tuner.outcome import Outcome
 from tuner.target import find_target
@@ -80,6 +81,7 @@ class MeasurerConformance:
         else:
             assert (measurement.packets, measurement.stalls) == (None, None), "never 0"
         assert measurement.samples
+        assert figures_of(measurement, sorted(measurer.counted)) is not None
         assert 50 < measurement.code_bytes < 5_000
         assert timed.link_s > 0
         assert timed.run_s > 0

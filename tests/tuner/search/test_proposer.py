@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tuner.sample_records import artifact, measurement, ok
 from tests.tuner.space.test_space import TILING
 from tuner.errors import UserError
 from tuner.outcome import Outcome
 from tuner.search.proposer import Proposer
-from tuner.search.samplers import make_sampler, sampler_names
+from tuner.search.samplers import DEFAULT_SAMPLER, make_sampler, sampler_for, sampler_names
 from tuner.space import Knob, Space
 from tuner.trial import Trial
 
@@ -64,6 +65,56 @@ def test_replayed_trials_are_known_to_the_study_and_not_proposed_again(sampler):
         rest.add(proposal.config)
         proposer.tell(proposal, Outcome.OK, cost(proposal.config))
     assert rest == set(TILING) - set(configs)
+
+
+GOALS = ("cycles", "code_bytes")
+SEVERAL = ("tpe", "nsga2", "random", "brute")
+
+
+@pytest.mark.parametrize("sampler", SEVERAL)
+def test_searches_for_several_goals_and_repeats_with_the_seed(sampler):
+    runs = []
+    for _ in range(2):
+        proposer = Proposer(TILING, sampler_for(sampler, GOALS), seed=2, goals=GOALS)
+        run = []
+        for number in range(len(list(TILING))):
+            proposal = proposer.ask()
+            run.append(proposal.config)
+            figures = (cost(proposal.config), 1000 - cost(proposal.config))
+            proposer.tell(proposal, Outcome.OK, *(figures if number % 5 else (None, 7)))
+        runs.append(run)
+        assert proposer.ask() is None
+        told = [trial.state.name for trial in proposer.study.get_trials()]
+        assert told.count("COMPLETE") == len(run) - (len(run) + 4) // 5
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("sampler", [name for name in sampler_names() if name not in SEVERAL])
+def test_a_sampler_for_one_goal_says_which_can_do_several(sampler):
+    assert sampler_for(sampler, ["cycles"]) == sampler
+    with pytest.raises(UserError) as caught:
+        sampler_for(sampler, GOALS)
+    assert set(caught.value.accepted.split(", ")) >= set(SEVERAL)
+
+
+def test_the_usual_sampler_can_do_what_is_asked():
+    assert sampler_for(None, ["cycles"]) == DEFAULT_SAMPLER
+    assert sampler_for(sampler_for(None, GOALS), GOALS)
+
+
+def test_a_genetic_search_goes_on_from_what_earlier_sessions_found():
+    """Told of a whole generation, it breeds the next one."""
+    square = Space("square", tuple(Knob(name, tuple(range(9)), name) for name in "ab"))
+    trials = [
+        ok(n, artifact(n), config=config, measurement=measurement(1000 - n))
+        for n, config in enumerate(square)
+        if n % 2
+    ]
+    proposer = Proposer(square, "nsga2", seed=4, goals=GOALS)
+    proposer.replay(trials)
+    assert proposer.ask() is not None
+    notes = proposer.study.get_trials()[-1].system_attrs
+    assert [note for key, note in notes.items() if key.endswith(":generation")] == [1]
 
 
 def test_failures_feed_back():

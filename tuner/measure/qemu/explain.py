@@ -45,8 +45,6 @@ def explanation_of(
     loops = find_loops({packet.address: packet.decoded for packet in profile})
     buffers = find_kernel(problem.workload.kernel).buffers(problem.workload.params)
     output_bytes = sum(spec.payload_bytes for spec in buffers if spec.role == "output")
-    events = simulation.timing.events
-    moved_bytes = events.count("ddr_read_bytes") + events.count("ddr_written_bytes")
     return Explanation(
         cycles=measurement.cycles,
         core_cycles=measurement.core_cycles,
@@ -57,7 +55,10 @@ def explanation_of(
         output_vectors=output_bytes / problem.target.vector_bytes,
         parts=tuple(_parts(measurement, packets, model.rules)),
         roofline=roofline_of(
-            problem, measurement.cycles, moved_bytes, model.parameters.ddr_bandwidth
+            problem,
+            measurement.cycles,
+            simulation.timing.ddr_bytes,
+            model.parameters.ddr_bandwidth,
         ),
         regions=_regions(packets, loops, simulation.functions),
     )

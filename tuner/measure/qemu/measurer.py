@@ -17,6 +17,7 @@ from tuner.candidate import (
 )
 from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import UserError
+from tuner.goals import GOALS
 from tuner.measure.cases import CASES_VERSION, cases_of
 from tuner.measure.harness import linux_user_harness
 from tuner.measure.image import Image, image_of
@@ -50,6 +51,7 @@ class QemuMeasurer(Measurer):
 
     name: ClassVar[str] = "qemu"
     fidelity: Fidelity = "model"
+    counted = frozenset(GOALS)
 
     def __init__(self, *, cache: CacheState = "warm", timeout_s: float = TIMEOUT_S) -> None:
         if cache not in CACHE_STATES:
@@ -112,6 +114,7 @@ class QemuMeasurer(Measurer):
             code_bytes=simulation.code_bytes,
             cache=self._cache,
             vtcm_bytes=simulation.results.vtcm_used_bytes,
+            ddr_bytes=timing.ddr_bytes,
         )
 
     def simulate(

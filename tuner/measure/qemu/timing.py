@@ -40,6 +40,11 @@ class Timing:
         """Packets of all threads."""
         return self.events.count("packets")
 
+    @property
+    def ddr_bytes(self) -> int:
+        """What was moved between DDR and L2, both ways."""
+        return self.events.count("ddr_read_bytes") + self.events.count("ddr_written_bytes")
+
 
 def timing_of(results: Results, model: TimingModel, contexts: int) -> Timing:
     """Works out a run whose timed call came to its end, on a target with ``contexts``.

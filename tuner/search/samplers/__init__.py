@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.errors import UserError
 from tuner.space import Space
@@ -22,11 +23,14 @@ _REGISTRY = {
     "brute": "tuner.search.samplers.brute_force",
 }
 """Sampler name to the module whose ``make(space, seed)`` returns the Optuna sampler. One that does
-not fit every space has ``require_fits(space)``, which raises what ``make`` would."""
+not fit every space has ``require_fits(space)``, which raises what ``make`` would. One that can
+search for several goals at once says so: ``SEVERAL_GOALS = True``."""
 
 
 DEFAULT_SAMPLER = "surrogate"
 """What a job searches with unless told otherwise."""
+DEFAULT_FOR_SEVERAL = "tpe"
+"""What one with several goals does."""
 
 
 def sampler_names() -> list[str]:
@@ -54,6 +58,34 @@ def require_fits(name: str, space: Space) -> None:
     check = getattr(import_module(_REGISTRY[name]), "require_fits", None)
     if check is not None:
         check(space)
+
+
+def sampler_for(name: str | None, goals: Sequence[str]) -> str:
+    """The sampler called ``name``, or the usual one for these goals if none is named.
+
+    ``UserError`` if there is none of that name, or it cannot search for several goals at once.
+    """
+    if name is None:
+        return DEFAULT_SAMPLER if len(goals) == 1 else DEFAULT_FOR_SEVERAL
+    require_sampler(name)
+    if len(goals) > 1 and not _several_goals(name):
+        raise UserError(
+            f"sampler={name} searches for one goal, not for {', '.join(goals)}",
+            accepted=", ".join(filter(_several_goals, _REGISTRY)),
+            next_step="choose one of these, or none, with --sampler",
+        )
+    return name
+
+
+def _several_goals(name: str) -> bool:
+    return bool(getattr(import_module(_REGISTRY[name]), "SEVERAL_GOALS", False))
+
+
+def notes_of_replayed(sampler: BaseSampler) -> dict[str, Any]:
+    """What ``sampler`` would have noted with trials that it did not propose itself, if it keeps
+    notes with trials (``replayed_notes``)."""
+    notes: dict[str, Any] = getattr(sampler, "replayed_notes", {})
+    return dict(notes)
 
 
 def make_sampler(name: str, space: Space, seed: int) -> BaseSampler:

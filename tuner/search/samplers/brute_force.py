@@ -14,6 +14,8 @@ from optuna.trial import FrozenTrial
 from tuner.search.encoding import distributions, encode
 from tuner.space import Config, Space
 
+SEVERAL_GOALS = True
+
 
 class SpaceExhaustedError(Exception):
     """Every valid config has been proposed."""

@@ -6,6 +6,8 @@ from optuna.samplers import BaseSampler, RandomSampler
 
 from tuner.space import Space
 
+SEVERAL_GOALS = True
+
 
 def make(space: Space, seed: int) -> BaseSampler:
     """Optuna's random sampler."""

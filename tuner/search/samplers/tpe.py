@@ -9,6 +9,8 @@ from optuna.samplers import BaseSampler, TPESampler
 
 from tuner.space import Space
 
+SEVERAL_GOALS = True
+
 
 def make(space: Space, seed: int) -> BaseSampler:
     """TPE over knobs jointly, aware of candidates in flight.
