@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
@@ -242,10 +241,18 @@ def test_a_silent_stream_gets_comments(
 ) -> None:
     monkeypatch.setattr(job_events, "KEEP_ALIVE_S", 0.02)
     job_id = made(store)
-    timer = threading.Timer(0.5, store.request, (job_id, JobRequest.CANCEL))
-    timer.start()
+    follow = JobFeed.follow
+
+    async def cancelled_after_two(*asked: Any) -> AsyncIterator[list[db_feed.Told]]:
+        silences = 0
+        async for batch in follow(*asked):
+            yield batch
+            silences += not batch
+            if not batch and silences == 2:
+                store.request(job_id, JobRequest.CANCEL)
+
+    monkeypatch.setattr(JobFeed, "follow", cancelled_after_two)
     text = TestClient(app).get(f"/v1/jobs/{job_id}/events").text
-    timer.join()
     assert text.startswith(f": events of job {job_id} after 0\n\n")
     assert text.count(": ping\n\n") >= 2
     assert events_in(text)[-1][2]["state"] == "cancelled"
