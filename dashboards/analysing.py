@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from db.trial_rows import AnalysedTrial
+from tuner.goals import DEFAULT_GOALS, figures_of, front_of
 from tuner.outcome import Outcome
 from tuner.space import Space
 from tuner.space.config import KnobValue
@@ -133,17 +134,23 @@ def vtcm_bytes(trial: AnalysedTrial) -> int:
     return trial.vtcm_bytes or 0
 
 
+def ddr_bytes(trial: AnalysedTrial) -> int:
+    """That it moves from and to DDR."""
+    return trial.ddr_bytes or 0
+
+
 def pareto(trials: Sequence[AnalysedTrial], size_of: Size = code_bytes) -> list[AnalysedTrial]:
     """The trials that no other one beats in cycles and in size both, fastest first."""
-    measured = [trial for trial in trials if trial.cycles is not None]
-    front: list[AnalysedTrial] = []
-    smallest: int | None = None
-    for trial in sorted(measured, key=lambda t: (t.cycles or 0, size_of(t))):
-        size = size_of(trial)
-        if smallest is None or size < smallest:
-            front.append(trial)
-            smallest = size
-    return front
+    return front_of(
+        trials, lambda trial: None if trial.cycles is None else (trial.cycles, size_of(trial))
+    )
+
+
+def on_front(trials: Sequence[AnalysedTrial], goals: Sequence[str]) -> set[int]:
+    """The numbers of the trials on the front of a job's goals; none if it has only one."""
+    if len(goals) == 1:
+        return set()
+    return {trial.number for trial in front_of(trials, lambda trial: figures_of(trial, goals))}
 
 
 def lanes(trials: Sequence[AnalysedTrial], now: float) -> list[dict[str, Any]]:
@@ -172,10 +179,16 @@ def lanes(trials: Sequence[AnalysedTrial], now: float) -> list[dict[str, Any]]:
     return bars
 
 
-def plots(space: Space, trials: Sequence[AnalysedTrial], ranked: Sequence[KnobFacts]) -> Any:
+def plots(
+    space: Space,
+    trials: Sequence[AnalysedTrial],
+    ranked: Sequence[KnobFacts],
+    goals: Sequence[str] = DEFAULT_GOALS,
+) -> Any:
     """What the charts of the page draw: few enough lines and dots for a browser."""
     measured = [trial for trial in trials if trial.cycles is not None]
     fast = sorted(measured, key=lambda trial: trial.cycles or 0)
+    chosen = on_front(fast, goals)
     knobs = [facts.name for facts in ranked]
     choices = {knob.name: [str(c) for c in knob.choices] for knob in space.knobs}
     for name in knobs:
@@ -185,19 +198,24 @@ def plots(space: Space, trials: Sequence[AnalysedTrial], ranked: Sequence[KnobFa
         "knobs": [{"name": name, "choices": choices[name]} for name in knobs],
         "lines": [_point(trial, knobs) for trial in _thinned(fast, MOST_LINES)],
         "dots": [_point(trial, knobs) for trial in _thinned(fast, MOST_DOTS)],
-        "code": _sizes(fast, code_bytes),
-        # Empty where VTCM makes no difference: every front would be the fastest trial.
-        "vtcm": _sizes(fast, vtcm_bytes) if any(map(vtcm_bytes, measured)) else None,
+        "code": _sizes(fast, code_bytes, chosen),
+        # Empty where it makes no difference: every front would be the fastest trial.
+        "vtcm": _sizes(fast, vtcm_bytes, chosen) if any(map(vtcm_bytes, measured)) else None,
+        "ddr": _sizes(fast, ddr_bytes, chosen) if any(map(ddr_bytes, measured)) else None,
     }
 
 
-def _sizes(fast: Sequence[AnalysedTrial], size_of: Size) -> dict[str, Any]:
-    """Cycles against a size: few enough dots, and the whole front."""
+def _sizes(fast: Sequence[AnalysedTrial], size_of: Size, chosen: Set[int]) -> dict[str, Any]:
+    """Cycles against a size: few enough dots, the whole front, and all that are ``chosen``."""
 
     def dots(trials: Sequence[AnalysedTrial]) -> list[list[int | None]]:
         return [[size_of(trial), trial.cycles, trial.number] for trial in trials]
 
-    return {"dots": dots(_thinned(fast, MOST_DOTS)), "front": dots(pareto(fast, size_of))}
+    return {
+        "dots": dots(_thinned(fast, MOST_DOTS)),
+        "front": dots(pareto(fast, size_of)),
+        "goals": dots([trial for trial in fast if trial.number in chosen]),
+    }
 
 
 def _point(trial: AnalysedTrial, knobs: Sequence[str]) -> list[Any]:

@@ -98,7 +98,9 @@ class JobView:
     def version(self) -> str:
         """Changes whenever something on the job's page does."""
         pending = self.standing.summary.pending
-        return f"{self.state}-{self.finished}-{pending}-{self.standing.last_finished_at or 0:.3f}"
+        begun, back = self.standing.promotions
+        latest = f"{self.standing.last_finished_at or 0:.3f}"
+        return f"{self.state}-{self.finished}-{pending}-{begun}-{back}-{latest}"
 
 
 def _over(cycles: int | None, best: int | None) -> float | None:

@@ -14,6 +14,7 @@ from db.models import (
     JobRow,
     MeasurementRow,
     ProblemRow,
+    PromotionRow,
     TargetRow,
     TrialRow,
     WorkloadRow,
@@ -58,6 +59,8 @@ class JobStanding:
     default_cycles: int | None
     textbook_cycles: int | None
     last_finished_at: float | None
+    promotions: tuple[int, int] = (0, 0)
+    """How many were handed out, and how many have come back."""
 
     @property
     def job(self) -> Job:
@@ -165,7 +168,7 @@ def job_standings(store: SqlStore, job_ids: Sequence[str]) -> list[JobStanding]:
 
 
 def _standings(session: Session, rows: Sequence[JobRow]) -> list[JobStanding]:
-    """In three more queries, however many jobs they are."""
+    """In three more queries, or four if some promote, however many jobs they are."""
     among = TrialRow.job_id.in_([row.id for row in rows])
     first = (
         select(TrialRow.job_id, TrialRow.origin, func.min(MeasurementRow.cycles))
@@ -176,12 +179,19 @@ def _standings(session: Session, rows: Sequence[JobRow]) -> list[JobStanding]:
     cycles = {(job_id, origin): least for job_id, origin, least in session.execute(first)}
     latest = select(TrialRow.job_id, func.max(TrialRow.finished_at)).where(among)
     ended = {row[0]: row[1] for row in session.execute(latest.group_by(TrialRow.job_id))}
+    promotions: dict[str, tuple[int, int]] = {}
+    if any(row.promote_to for row in rows):
+        counts = select(PromotionRow.job_id, func.count(), func.count(PromotionRow.outcome))
+        counts = counts.where(PromotionRow.job_id.in_([row.id for row in rows]))
+        for job_id, begun, back in session.execute(counts.group_by(PromotionRow.job_id)):
+            promotions[job_id] = (begun, back)
     return [
         JobStanding(
             summary,
             cycles.get((row.id, "default")),
             cycles.get((row.id, "textbook")),
             ended.get(row.id),
+            promotions.get(row.id, (0, 0)),
         )
         for row, summary in zip(rows, summaries_of(session, rows), strict=True)
     ]

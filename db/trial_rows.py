@@ -30,6 +30,7 @@ class AnalysedTrial:
     code_bytes: int | None
     vtcm_bytes: int | None
     samples: tuple[int, ...]
+    ddr_bytes: int | None = None
 
 
 def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTrial]:
@@ -46,6 +47,7 @@ def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTr
             MeasurementRow.code_bytes,
             MeasurementRow.vtcm_bytes,
             MeasurementRow.samples,
+            MeasurementRow.ddr_bytes,
         )
         .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
         .where(TrialRow.job_id == job_id)
@@ -54,6 +56,6 @@ def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTr
     )
     with store.reading() as session:
         return [
-            AnalysedTrial(*row[:9], samples=tuple(row[9] or ()))
+            AnalysedTrial(**{**row._mapping, "samples": tuple(row.samples or ())})
             for row in reversed(session.execute(wanted).all())
         ]

@@ -10,7 +10,6 @@ import difflib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from tuner.candidate import Measurement
 from tuner.errors import UserError
 
 CYCLES = "cycles"
@@ -48,11 +47,14 @@ def checked_goals(names: Iterable[str]) -> tuple[str, ...]:
     return (CYCLES, *(goal for goal in goals if goal != CYCLES))
 
 
-def figures_of(measurement: Measurement | None, goals: Sequence[str]) -> tuple[int, ...] | None:
-    """The figures of these goals; ``None`` if one of them was not counted."""
-    if measurement is None:
+def figures_of(measured: object | None, goals: Sequence[str]) -> tuple[int, ...] | None:
+    """The figures of these goals; ``None`` if one of them was not counted.
+
+    ``measured`` is a measurement, or another record that calls the figures alike.
+    """
+    if measured is None:
         return None
-    figures = tuple(getattr(measurement, goal) for goal in goals)
+    figures = tuple(getattr(measured, goal) for goal in goals)
     return None if None in figures else figures
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -85,6 +86,11 @@ class RemainingGain:
     def reached(self) -> float:
         """The share of what is likely to be found in the end that is found now: 1 is all."""
         return 1.0 - self.expected
+
+    @property
+    def percent_reached(self) -> int:
+        """That in whole percent, rounded down; never 100 while anything may be left."""
+        return min(math.floor(100 * self.reached), 99 if self.bound > 0 else 100)
 
 
 @dataclass(frozen=True)

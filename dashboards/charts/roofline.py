@@ -7,10 +7,10 @@ workload do the same work on the same bytes, so they stand above each other.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dashboards.charts.axis import LogAxis
 from tuner.candidate import Problem
 from tuner.kernels import find_kernel
 
@@ -81,10 +81,10 @@ def _plot(
     intensity = operations / total_bytes
     ridge = peak / bandwidth
     reached = [operations / each for each in cycles.values()]
-    x_axis = _Axis(
+    x_axis = LogAxis(
         min(intensity, ridge) / BESIDE, max(intensity, ridge) * BESIDE, LEFT, WIDTH - RIGHT
     )
-    y_axis = _Axis(min([*reached, peak]) / 2, max(peak, *reached) * 1.8, HEIGHT - BOTTOM, TOP)
+    y_axis = LogAxis(min([*reached, peak]) / 2, max(peak, *reached) * 1.8, HEIGHT - BOTTOM, TOP)
     corner = (x_axis(ridge), y_axis(peak))
     start = max(x_axis.low, y_axis.low / bandwidth)
     path = (
@@ -109,8 +109,8 @@ def _plot(
         roof=path,
         ridge=(round(corner[0], 1), round(corner[1], 1)),
         roof_label=f"{peak:g} {unit} a cycle",
-        x_ticks=x_axis.ticks(),
-        y_ticks=y_axis.ticks(),
+        x_ticks=x_axis.powers_of_two(),
+        y_ticks=y_axis.powers_of_two(),
         marks=tuple(_apart(marks, corner[1])),
         intensity=intensity,
         bandwidth=bandwidth,
@@ -126,24 +126,3 @@ def _apart(marks: Sequence[Mark], roof_y: float, least: float = 15.0) -> list[Ma
         last = max(mark.y + 4, last + least)
         placed.append(Mark(**{**mark.__dict__, "label_y": round(last, 1)}))
     return placed
-
-
-class _Axis:
-    """A logarithmic axis from ``low`` to ``high`` over pixels."""
-
-    def __init__(self, low: float, high: float, begin: float, end: float) -> None:
-        self.low, self.high = low, high
-        self._begin, self._end = begin, end
-
-    def __call__(self, value: float) -> float:
-        part = math.log(value / self.low) / math.log(self.high / self.low)
-        return self._begin + part * (self._end - self._begin)
-
-    def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Powers of two that fit, at most eight."""
-        first, last = math.ceil(math.log2(self.low)), math.floor(math.log2(self.high))
-        step = max(1, math.ceil((last - first + 1) / 8))
-        return tuple(
-            (round(self(2.0**power), 1), f"{2.0**power:g}")
-            for power in range(first, last + 1, step)
-        )

@@ -44,7 +44,10 @@ def analysis(
         distinct=len({tuple(sorted(trial.config.items())) for trial in finished}),
         finished=len(finished),
         noise=noise(finished),
-        plots={**plots(space, finished, facts), "lanes": lanes(trials, time.time())},
+        plots={
+            **plots(space, finished, facts, view.job.spec.goals),
+            "lanes": lanes(trials, time.time()),
+        },
     )
 
 

@@ -10,12 +10,20 @@ from starlette.responses import RedirectResponse, Response
 
 from dashboards.charts.outcomes import outcome_strip
 from dashboards.job_view import JobView
+from dashboards.promoted import promoted_view
 from dashboards.series import course
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
 from db.job_queries import job_standings
 from db.sql_store import SqlStore
-from db.trial_queries import TrialPoint, key_trials, ranked_trials, trial_points
+from db.trial_queries import (
+    TrialPoint,
+    front_trials,
+    key_trials,
+    promoted_trials,
+    ranked_trials,
+    trial_points,
+)
 from service.app import store_of
 from service.auth.audit import record
 from service.auth.caller import Scope
@@ -133,7 +141,10 @@ def actions_for(view: JobView) -> list[str]:
 
 def _live(store: SqlStore, view: JobView) -> dict[str, Any]:
     points = trial_points(store, view.id)
+    spec = view.job.spec
     return {
+        "promoted": promoted_view(promoted_trials(store, view.id)) if spec.promote_to else None,
+        "front": front_trials(store, view.job) if len(spec.goals) > 1 else None,
         "chart": chart_data(view, points),
         "strip": outcome_strip(view.standing.summary.outcomes),
     }

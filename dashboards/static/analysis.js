@@ -100,11 +100,12 @@
     Plotly.newPlot(place, traces, layout(more), config);
   }
 
-  function sizes(place, { dots, front }, of) {
+  function sizes(place, { dots, front, goals }, of) {
     const text = (point) => `trial ${point[2]}: ${thousands(point[1])} cycles, ${thousands(point[0])} B of ${of}`;
     Plotly.newPlot(place, [
       { type: "scatter", mode: "markers", x: dots.map((p) => p[0]), y: dots.map((p) => p[1]), text: dots.map(text), hoverinfo: "text", marker: { size: 5, color: colour("--dot") } },
       { type: "scatter", mode: "lines+markers", x: front.map((p) => p[0]), y: front.map((p) => p[1]), text: front.map(text), hoverinfo: "text", line: { color: colour("--best"), width: 2, shape: "vh" }, marker: { size: 8, color: colour("--best") } },
+      { type: "scatter", mode: "markers", x: goals.map((p) => p[0]), y: goals.map((p) => p[1]), text: goals.map(text), hoverinfo: "text", marker: { size: 14, symbol: "circle-open", color: colour("--accent"), line: { width: 2 } } },
     ], layout({
       height: 320,
       xaxis: axis({ title: { text: `bytes of ${of}` }, fixedrange: true, tickformat: ".2~s" }),
@@ -142,6 +143,7 @@
       slices();
       sizes("code-sizes", data.code, "code");
       if (data.vtcm) sizes("vtcm-sizes", data.vtcm, "VTCM");
+      if (data.ddr) sizes("ddr-sizes", data.ddr, "DDR traffic");
     } else {
       for (const id of ["lines", "slices", "code-sizes"]) document.getElementById(id).textContent = "No trial was measured.";
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -59,8 +58,7 @@ def reached_text(remaining: RemainingGain | None) -> str | None:
     """``98 % of what more search is likely to find``; never 100 % while anything may be left."""
     if remaining is None:
         return None
-    share = min(math.floor(100 * remaining.reached), 99 if remaining.bound > 0 else 100)
-    return f"{share} % of what more search is likely to find"
+    return f"{remaining.percent_reached} % of what more search is likely to find"
 
 
 def form_label(form: Mapping[str, Any]) -> str:

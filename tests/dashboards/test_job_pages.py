@@ -15,9 +15,19 @@ from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
+from tests.tuner.sample_records import (
+    SPACE,
+    TOOLCHAIN,
+    artifact,
+    failed,
+    measurement,
+    ok,
+    pending,
+    spec,
+)
 from tuner.outcome import Outcome
-from tuner.trial import Budget, JobState, Submission, Trial
+from tuner.promotion import Promotion
+from tuner.trial import Budget, JobState, RemainingGain, Submission, Trial
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 LogIn = Callable[..., Browser]
@@ -38,6 +48,10 @@ def finished_job(store: SqlStore, user: str = "ada", error: str = "") -> str:
     store.commit(job.id, token, finished=trials, artifacts=made, spent_s=8.0)
     store.release(job.id, token, JobState.DONE)
     return job.id
+
+
+def words(text: str) -> str:
+    return re.sub(r"[ \n]+", " ", re.sub(r"<[^>]*>", " ", html.unescape(text)))
 
 
 def _with_error(number: int, error: str) -> Trial:
@@ -241,3 +255,68 @@ def test_a_submitted_job_is_that_of_the_form(
     assert (job.spec.seed, job.spec.workers) == (3, 2)
     assert (job.submission.user, job.submission.priority) == ("ada", 5)
     assert newest_entries(store, limit=1)[0].action == "job.submit"
+
+
+def test_a_job_page_says_how_much_is_left_to_find(logged_in: LogIn, store: SqlStore) -> None:
+    job = finished_job(store)
+    browser = logged_in(Scope.READ)
+    assert "is likely to find" not in browser.get(f"/ui/jobs/{job}").text
+    other = store.create_job(spec(), SPACE, TOOLCHAIN)
+    store.commit(other.id, store.claim(other.id), remaining=RemainingGain(0.014, 0.05))
+    page = words(browser.get(f"/ui/jobs/{other.id}").text)
+    assert "of what more search is likely to find 98 %" in page
+    assert "at most 5.0\N{NO-BREAK SPACE}% fewer cycles" in page
+
+
+def test_a_job_page_shows_promotions_beside_their_trials(logged_in: LogIn, store: SqlStore) -> None:
+    job = store.create_job(spec(promote_to="phone", promote=4), SPACE, TOOLCHAIN)
+    token = store.claim(job.id)
+    made = [artifact(i) for i in range(4)]
+    trials = [ok(n, made[n], 1000 + 100 * n) for n in range(4)]
+    store.commit(job.id, token, finished=trials, artifacts=made)
+    browser = logged_in(Scope.READ)
+    before = browser.get(f"/ui/jobs/{job.id}").text
+    assert "None yet" in before
+    ended = [
+        Promotion(
+            n,
+            TOOLCHAIN,
+            Outcome.OK,
+            replace(measurement(9000 - 100 * n, "hardware"), samples=tuple(range(8000, 9000, 100))),
+            finished_at=2.0,
+        )
+        for n in range(2)
+    ]
+    failed_there = Promotion(2, TOOLCHAIN, Outcome.TIMEOUT, error="it hangs", finished_at=2.0)
+    store.commit(
+        job.id, token, promotions=[*ended, failed_there, Promotion(3, TOOLCHAIN, started_at=1.0)]
+    )
+    seen = re.search(r"live\?seen=([^\"]+)", before).group(1)
+    live = browser.get(f"/ui/jobs/{job.id}/live?seen={html.unescape(seen)}")
+    assert live.status_code == 200, "promotions alone are news"
+    page = words(live.text)
+    assert "Promoted to phone 3 of 4" in page
+    assert "1 ok 1,100 2 8,900" in page
+    assert "0 ok 1,000 1 9,000" in page
+    assert "2 timeout it hangs 1,200 \N{EN DASH}" in page
+    assert "3 under way 1,300 \N{EN DASH}" in page
+    assert "rank correlation -1.00" in page
+    assert live.text.count('class="mark-best"') == 2
+
+
+def test_a_job_with_several_goals_shows_its_front(logged_in: LogIn, store: SqlStore) -> None:
+    job = store.create_job(spec(goals=("cycles", "code_bytes")), SPACE, TOOLCHAIN)
+    token = store.claim(job.id)
+    sizes = {0: 640, 1: 320, 2: 700, 3: 10}
+    made = [artifact(i) for i in sizes]
+    trials = [
+        ok(n, made[n], measurement=replace(measurement(1000 + n), code_bytes=size))
+        for n, size in sizes.items()
+    ]
+    store.commit(job.id, token, finished=trials, artifacts=made)
+    browser = logged_in(Scope.READ)
+    page = words(browser.get(f"/ui/jobs/{job.id}").text)
+    assert "Trial cycles code_bytes 0 1,000 640 1 1,001 320 3 1,003 10" in page
+    drawn = browser.get(f"/ui/jobs/{job.id}/analysis").text
+    plots = json.loads(re.search(r'id="plots">(.*?)</script>', drawn).group(1))
+    assert [dot[2] for dot in plots["code"]["goals"]] == [0, 1, 3]
