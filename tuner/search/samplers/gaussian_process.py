@@ -1,13 +1,17 @@
 """Gaussian-process regression over configs, small and quick enough to be fitted at every trial.
 
-The covariance of two configs falls with the weighted sum of how far apart they are in each knob:
-by rank for an ordered knob, same or not for a categorical one. Weights (how much a knob matters)
-are fitted to the data; how strongly is what separates this from nearest neighbours.
+The covariance of two configs mixes two terms. One falls with the weighted sum of how far apart they
+are in each knob: by rank for an ordered knob, same or not for a categorical one. The other is a sum
+over the knobs (Duvenaud, Nickisch and Rasmussen 2011, additive Gaussian processes): what a choice
+is worth whatever the others are shows in a few trials, long before any of them is repeated. Weights
+(how much a knob matters) and the mix are fitted to the data; how strongly is what separates this
+from nearest neighbours.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -24,6 +28,10 @@ _Real = TypeVar("_Real", np.float32, np.float64)
 _WEIGHT_SPREAD = 1.3
 _NOISE_MEAN, _NOISE_SPREAD = -5.0, 1.5
 """Priors of the logarithms."""
+_BALANCE_SPREAD = 1.0
+"""Prior of the log odds of the two terms of the covariance; the mean is even odds."""
+_MAIN_DECAY = 2.0
+"""By how much a knob's own term falls from one end of the knob to the other, a logarithm."""
 _STEP = 0.1
 """Of the distance of an ordered knob, the share for being different at all: a size that divides
 the extent and one that does not lie side by side."""
@@ -45,6 +53,7 @@ class Metric:
         self._sizes = [len(knob.choices) + 1 for knob in space.knobs]
         self._starts = np.cumsum([0, *self._sizes])
         self._blocks = [_distances(len(k.choices), ordered=k.ordered) for k in space.knobs]
+        self._mains = [main_effects(block) for block in self._blocks]
 
     def features(self, rows: Rows) -> Features:
         """One-hot features of each row."""
@@ -56,11 +65,18 @@ class Metric:
 
     def form(self, weights: Floats) -> Features:
         """The bilinear form for these weights, one a knob."""
+        return self._form(weights, self._blocks)
+
+    def main_form(self, shares: Floats) -> Features:
+        """The bilinear form of the sum of the knobs' own terms, each with its share."""
+        return self._form(shares, self._mains)
+
+    def _form(self, factors: Floats, blocks: Sequence[Floats]) -> Features:
         form = np.zeros((self._starts[-1], self._starts[-1]), np.float32)
-        for block, start, size, weight in zip(
-            self._blocks, self._starts, self._sizes, weights, strict=False
+        for block, start, size, factor in zip(
+            blocks, self._starts, self._sizes, factors, strict=False
         ):
-            form[start : start + size, start : start + size] = weight * block
+            form[start : start + size, start : start + size] = factor * block
         return form
 
     def by_knob(self, rows: Rows) -> Floats:
@@ -89,50 +105,87 @@ def covariance(distance: NDArray[_Real]) -> NDArray[_Real]:
     return np.asarray((1.0 + root + root * root / 3.0) * np.exp(-root), distance.dtype)
 
 
+def main_effects(by_knob: Floats) -> Floats:
+    """A knob's own term of the covariance, of its squared distances."""
+    return np.asarray(np.exp(-_MAIN_DECAY * by_knob))
+
+
 @dataclass
 class Settings:
-    """What is fitted: logarithms of the weights of the knobs and of the noise."""
+    """What is fitted: logarithms of the weights of the knobs and of the noise, and the mix."""
 
     weights: Floats
     noise: float
+    balance: float
+    """Log odds of the sum over knobs against the product."""
     typical_weight: float
     """The mean of the prior of weights."""
 
     @classmethod
     def typical(cls, knobs: int, weight: float) -> Settings:
         """What holds without data; ``weight`` is a logarithm."""
-        return cls(np.full(knobs, weight), _NOISE_MEAN, weight)
+        return cls(np.full(knobs, weight), _NOISE_MEAN, 0.0, weight)
+
+    @property
+    def main_share(self) -> float:
+        """The part of the variance that is a sum over the knobs."""
+        return 1.0 / (1.0 + math.exp(-self.balance))
+
+    @property
+    def shares(self) -> Floats:
+        """What part each knob has in that sum: what matters in the one term does in the other."""
+        weights = np.exp(self.weights)
+        return np.asarray(weights / weights.sum())
+
+    def moved(self, moves: Floats) -> Settings:
+        """These less ``moves`` (weights, noise, balance), within bounds."""
+        return Settings(
+            np.clip(self.weights - moves[:-2], *_BOUNDS),
+            float(np.clip(self.noise - moves[-2], *_BOUNDS)),
+            float(np.clip(self.balance - moves[-1], *_BOUNDS)),
+            self.typical_weight,
+        )
 
     def penalty(self) -> float:
         """Minus the logarithm of the prior."""
-        weights = ((self.weights - self.typical_weight) / _WEIGHT_SPREAD) ** 2
-        noise = ((self.noise - _NOISE_MEAN) / _NOISE_SPREAD) ** 2
-        return 0.5 * float(weights.sum() + noise)
+        return 0.5 * float((self._from_prior() ** 2).sum())
 
     def penalty_slope(self) -> Floats:
-        """The slope of :meth:`penalty` in each weight and in the noise."""
-        weights = (self.weights - self.typical_weight) / _WEIGHT_SPREAD**2
-        return np.append(weights, (self.noise - _NOISE_MEAN) / _NOISE_SPREAD**2)
+        """The slope of :meth:`penalty` in each weight, in the noise and in the balance."""
+        return np.asarray(self._from_prior() / self._spreads())
+
+    def _from_prior(self) -> Floats:
+        away = [*(self.weights - self.typical_weight), self.noise - _NOISE_MEAN, self.balance]
+        return np.asarray(np.array(away) / self._spreads())
+
+    def _spreads(self) -> Floats:
+        weights = [_WEIGHT_SPREAD] * len(self.weights)
+        return np.array([*weights, _NOISE_SPREAD, _BALANCE_SPREAD])
 
 
 class GaussianProcess:
     """The posterior for some rows and standardized targets."""
 
     def __init__(self, metric: Metric, rows: Rows, targets: Floats, settings: Settings) -> None:
-        self._metric = metric
-        weights = np.exp(settings.weights)
-        self._form = metric.form(weights)
+        self._form = metric.form(np.exp(settings.weights))
+        self._mixed = 1.0 - settings.main_share
+        self._main_form = metric.main_form(settings.main_share * settings.shares)
         self._known = metric.features(rows)
-        distance = (self._known @ self._form) @ self._known.T
-        kernel = covariance(distance.astype(np.float64))
+        kernel = self._covariance(self._known, self._known).astype(np.float64)
         kernel[np.diag_indices_from(kernel)] = 1.0 + np.exp(settings.noise) + _JITTER
         self._root = np.linalg.inv(np.linalg.cholesky(kernel))
         self._alpha = self._root.T @ (self._root @ targets)
 
+    def _covariance(self, one: Features, other: Features) -> Features:
+        """Of each row of the one with each row of the other, without noise."""
+        found = covariance(one @ (other @ self._form).T)
+        found *= np.float32(self._mixed)
+        found += one @ (other @ self._main_form).T
+        return found
+
     def predict(self, features: Features) -> tuple[Floats, Floats]:
         """Mean and standard deviation at each row of features."""
-        distance = features @ (self._known @ self._form).T
-        cross = covariance(distance)
+        cross = self._covariance(features, self._known)
         mean = cross @ self._alpha
         half = cross @ self._root.T.astype(np.float32)
         variance = 1.0 - np.einsum("ij,ij->i", half, half)
@@ -145,10 +198,9 @@ class GaussianProcess:
 
         Deviations from the mean are ``wider`` times those of the posterior.
         """
-        weighted = features @ self._form
-        cross = covariance((weighted @ self._known.T).astype(np.float64))
+        cross = self._covariance(features, self._known).astype(np.float64)
         half = cross @ self._root.T
-        joint = covariance((weighted @ features.T).astype(np.float64)) - half @ half.T
+        joint = self._covariance(features, features).astype(np.float64) - half @ half.T
         noise = rng.standard_normal((draws, len(features)))
         return np.asarray(cross @ self._alpha + wider * (noise @ _root_of(joint).T))
 
@@ -163,32 +215,41 @@ def _root_of(joint: Floats) -> Floats:
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
-def loss_and_slope(by_knob: Floats, targets: Floats, settings: Settings) -> tuple[float, Floats]:
+def loss_and_slope(
+    by_knob: Floats, mains: Floats, targets: Floats, settings: Settings
+) -> tuple[float, Floats]:
     """Minus the logarithm of likelihood times prior, and its slope in each setting.
 
-    Rasmussen and Williams 2006, equations 5.8 and 5.9. Infinite where rounding makes the
-    covariance no covariance.
+    ``mains`` are the :func:`main_effects` of ``by_knob``. Rasmussen and Williams 2006, equations
+    5.8 and 5.9. Infinite where rounding makes the covariance no covariance.
     """
-    weights = np.exp(settings.weights)
-    distance = np.tensordot(weights, by_knob, axes=1)
-    root = np.sqrt(5.0 * np.maximum(distance, 0.0))
+    weights, shares, main_share = np.exp(settings.weights), settings.shares, settings.main_share
+    root = np.sqrt(5.0 * np.maximum(np.tensordot(weights, by_knob, axes=1), 0.0))
     decay = np.exp(-root)
-    kernel = (1.0 + root + root * root / 3.0) * decay
+    product = (1.0 + root + root * root / 3.0) * decay
+    total = np.tensordot(shares, mains, axes=1)
     noise = math.exp(settings.noise)
+    kernel = product + main_share * (total - product)
     kernel[np.diag_indices_from(kernel)] = 1.0 + noise + _JITTER
     try:
         half = np.linalg.inv(np.linalg.cholesky(kernel))
     except np.linalg.LinAlgError:
-        return math.inf, np.zeros(len(weights) + 1)
+        return math.inf, np.zeros(len(weights) + 2)
     inverse = half.T @ half
     alpha = inverse @ targets
     value = 0.5 * float(targets @ alpha) - float(np.log(np.diag(half)).sum())
     misfit = inverse - np.outer(alpha, alpha)
-    # Of the covariance by the squared distance: -5/6 (1 + root) exp(-root).
+
+    # Of the product by the squared distance: -5/6 (1 + root) exp(-root).
     by_distance = misfit * ((-5.0 / 6.0) * (1.0 + root) * decay)
-    slope = 0.5 * weights * (by_knob.reshape(len(weights), -1) @ by_distance.ravel())
-    by_noise = 0.5 * noise * float(np.trace(misfit))
-    return value + settings.penalty(), np.append(slope, by_noise) + settings.penalty_slope()
+    by_weight = weights * (by_knob.reshape(len(weights), -1) @ by_distance.ravel())
+    by_share = mains.reshape(len(weights), -1) @ misfit.ravel()
+    by_share = shares * (by_share - shares @ by_share)
+    by_noise = noise * float(np.trace(misfit))
+    by_balance = main_share * (1.0 - main_share) * float(np.vdot(total - product, misfit))
+    by_weight = (1.0 - main_share) * by_weight + main_share * by_share
+    slope = 0.5 * np.append(by_weight, (by_noise, by_balance))
+    return value + settings.penalty(), slope + settings.penalty_slope()
 
 
 class Fitter:
@@ -200,15 +261,16 @@ class Fitter:
 
     def __init__(self, knobs: int, typical_weight: float) -> None:
         self.settings = Settings.typical(knobs, typical_weight)
-        self._lengths = np.full(knobs + 1, _FIRST_LENGTH)
-        self._signs = np.zeros(knobs + 1)
+        self._lengths = np.full(knobs + 2, _FIRST_LENGTH)
+        self._signs = np.zeros(knobs + 2)
 
     def fit(self, by_knob: Floats, targets: Floats, steps: int) -> Settings:
         """The best settings met in ``steps`` steps from those of the last time."""
         tried = lowest = self.settings
         least = math.inf
+        mains = main_effects(by_knob)
         for step in range(steps + 1):
-            value, slope = loss_and_slope(by_knob, targets, tried)
+            value, slope = loss_and_slope(by_knob, mains, targets, tried)
             if value < least:
                 least, lowest = value, tried
             if step == steps or not math.isfinite(value):
@@ -222,9 +284,4 @@ class Fitter:
         self._lengths *= np.where(turned > 0, _LONGER, np.where(turned < 0, _SHORTER, 1.0))
         self._lengths = np.clip(self._lengths, *_LENGTHS)
         self._signs = signs
-        moves = self._lengths * signs
-        return Settings(
-            np.clip(settings.weights - moves[:-1], *_BOUNDS),
-            float(np.clip(settings.noise - moves[-1], *_BOUNDS)),
-            settings.typical_weight,
-        )
+        return settings.moved(self._lengths * signs)

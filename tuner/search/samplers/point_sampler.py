@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from optuna.distributions import BaseDistribution
@@ -20,7 +20,10 @@ from tuner.space import Config, KnobValue, Space
 
 @dataclass
 class History:
-    """Trials so far, as rows of :class:`Points`; ``done[i]`` took ``cycles[i]``."""
+    """Trials so far, as rows of :class:`Points`; ``done[i]`` took ``cycles[i]``.
+
+    In the order in which they were seen to have ended. Not to be changed.
+    """
 
     done: list[int] = field(default_factory=list)
     cycles: list[float] = field(default_factory=list)
@@ -49,7 +52,11 @@ class PointSampler(BaseSampler):
         self._points = Points(space, seed)
         self._distributions = distributions(space)
         self._fallback = RandomSampler(seed=seed)
-        self._rows: dict[int, int | None] = {}
+        self._finished = History()
+        self._looked_at = 0
+        """How many trials of the study were there at the last look."""
+        self._unfinished: list[int] = []
+        """Those of them that had not ended."""
 
     @abstractmethod
     def choose(self, history: History) -> int | None:
@@ -82,29 +89,37 @@ class PointSampler(BaseSampler):
         return self._fallback.sample_independent(study, trial, param_name, param_distribution)
 
     def _history(self, trials: Sequence[FrozenTrial], asking: int) -> History:
-        history = History()
-        for trial in trials:
-            row = None if trial.number == asking else self._row(trial)
-            if row is None:
+        """What became of all trials but the one that asks; finished ones are looked at once."""
+        unfinished = [*self._unfinished, *range(self._looked_at, len(trials))]
+        self._looked_at = len(trials)
+        self._unfinished = []
+        pending = []
+        for number in unfinished:
+            trial = trials[number]
+            if trial.state.is_finished():
+                self._note(trial)
                 continue
-            if trial.state is TrialState.COMPLETE and trial.value is not None:
-                history.done.append(row)
-                history.cycles.append(trial.value)
-                history.numbers.append(trial.number)
-            elif trial.state is TrialState.PRUNED:
-                history.failed.append(row)
-            elif trial.state is TrialState.RUNNING:
-                history.pending.append(row)
-        return history
+            self._unfinished.append(number)
+            # It may not have all of its parameters yet.
+            row = None if number == asking else self._row(trial)
+            if row is not None and trial.state is TrialState.RUNNING:
+                pending.append(row)
+        return replace(self._finished, pending=pending)
+
+    def _note(self, trial: FrozenTrial) -> None:
+        row = self._row(trial)
+        if row is None:
+            return
+        if trial.state is TrialState.COMPLETE and trial.value is not None:
+            self._finished.done.append(row)
+            self._finished.cycles.append(trial.value)
+            self._finished.numbers.append(trial.number)
+        elif trial.state is TrialState.PRUNED:
+            self._finished.failed.append(row)
 
     def _row(self, trial: FrozenTrial) -> int | None:
-        if trial.number not in self._rows:
-            config = self._config(trial.params)
-            row = None if config is None else self._points.row_of(config)
-            if not trial.state.is_finished():
-                return row  # it may not have all of its parameters yet
-            self._rows[trial.number] = row
-        return self._rows[trial.number]
+        config = self._config(trial.params)
+        return None if config is None else self._points.row_of(config)
 
     def _config(self, params: Mapping[str, Any]) -> Config | None:
         """The config of these parameters, if they are a valid one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from tuner.search.samplers.point_sampler import History, PointSampler
 from tuner.search.samplers.points import Rows
 from tuner.space import Space
 
-CHOSEN_ON = frozenset({"add_u8"})
+CHOSEN_ON = frozenset({"add_u8", "depthwise_conv2d_u8"})
 """The kernels by whose tables the settings below were chosen, beside published tables of GPU
 kernels: how good the search is, others tell."""
 _SPREAD_TRIALS = 6
@@ -40,13 +41,17 @@ _MOST_FITTED = 100
 """Results that weights are fitted to."""
 _MOST_KNOWN = 120
 """Results the model learns from: half of them the best, half the latest. As many say what fails."""
-_REFIT_VALIDITY = 4
-"""With many failures known, one more moves little: trials between two fits."""
+_REFIT = 4
+"""With many results known, one more moves the weights little: trials between two fits."""
+_CHUNK = 150
+"""Configs whose validity is asked for at once, those that promise most first."""
 _WORST = 3.0
 """Results further above the median than so many times what the best is below it are alike bad."""
 _LEAST_VALIDITY = 1e-4
 _CYCLES_WEIGHT, _VALIDITY_WEIGHT = 0.0, -2.5
 """Logarithms. Most knobs matter for the cycles, few for whether the schedule works."""
+
+_NORMAL = NormalDist()
 
 Indices = NDArray[np.intp]
 
@@ -84,10 +89,33 @@ class SurrogateSampler(PointSampler):
         known = _worth_knowing(order)
         logs = np.log(np.array(history.cycles)[known])
         rows = np.array(history.done)[known]
-        promise = self._promise(pool, rows, _standardized(logs), history.pending)
+        promise = self._promise(pool, rows, _standardized(logs), history)
         if history.failed:
-            promise += np.log(self._validity(pool, rows, history.failed))
+            return self._best_valid(pool, promise, rows, history.failed)
         return int(pool[int(np.argmax(promise))])
+
+    def _best_valid(
+        self, pool: Indices, promise: Floats, done: Indices, failed: Sequence[int]
+    ) -> int:
+        """The config with the highest promise times probability of being valid.
+
+        Probabilities are at most 1: where the best so far is ahead of what is left even so, the
+        rest need not be asked for.
+        """
+        order = np.argsort(-promise, kind="stable")
+        validity = self._validity_model(done, failed)
+        found, highest = -1, -math.inf
+        for first in range(0, len(order), _CHUNK):
+            chunk = order[first : first + _CHUNK]
+            if promise[chunk[0]] <= highest:
+                break
+            mean, _ = validity.predict(self._features[pool[chunk]])
+            valid = np.clip(1.0 + mean, _LEAST_VALIDITY, 1.0) ** 2
+            total = promise[chunk] + np.log(valid)
+            best = int(np.argmax(total))
+            if total[best] > highest:
+                found, highest = int(pool[chunk[best]]), float(total[best])
+        return found
 
     def _extend_features(self) -> None:
         missing = self._points.rows[len(self._features) :]
@@ -116,23 +144,21 @@ class SurrogateSampler(PointSampler):
         rest = self._rng.choice(others, _POOL - len(near), replace=False)
         return np.asarray(rows[np.concatenate([near, rest])])
 
-    def _promise(
-        self, pool: Indices, rows: Indices, targets: Floats, pending: Sequence[int]
-    ) -> Floats:
+    def _promise(self, pool: Indices, rows: Indices, targets: Floats, history: History) -> Floats:
         """Logarithm of the expected improvement of each config of the pool."""
         taken = self._points.rows[rows]
-        settings = self._fit(self._fitter, taken, targets)
+        settings = self._fit(self._fitter, taken, targets, len(history.done))
         model = GaussianProcess(self._metric, taken, targets, settings)
-        if pending:
-            expected, _ = model.predict(self._features[list(pending)])
-            both = np.concatenate([taken, self._points.rows[list(pending)]])
+        if history.pending:
+            expected, _ = model.predict(self._features[history.pending])
+            both = np.concatenate([taken, self._points.rows[history.pending]])
             all_targets = np.concatenate([targets, expected])
             model = GaussianProcess(self._metric, both, all_targets, settings)
         mean, deviation = model.predict(self._features[pool])
         return _log_expected_improvement(mean, deviation, float(targets.min()))
 
-    def _validity(self, pool: Indices, done: Indices, failed: Sequence[int]) -> Floats:
-        """Probability that each config of the pool is valid; 1 where nothing is known.
+    def _validity_model(self, done: Indices, failed: Sequence[int]) -> GaussianProcess:
+        """What says how far from valid a config is: 0 is valid, and so is what is unlike all known.
 
         Another process, with weights of its own: the knobs that break a schedule are not those
         that make it slow.
@@ -145,15 +171,16 @@ class SurrogateSampler(PointSampler):
         )
         rows = self._points.rows[np.concatenate([valid, latest])]
         targets = np.concatenate([np.zeros(len(valid)), np.full(len(latest), -1.0)])
-        settings = self._validity_fitter.settings
-        if len(rows) < _MOST_FITTED or len(done) % _REFIT_VALIDITY == 0:
-            settings = self._fit(self._validity_fitter, rows, targets)
-        model = GaussianProcess(self._metric, rows, targets, settings)
-        mean, _ = model.predict(self._features[pool])
-        return np.asarray(np.clip(1.0 + mean, _LEAST_VALIDITY, 1.0) ** 2)
+        settings = self._fit(self._validity_fitter, rows, targets, len(failed))
+        return GaussianProcess(self._metric, rows, targets, settings)
 
-    def _fit(self, fitter: Fitter, rows: Rows, targets: Floats) -> Settings:
-        """What ``fitter`` makes of these results, or of some of them where they are many."""
+    def _fit(self, fitter: Fitter, rows: Rows, targets: Floats, results: int) -> Settings:
+        """What ``fitter`` makes of these results, or of some of them where they are many.
+
+        ``results`` are those there are in all: with many, most of the time nothing is fitted.
+        """
+        if results > _MOST_FITTED and results % _REFIT:
+            return fitter.settings
         if len(rows) > _MOST_FITTED:
             some = self._rng.choice(len(rows), _MOST_FITTED, replace=False)
             rows, targets = rows[some], targets[some]
@@ -170,9 +197,21 @@ def _worth_knowing(order: Indices) -> Indices:
 
 
 def _standardized(logs: Floats) -> Floats:
+    """Targets of the model: half what the results are, half how they rank.
+
+    The cycles tell how much better a config is, but a few that are slow beyond measure would then
+    be most of what the model explains; ranks are always spread evenly (normal scores).
+    """
     middle, low = float(np.median(logs)), float(logs.min())
     held = np.minimum(logs, middle + _WORST * (middle - low) + 0.1)
-    return np.asarray((held - held.mean()) / (held.std() + 1e-9))
+    ranks = np.empty(len(logs), np.intp)
+    ranks[np.argsort(logs, kind="stable")] = np.arange(len(logs))
+    scores = np.array([_NORMAL.inv_cdf((n + 0.5) / len(logs)) for n in range(len(logs))])
+    return np.asarray((_scaled(held) + _scaled(scores[ranks])) / 2)
+
+
+def _scaled(values: Floats) -> Floats:
+    return np.asarray((values - values.mean()) / (values.std() + 1e-9))
 
 
 _erf = np.vectorize(math.erf, otypes=[float])

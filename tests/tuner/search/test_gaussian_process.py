@@ -1,0 +1,83 @@
+"""The model of the default search: its slopes, and what it makes of main effects."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tuner.search.samplers.gaussian_process import (
+    Fitter,
+    GaussianProcess,
+    Metric,
+    Settings,
+    loss_and_slope,
+    main_effects,
+)
+from tuner.search.samplers.points import INACTIVE
+from tuner.space import Knob, Space
+
+CHOICES = (3, 4, 2, 5)
+SPACE = Space(
+    "any",
+    (
+        *(Knob(f"k{i}", tuple(range(1, n + 1)), "") for i, n in enumerate(CHOICES)),
+        Knob("form", ("a", "b", "c"), ""),
+    ),
+)
+METRIC = Metric(SPACE)
+
+
+def some_rows(count, seed=0):
+    rng = np.random.default_rng(seed)
+    columns = [rng.integers(0, len(knob.choices), count) for knob in SPACE.knobs]
+    rows = np.stack(columns, axis=1).astype(np.int16)
+    rows[: count // 4, 2] = INACTIVE
+    return rows
+
+
+def nudged(settings, place, by):
+    moves = np.zeros(len(settings.weights) + 2)
+    moves[place] = -by
+    return settings.moved(moves)
+
+
+@pytest.mark.parametrize("balance", [-6.0, 0.4])
+def test_slopes_are_those_of_the_loss(balance):
+    rng = np.random.default_rng(1)
+    by_knob, targets = METRIC.by_knob(some_rows(15)), rng.standard_normal(15)
+    mains = main_effects(by_knob)
+    settings = Settings(rng.standard_normal(5), -2.0, balance, 0.0)
+    _, slope = loss_and_slope(by_knob, mains, targets, settings)
+    for place in range(7):
+        above, below = (
+            loss_and_slope(by_knob, mains, targets, nudged(settings, place, by))[0]
+            for by in (1e-5, -1e-5)
+        )
+        assert slope[place] == pytest.approx((above - below) / 2e-5, rel=1e-3, abs=1e-5)
+
+
+def test_the_covariance_is_one_where_rows_agree_and_no_less_than_none():
+    rows = some_rows(60)
+    features = METRIC.features(rows)
+    settings = Settings(np.full(5, 0.5), -5.0, 0.0, 0.0)
+    model = GaussianProcess(METRIC, rows[:1], np.zeros(1), settings)
+    kernel = model._covariance(features, features).astype(np.float64)
+    assert np.diag(kernel) == pytest.approx(np.ones(60), abs=1e-5)
+    assert np.linalg.eigvalsh(kernel).min() > -1e-4
+
+
+def test_what_each_choice_is_worth_is_learned_from_few_results():
+    """Each knob adds its own: 14 results out of 360 tell the order of the rest."""
+    rng = np.random.default_rng(3)
+    worth = [rng.standard_normal(len(knob.choices)) for knob in SPACE.knobs]
+    rows = np.unique(some_rows(200, seed=2)[50:], axis=0)
+    truth = np.array([sum(w[c] for w, c in zip(worth, row, strict=True)) for row in rows])
+    truth = (truth - truth.mean()) / truth.std()
+    order = rng.permutation(len(rows))
+    known, rest = order[:14], order[14:]
+    fitter = Fitter(5, 0.0)
+    settings = fitter.fit(METRIC.by_knob(rows[known]), truth[known], 40)
+    model = GaussianProcess(METRIC, rows[known], truth[known], settings)
+    mean, deviation = model.predict(METRIC.features(rows[rest]))
+    assert np.corrcoef(mean, truth[rest])[0, 1] > 0.7
+    assert np.all(deviation > 0)
