@@ -3,8 +3,8 @@
     python -m benchmarks.search_transfer [--seeds 20] TABLE ...
 
 For each two tables of one kernel, both ways: the one is searched as a job would, the fastest four
-configs found are projected into the other, and the search of that begins with its default and
-textbook configs and them. Counted are the trials until the best is within 5 % of the optimum,
+configs found are projected into the other, and the search of that begins with them, then its
+default and textbook configs. Counted are the trials until the best is within 5 % of the optimum,
 with and without them.
 """
 

@@ -92,7 +92,10 @@ class TuningLoop:
         transfers: Sequence[tuple[Config, str]] = (),
         textbook_first: bool = False,
     ) -> None:
-        """``transfers``, with origins, come after default and textbook; these may be swapped."""
+        """``transfers``, with origins, come first, then default and textbook.
+
+        With ``textbook_first``: textbook, default, then ``transfers``.
+        """
         self._job = job
         self._token = token
         self._store = store
@@ -115,7 +118,7 @@ class TuningLoop:
         self._front = Front()
         self._trials: dict[int, Trial] = {}
         self._incumbent: Trial | None = None
-        self._order = -1 if textbook_first else 1
+        self._textbook_first = textbook_first
         self._begun = time.monotonic()
         self._next_heartbeat = self._begun
         self._asked_to_stop = False
@@ -143,9 +146,12 @@ class TuningLoop:
 
     def _beginnings(self) -> dict[Config, str]:
         """What is tried before the sampler is asked, and its origin."""
+        named = [(self._default, "default"), (self._textbook, "textbook")]
+        order = [*self._transfers, *named]
+        if self._textbook_first:
+            order = [*reversed(named), *self._transfers]
         found: dict[Config, str] = {}
-        named = ((self._default, "default"), (self._textbook, "textbook"))
-        for config, origin in (*named[:: self._order], *self._transfers):
+        for config, origin in order:
             found.setdefault(config, origin)
         return found
 

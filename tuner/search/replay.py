@@ -45,14 +45,14 @@ def replay(
 ) -> Replay:
     """Searches ``table`` with ``sampler``, ``in_flight`` candidates at a time.
 
-    With ``starts`` the default and textbook configs that the table names come first, as in a job,
-    and then ``transfers``.
+    ``transfers`` come first and, with ``starts``, then the default and textbook configs that the
+    table names, as in a job.
     A config without a row breaks a constraint here: it costs no trial. One whose outcome is not
     ``ok`` does.
     """
-    begun = time.perf_counter()
+    begun = time.process_time()
     proposer = Proposer(table.space, sampler, seed)
-    first = list(dict.fromkeys([*(table.starts if starts else ()), *transfers]))
+    first = list(dict.fromkeys([*transfers, *(table.starts if starts else ())]))
     waiting: list[Proposal] = []
     asked = 0
     best: list[float] = []
@@ -74,6 +74,6 @@ def replay(
         if row.cycles is not None:
             lowest = min(lowest, row.cycles / table.optimum)
         best.append(lowest)
-    own_s = time.perf_counter() - begun
+    own_s = time.process_time() - begun
     own_ms = 1000 * own_s / max(1, len(best))
     return Replay(table.name, sampler, seed, tuple(best), own_ms, tuple(tried))

@@ -1,7 +1,8 @@
 """Warm start: a job begins with what jobs on near problems found best.
 
-Their configs are projected into the space of the new problem and tried after its default and
-textbook configs; the samplers learn from them as from any other trial.
+Their configs are projected into the space of the new problem and tried first, before its default
+and textbook configs: one of them is often near the best already. The samplers learn from them as
+from any other trial.
 """
 
 from __future__ import annotations

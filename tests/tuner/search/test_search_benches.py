@@ -20,7 +20,7 @@ TABLE = replace(tiling_table(fails=lambda c: c["tile"] == 1), notes={"kernel": "
 def test_a_replay_tells_what_it_tried_and_begins_with_what_is_transferred():
     wanted = TABLE.rows[7].config
     run = replay(TABLE, "random", 1, trials=5, starts=True, transfers=[wanted, TABLE.starts[0]])
-    assert run.tried[:2] == (TABLE.starts[0], wanted)
+    assert run.tried[:2] == (wanted, TABLE.starts[0])
     assert len(run.tried) == len(set(run.tried)) == 5
 
 
