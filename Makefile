@@ -59,8 +59,8 @@ bench-phones: setup $(VENV)/.dev ## price an emulated phone: a trial beyond its 
 	$(BIN)/python -m benchmarks.phones
 
 bench-search: setup ## replay every search on the tables of measured configs
-	$(BIN)/hvxtune bench-search --tables benchmarks/tables/*.jsonl.gz
-	$(BIN)/python -m benchmarks.kernel_tuner_search benchmarks/tables/*.jsonl.gz
+	$(BIN)/python -m benchmarks.searches
+	$(BIN)/python -m benchmarks.search_cost
 	$(BIN)/python -m benchmarks.search_transfer benchmarks/tables/*.jsonl.gz
 	$(BIN)/python -m benchmarks.search_stopping benchmarks/tables/*.jsonl.gz
 

@@ -1,35 +1,28 @@
-"""Kernel Tuner's strategies on the tables of ``hvxtune bench-search``, in its simulation mode.
+"""Kernel Tuner's strategies on tables of measured configs, in its simulation mode.
 
-    python -m benchmarks.kernel_tuner_search [--seeds 20] [--strategies NAME,...] TABLE ...
-
-Figures are those of ``hvxtune bench-search``: the n-th distinct config that a strategy asks for is
-its n-th trial, failed ones included, infeasible ones not. Kernel Tuner is no dependency of
-hvxtune (``pip install kernel-tuner``); without it nothing is compared, and this says so.
+The n-th distinct config that a strategy asks for is its n-th trial, failed ones included,
+infeasible ones not. Kernel Tuner is no dependency of hvxtune (``pip install kernel-tuner``).
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib.util
 import io
 import json
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from service.cli.searching import print_comparison
-from tuner.search.comparison import BUDGETS, Comparison
+from tuner.search.comparison import BUDGETS, Guest
 from tuner.search.replay import Replay
-from tuner.search.replay import replay as replay_ours
-from tuner.search.samplers import DEFAULT_SAMPLER
-from tuner.search.tables import Table, read_table
+from tuner.search.tables import Table
 from tuner.space import Config, KnobValue
 
 STRATEGIES = (
@@ -41,10 +34,18 @@ STRATEGIES = (
     "hybrid_vndx",
 )
 """Its ``greedy_ils`` is left out: on some tables it does not come to an end."""
+_PREFIX = "kernel_tuner/"
 _INACTIVE = "inactive"
 
 
-def replay(table: Table, strategy: str, seed: int) -> Replay:
+def guests_installed() -> dict[str, Guest]:
+    """Every strategy by the name its replays have; none if Kernel Tuner is not installed."""
+    if importlib.util.find_spec("kernel_tuner") is None:
+        return {}
+    return {_PREFIX + strategy: partial(replay, strategy) for strategy in STRATEGIES}
+
+
+def replay(strategy: str, table: Table, seed: int) -> Replay:
     """One search of ``table``."""
     import kernel_tuner
 
@@ -56,7 +57,7 @@ def replay(table: Table, strategy: str, seed: int) -> Replay:
 
     random.seed(seed)
     np.random.seed(seed)  # what its strategies draw from
-    begun = time.perf_counter()
+    begun = time.process_time()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         cache = Path(folder) / "cache.json"
         cache.write_text(json.dumps(cache_of(table)))
@@ -75,7 +76,7 @@ def replay(table: Table, strategy: str, seed: int) -> Replay:
             verbose=False,
             quiet=True,
         )
-    own_s = time.perf_counter() - begun
+    own_s = time.process_time() - begun
     best: list[float] = []
     seen: set[Config] = set()
     lowest = float("inf")
@@ -88,7 +89,7 @@ def replay(table: Table, strategy: str, seed: int) -> Replay:
         if cycles is not None:
             lowest = min(lowest, cycles / table.optimum)
         best.append(lowest)
-    return Replay(table.name, strategy, seed, tuple(best), 1000 * own_s / len(best))
+    return Replay(table.name, _PREFIX + strategy, seed, tuple(best), 1000 * own_s / len(best))
 
 
 def _tuple(
@@ -141,27 +142,3 @@ def cache_of(table: Table) -> dict[str, Any]:
         "objective": "time",
         "cache": entries,
     }
-
-
-def main() -> int:
-    """Prints the comparison."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("tables", nargs="+", type=Path, metavar="TABLE")
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--strategies", default=",".join(STRATEGIES))
-    given = parser.parse_args()
-    if importlib.util.find_spec("kernel_tuner") is None:
-        print("Kernel Tuner: skipped, it is not installed (pip install kernel-tuner)")
-        return 0
-    tables = tuple(read_table(path) for path in given.tables)
-    strategies = tuple(given.strategies.split(","))
-    cases = [(table, seed) for table in tables for seed in range(given.seeds)]
-    runs = [replay_ours(t, DEFAULT_SAMPLER, seed, trials=BUDGETS[-1]) for t, seed in cases]
-    runs += [replay(table, strategy, seed) for strategy in strategies for table, seed in cases]
-    print(f"Kernel Tuner, simulation mode, and {DEFAULT_SAMPLER}")
-    print_comparison(Comparison(tables, (DEFAULT_SAMPLER, *strategies), tuple(runs)), given.seeds)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -77,6 +77,27 @@ _GEMM: Mapping[str, tuple[KnobValue, ...]] = {
     "align_packed": ("on",),
     "tile_n": (32, 64, 128, 256),
 }
+_SIGNED_GEMM: Mapping[str, tuple[KnobValue, ...]] = {
+    "pack_b": ("none", "root", "panel"),
+    "pack_a": ("none", "root"),
+    "align_packed": ("on",),
+    "tile_n": (32, 64, 128, 256),
+    "tile_m": (1, 2, 4, 8),
+    "unroll_k": (1, 2, 4),
+}
+"""The plain product, too, and both walks, for fewer tiles."""
+_BOX: Mapping[str, tuple[KnobValue, ...]] = {
+    "vector_lanes": (128, 256),
+    "tile_rows": (1, 2, 4),
+    "unroll_x": (1, 2),
+    "filter_rows": (1, 2),
+    "filter_unroll": (1, 2),
+    "pad_at": ("root", "filter"),
+    "copy_rows": (1,),
+    "copy_unroll": (1,),
+    "align_rows": ("on",),
+}
+"""Wider vectors, too, for fewer ways to pad."""
 _DEPTHWISE: Mapping[str, tuple[KnobValue, ...]] = {"align_quads": ("on",)}
 
 
@@ -89,6 +110,10 @@ def _gemm(m: int, n: int, k: int) -> TableSpec:
     return TableSpec(f"gemm_{m}x{n}x{k}", "gemm_u8", {"m": m, "n": n, "k": k}, _GEMM)
 
 
+def _signed_gemm(m: int, n: int, k: int) -> TableSpec:
+    return TableSpec(f"gemm_i8_{m}x{n}x{k}", "gemm_i8", {"m": m, "n": n, "k": k}, _SIGNED_GEMM)
+
+
 def _depthwise(height: int, width: int, channels: int) -> TableSpec:
     params = {"height": height, "width": width, "channels": channels}
     name = f"depthwise_{height}x{width}x{channels}"
@@ -97,14 +122,20 @@ def _depthwise(height: int, width: int, channels: int) -> TableSpec:
 
 SPECS = (
     _image("add_u8", 512, 64),
-    _image("gaussian5x5_u8", 512, 64, **_STENCIL),
-    _gemm(64, 256, 64),
-    _depthwise(32, 32, 128),
     _image("add_u8", 1024, 20),
-    _gemm(80, 512, 64),
+    _image("gaussian5x5_u8", 512, 64, **_STENCIL),
     _image("gaussian5x5_u8", 1024, 24, **_STENCIL),
-    _image("sobel_u8", 512, 64, **_STENCIL),
+    _gemm(64, 256, 64),
+    _gemm(80, 512, 64),
+    _depthwise(32, 32, 128),
     _depthwise(16, 24, 256),
+    _image("rgb_to_gray_u8", 1024, 20),
+    _image("rgb_to_gray_u8", 1408, 20),
+    _signed_gemm(32, 256, 64),
+    _signed_gemm(64, 512, 32),
+    _image("box_blur_u8", 512, 48, **_BOX),
+    _image("box_blur_u8", 1024, 24, **_BOX),
+    _image("sobel_u8", 512, 64, **_STENCIL),
     _image("sobel_u8", 1024, 24, **_STENCIL),
 )
 """Two shapes of each kernel: what is best for one begins the search of the other."""

@@ -6,7 +6,7 @@ import math
 import multiprocessing
 import os
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +22,8 @@ from tuner.search.tables import Table, read_table
 
 BUDGETS = (20, 50, 100, 200)
 """Numbers of trials at which searches are compared."""
+Guest = Callable[[Table, int], Replay]
+"""A search of others: replays itself on a table with a seed. Sent to other processes."""
 _TWO_SIDED_95 = 1.96
 _NOT_COMPARED = "brute"
 """It takes configs in the order of the space, whatever the seed: no search."""
@@ -137,11 +139,13 @@ def compare(
     workers: int,
     in_flight: int = 1,
     starts: bool = False,
+    guests: Mapping[str, Guest] | None = None,
 ) -> Iterator[Replay | Comparison]:
     """Replays every sampler on every table with ``seeds`` seeds, in ``workers`` processes.
 
-    Yields each run as it ends and at last the comparison. Raises ``UserError`` for a bad table,
-    or one that a sampler does not fit, before any run.
+    So are ``guests``, by the names that their replays bear; ``in_flight`` and ``starts`` are not
+    for them. Yields each run as it ends and at last the comparison. Raises ``UserError`` for a bad
+    table, or one that a sampler does not fit, before any run.
     """
     tables = tuple(_table(path) for path in paths)
     for sampler in samplers:
@@ -151,9 +155,10 @@ def compare(
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UserError(f"two tables are called '{twice}'", accepted="tables of different names")
+    guests = guests or {}
     orders = [
-        (path, sampler, seed, in_flight, starts)
-        for sampler in samplers
+        _Order(path, name, seed, in_flight, starts, guests.get(name))
+        for name in (*samplers, *guests)
         for path in paths
         for seed in range(seeds)
     ]
@@ -166,7 +171,7 @@ def compare(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    yield Comparison(tables, tuple(samplers), tuple(runs))
+    yield Comparison(tables, (*samplers, *guests), tuple(runs))
 
 
 @contextmanager
@@ -184,10 +189,29 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
             os.environ["OMP_NUM_THREADS"] = before
 
 
-def _replay(order: tuple[Path, str, int, int, bool]) -> Replay:
-    path, sampler, seed, in_flight, starts = order
+@dataclass(frozen=True)
+class _Order:
+    """One replay, for another process."""
+
+    path: Path
+    sampler: str
+    seed: int
+    in_flight: int
+    starts: bool
+    guest: Guest | None
+
+
+def _replay(order: _Order) -> Replay:
+    table = _table(order.path)
+    if order.guest is not None:
+        return order.guest(table, order.seed)
     return replay(
-        _table(path), sampler, seed, trials=BUDGETS[-1], in_flight=in_flight, starts=starts
+        table,
+        order.sampler,
+        order.seed,
+        trials=BUDGETS[-1],
+        in_flight=order.in_flight,
+        starts=order.starts,
     )
 
 

@@ -1,27 +1,22 @@
-"""The comparison with Kernel Tuner: visibly skipped where it is not installed."""
+"""Kernel Tuner as a guest of the comparison: what it is given, and that it may be missing."""
 
 from __future__ import annotations
 
 import importlib.util
 
-import pytest
-
 from benchmarks import kernel_tuner_search
 from tests.tuner.search.test_tables import tiling_table
-from tuner.search.tables import write_table
 
 
-@pytest.fixture
-def table(tmp_path):
-    write_table(tmp_path / "t.jsonl", tiling_table(fails=lambda c: c["tile"] == 4))
-    return tmp_path / "t.jsonl"
-
-
-def test_says_so_where_it_is_not_installed(table, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["search", str(table)])
+def test_there_are_no_guests_where_it_is_not_installed(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert kernel_tuner_search.main() == 0
-    assert "skipped, it is not installed" in capsys.readouterr().out
+    assert kernel_tuner_search.guests_installed() == {}
+
+
+def test_where_it_is_installed_every_strategy_is_a_guest(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    guests = kernel_tuner_search.guests_installed()
+    assert [name.split("/")[1] for name in guests] == list(kernel_tuner_search.STRATEGIES)
 
 
 def test_a_cache_holds_every_row_and_inactive_knobs():
