@@ -26,6 +26,8 @@ _REGISTRY = {
     "box_blur_u8": "tuner.kernels.box_blur_u8:BoxBlurU8",
     "max_pool_u8": "tuner.kernels.max_pool_u8:MaxPoolU8",
     "avg_pool_u8": "tuner.kernels.avg_pool_u8:AvgPoolU8",
+    "resize_bilinear_u8": "tuner.kernels.resize_bilinear_u8:ResizeBilinearU8",
+    "softmax_u8": "tuner.kernels.softmax_u8:SoftmaxU8",
     "gemm_i8": "tuner.kernels.gemm_i8:GemmI8",
     "conv2d_u8": "tuner.kernels.conv2d_u8:Conv2dU8",
 }

@@ -221,6 +221,48 @@ def avg_pool(params: Params, inputs: Sequence[Array]) -> Array:
     return _pooled(inputs[0], params, shape, 0, lambda w: _nearest(Fraction(sum(w), len(w))))
 
 
+def resize_bilinear(params: Params, inputs: Sequence[Array]) -> Array:
+    (image,) = inputs
+
+    def at(position: int, scale: int) -> tuple[int, Fraction]:
+        """The pixel before, and the weight of the one after, in 128ths."""
+        place = position * Fraction(scale, 2**14) + floor(Fraction(scale - 2**14, 2)) / Fraction(
+            2**14
+        )
+        return floor(place), Fraction(floor((place - floor(place)) * 128), 128)
+
+    def between(first: int, second: int, weight: Fraction) -> int:
+        return _nearest((1 - weight) * first + weight * second)
+
+    def row(y: int, x: int) -> int:
+        left, weight = at(x, params["scale_x"])
+        return between(_pixel(image, y, left), _pixel(image, y, left + 1), weight)
+
+    def value(y: int, x: int) -> int:
+        above, weight = at(y, params["scale_y"])
+        last = len(image) - 1
+        first, second = (row(_within(above + step, 0, last), x) for step in (0, 1))
+        return between(first, second, weight)
+
+    return _image(params, np.uint8, value)
+
+
+def softmax(params: Params, inputs: Sequence[Array]) -> Array:
+    image, table = inputs
+
+    def value(y: int, x: int) -> int:
+        largest = max(int(element) for element in image[y])
+        powers = [int(table[largest - int(element)]) for element in image[y]]
+        total = _within(sum(powers), 2**9, 2**24 - 1)
+        size = total.bit_length() - 1
+        normal = floor(Fraction(total) * Fraction(2) ** (15 - size))
+        scaled = _nearest(Fraction(powers[x] * floor(Fraction(2**30 - 1, normal)), 2**15))
+        halves = floor(Fraction(scaled, 2 ** (size - 9)))
+        return _within(_nearest(Fraction(halves, 2)), 0, 255)
+
+    return _image(params, np.uint8, value)
+
+
 ORACLES: dict[str, Oracle] = {
     "gemm_u8": gemm,
     "depthwise_conv2d_u8": depthwise_conv2d,
@@ -232,6 +274,8 @@ ORACLES: dict[str, Oracle] = {
     "box_blur_u8": box_blur,
     "max_pool_u8": max_pool,
     "avg_pool_u8": avg_pool,
+    "resize_bilinear_u8": resize_bilinear,
+    "softmax_u8": softmax,
     "gemm_i8": signed_gemm,
     "conv2d_u8": conv2d,
 }
