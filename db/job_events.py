@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from db.models import JobEventRow, JobRow
-from tuner.trial import JobState
+from tuner.promotion import Promotion
+from tuner.trial import JobState, RemainingGain
 
 
 @dataclass(frozen=True)
 class JobEvent:
-    """One event. ``kind`` is ``trial`` (``data`` has its ``number``) or ``state`` (``state``,
-    ``paused``, ``note``). ``at`` is Unix time in seconds."""
+    """One event. ``kind`` is ``trial`` (``data`` has its ``number``), ``promotion`` (one came back:
+    ``trial``, ``outcome``, ``cycles``), ``estimate`` (of the remaining gain: ``expected``,
+    ``bound``) or ``state`` (``state``, ``paused``, ``note``). ``at`` is Unix time in seconds."""
 
     sequence: int
     at: float
@@ -32,6 +34,25 @@ class JobEvent:
 def add_trials(session: Session, job_id: str, numbers: Sequence[int]) -> None:
     """Trials with these numbers have finished."""
     _add(session, job_id, "trial", [{"number": number} for number in numbers])
+
+
+def add_promotions(session: Session, job_id: str, promotions: Sequence[Promotion]) -> None:
+    """Those of these that have an outcome have come back."""
+    told = [
+        {
+            "trial": one.trial,
+            "outcome": one.outcome.value,
+            "cycles": None if one.measurement is None else one.measurement.cycles,
+        }
+        for one in promotions
+        if one.outcome is not None
+    ]
+    _add(session, job_id, "promotion", told)
+
+
+def add_estimate(session: Session, job_id: str, remaining: RemainingGain) -> None:
+    """More search is likely to find so much."""
+    _add(session, job_id, "estimate", [asdict(remaining)])
 
 
 def add_state(

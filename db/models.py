@@ -340,7 +340,7 @@ class ScheduleRow(Base):
 class JobEventRow(Base):
     """Something that happened to a job, in the order in which it was committed.
 
-    ``kind`` is ``trial`` (``data``: its number) or ``state`` (``data``: the state and its note).
+    ``kind`` and ``data`` are those of :class:`db.job_events.JobEvent`.
     """
 
     __tablename__ = "job_events"

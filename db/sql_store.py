@@ -241,6 +241,9 @@ class SqlStore(TrialStore):
             job_events.add_trials(session, job_id, [trial.number for trial in finished])
             for promotion in promotions:
                 keep_promotion(session, job_id, promotion)
+            job_events.add_promotions(session, job_id, promotions)
+            if remaining is not None:
+                job_events.add_estimate(session, job_id, remaining)
             if schedule is not None:
                 results.offer_schedule(session, schedule)
 

@@ -31,6 +31,10 @@ class Standing:
     """``98 % of what more search is likely to find``, if that is known."""
     on_front: int | None = None
     """Trials on the Pareto front of a job with several goals."""
+    promoted: int = 0
+    promotions: int = 0
+    """Of the most promising trials, how many have come back from where they are measured again,
+    and how many may."""
 
 
 Show = Callable[[Standing], None]
@@ -59,6 +63,8 @@ def standing_of(progress: Progress) -> Standing:
         eta_s=progress.eta_s,
         reached=reached_text(progress.remaining),
         on_front=progress.on_front,
+        promoted=progress.promoted,
+        promotions=progress.promotions,
     )
 
 
@@ -88,6 +94,7 @@ def _bar(label: str) -> Iterator[Show]:
     )
     with RichProgress(*columns, console=console(stderr=True), transient=True) as rich:
         task = rich.add_task(label, total=None, state="starting")
+        promoted = rich.add_task("promoted", total=None, state="", visible=False)
 
         def show(standing: Standing) -> None:
             rich.update(
@@ -95,6 +102,12 @@ def _bar(label: str) -> Iterator[Show]:
                 completed=standing.finished,
                 total=standing.total,
                 state=_state(standing),
+            )
+            rich.update(
+                promoted,
+                completed=standing.promoted,
+                total=standing.promotions,
+                visible=standing.promotions > 0,
             )
 
         yield show
@@ -126,7 +139,10 @@ def _lines(label: str) -> Show:
             return
         last = now
         total = "" if standing.total is None else f"/{standing.total}"
-        sys.stderr.write(f"{label}: {standing.finished}{total} trials, {_state(standing)}\n")
+        parts = [f"{standing.finished}{total} trials", _state(standing)]
+        if standing.promotions:
+            parts.append(f"{standing.promoted}/{standing.promotions} promoted")
+        sys.stderr.write(f"{label}: {', '.join(parts)}\n")
         sys.stderr.flush()
 
     return show

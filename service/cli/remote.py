@@ -14,11 +14,11 @@ import typer
 from service.cli.output import print_json
 from service.cli.pipeline_files import read_file
 from service.cli.progress import Show, Standing, shown
-from service.cli.summary import print_result
+from service.cli.summary import print_result, reached_text
 from service.client import Client
 from tuner.errors import HvxtuneError, UserError
 from tuner.goals import Front
-from tuner.trial import JobState
+from tuner.trial import JobState, RemainingGain
 
 if TYPE_CHECKING:
     from service.client import Event
@@ -136,6 +136,9 @@ class _Follower:
         total = form["budget"]["trials"]
         self._total = None if total is None else int(total)
         self._show = show
+        self._form = form
+        self._promoted = 0
+        self._remaining: RemainingGain | None = None
         self._goals: list[str] = form["goals"]
         self._front = Front()
         self._outcomes: Counter[str] = Counter()
@@ -150,25 +153,38 @@ class _Follower:
             yield event
 
     def _count(self, event: Event) -> None:
-        if event.kind != "trial":
+        if event.kind == "promotion":
+            self._promoted += 1
+        elif event.kind == "estimate":
+            self._remaining = RemainingGain(event.data["expected"], event.data["bound"])
+        elif event.kind == "trial":
+            self._add_trial(event)
+        else:
             return
+        if self._outcomes:
+            self._show(self._standing())
+
+    def _add_trial(self, event: Event) -> None:
         self._outcomes[str(event.data["outcome"])] += 1
         self._best = event.data.get("best_cycles")
         figures = [event.data.get(goal) for goal in self._goals]
         counted = tuple(int(figure) for figure in figures if figure is not None)
         if len(counted) == len(figures):
             self._front.offer(counted)
+
+    def _standing(self) -> Standing:
         finished = self._outcomes.total()
         elapsed_s = self._spent_s + time.monotonic() - self._since
         left = None if self._total is None else max(0, self._total - finished)
-        self._show(
-            Standing(
-                finished=finished,
-                total=self._total,
-                outcomes=self._outcomes,
-                best_cycles=self._best,
-                elapsed_s=elapsed_s,
-                eta_s=None if left is None else left * elapsed_s / finished,
-                on_front=len(self._front) if len(self._goals) > 1 else None,
-            )
+        return Standing(
+            finished=finished,
+            total=self._total,
+            outcomes=self._outcomes,
+            best_cycles=self._best,
+            elapsed_s=elapsed_s,
+            eta_s=None if left is None else left * elapsed_s / finished,
+            reached=reached_text(self._remaining),
+            on_front=len(self._front) if len(self._goals) > 1 else None,
+            promoted=self._promoted,
+            promotions=int(self._form["promote"]),
         )

@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 SILENCE_S = 45.0
 """A stream this long without a byte is dead: the service sends a comment every 15 s."""
 
+KINDS = ("trial", "promotion", "estimate", "state")
+"""Of events; a newer service may have more, which mean nothing here."""
+
 
 @dataclass(frozen=True)
 class Event:
-    """``kind`` is ``trial`` (``data`` is the trial, the count of finished ones, the best cycles)
-    or ``state`` (``data`` has ``state``, ``paused`` and ``note``)."""
+    """``kind`` is ``trial`` (``data`` is the trial, the count of finished ones, the best cycles),
+    ``promotion`` (``trial``, ``outcome``, ``cycles``), ``estimate`` of the remaining gain
+    (``expected``, ``bound``) or ``state`` (``state``, ``paused`` and ``note``)."""
 
     id: int
     kind: str
@@ -66,7 +70,7 @@ class EventStream:
 
     def read(self, received: ServerSentEvent) -> Event | None:
         """The event in what was received; ``None`` if it was seen before or is not known."""
-        if received.event not in ("trial", "state"):
+        if received.event not in KINDS:
             return None
         try:
             data: Any = json.loads(received.data)

@@ -47,8 +47,9 @@ id: 105
     responses={
         200: {
             "description": "Events: `trial` (a trial, with `finished` and `best_cycles` as of "
-            "then) and `state` (`state`, `paused`, `note`). The stream ends with the event that "
-            "ends the job.",
+            "then), `promotion` (one came back: `trial`, `outcome`, `cycles`), `estimate` (of the "
+            "remaining gain: `expected`, `bound`) and `state` (`state`, `paused`, `note`). The "
+            "stream ends with the event that ends the job.",
             "content": {
                 "text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE},
             },

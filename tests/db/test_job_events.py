@@ -8,9 +8,11 @@ import pytest
 
 from db import open_store
 from db.sql_store import SqlStore
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, failed, pending, spec
+from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
 from tuner.errors import InternalError, UserError
-from tuner.trial import JobRequest, JobState
+from tuner.outcome import Outcome
+from tuner.promotion import Promotion
+from tuner.trial import JobRequest, JobState, RemainingGain
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -41,6 +43,22 @@ def test_states_and_trials_are_told_in_the_order_of_commits(store: SqlStore) -> 
     assert events[-1].data["note"] == "no valid trial"
     assert told(store, job_id, after=4) == [1, "failed"]
     assert len(store.events(job_id, limit=2)) == 2
+
+
+def test_promotions_are_told_when_they_come_back_and_estimates_when_they_change(
+    store: SqlStore,
+) -> None:
+    job_id = store.create_job(spec(promote_to="phone", promote=2), SPACE, TOOLCHAIN).id
+    token = store.claim(job_id)
+    made = artifact(1)
+    store.commit(job_id, token, finished=[ok(1, made)], artifacts=[made])
+    store.commit(job_id, token, promotions=[Promotion(1, TOOLCHAIN)])
+    hangs = Promotion(1, TOOLCHAIN, Outcome.TIMEOUT, error="it hangs", finished_at=1.0)
+    store.commit(job_id, token, promotions=[hangs], remaining=RemainingGain(0.25, 0.5))
+    assert [(event.kind, event.data) for event in store.events(job_id, after=3)] == [
+        ("promotion", {"trial": 1, "outcome": "timeout", "cycles": None}),
+        ("estimate", {"expected": 0.25, "bound": 0.5}),
+    ]
 
 
 def test_a_refused_commit_tells_nothing(store: SqlStore) -> None:

@@ -17,6 +17,7 @@ TUNE = ("tune", "scale_u8", "--trials", "8", "--workers", "2", "--sampler", "ran
 def promoted(hvxtune: Any, bench: Any) -> dict[str, Any]:
     answer = hvxtune(*TUNE, "--promote-to", STAND_IN_PHONE, "--promote", "5", "--json")
     assert answer.status == 0, answer.err
+    assert answer.err.splitlines()[-1].endswith("5/5 promoted")
     return dict(answer.json)
 
 

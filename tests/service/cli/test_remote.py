@@ -62,6 +62,22 @@ def test_tune_there_is_like_tune_here(hvxtune, there):
     assert away.json["outcomes"] == here.json["outcomes"]
 
 
+def test_what_is_left_to_find_is_told_there_as_here(hvxtune, there):
+    longer = ["tune", "scale_u8", "--trials", "16", "--workers", "1", "--no-transfer"]
+    away = hvxtune(*longer, "--json")
+    here = hvxtune(*longer, "--json", "--server", "")
+    assert away.json["remaining_gain"] == here.json["remaining_gain"] is not None
+    assert "of what more search is likely to find" in away.err
+
+
+def test_the_front_of_several_goals_is_told_there_as_here(hvxtune, there):
+    goals = [*TUNE, "--goals", "cycles,code_bytes", "--no-transfer"]
+    away, here = hvxtune(*goals, "--json"), hvxtune(*goals, "--json", "--server", "")
+    fronts = [[one["config"] for one in answer.json["pareto"]] for answer in (away, here)]
+    assert fronts[0] == fronts[1] != []
+    assert f"{len(fronts[0])} on the front" in away.err.splitlines()[-1]
+
+
 def test_tune_there_prints_what_tune_here_prints(hvxtune, there):
     away = hvxtune(*TUNE).out.splitlines()
     here = hvxtune(*TUNE, "--server", "").out.splitlines()
