@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.tuner.goals_conformance import GoalsConformance
 from tests.tuner.near_trials_conformance import NearTrialsConformance
 from tests.tuner.promotion_conformance import PromotionConformance
 from tests.tuner.sample_records import (
@@ -28,10 +29,10 @@ from tuner.contract import Contract
 from tuner.errors import InternalError, StoreError, UserError
 from tuner.outcome import Outcome
 from tuner.store import TrialStore
-from tuner.trial import Job, JobRequest, JobState, RemainingGain, Submission
+from tuner.trial import Job, JobRequest, JobState, Submission
 
 
-class StoreConformance(NearTrialsConformance, PromotionConformance):
+class StoreConformance(NearTrialsConformance, PromotionConformance, GoalsConformance):
     """Inherit it and override :meth:`store`."""
 
     @pytest.fixture
@@ -51,11 +52,6 @@ class StoreConformance(NearTrialsConformance, PromotionConformance):
         assert job.toolchain == TOOLCHAIN
         assert job.space_digest == SPACE.digest
         assert store.job(job.id) == job
-
-    def test_goals_are_kept_in_their_order(self, store: TrialStore) -> None:
-        goals = ("cycles", "vtcm_bytes", "code_bytes")
-        job = store.create_job(spec(goals=goals), SPACE, TOOLCHAIN)
-        assert store.job(job.id).spec.goals == goals
 
     def test_jobs_are_listed_newest_first(self, store: TrialStore) -> None:
         made = [store.create_job(spec(seed=i), SPACE, TOOLCHAIN) for i in range(4)]
@@ -208,16 +204,6 @@ class StoreConformance(NearTrialsConformance, PromotionConformance):
         assert list(store.trials(job.id)[2].config) == ["tile_m", "order"]
         assert store.pending(job.id) == [pending(3)]
         assert store.job(job.id).spent_s == 2.5
-
-    def test_what_is_left_to_find_stays_until_it_is_estimated_anew(
-        self, store: TrialStore, job: Job
-    ) -> None:
-        assert job.remaining is None
-        token = store.claim(job.id)
-        for estimate in (RemainingGain(0.25, 0.5), RemainingGain(0.0, 0.125)):
-            store.commit(job.id, token, remaining=estimate)
-            store.commit(job.id, token, spent_s=1.0)
-            assert store.job(job.id).remaining == estimate
 
     @pytest.mark.parametrize("outcome", [o for o in Outcome if o is not Outcome.OK])
     def test_every_outcome_can_be_stored(
