@@ -296,6 +296,8 @@ def run(
         measurer.require(spec.problem.target)
         require_same_tools(job, space, generator, measurer)
         held = store.claim(job.id) if token is None else token
+        if FARM in (spec.measurer, upper_of(spec.promote_to)[0] if spec.promote_to else ""):
+            roster.free_left_behind(holder)  # by a session that was killed: the claim is ours
         loop = TuningLoop(
             replace(store.job(job.id), spec=replace(spec, workers=workers)),
             held,

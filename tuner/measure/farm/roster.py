@@ -134,6 +134,15 @@ class Roster(ABC):
             ),
         )
 
+    def free_left_behind(self, holder: str) -> None:
+        """Ends the leases of ``holder``, whose caller knows that it holds none: what worked under
+        its name before was killed. Their devices need not be waited for, only checked."""
+        for record in self.devices():
+            if record.lease is not None and record.lease.holder == holder:
+                self._change(
+                    record.name, lambda found: states.left_behind(found, holder, self.clock())
+                )
+
     def drain(self, name: str, reason: str) -> DeviceRecord:
         """Takes a device out once its work is done. ``UserError`` if it is quarantined."""
         return self._change(name, lambda record: states.drained(record, reason, self.clock()))

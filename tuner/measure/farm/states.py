@@ -217,10 +217,21 @@ def lapsed(record: DeviceRecord, now: float) -> DeviceRecord:
     lease = record.lease
     if lease is None or now < lease.expires_at:
         return record
+    return _freed(record, f"the lease of {lease.holder} ran out", now)
+
+
+def left_behind(record: DeviceRecord, holder: str, now: float) -> DeviceRecord:
+    """Without a lease that ``holder`` took before it was killed: it knows that it began anew."""
+    if record.lease is None or record.lease.holder != holder:
+        return record
+    return _freed(record, f"{holder} was killed and began anew", now)
+
+
+def _freed(record: DeviceRecord, reason: str, now: float) -> DeviceRecord:
     freed = replace(record, lease=None)
     if record.state is not DeviceState.LEASED:
         return freed
-    return move(freed, DeviceState.SUSPECT, f"the lease of {lease.holder} ran out", now)
+    return move(freed, DeviceState.SUSPECT, reason, now)
 
 
 def taken(

@@ -132,6 +132,26 @@ class RosterConformance:
         assert roster.lease("pixel", "bob", Purpose.CHECK) is not None
         assert (lapsed.recent, lapsed.failure_share) == ("...x", 0.25)
 
+    @pytest.mark.parametrize("purpose", Purpose)
+    def test_who_was_killed_and_began_anew_ends_its_old_leases_and_nobody_elses(
+        self, roster: Roster, purpose: Purpose
+    ) -> None:
+        self.ready(roster)
+        lease = self.leased(roster, purpose)
+        roster.free_left_behind("bob")
+        assert roster.device(PHONE.name).lease == lease
+        roster.free_left_behind("ann")
+        found = roster.device(PHONE.name)
+        assert found.lease is None
+        if purpose is Purpose.WORK:
+            assert (found.state, found.reason) == (
+                DeviceState.SUSPECT,
+                "ann was killed and began anew",
+            )
+        with pytest.raises(LeaseLostError):
+            roster.renew(lease)
+        assert roster.lease(PHONE.name, "ann", Purpose.CHECK) is not None
+
     def test_a_check_that_lapses_leaves_the_state_as_it_was(
         self, roster: Roster, clock: Clock
     ) -> None:
