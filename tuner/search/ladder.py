@@ -3,7 +3,8 @@
 While a job searches on the model, each time a device of the higher fidelity is free the trial
 that the pairs so far promise the most of goes to it: simulators and phones are busy at once. Half
 of the promotions are spent in step with the search; the other half is kept for its end, when all
-candidates and most pairs are known.
+candidates and most pairs are known. No more is kept than there are trials still to come: with as
+many promotions as trials, every good candidate goes on as soon as it is known.
 
 The number of trials promoted does not depend on how fast devices are; which they are does.
 """
@@ -39,6 +40,21 @@ class Rung:
     measurer: Measurer
     toolchain: Mapping[str, str] = field(hash=False)
     width: int = 1
+
+
+@dataclass(frozen=True)
+class SearchProgress:
+    """How far a search has come: the ``share`` of its budget that is used up, 0 to 1, and how many
+    trials may still be ``to_come``; ``None`` where its budget does not say."""
+
+    share: float
+    to_come: int | None
+
+    def allowed_of(self, limit: int) -> int:
+        """How many of ``limit`` promotions may have been handed out by now."""
+        in_step = math.floor(limit // 2 * self.share)
+        # Each trial to come can need one: what is left beyond that is kept for nobody.
+        return in_step if self.to_come is None else max(in_step, limit - self.to_come)
 
 
 @dataclass(frozen=True)
@@ -119,11 +135,10 @@ class Ladder:
         if trial.outcome is Outcome.OK and trial.duplicate_of is None:
             self._trials[trial.number] = trial
 
-    def step(self, progress: float | None) -> bool:
-        """Stores what came back and hands out more, as far as ``progress`` of the search (0 to 1)
-        allows; ``None`` allows nothing. Says whether anything came back."""
-        share = self._limit // 2
-        return self._step(_NOTHING_NEW if progress is None else math.floor(share * progress))
+    def step(self, progress: SearchProgress | None) -> bool:
+        """Stores what came back and hands out more, as far as the search has come; ``None`` allows
+        nothing. Says whether anything came back."""
+        return self._step(_NOTHING_NEW if progress is None else progress.allowed_of(self._limit))
 
     def climb(self, must_stop: Callable[[], bool], told: Callable[[], None]) -> bool:
         """Promotes what is left once the search is over; ``told`` is called when some came back.
@@ -254,8 +269,8 @@ def pairs_of(trials: Iterable[Trial], promotions: Iterable[Promotion]) -> list[P
     return sorted(pairs, key=lambda pair: pair.trial)
 
 
-def progress_of(budget: Budget, finished: int, spent_s: float, since: int) -> float:
-    """How much of ``budget`` is used up, 0 to 1: the share of the limit that is nearest.
+def progress_of(budget: Budget, finished: int, spent_s: float, since: int) -> SearchProgress:
+    """How much of ``budget`` is used up: the share of the limit that is nearest.
 
     ``finished`` counts trials, ``since`` those since the last improvement.
     """
@@ -264,4 +279,7 @@ def progress_of(budget: Budget, finished: int, spent_s: float, since: int) -> fl
         (spent_s, budget.seconds),
         (since, budget.patience),
     )
-    return min(1.0, max((used / limit for used, limit in shares if limit), default=0.0))
+    share = min(1.0, max((used / limit for used, limit in shares if limit), default=0.0))
+    return SearchProgress(
+        share, None if budget.trials is None else max(0, budget.trials - finished)
+    )

@@ -21,7 +21,7 @@ from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
 from tuner.outcome import Outcome
 from tuner.search.evaluation import Evaluation, Evaluator
-from tuner.search.ladder import Ladder, Rung, progress_of
+from tuner.search.ladder import Ladder, Rung, SearchProgress, progress_of
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.remaining import GainWatch
 from tuner.search.stopping import reason_of, reason_to_stop, since_improvement
@@ -232,7 +232,7 @@ class TuningLoop:
             if landed := done & flying.keys():
                 return landed
 
-    def _progress_of_search(self) -> float:
+    def _progress_of_search(self) -> SearchProgress:
         return progress_of(self._job.spec.budget, len(self._trials), self._spent_s(), self._since())
 
     def _since(self) -> int:
