@@ -1,122 +1,122 @@
-"""Tuning jobs on three emulated phones and two simulators where phones go wrong at random, from a
+"""Tuning jobs on three emulated phones and two simulators where things go wrong at random, from a
 seed: nothing is lost or doubled, no wrong measurement is accepted, the bad phone is out with its
 reason, the good ones stay busy.
 
-Four jobs of five search on the phones, the fifth on the simulators and promotes to the phones,
-which wait for it in between: how busy they are is asked of the four.
+In twenty jobs the simulators search while every good candidate goes on to the phones; in eight
+more the phones themselves are searched on, so that they meet bad candidates, too.
 adb and adbd are real, the phones behind them are emulated (tests/rig/phones). Prints a table.
 """
 
 from __future__ import annotations
 
+import os
 import random
-import threading
+import signal
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import ClassVar
 
 import pytest
 
-from tests.rig.phones import TOOL, Fault, Phone, Setting, require_rig, running_phones
-from tests.tuner.measure.candidates import scale_artifact
+from tests.rig.phones import Fault, Phone, Setting, require_rig, running_phones
+from tests.tuner.measure.farm.rig_jobs import TRIALS, Busy, KeptObjects, Ran, Truth, run_job
 from tuner import tuning
-from tuner.candidate import Artifact, Candidate
-from tuner.codegen import CodeGenerator, find_generator
+from tuner.measure.android import call
+from tuner.measure.android.background import background
 from tuner.measure.farm.caretaker import Caretaker
-from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE, read_farm
-from tuner.measure.farm.orders import Order, OrderQueue
+from tuner.measure.farm.farm_file import read_farm
 from tuner.measure.farm.states import DeviceRecord, DeviceState
 from tuner.memory_store import MemoryStore
 from tuner.outcome import Outcome
-from tuner.promotion import Promotion
-from tuner.trial import JobState, Trial
+from tuner.trial import JobState
 
 pytestmark = pytest.mark.slow
 
-SEEDS = 20
-TRIALS = 30
-PROMOTED = 8
-KERNEL = ("add_u8", {"width": 256, "height": 32})
 LEAST_BUSY = 0.85
-BUSY: list[float] = []
-"""What share of its time each good phone worked, job after job."""
+BUSY: list[Busy] = []
+"""How busy each good phone was, job after job."""
 CYCLES_MAY_BE_OFF = 0.10
 """A batch counts as long as the reference in it is no slower than this."""
-LIMITS = """
-[limits]
-cool_down_s = 0.3
-recheck_s = 0.1
-task_s = 1.5
-turn_s = 2
-wait_s = 30
-bundle = 4
-repeats = 6
-gold_interval_s = 60
-checks_to_quarantine = 2
-
-[[simulator]]
-name = "sim"
-slots = 2
-"""
-LINK = (Fault.ADBD_KILLED, Fault.DISCONNECT, Fault.FROZEN)
-"""A phone that does not answer is offline; it is not to blame."""
-BAD = (
-    Fault.SLOW,
-    Fault.WRONG_RESULT,
-    Fault.CRASH,
-    Fault.HANG,
-    Fault.TRUNCATED,
-    Fault.FULL_DISK,
-    *LINK,
-)
-_DOES_WRONG = {0: "NOTHING_AT_ALL", 1: "RETURNS_AN_ERROR", 2: "NULL_STORE"}
-
-Truth = Mapping[str, tuple[Outcome, int | None]]
-"""Outcome and cycles of a config on devices without a fault."""
+PATIENCE_S = 120.0
+"""Then a phone that is not what it ought to be never will be."""
+FOREVER_MS = 3_600_000
 
 
-class KeptObjects(CodeGenerator):
-    """Compiles each config once for all jobs of this module; some become bad candidates."""
-
-    name = "halide"
-    _kept: ClassVar[dict[str, Artifact]] = {}
-
-    def __init__(self, workers: int = 1) -> None:
-        self._generator = find_generator("halide")(workers)
-
-    def fingerprint(self) -> Mapping[str, str]:
-        return self._generator.fingerprint()
-
-    def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
-        digest = candidate.config.digest
-        if digest not in self._kept:
-            wrong = _DOES_WRONG.get(int(digest[:4], 16) % 16)
-            self._kept[digest] = (
-                self._generator.compile(candidate)
-                if wrong is None
-                else scale_artifact(candidate.problem, wrong, ("-fPIC",))
-            )
-        return self._kept[digest]
-
-    def close(self) -> None:
-        self._generator.close()
+GOOD = Setting()
 
 
 @dataclass(frozen=True)
-class Ran:
-    """A job and what became of its devices."""
+class Trouble:
+    """What goes wrong in a job: with ``setting`` of the bad phone's switch, with adb's server, or
+    with a phone that comes and goes. ``ends`` says whether the phone with this record is where it
+    ought to be at last."""
 
-    store: MemoryStore
-    state: JobState
-    trials: list[Trial]
-    promotions: list[Promotion]
-    seconds: float
-    busy: Mapping[str, float]
-    """Share of the time in which the device was in work and there was work for it."""
+    name: str
+    ends: Callable[[DeviceRecord], bool]
+    setting: Setting = GOOD
+    every: int = 0
+    """It happens again after so many measurements; 0: once, for good."""
+
+
+def _is(state: DeviceState, why: str = "") -> Callable[[DeviceRecord], bool]:
+    return lambda record: record.state is state and why in record.reason
+
+
+def _flapped(record: DeviceRecord) -> bool:
+    """Out after three faults, or two in checks; one that was idle when it went away is in order."""
+    if record.recent_faults >= 3:
+        return record.state is DeviceState.QUARANTINED
+    return record.state in (DeviceState.QUARANTINED, DeviceState.READY)
+
+
+_HOT = Setting(Fault.THROTTLING, hot_after=30_000, rest_ms=FOREVER_MS)
+_LOOSE = Setting(Fault.ADBD_KILLED, restart_after_s=0.2)
+QUARANTINED = _is(DeviceState.QUARANTINED)
+OFFLINE = _is(DeviceState.OFFLINE)
+"""A phone that does not answer is not to blame."""
+TROUBLES = (
+    Trouble("slow", QUARANTINED, Setting(Fault.SLOW)),
+    Trouble("wrong_result", QUARANTINED, Setting(Fault.WRONG_RESULT)),
+    Trouble("crash", QUARANTINED, Setting(Fault.CRASH)),
+    Trouble("hang", QUARANTINED, Setting(Fault.HANG)),
+    Trouble("truncated", QUARANTINED, Setting(Fault.TRUNCATED)),
+    Trouble("full_disk", QUARANTINED, Setting(Fault.FULL_DISK)),
+    Trouble("flapping", _flapped, _LOOSE, every=8),
+    Trouble("throttling", _is(DeviceState.SUSPECT, "too hot: 92 degrees"), _HOT),
+    Trouble("adbd_killed", OFFLINE, Setting(Fault.ADBD_KILLED)),
+    Trouble("disconnect", OFFLINE, Setting(Fault.DISCONNECT)),
+    Trouble("frozen", OFFLINE, Setting(Fault.FROZEN)),
+    Trouble("server_killed", _is(DeviceState.READY), every=10),
+)
+CLIMBS = [pytest.param(seed, True, TROUBLES[seed % 12], id=f"climb-{seed}") for seed in range(20)]
+SEARCHES = [
+    pytest.param(20 + n, False, TROUBLES[n], id=f"search-{TROUBLES[n].name}") for n in range(8)
+]
+
+
+class Switch:
+    """Makes trouble once enough measurements have come back."""
+
+    def __init__(self, trouble: Trouble, bad: Phone, choose: random.Random) -> None:
+        self._trouble = trouble
+        self._bad = bad
+        self._next = choose.randrange(3, TRIALS)
+        self._adjusted = {
+            "seed": choose.randrange(1 << 31),
+            "cycles_ppm": choose.randrange(1_200_000, 3_000_000),
+            "at_write": choose.randrange(1, 12),
+        }
+
+    def __call__(self, done: int) -> None:
+        if done < self._next:
+            return
+        self._next = done + self._trouble.every if self._trouble.every else 1 << 30
+        if self._trouble.setting is not GOOD:
+            self._bad.set(self._trouble.setting, **self._adjusted)
+        elif (server := background().server.pid) is not None:
+            os.kill(server, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -124,6 +124,9 @@ def patched() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HVXTUNE_ADB", str(require_rig().adb))
         patch.setattr(tuning, "find_generator", lambda name: KeptObjects)
+        patch.setattr(
+            call, "_START_S", 8.0
+        )  # a driver that hangs at once is not waited for as long
         yield
 
 
@@ -132,198 +135,87 @@ def truths(tmp_path_factory: pytest.TempPathFactory) -> tuple[Truth, Truth]:
     """What every config of the job comes to where nothing goes wrong: on phones, on simulators."""
     farm = tmp_path_factory.mktemp("truth") / "farm.toml"
     with running_phones(3) as phones:
-        on_phones = truth_of(run_job(phones, farm, ladder=False).trials)
+        on_phones = run_job(phones, farm, ladder=False).truth()
         climbed = run_job(phones, farm, ladder=True)
     assert {outcome for outcome, _ in on_phones.values()} == {
         Outcome.OK,
         Outcome.WRONG_OUTPUT,
         Outcome.RUN_ERROR,
     }
-    assert len(climbed.promotions) == min(PROMOTED, distinct_good(climbed.trials))
-    return on_phones, truth_of(climbed.trials)
+    assert len(climbed.promotions) == climbed.distinct_good
+    return on_phones, climbed.truth()
 
 
-def truth_of(trials: list[Trial]) -> Truth:
-    return {
-        t.config.digest: (t.outcome, t.measurement.cycles if t.measurement else None)
-        for t in trials
-    }
-
-
-def distinct_good(trials: list[Trial]) -> int:
-    return sum(t.measurement is not None and t.duplicate_of is None for t in trials)
-
-
-def run_job(phones: list[Phone], farm: Path, *, ladder: bool) -> Ran:
-    """One job, as ``hvxtune tune --measurer farm --on phone`` runs it, or ``--on simulator
-    --promote-to phone``."""
-    farm.write_text(LIMITS + "".join(table(n, phone) for n, phone in enumerate(phones)))
-    store = MemoryStore()
-    starved: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    take = OrderQueue.take
-
-    def counting(queue: OrderQueue, device: str, most: int, wait_s: float) -> list[Order]:
-        asked = time.time()
-        try:
-            return take(queue, device, most, wait_s)
-        finally:
-            starved[device].append((asked, time.time()))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FARM_FILE_VARIABLE, str(farm))
-        patch.setattr(OrderQueue, "take", counting)
-        kernel, params = KERNEL
-        job = tuning.submit(
-            kernel,
-            params,
-            store=store,
-            trials=TRIALS,
-            sampler="random",
-            seed=1,
-            measurer="farm",
-            on="simulator" if ladder else "phone",
-            promote_to="phone" if ladder else "",
-            promote=PROMOTED,
-            workers=24,
-        )
-        began = time.time()
-        result = tuning.run(job.id, store)
-    trials, promotions = store.trials(job.id), store.promotions(job.id)
-    ended = max(one.finished_at or 0.0 for one in (*trials, *promotions))
-    busy = {}
-    for record in store.roster().devices():
-        out_s = out_of_work_s(store, record, began, ended)
-        idle_s = sum(max(0.0, min(to, ended) - at) for at, to in starved[record.name])
-        theirs = ended - began - idle_s - out_s
-        busy[record.name] = record.busy_s / theirs if theirs > 0 else 0.0
-    return Ran(store, result.job.state, trials, promotions, ended - began, busy)
-
-
-def table(number: int, phone: Phone) -> str:
-    return f"""
-[[phone]]
-name = "phone-{number}"
-address = "{phone.address}"
-arch = "v66"
-tool = "{TOOL}"
-"""
-
-
-def out_of_work_s(store: MemoryStore, record: DeviceRecord, began: float, ended: float) -> float:
-    """How long a device was neither ready nor leased between two times."""
-    working = (DeviceState.READY, DeviceState.LEASED)
-    total, since, state = 0.0, began, DeviceState.SUSPECT
-    for event in reversed(store.roster().events(record.name, 1000)):
-        at = min(max(event.at, began), ended)
-        total += 0.0 if state in working else at - since
-        since, state = at, event.after
-    return total + (0.0 if state in working else ended - since)
-
-
-def settled_state(store: MemoryStore, farm: Path, name: str) -> DeviceRecord:
+def settled(store: MemoryStore, farm: Path, name: str, trouble: Trouble) -> DeviceRecord:
     """The bad phone, once those who look after the farm have made up their minds."""
     members = [m for m in read_farm(farm).members if m.name == name]
     caretaker = Caretaker(read_farm(farm), store.roster(), "test")
-    deadline = time.monotonic() + 60
-    out = (DeviceState.QUARANTINED, DeviceState.OFFLINE)
-    while (record := store.roster().device(name)).state not in out:
-        assert time.monotonic() < deadline, record
+    give_up = time.monotonic() + PATIENCE_S
+    while not trouble.ends(record := store.roster().device(name)):
+        assert record.state is not DeviceState.QUARANTINED, record
+        assert time.monotonic() < give_up, record
         list(caretaker.check(members))
     return record
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize(("seed", "ladder", "trouble"), [*CLIMBS, *SEARCHES])
 def test_jobs_end_well_whatever_happens_to_a_phone(
     seed: int,
+    ladder: bool,
+    trouble: Trouble,
     truths: tuple[Truth, Truth],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ladder = seed % 5 == 4
     choose = random.Random(seed)
     bad, other = choose.sample(range(3), 2)
-    fault = BAD[seed % len(BAD)]
-    setting = Setting(
-        fault,
-        seed=seed,
-        cycles_ppm=choose.randrange(1_200_000, 3_000_000),
-        at_write=choose.randrange(1, 12),
-    )
     farm = tmp_path / "farm.toml"
     with running_phones(3) as phones:
         if choose.random() < 0.5:
             phones[other].set(Fault.NOISY, seed=seed)
-        switch = threading.Timer(choose.uniform(0.3, 1.5), phones[bad].set, [setting])
-        switch.start()
-        try:
-            ran = run_job(phones, farm, ladder=ladder)
-        finally:
-            switch.join()
-        record = settled_state(ran.store, farm, f"phone-{bad}")
+        switch = Switch(trouble, phones[bad], choose)
+        ran = run_job(phones, farm, ladder=ladder, on_progress=switch)
+        if trouble.every:
+            phones[bad].ok()
+        else:
+            switch(1 << 30)  # whatever the job came to, the phone is bad now
+        record = settled(ran.store, farm, f"phone-{bad}", trouble)
     good = [f"phone-{n}" for n in range(3) if n != bad]
-    off = max(wrong_by(ran, truths, ladder), wrong_by_promotion(ran, truths[0]))
+    off = ran.worst_error(truths[1] if ladder else None, truths[0])
     with capsys.disabled():
-        print_row(seed, fault, ladder, ran, off, record, good)
+        print_row(seed, trouble, ladder, ran, off, record, good)
     assert ran.state is JobState.DONE
     assert [t.number for t in ran.trials] == list(range(TRIALS)), "lost or doubled"
     assert not ran.store.pending(ran.store.jobs()[0].id)
-    expected = truths[1] if ladder else truths[0]
-    assert {t.config.digest: t.outcome for t in ran.trials} == {
-        digest: outcome for digest, (outcome, _) in expected.items()
+    assert {digest: outcome for digest, (outcome, _) in ran.truth().items()} == {
+        digest: outcome for digest, (outcome, _) in truths[ladder].items()
     }
     assert len({p.trial for p in ran.promotions}) == len(ran.promotions)
-    assert len(ran.promotions) == (min(PROMOTED, distinct_good(ran.trials)) if ladder else 0), (
-        "lost or doubled"
-    )
+    assert len(ran.promotions) == (ran.distinct_good if ladder else 0), "lost or doubled"
     assert {p.outcome for p in ran.promotions} <= {Outcome.OK}
     assert off <= CYCLES_MAY_BE_OFF
     assert record.reason
-    out = DeviceState.OFFLINE if fault in LINK else DeviceState.QUARANTINED
-    assert record.state is out
     for name in good:
         assert ran.store.roster().device(name).state is DeviceState.READY
-        if not ladder:
-            BUSY.append(ran.busy[name])
+        BUSY.append(ran.busy[name])
 
 
-def test_good_phones_were_busy() -> None:
-    """Over all jobs: in one of a second or two, whatever else the machine does is a large part."""
+def test_good_phones_were_busy(capsys: pytest.CaptureFixture[str]) -> None:
+    """Over all jobs: in one of a few seconds, whatever else the machine does is a large part."""
     if not BUSY:
         pytest.skip("the jobs above tell; run them, too")
-    assert fmean(BUSY) >= LEAST_BUSY
-
-
-def wrong_by(ran: Ran, truths: tuple[Truth, Truth], ladder: bool) -> float:
-    """By which share the worst accepted trial is off; simulators are never off."""
-    found = [
-        abs(trial.measurement.cycles / cycles - 1)
-        for trial in ran.trials
-        if trial.measurement
-        for _, cycles in [truths[ladder][trial.config.digest]]
-        if cycles is not None
-    ]
-    assert not (ladder and any(found))
-    return max(found)
-
-
-def wrong_by_promotion(ran: Ran, truth: Truth) -> float:
-    """By which share the worst accepted promotion is off."""
-    digests = {trial.number: trial.config.digest for trial in ran.trials}
-    return max(
-        (
-            abs(promotion.measurement.cycles / cycles - 1)
-            for promotion in ran.promotions
-            if promotion.measurement
-            for _, cycles in [truth[digests[promotion.trial]]]
-            if cycles is not None
-        ),
-        default=0.0,
-    )
+    with_work, raw = fmean(b.with_work for b in BUSY), fmean(b.raw for b in BUSY)
+    with capsys.disabled():
+        print(  # noqa: T201
+            f"\ngood phones: busy {with_work:.0%} of the time in which there was work for them, "
+            f"{raw:.0%} of the jobs' whole time"
+        )
+    assert with_work >= LEAST_BUSY
 
 
 def print_row(
     seed: int,
-    fault: Fault,
+    trouble: Trouble,
     ladder: bool,
     ran: Ran,
     off: float,
@@ -332,13 +224,14 @@ def print_row(
 ) -> None:
     if seed == 0:
         print(  # noqa: T201
-            "\nseed fault         search on   job  trials promoted   off bad phone    busy  busy"
-            "    s  why"
+            "\nseed trouble       search on   job  trials promoted   off bad phone    busy (whole)"
+            "  busy (whole)    s  why"
         )
+    busy = " ".join(
+        f"{ran.busy[name].with_work:>6.0%} ({ran.busy[name].raw:>4.0%})" for name in good
+    )
     print(  # noqa: T201
-        f"{seed:>4} {fault.value:<13} {'simulators' if ladder else 'phones':<10} "
+        f"{seed:>4} {trouble.name:<13} {'simulators' if ladder else 'phones':<10} "
         f"{ran.state.value:<5}{len(ran.trials):>6} {len(ran.promotions):>8} {off:>5.1%} "
-        f"{record.state.value:<11} "
-        + " ".join(f"{ran.busy[name]:>5.0%}" for name in good)
-        + f" {ran.seconds:>4.1f}  {record.reason[:70]}"
+        f"{record.state.value:<11} {busy} {ran.seconds:>4.1f}  {record.reason[:70]}"
     )
