@@ -68,7 +68,7 @@ class DeviceError(HvxtuneError):
     """A measuring device failed, not the candidate: retried elsewhere, then quarantined.
 
     ``attempts`` is how many tries it stands for: one that was retried already is not retried as
-    often again.
+    often again. 0 excuses the device: what failed lies before it, or it is only warm.
     """
 
     kind = "device"

@@ -57,6 +57,8 @@ class Script:
     """A task without a fair run."""
     breaks: float = 0.0
     """The whole call fails."""
+    excuses_every: int = 0
+    """One in so many of jobs' calls fails as a whole, and not by the device's fault."""
     condemns: float = 0.0
     """A good candidate is said to be wrong."""
     slow: float = 1.0
@@ -89,7 +91,7 @@ class StandInDevice(Device):
         self._driven = threading.Lock()
         self.runs: Counter[str] = Counter()
         self.most_at_once = 0
-        self.calls = 0
+        self.calls = self.for_jobs = 0
         self.cleans = 0
 
     @property
@@ -133,6 +135,10 @@ class StandInDevice(Device):
                 raise DeviceError("closed while it hung")
             if self.script.silent or self._random.random() < self.script.breaks:
                 raise DeviceError("the connection was lost")
+            self.for_jobs += batch.reference is not None
+            often = self.script.excuses_every
+            if batch.reference is not None and often and self.for_jobs % often == 0:
+                raise DeviceError("the server ended", attempts=0)
             return [self._one(task, batch.reference) for task in batch.tasks]
         finally:
             self._driven.release()

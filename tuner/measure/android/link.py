@@ -51,14 +51,17 @@ class PhoneLink:
 
     async def _asked(self, server: AdbServer, ask: Callable[[AdbClient], Awaitable[T]]) -> T:
         client = await server.client()
-        # A server that was started anew knows no phone by its address.
-        if self._by_address and self._connected_at_start != server.starts:
-            await client.connect(self.serial)
-            self._connected_at_start = server.starts
+        starts = server.starts
         try:
+            # A server that was started anew knows no phone by its address.
+            if self._by_address and self._connected_at_start != starts:
+                await client.connect(self.serial)
+                self._connected_at_start = starts
             return await ask(client)
         except DeviceError as error:
             self._connected_at_start = None
+            if not isinstance(error, RefusedError) and await server.has_ended(starts):
+                raise DeviceError("this machine's adb server ended in a call", attempts=0) from None
             raise _explained(error, self.serial) from None
 
 

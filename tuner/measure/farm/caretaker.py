@@ -73,7 +73,7 @@ class Caretaker:
         return [
             member
             for member in self._farm.members
-            if health.is_due(records[member.name], self._farm.limits, now)
+            if health.is_due(records[member.name], self._farm.limits, now, tuple(records.values()))
         ]
 
     def check(self, members: Iterable[Member]) -> Iterator[CheckResult]:

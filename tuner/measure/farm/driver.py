@@ -31,8 +31,9 @@ _LINGER_S = 0.05
 """An empty queue is waited at for so long before the lease is given back."""
 _GRACE_S = 60.0
 """Beyond what the tasks of a batch may take together: then the call is broken off."""
-_THROTTLES_A_FAULT = 3
-"""Phones get warm, and noise looks like that at times; so many batches in a row are a fault."""
+_EXCUSES_A_FAULT = 3
+"""Phones get warm, noise looks like that at times, and adb's server may end; so many batches that
+came to nothing in a row are a fault of the device all the same."""
 _log = logging.getLogger("hvxtune.farm")
 
 
@@ -84,7 +85,7 @@ class Driver:
         self._lock = threading.Lock()
         self._blamed: list[str] = []
         self._rest_until = 0.0
-        self._throttles = 0
+        self._excuses = 0
         self._stopping = threading.Event()
         self.thread = threading.Thread(target=self._drive, name=f"farm-{name}", daemon=True)
 
@@ -149,7 +150,8 @@ class Driver:
 
     def _step(self) -> float:
         """Does what is to be done next; how long to wait before looking again."""
-        record = self._roster.device(self.name)
+        devices = self._roster.devices()
+        record = next(one for one in devices if one.name == self.name)
         self._queue.stand(self.name, self._standing(record))
         if record.state is DeviceState.LEASED or record.lease is not None:
             return TICK_S
@@ -160,7 +162,7 @@ class Driver:
             return 0.0
         if time.monotonic() < self._rest_until:
             return TICK_S
-        if health.is_due(record, self._limits, self._roster.clock()):
+        if health.is_due(record, self._limits, self._roster.clock(), devices):
             self._same = None
             self._queue.stand(self.name, Standing.CHECKED)
             health.attend(
@@ -249,8 +251,9 @@ class Driver:
                 return True
             state, reason, faults = DeviceState.READY, "worked without fault", 0
         except DeviceError as error:
-            found = health.after_fault(record, 1, error.message, self._limits)
-            state, reason, faults = found.state, found.reason, 1
+            faults = int(error.attempts > 0)
+            found = health.after_fault(record, faults, error.message, self._limits)
+            state, reason = found.state, found.reason
         self._queue.again(orders)
         self._roster.settle(lease, state, reason, tally=Tally(faults=faults))
         return False
@@ -264,17 +267,15 @@ class Driver:
             results, error, busy_s = self._run(orders, holding)
             if error is None:
                 error = self._throttled(results, record)
-            if error is None:
-                faults = sum(isinstance(one, DeviceError) for one in results)
-            else:
-                faults = 1 if error.attempts or self._throttles >= _THROTTLES_A_FAULT else 0
-            tally = Tally(0 if error else len(orders) - faults, faults, busy_s)
+            failed = [one for one in results if isinstance(one, DeviceError)]
+            faults = self._faults(failed, error)
+            tally = Tally(0 if error else len(orders) - len(failed), faults, busy_s)
             if error is not None and self._stopping.is_set():  # broken off by us
                 record = self._roster.settle(
                     holding.lease, DeviceState.SUSPECT, "left in the middle of its work"
                 )
-            elif faults or error is not None:
-                reason = error or next(one for one in results if isinstance(one, DeviceError))
+            elif error is not None or failed:
+                reason = error or failed[0]
                 found = health.after_fault(record, faults, reason.message, self._limits)
                 record = self._roster.settle(holding.lease, found.state, found.reason, tally=tally)
             else:
@@ -294,13 +295,20 @@ class Driver:
                 self._queue.failed(order, self.name, error)
         return record
 
+    def _faults(self, failed: list[DeviceError], error: DeviceError | None) -> int:
+        """How many runs of a batch count against the device, in which some ``failed`` or all of it
+        did with ``error``."""
+        if error is None:
+            self._excuses = 0
+            return sum(one.attempts > 0 for one in failed)
+        self._excuses += error.attempts == 0
+        return 1 if error.attempts or self._excuses >= _EXCUSES_A_FAULT else 0
+
     def _throttled(self, results: list[Result], record: DeviceRecord) -> DeviceError | None:
         """Why a batch is thrown away though it ran; the device rests then."""
         slow = self._judge.throttled(results, record)
         if not slow:
-            self._throttles = 0
             return None
-        self._throttles += 1
         self._rest_until = time.monotonic() + self._limits.cool_down_s
         return DeviceError(slow, attempts=0)
 

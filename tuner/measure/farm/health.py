@@ -1,14 +1,16 @@
 """When a device is checked, how, and what follows: the only place that judges devices.
 
-A check cleans up, asks for a nonce, and runs the gold candidate, whose result and time on this
-device are known. A list of devices is never asked: it shows those that were there once.
+A check asks for a nonce, cleans up, looks for room on the disk, and runs the gold candidate, whose
+result is known, and whose time on this device and on those like it. A list of devices is never
+asked: it shows those that were there once.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median_high
 
 from tuner.errors import CandidateError, DeviceError, ToolchainError
 from tuner.measure import statistics
@@ -42,8 +44,11 @@ class Finding:
     checked: Checked
 
 
-def is_due(record: DeviceRecord, limits: Limits, now: float) -> bool:
-    """Whether the device should be checked at ``now``. One that failed is checked ever later."""
+def is_due(
+    record: DeviceRecord, limits: Limits, now: float, devices: Sequence[DeviceRecord] = ()
+) -> bool:
+    """Whether the device should be checked at ``now``. One that failed is checked ever later, one
+    that is slow beside others of ``devices`` at once."""
     if record.state in (DeviceState.QUARANTINED, DeviceState.DRAINED, DeviceState.LEASED):
         return False
     if record.lease is not None:
@@ -52,11 +57,44 @@ def is_due(record: DeviceRecord, limits: Limits, now: float) -> bool:
         return True
     since = now - record.last_check_at
     if record.state is DeviceState.READY:
-        return since >= limits.gold_interval_s
+        return since >= limits.gold_interval_s or _is_slow_beside(record, devices)
     if record.last_check == "passed":
         return True
     wait_s = limits.recheck_s * 2.0 ** min(max(record.failed_checks - 1, 0), 20)
     return since >= min(wait_s, max(_LONGEST_WAIT_S, limits.recheck_s))
+
+
+def gold_of_others(
+    record: DeviceRecord, fingerprint: Mapping[str, str] | None, devices: Iterable[DeviceRecord]
+) -> int | None:
+    """What the gold candidate takes on others of ``devices`` with this fingerprint, whose numbers
+    are compared with those of ``record``; ``None`` without any that is trusted.
+
+    Of an even number the upper of both in the middle: one that is too fast puts nobody out.
+    """
+    found = [
+        other.gold_cycles
+        for other in devices
+        if other.name != record.name
+        and other.state in (DeviceState.READY, DeviceState.LEASED)
+        and other.fidelity == "hardware" == record.fidelity
+        and other.gold_cycles is not None
+        and other.fingerprint == fingerprint
+    ]
+    return median_high(found) if found else None
+
+
+def _is_slow_beside(record: DeviceRecord, devices: Iterable[DeviceRecord]) -> bool:
+    """A device that was slow from its first check on has nothing of its own to be held against."""
+    usual = gold_of_others(record, record.fingerprint, devices)
+    own = record.gold_cycles
+    return usual is not None and own is not None and _slowdown(own, usual) is not None
+
+
+def _slowdown(cycles: int, usual: int) -> float | None:
+    """How many times ``usual`` the gold candidate takes; ``None`` if that is as it should be."""
+    found = statistics.throttled([cycles], usual)
+    return None if found is None else found.slowdown
 
 
 def after_fault(record: DeviceRecord, faults: int, reason: str, limits: Limits) -> Finding:
@@ -88,7 +126,7 @@ def attend(
     if lease is None:
         return None
     try:
-        found = examine(open_device(), record, task, limits)
+        found = examine(open_device(), record, task, limits, roster.devices())
     except BaseException as error:
         failed = Checked(f"the check broke off: {type(error).__name__}", counts=False)
         roster.settle(lease, DeviceState.SUSPECT, failed.failure, checked=failed)
@@ -99,15 +137,25 @@ def attend(
     return roster.settle(lease, found.state, found.reason, checked=found.checked)
 
 
-def examine(device: Device, record: DeviceRecord, gold: Task, limits: Limits) -> Finding:
-    """Cleans, probes, and runs the gold candidate. Never raises for what a device does."""
+def examine(
+    device: Device,
+    record: DeviceRecord,
+    gold: Task,
+    limits: Limits,
+    devices: Sequence[DeviceRecord] = (),
+) -> Finding:
+    """Probes, cleans, and runs the gold candidate. Never raises for what a device does.
+
+    ``devices`` are all of the farm: the gold candidate must not take longer than on those like it.
+    """
     report = DeviceReport()
     try:
         report = device.probe(secrets.token_hex(8))
         report = device.clean()
         fingerprint = dict(device.fingerprint())
     except DeviceError as error:
-        return _failed(record, DeviceState.OFFLINE, error.message, report, limits)
+        blamed = error.attempts > 0
+        return _failed(record, DeviceState.OFFLINE, error.message, report, limits, counts=blamed)
     except ToolchainError as error:
         return _failed(record, DeviceState.SUSPECT, str(error), report, limits)
     heat = report.temperature_c
@@ -118,15 +166,19 @@ def examine(device: Device, record: DeviceRecord, gold: Task, limits: Limits) ->
         # Asked now that leftovers are gone: the gold candidate alone would find room in what a
         # batch leaves none of.
         return _failed(record, DeviceState.SUSPECT, report.room.shortage, report, limits)
+    usual = gold_of_others(record, fingerprint, devices)
     known = record.gold_cycles if fingerprint == record.fingerprint else None
+    if known is not None and usual is not None and _slowdown(known, usual) is not None:
+        known = None  # what it took at its slowest is no measure
     try:
         cycles = _gold_cycles(device, gold)
-        wrong = _against(known, cycles, device)
+        wrong = _against(known, usual, cycles, device)
         if wrong and device.fidelity == "hardware":  # or was that noise?
             cycles = _gold_cycles(device, replace(gold, repeats=4 * gold.repeats))
-            wrong = _against(known, cycles, device)
+            wrong = _against(known, usual, cycles, device)
     except DeviceError as error:
-        return _failed(record, DeviceState.SUSPECT, error.message, report, limits)
+        blamed = error.attempts > 0
+        return _failed(record, DeviceState.SUSPECT, error.message, report, limits, counts=blamed)
     if wrong:
         return _failed(record, DeviceState.SUSPECT, wrong, report, limits)
     if known is not None and cycles > known * (1 - _NEWS):
@@ -155,16 +207,18 @@ def _gold_cycles(device: Device, gold: Task) -> int:
     return result.measurement.cycles
 
 
-def _against(known: int | None, cycles: int, device: Device) -> str:
-    """What is wrong with the gold candidate's time; empty if nothing is."""
-    if known is None or cycles == known:
-        return ""
+def _against(known: int | None, usual: int | None, cycles: int, device: Device) -> str:
+    """What is wrong with the gold candidate's time, ``known`` of this device and ``usual`` on
+    others like it; empty if nothing is."""
     if device.fidelity == "model":
+        if known in (None, cycles):
+            return ""
         return f"the gold candidate takes {cycles:,} cycles, and took {known:,} before"
-    slow = statistics.throttled([cycles], known)
-    return (
-        "" if slow is None else f"slow: the gold candidate takes {slow.slowdown:.2f} times as long"
-    )
+    for expected, where in ((known, ""), (usual, " as on others like it")):
+        slowdown = None if expected is None else _slowdown(cycles, expected)
+        if slowdown is not None:
+            return f"slow: the gold candidate takes {slowdown:.2f} times as long{where}"
+    return ""
 
 
 def _failed(

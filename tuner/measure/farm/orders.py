@@ -100,9 +100,10 @@ class OrderQueue:
 
     def failed(self, order: Order, device: str, error: DeviceError) -> None:
         """Notes that ``device`` did not give an order a fair run. It is tried elsewhere, then
-        ends with the error."""
-        order.attempts += 1
-        order.avoid.add(device)
+        ends with the error; again anywhere if the device is not to blame."""
+        if error.attempts:
+            order.attempts += 1
+            order.avoid.add(device)
         if order.attempts < DEVICE_ATTEMPTS:
             self.again([order])
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -264,6 +266,23 @@ def test_a_killed_server_is_started_again_and_phones_are_connected_again(device:
     process.wait()
     assert run(device, "WELL") == ["ok"]
     assert server.starts == starts + 1
+
+
+def test_a_server_that_is_killed_in_a_call_is_no_fault_of_the_phone(
+    device: Phone, emulated: EmulatedPhone
+) -> None:
+    def kill() -> None:
+        until(lambda: any("driver.so" in line for line in ours(emulated)))
+        os.kill(background().server.pid or 0, signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    with pytest.raises(DeviceError, match="this machine's adb server ended") as caught:
+        run(device, "HANGS", reference=False)
+    thread.join()
+    assert caught.value.attempts == 0
+    recovered(device)
+    assert run(device, "WELL") == ["ok"]
 
 
 def test_cleaning_ends_what_a_broken_call_left(device: Phone, emulated: EmulatedPhone) -> None:

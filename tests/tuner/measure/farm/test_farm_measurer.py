@@ -5,6 +5,7 @@ Over stand-ins for devices, whose faults come from a seed.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -137,6 +138,26 @@ def test_transport_faults_are_tried_elsewhere(seed: int, fault: Script) -> None:
     assert roster.device("good").faults == 0
 
 
+def test_what_is_not_the_devices_fault_is_done_again_and_puts_nobody_out() -> None:
+    rig = StandInFarm({"a": Script(excuses_every=3), "b": Script(excuses_every=2)})
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer:
+        assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
+    told = [event for name in rig.devices for event in roster.events(name)]
+    assert any(event.reason == "the server ended" for event in told)
+    assert DeviceState.QUARANTINED not in {event.after for event in told}
+
+
+def test_excuses_without_end_are_faults_all_the_same() -> None:
+    rig = StandInFarm({"only": Script()})
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer:
+        measured(measurer, ["2000"])
+        rig.devices["only"].script.excuses_every = 1
+        assert cycles(measured(measurer, ["2001"])) == ["toolchain"]
+        assert "the last: the server ended" in wait_for(roster, "only", DeviceState.QUARANTINED)
+
+
 def test_slow_results_are_measured_again_where_it_is_fast() -> None:
     rig = StandInFarm({"bad": Script(), "good": Script()})
     roster = MemoryRoster()
@@ -146,6 +167,28 @@ def test_slow_results_are_measured_again_where_it_is_fast() -> None:
         assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
     told = [event.reason for event in roster.events("bad")]
     assert any(reason.startswith("throttled: ") for reason in told)
+
+
+def test_a_device_that_was_slow_from_the_first_is_found_out_by_those_like_it() -> None:
+    rig = StandInFarm({"bad": Script(slow=1.3), "good": Script(), "fine": Script(noise=0.08)})
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer:
+        measurer.fingerprint()
+        assert roster.device("bad").gold_cycles == 1.3 * GOLD_CYCLES
+        found = cycles(measured(measurer, GOOD))
+        reason = wait_for(roster, "bad", DeviceState.QUARANTINED)
+    assert all(cycles <= 1.08 * int(true) for true, cycles in zip(GOOD, found, strict=True))
+    assert re.search(r"slow: .* takes 1\.\d\d times as long as on others like it", reason)
+    assert roster.device("bad").trials == 0
+
+
+def test_another_kind_of_phone_may_be_slower() -> None:
+    rig = StandInFarm({"old": Script(slow=1.5, fingerprint={"soc": "old"}), "new": Script()})
+    roster = MemoryRoster()
+    for name in rig.devices:
+        with measuring(rig, on=name, roster=roster) as measurer:
+            measured(measurer, GOOD[:4])
+    assert {record.state for record in roster.devices()} == {DeviceState.READY}
 
 
 def test_a_device_that_cooled_down_is_used_again() -> None:

@@ -19,6 +19,8 @@ from tuner.paths import writable
 ADB_VARIABLE = "HVXTUNE_ADB"
 SERVER_VARIABLE = "HVXTUNE_ADB_SERVER"
 _START_S = 20.0
+_DYING_S = 0.2
+"""Its connections break a moment before a killed server can be seen to have ended."""
 _PROTOCOL = 41
 """The server's protocol since platform-tools 29 (2019), with ``shell,v2`` all along."""
 
@@ -57,6 +59,17 @@ class AdbServer:
     def pid(self) -> int | None:
         """Process id of the own server while there is one."""
         return self._process.pid if self._process else None
+
+    async def has_ended(self, starts: int) -> bool:
+        """Whether the own server that was started as the ``starts``-th is no more."""
+        give_up = time.monotonic() + _DYING_S
+        while self._existing is None and self.starts == starts:
+            if self._process is None or self._process.poll() is not None:
+                return True
+            if time.monotonic() > give_up:
+                return False
+            await asyncio.sleep(0.01)
+        return self._existing is None
 
     async def client(self) -> AdbClient:
         """A client of the running server. Raises ``ToolchainError`` if none can be started."""
