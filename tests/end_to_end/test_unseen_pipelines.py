@@ -29,6 +29,7 @@ from tuner.trial import Trial
 
 HVXTUNE = Path(sys.executable).with_name("hvxtune")
 DRAWN = 25
+FEW = 5
 SEEDS = 2
 """The default and the textbook schedule."""
 LEAST_RIGHT, LEAST_GAIN = 0.8, 5.0
@@ -77,6 +78,21 @@ def test_most_schedules_are_right_and_the_best_is_much_faster_than_none(name):
     assert result.default.config.as_dict() == {"lanes": 1}
     gain = result.default.measurement.cycles / result.best.measurement.cycles
     assert gain >= LEAST_GAIN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["decay", "middle", "pixels", "quarters", "contrast", "ninths"])
+def test_what_a_compiler_gets_wrong_is_no_schedule(name):
+    """Each has a pattern of which Halide 21 or its LLVM make wrong code, or none."""
+    store = MemoryStore()
+    result = tuner.tune_pipeline(
+        unseen_pipeline(name), SIZES[name], store=store, trials=FEW + SEEDS, sampler="random"
+    )
+    (textbook,) = [t for t in store.trials(result.job.id) if t.origin == "textbook"]
+    assert textbook.outcome is Outcome.OK, textbook.error
+    drawn = [t.outcome for t in store.trials(result.job.id) if t.origin == "random"]
+    assert drawn.count(Outcome.WRONG_OUTPUT) + drawn.count(Outcome.COMPILE_ERROR) <= 1
+    assert result.default.measurement.cycles > result.best.measurement.cycles
 
 
 @pytest.mark.slow

@@ -18,6 +18,13 @@ SIZES = {
     "tone_chain": {"x": 512, "y": 24},
     "dense": {"o": 128, "n": 8},
     "histogram": {"i": 256},
+    "decay": {"x": 256, "y": 32},
+    "middle": {"x": 250, "y": 16},
+    "pixels": {"c": 3, "x": 256, "y": 16},
+    "quarters": {"x": 128, "y": 16},
+    "contrast": {"x": 256, "y": 8},
+    "strongest": {"x": 256, "y": 8},
+    "ninths": {"x": 128, "y": 8},
 }
 """The pipelines with small sizes: what is written without a schedule takes seconds in QEMU."""
 
@@ -122,6 +129,88 @@ def histogram(hl: Any) -> Any:
     counts[i] = hl.u32(0)
     counts[hl.i32(image[all_of.x, all_of.y])] += hl.u32(1)
     out[i] = hl.u16(counts[i])
+    return out
+
+
+def decay(hl: Any) -> Any:
+    """A scan down and one up again: what is bright fades away from it."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    down, up = hl.RDom([(1, 31)], "down"), hl.RDom([(1, 31)], "up")
+    faded, out = hl.Func("faded"), hl.Func("out")
+    faded[x, y] = hl.u16(image[x, y])
+    faded[x, down] = hl.max((faded[x, down - 1] * 7) >> 3, faded[x, down])
+    faded[x, 31 - up] = hl.max((faded[x, 32 - up] * 7) >> 3, faded[x, 31 - up])
+    out[x, y] = hl.u8(hl.min(faded[x, y], 255))
+    return out
+
+
+def middle(hl: Any) -> Any:
+    """The median of medians, edges repeated, at a width that is no multiple of a vector."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    padded = hl.BoundaryConditions.repeat_edge(image)
+    columns, out = hl.Func("columns"), hl.Func("out")
+
+    def median(a: Any, b: Any, c: Any) -> Any:
+        return hl.max(hl.min(a, b), hl.min(hl.max(a, b), c))
+
+    columns[x, y] = median(padded[x, y - 1], padded[x, y], padded[x, y + 1])
+    out[x, y] = median(columns[x - 1, y], columns[x, y], columns[x + 1, y])
+    return out
+
+
+def pixels(hl: Any) -> Any:
+    """Colours beside each other in memory, averaged with the pixel to the right."""
+    c, x, y = hl.Var("c"), hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 3, "image")
+    out = hl.Func("out")
+    out[c, x, y] = hl.u8((hl.u16(image[c, x, y]) + image[c, x + 1, y] + 1) >> 1)
+    return out
+
+
+def quarters(hl: Any) -> Any:
+    """Halved twice, no edges: levels of a pyramid that are read at every second element."""
+    x, y = hl.Var("x"), hl.Var("y")
+    level = hl.ImageParam(hl.UInt(8), 2, "image")
+    for number in (1, 2):
+        half = hl.Func(f"half{number}")
+        four = [hl.u16(level[2 * x + dx, 2 * y + dy]) for dx in (0, 1) for dy in (0, 1)]
+        half[x, y] = hl.u8((four[0] + four[1] + four[2] + four[3] + 2) >> 2)
+        level = half
+    return level
+
+
+def contrast(hl: Any) -> Any:
+    """The difference to the mean of a row: rows, as long as the image is wide, are reduced."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    across = hl.RDom([(0, image.width())], "across")
+    sums, out = hl.Func("sums"), hl.Func("out")
+    sums[y] = hl.u32(0)
+    sums[y] += hl.u32(image[across, y])
+    out[x, y] = hl.absd(image[x, y], hl.u8(sums[y] >> 8))
+    return out
+
+
+def strongest(hl: Any) -> Any:
+    """Which of ten planes is the brightest: a reduction of two values at once."""
+    x, y = hl.Var("x"), hl.Var("y")
+    planes = hl.ImageParam(hl.UInt(8), 3, "planes")
+    over = hl.RDom([(0, 10)], "over")
+    out = hl.Func("out")
+    out[x, y] = hl.u8(hl.argmax(over, planes[x, y, over.x], "best")[0])
+    return out
+
+
+def ninths(hl: Any) -> Any:
+    """A mean of nine: 32 bits divided by what is no power of two, which HVX cannot."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    rows, out = hl.Func("rows"), hl.Func("out")
+    wide = lambda dx: hl.u32(image[x + dx, y])  # noqa: E731 - the field's notation
+    rows[x, y] = wide(0) + wide(1) + wide(2)
+    out[x, y] = hl.u8((rows[x, y] + rows[x, y + 1] + rows[x, y + 2]) / 9)
     return out
 
 

@@ -171,6 +171,10 @@ class Kernel(ABC):
         JSON; ``None`` for one that is. :func:`tuner.kernels.attached_kernel` is the inverse."""
         return None
 
+    def llvm_arguments(self, params: Mapping[str, int]) -> tuple[str, ...]:
+        """Options of Halide's LLVM that its code needs to be right, beside those for all."""
+        return ()
+
     def other_shapes(self, problem: Problem) -> list[dict[str, int]]:
         """Further parameters the same code must be right for under a contract that is not static.
 

@@ -16,6 +16,7 @@ import pytest
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tests.rig.uploads import flipped, serialized_pipeline
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, execute_pipeline
+from tuner.codegen.halide.uploads.expressions import divided, operations_of
 from tuner.errors import UserError
 
 GOOD: dict[str, Any] = {
@@ -35,8 +36,20 @@ GOOD: dict[str, Any] = {
             "clamped": False,
             "operations": 2,
             "updates": [
-                {"pure": [], "rvars": [["r$x", 4]], "scans": True, "combines": "", "dot": False}
+                {
+                    "pure": [],
+                    "rvars": [["r$x", 4]],
+                    "scans": True,
+                    "combines": "",
+                    "dot": False,
+                    "backwards": False,
+                }
             ],
+            "values": 1,
+            "divides": ["*"],
+            "strided": [["x", 1]],
+            "picks": False,
+            "skipped": False,
         }
     ],
     "params": [{"name": "x", "default": 8, "doc": "extent"}],
@@ -107,6 +120,22 @@ def test_reductions_scans_and_products_are_told():
 
 
 @pytest.mark.slow
+def test_what_vectors_cannot_do_is_told():
+    def last(name):
+        return analyse_pipeline(unseen_pipeline(name), SIZES[name]).facts.stages
+
+    assert last("ninths")[-1].divides == ("*",)
+    (faded, _) = last("decay")
+    assert [update.backwards for update in faded.updates] == [False, True]
+    assert [stage.skipped for stage in last("quarters")] == [True, False]
+    (out,) = last("pixels")
+    assert out.picks
+    assert dict(out.strided) == {"x": 2, "y": 2}
+    (best, out) = last("strongest")
+    assert (best.values, best.bits, out.divides) == (2, 32, ())
+
+
+@pytest.mark.slow
 def test_a_stencil_without_edges_reads_before_its_input():
     data = made(
         "h = hl.Func('h')\nh[x, y] = image[x - 2, y] + image[x, y + 1]\nout = hl.Pipeline(h)"
@@ -147,6 +176,10 @@ def test_damaged_bytes_are_refused_or_analysed_never_more():
         (("stages", 0, "updates", 0, "combines"), "product"),
         (("stages", 0, "updates", 0, "rvars"), [["r$x"]]),
         (("stages", 0, "clamped"), 1),
+        (("stages", 0, "values"), 9),
+        (("stages", 0, "divides"), ["/"]),
+        (("stages", 0, "strided"), ["x"]),
+        (("stages", 0, "picks"), None),
         (("params", 0, "name"), "__import__('os')"),
         (("params", 0, "doc"), "\x1b[2J"),
         (("stages",), []),
@@ -162,3 +195,22 @@ def test_an_analysis_that_no_pipeline_gives_is_refused(path, value):
     place[path[-1]] = value
     with pytest.raises(ValueError, match=r"\w"):
         Analysis.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "dividends"),
+    [
+        ("uint8((f(x) + g(y))/(uint32)9)", ["(f(x) + g(y))"]),
+        ("f(x/3, y/4)", ["x"]),
+        ("f(x)/(uint16)9", []),
+        ("f(x)/g(x)", []),
+        ("(x - im.min.0) % (2*im.extent.0)", []),
+    ],
+)
+def test_divisions_by_reciprocals_of_64_bits_are_found(text, dividends):
+    assert list(divided(text)) == dividends
+
+
+def test_divisions_by_what_is_fixed_are_cheap():
+    assert operations_of("x % (2*im.extent.0)") < 10
+    assert operations_of("f(x)/max(g(x), 1)") > 1000

@@ -211,3 +211,74 @@ def test_stages_with_updates_never_move_vectors_inwards():
     sums = stage("sums", extents=(500, 64), bits=32, widest_bits=32, updates=(DOT,))
     facts = pipeline(sums, stage("out", reads={"sums": 1}, extents=(500, 64)))
     assert "shift_inwards" not in {config.get("tail_sums") for config in samples(facts)}
+
+
+PIXELS = pipeline(
+    stage("out", dimensions=("c", "x", "y"), extents=(3, 512, 64), strided=(("x", 1),), picks=True)
+)
+
+
+def test_colours_beside_each_other_are_unrolled_or_part_of_the_vectors():
+    assert settle(derived_space("p", PIXELS, TARGET), {"lanes": 128})["channels"] == "apart"
+    for config, directives in schedules(PIXELS):
+        form = config.get("channels", "none")
+        of_colour = [d.op for d in directives if d.args == ("c",)]
+        assert of_colour == {"unrolled": ["unroll"], "vectors": ["vectorize"]}.get(str(form), [])
+    mixing = pipeline(replace(PIXELS.last, picks=False))
+    channels = derived_space("p", mixing, TARGET).knob("channels")
+    assert channels.choices == ("apart", "unrolled")
+
+
+def test_what_divides_as_no_vector_can_is_computed_without_and_apart():
+    facts = pipeline(stage("ratio", divides=("*",)), stage("out", reads={"ratio": 1}))
+    space = derived_space("pipeline:test", facts, TARGET)
+    assert "inline" not in space.knob("place_ratio").choices
+    for _, directives in schedules(facts):
+        assert all(d.func != "ratio" for d in directives if d.op == "vectorize")
+
+
+def test_what_is_halved_is_not_computed_in_tiles():
+    facts = pipeline(
+        stage("whole", skipped=True, extents=(1024, 128)), stage("out", reads={"whole": 4})
+    )
+    for config in samples(facts):
+        if config.get("place_whole") == "rows":
+            assert config["walk"] == "across"
+        assert config.get("place_whole") != "tile"
+
+
+def test_rows_that_a_scan_goes_back_through_take_more_than_one_step():
+    back = UpdateFacts(("x",), (("r$x", 63),), True, "", False, backwards=True)
+    facts = pipeline(
+        stage("sums", bits=16, extents=(256, 64), updates=(back,)),
+        stage("out", reads={"sums": 1}, extents=(256, 64)),
+    )
+    steps = {
+        config.integer("lanes") * config.integer("unroll_sums")
+        for config in samples(facts)
+        if config["lanes"] != 1
+    }
+    assert steps == {128}
+
+
+def test_edges_of_images_are_kept_by_predicated_stores_not_guards():
+    facts = pipeline(stage("out", extents=(500, 64), clamped=True))
+    found = {(c.get("tail_x"), c.get("unroll")) for c in samples(facts) if "tail_x" in c}
+    assert {tail for tail, _ in found} == {"shift_inwards", "predicate_stores"}
+    assert {unroll for tail, unroll in found if tail == "predicate_stores"} == {1}
+
+
+def test_no_vector_lies_wholly_beyond_the_end():
+    facts = pipeline(stage("out", extents=(250, 64)))
+    steps = {c.integer("lanes") * c.integer("unroll") for c in samples(facts) if c["lanes"] != 1}
+    assert steps == {128}
+
+
+def test_partial_sums_lie_together_in_memory():
+    rows = UpdateFacts(("x",), (("r$x", 512),), scans=False, combines="sum", dot=False)
+    sums = stage("sums", dimensions=("x",), extents=(64,), bits=32, widest_bits=32, updates=(rows,))
+    made = [d for _, ds in schedules(pipeline(sums, stage("out", reads={"sums": 1}))) for d in ds]
+    partial = {d.args[-1] for d in made if d.op == "rfactor"}
+    stored = {d.args for d in made if d.op == "reorder_storage" and d.func in partial}
+    assert len(stored) == 1
+    assert next(iter(stored))[1:] == ("x",)

@@ -31,6 +31,7 @@ FILES = {
 """Kind of artifact file to Halide's name for it. The loop nest comes on top."""
 
 
+LLVM_VARIABLE = "HL_LLVM_ARGS"
 _HALIDE_ARCHS = (62, 65, 66, 68)
 """Archs that Halide 21 makes code for (its ``Target`` features ``hvx_v62`` to ``hvx_v68``)."""
 
@@ -60,6 +61,9 @@ def compile_request(request: Mapping[str, Any]) -> None:
         if attachment is None
         else attached_kernel(workload.kernel, attachment)
     )
+    os.environ[LLVM_VARIABLE] = " ".join(
+        [os.environ.get(LLVM_VARIABLE, ""), *kernel.llvm_arguments(workload.params)]
+    ).strip()  # read when LLVM starts, which is in each child anew
     pipeline = kernel.pipeline(workload.params)
     parameters = [*pipeline.inputs, *(b for b in pipeline.output.output_buffers())]
     for parameter, spec in zip(parameters, kernel.buffers(workload.params), strict=True):

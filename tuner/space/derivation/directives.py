@@ -12,6 +12,7 @@ _STRATEGIES = {
     "round_up": TailStrategy.ROUND_UP,
     "shift_inwards": TailStrategy.SHIFT_INWARDS,
     "guard_with_if": TailStrategy.GUARD_WITH_IF,
+    "predicate_stores": TailStrategy.PREDICATE_STORES,
 }
 _ROUND_UP = TailStrategy.ROUND_UP
 _QUAD = 4
@@ -47,16 +48,27 @@ def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
     lanes, rows = config.integer("lanes"), config.integer("tile_rows")
     if y is not None:
         stage.split(y, f"{y}_o", f"{y}_i", rows, _tail(config, "tail_y"))
-    stage.split(x, f"{x}_o", f"{x}_i", lanes * config.integer("unroll"), _tail(config, "tail_x"))
-    stage.split(f"{x}_i", f"{x}_u", f"{x}_i", lanes, _ROUND_UP)
-    inner = [f"{x}_i", f"{x}_u"]
+    tail, unroll = _tail(config, "tail_x"), config.integer("unroll")
+    stage.split(x, f"{x}_o", f"{x}_i", lanes * unroll, tail)
+    inner, outer = [f"{x}_i"], list(role.outer)
+    if unroll > 1:
+        stage.split(f"{x}_i", f"{x}_u", f"{x}_i", lanes, _ROUND_UP).unroll(f"{x}_u")
+        inner.append(f"{x}_u")
+    channels = config.get("channels", "apart")
+    if role.channel is not None and channels != "apart":
+        inner.insert(0, role.channel)
+        outer.remove(role.channel)
     if y is None:
-        stage.reorder(*inner, f"{x}_o", *role.outer)
+        stage.reorder(*inner, f"{x}_o", *outer)
     elif "walk" in config and config.text("walk") == "down":
-        stage.reorder(*inner, f"{y}_i", f"{x}_o", f"{y}_o", *role.outer).unroll(f"{y}_i")
+        stage.reorder(*inner, f"{y}_i", f"{x}_o", f"{y}_o", *outer).unroll(f"{y}_i")
     else:
-        stage.reorder(*inner, f"{x}_o", f"{y}_i", f"{y}_o", *role.outer)
-    stage.vectorize(f"{x}_i").unroll(f"{x}_u")
+        stage.reorder(*inner, f"{x}_o", f"{y}_i", f"{y}_o", *outer)
+    if role.channel is not None and channels == "unrolled":
+        stage.unroll(role.channel)
+    elif role.channel is not None and channels == "vectors":
+        stage.vectorize(role.channel)
+    stage.vectorize(f"{x}_i")
 
 
 def _schedule_stage(steps: Steps, roles: Roles, role: Role, config: Config) -> None:
@@ -154,8 +166,10 @@ def _rfactor(
     """One partial reduction for each lane, in vectors; the update then reduces the lanes."""
     rvar = update.rvars[0][0]
     lane, partial = f"{rvar}_lane", f"partial_{role.key}_{number}"
+    var = f"lane_{role.key}_{number}"
     stage.split(rvar, f"{rvar}_rest", lane, lanes)
-    stage.rfactor(lane, "lane", partial)
-    steps.stage(partial).compute_root().vectorize("lane", lanes)
-    update_of_partial = steps.stage(partial, 0)
-    update_of_partial.reorder("lane", f"{rvar}_rest").vectorize("lane", lanes)
+    stage.rfactor(lane, var, partial)
+    # Halide adds the new dimension outermost; scattered like that, Halide 21 makes wrong code.
+    whole = steps.stage(partial).compute_root().reorder_storage(var, *role.facts.dimensions)
+    whole.vectorize(var, lanes)
+    steps.stage(partial, 0).reorder(var, f"{rvar}_rest").vectorize(var, lanes)

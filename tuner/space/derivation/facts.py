@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+EVERY_DIMENSION = "*"
+
 
 @dataclass(frozen=True)
 class UpdateFacts:
@@ -18,7 +20,8 @@ class UpdateFacts:
     variables with their extents, innermost first. ``scans`` is true if it reads its own stage at
     other places than it writes. ``combines`` says how it joins a new term to the old value
     (``sum``, ``max``, ``min``), empty if in no way whose order is free; ``dot`` whether the term
-    is a product of two 8-bit values widened to 32 bits, which ``vrmpy`` computes.
+    is a product of two 8-bit values widened to 32 bits, which ``vrmpy`` computes. ``backwards`` is
+    true if it goes through the stage against the order in memory.
     """
 
     pure: tuple[str, ...]
@@ -26,6 +29,7 @@ class UpdateFacts:
     scans: bool
     combines: str
     dot: bool
+    backwards: bool = False
 
     @property
     def steps(self) -> int:
@@ -37,11 +41,17 @@ class UpdateFacts:
 class StageFacts:
     """A Func that directives may address.
 
-    ``dimensions`` and ``extents`` are innermost first. ``bits`` is the size of a value,
-    ``narrowest_bits`` and ``widest_bits`` of any integer met in its definitions, its operands
-    included. ``reads`` counts how often each other stage is read, stages that stay inline anyhow
-    looked through. ``clamped`` is true if widening what is computed of it reads no input
-    beyond its ends, whatever its producers do. ``operations`` measures its definitions.
+    ``dimensions`` and ``extents`` are innermost first. ``bits`` is the size of a value, of which a
+    place has ``values`` (several in a tuple); ``narrowest_bits`` and ``widest_bits`` are those of
+    any integer met in its definitions, its operands included. ``reads`` counts how often each
+    other stage is read, stages that stay inline anyhow looked through. ``clamped`` is true if
+    widening what is computed of it reads no input beyond its ends, whatever its producers do.
+    ``operations`` measures its definitions.
+    ``divides`` are the dimensions, ``*`` for all, along which it has no vectors, because it divides
+    32 bits by other than powers of two. ``strided`` counts by dimensions the reads that go along
+    them, but not along the rows in memory. ``picks`` is true if the innermost dimension is in the
+    definition only as the innermost index of what is read, as with the colours of pixels.
+    ``skipped`` is true if others read it at multiples along its rows, as they do to halve it.
     """
 
     name: str
@@ -54,6 +64,11 @@ class StageFacts:
     clamped: bool
     operations: int
     updates: tuple[UpdateFacts, ...]
+    values: int = 1
+    divides: tuple[str, ...] = ()
+    strided: tuple[tuple[str, int], ...] = ()
+    picks: bool = False
+    skipped: bool = False
 
     @property
     def elements(self) -> int:
@@ -63,7 +78,7 @@ class StageFacts:
     @property
     def bytes(self) -> int:
         """What they occupy."""
-        return self.elements * self.bits // 8
+        return self.elements * self.values * self.bits // 8
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,14 @@ SCHEDULED = "lanes > 1"
 _LEVELS = ("root", "rows", "tile")
 """Where a stage can be computed that is not inline, outermost first."""
 _TAILS = ("shift_inwards", "guard_with_if")
+_CLAMPED_TAILS = ("shift_inwards", "predicate_stores")
+"""Where nothing is read beyond an input's end. Guards keep loads apart lane by lane: twenty times
+slower, and with boundary conditions Halide 21 often fails on them."""
 _MOST_REGISTERS = 16
 _MOST_OPERATIONS = 6000
 _MOST_INLINED = 400
 _NONE = "none"
+_BEYOND = "vectors wholly beyond the end compute nothing, and Halide 21 makes wrong code of them"
 _HEAVY = 40
 """Operations from which on a textbook keeps a stage's values instead of computing them again."""
 
@@ -33,8 +37,9 @@ def textbook_values(facts: PipelineFacts, target: Target) -> dict[str, KnobValue
     that are read several times or reduce, everything else inline or in whole."""
     roles = Roles(facts, target)
     wanted: dict[str, KnobValue] = {"lanes": roles.lanes, "tile_rows": 4, "walk": "down"}
+    wanted["channels"] = channel_forms(roles.output)[-1]
     for role in roles.all[:-1]:
-        heavy = bool(role.facts.updates) or role.facts.operations > _HEAVY
+        heavy = bool(role.facts.updates) or role.operations > _HEAVY
         place = "rows" if role.may_tile else "root"
         wanted[f"place_{role.key}"] = place if heavy or not role.may_inline else "inline"
         wanted[f"slide_{role.key}"] = "on"
@@ -70,6 +75,8 @@ def _knobs(roles: Roles) -> Iterator[Knob]:
 def _lanes(roles: Roles) -> tuple[int, ...]:
     found = [1, roles.lanes]
     registers = roles.widest_bytes // roles.narrowest_bytes
+    if any(role.strided for role in roles.all):
+        return tuple(found)  # of more than a register LLVM makes seven times slower ones
     if 2 * registers <= 8 and roles.output.extent(roles.output.vector) >= 2 * roles.lanes:
         found.append(2 * roles.lanes)
     return tuple(found)
@@ -86,9 +93,16 @@ def _output_knobs(output: Role) -> Iterator[Knob]:
         "order inside a tile: row by row, or column by column",
         when="lanes > 1 and tile_rows > 1",
     )
+    if output.channel is not None:
+        yield Knob(
+            "channels",
+            channel_forms(output),
+            f"{output.channel}: a loop around all, written out inside, or part of each vector",
+            when=SCHEDULED,
+        )
     yield Knob(
         "tail_x",
-        _TAILS,
+        _CLAMPED_TAILS if output.facts.clamped else _TAILS,
         "last vectors, where lanes * unroll does not divide the extent",
         when=f"lanes > 1 and {width} % (lanes * unroll) != 0",
     )
@@ -98,6 +112,11 @@ def _output_knobs(output: Role) -> Iterator[Knob]:
         "last rows, where tile_rows does not divide the extent",
         when=f"lanes > 1 and {height} % tile_rows != 0",
     )
+
+
+def channel_forms(role: Role) -> tuple[str, ...]:
+    """What may be done with a short innermost dimension beside the vectors."""
+    return ("apart", "unrolled", "vectors") if role.facts.picks else ("apart", "unrolled")
 
 
 def _place_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
@@ -129,13 +148,12 @@ def _stage_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
     width, unroll = role.extent(role.vector), f"unroll_{role.key}"
     ragged = f"{width} % (lanes * {unroll}) != 0"
     inner = "" if role.is_output else f"place_{role.key} != 'root' or "
-    tails: tuple[str, ...] = _TAILS
+    inside = role.facts.clamped and not role.is_output
+    tails: tuple[str, ...] = ("round_up", "shift_inwards") if inside else _TAILS
     if role.facts.updates:
         # Halide 21 makes wrong code of definitions that begin off vector boundaries and others
         # that do not.
-        tails = ("guard_with_if",)
-    if role.facts.clamped and not role.is_output:
-        tails = ("round_up", *tails)
+        tails = ("round_up",) if inside else ("guard_with_if",)
     yield Knob(
         f"tail_{role.key}",
         tails,
@@ -207,22 +225,36 @@ def _output_constraints(roles: Roles) -> Iterator[Constraint]:
     if not roles.has_tiles:
         return
     output, lanes = roles.output, roles.lanes
-    registers = f"lanes // {lanes} * {max(1, roles.output.facts.widest_bits // 8)}"
+    bodies = f"lanes // {lanes} * unroll * tile_rows"
+    registers, operations = max(1, output.facts.widest_bits // 8), f"{output.operations}"
+    if output.channel is not None:  # what is strided apart lies together with all channels
+        bodies += f" * (1 if channels == 'apart' else {output.extent(output.channel)})"
+        together = output.facts.operations
+        operations = f"({operations} if channels == 'apart' else {together})"
+    smallest = f"lanes == {lanes} and unroll == 1 and tile_rows == 1"
     yield Constraint(
-        f"{registers} * unroll * tile_rows <= {2 * _MOST_REGISTERS}",
+        f"{bodies} * {registers} <= {2 * _MOST_REGISTERS} or ({smallest})",
         "longer loop bodies take seconds to compile and are never faster",
     )
     yield Constraint(
-        f"lanes // {lanes} * unroll * tile_rows * {output.facts.operations} <= {_MOST_OPERATIONS}",
+        f"{bodies} * {operations} <= {_MOST_OPERATIONS} or ({smallest})",
         "longer loop bodies take longer to compile than a candidate may",
     )
     width, height = output.extent(output.vector), output.extent(output.row)
+    yield Constraint(
+        f"{width} >= lanes * unroll or lanes * unroll == {lanes}",
+        _BEYOND,
+    )
+    yield Constraint(
+        "tail_x != 'predicate_stores' or unroll == 1",
+        "Halide splits no loop again whose stores are predicated",
+    )
     for tail, step, extent in (
         ("tail_x", "lanes * unroll", width),
         ("tail_y", "tile_rows", height),
     ):
         yield Constraint(
-            f"{tail} == 'guard_with_if' or {extent} >= {step}",
+            f"{tail} != 'shift_inwards' or {extent} >= {step}",
             "a tile can only be moved inwards if the extent holds at least one",
         )
 
@@ -234,6 +266,8 @@ def _place_constraints(roles: Roles, role: Role) -> Iterator[Constraint]:
             "what is narrower than a vector reads, inside a tile, what its producers never wrote: "
             "LLVM then takes the whole loop away",
         )
+    if role.facts.skipped and roles.has_tiles and role.may_tile:
+        yield from _skipped_constraints(roles, role)
     for name in role.readers:
         reader = roles.by_name[name]
         if reader.is_output:
@@ -251,6 +285,19 @@ def _place_constraints(roles: Roles, role: Role) -> Iterator[Constraint]:
                 f"place_{role.key} != 'inline' or place_{reader.key} != 'inline'",
                 "stages inline in one another multiply the work and the code",
             )
+
+
+def _skipped_constraints(roles: Roles, role: Role) -> Iterator[Constraint]:
+    """Halide reads every second element from whole vectors one element on: beyond the last."""
+    place = f"place_{role.key}"
+    reason = (
+        f"vectors of every second element of {role.facts.name} reach beyond its end: where it "
+        "begins at a fixed place, LLVM takes the whole loop away"
+    )
+    yield Constraint(f"{place} != 'tile'", reason)
+    if roles.output.row is not None:
+        yield Constraint(f"{place} != 'rows' or tile_rows > 1", reason)
+        yield Constraint(f"{place} != 'rows' or walk == 'across'", reason)
 
 
 def _reads_of(roles: Roles, role: Role) -> int:
@@ -275,6 +322,16 @@ def _shift_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Co
 def _stage_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
     tail = f"tail_{role.key}"
     width = role.extent(role.vector)
+    if f"unroll_{role.key}" in knobs:
+        step = f"lanes * unroll_{role.key}"
+        yield Constraint(f"{width} >= {step} or {step} == {roles.lanes}", _BEYOND)
+        widened = role.facts.bits > 8 * roles.narrowest_bytes
+        if widened and any(update.backwards for update in role.facts.updates):
+            yield Constraint(
+                f"{width} > {step}",
+                "Halide 21 takes backward rows of one step for unaligned, and keeps widened values "
+                "deinterleaved in the others: wrong code",
+            )
     if tail in knobs and role.facts.updates and not role.is_output:
         yield Constraint(
             f"{tail} != 'guard_with_if' or place_{role.key} == 'root' "

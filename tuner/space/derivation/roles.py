@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tuner.space.derivation.facts import PipelineFacts, StageFacts, UpdateFacts
+from tuner.space.derivation.facts import (
+    EVERY_DIMENSION,
+    PipelineFacts,
+    StageFacts,
+    UpdateFacts,
+)
 from tuner.target import Target
 
 _MOST_INLINE_OPERATIONS = 240
@@ -16,6 +21,9 @@ _RECOMPUTED = 16
 """A stage with so many times fewer values than the output serves many tiles with each of them:
 it is computed before all, not in each tile again."""
 _MOST_UNROLLED_INNER, _MOST_UNROLLED = 16, 32
+_MOST_CHANNELS = 4
+_STRIDED_OPERATIONS = 1500
+"""HVX has no strided loads and stores: LLVM writes scalar ones, one for each lane."""
 
 
 @dataclass(frozen=True)
@@ -23,14 +31,16 @@ class Role:
     """A stage with what its knobs are about.
 
     ``key`` is its name as knobs have it. ``vector`` is the dimension that becomes vectors
-    (``None``: all are too short), ``row`` the next one out. ``readers`` are all stages that need
-    it, directly or not.
+    (``None``: there is none), ``row`` the next one out. ``channel`` is a short innermost dimension
+    beside the vectors, such as the colours of pixels. ``readers`` are all stages that need the
+    stage, directly or not.
     """
 
     facts: StageFacts
     key: str
     vector: str | None
     row: str | None
+    channel: str | None
     readers: tuple[str, ...]
     may_inline: bool
     may_tile: bool
@@ -46,6 +56,17 @@ class Role:
     def outer(self) -> tuple[str, ...]:
         """All dimensions but ``vector`` and ``row``, innermost first."""
         return tuple(d for d in self.facts.dimensions if d not in (self.vector, self.row))
+
+    @property
+    def operations(self) -> int:
+        """What a vector costs, by its signs and the loads that take it together."""
+        return self.facts.operations + _STRIDED_OPERATIONS * self.strided
+
+    @property
+    def strided(self) -> int:
+        """Reads and writes of vectors that do not lie together in memory."""
+        reads = dict(self.facts.strided).get(self.vector or "", 0)
+        return reads + (self.is_output and self.moves_rows)
 
     @property
     def moves_rows(self) -> bool:
@@ -144,8 +165,8 @@ class Roles:
 
     def _role(self, stage: StageFacts, key: str, readers: tuple[str, ...]) -> Role:
         vector = self._vector_of(stage)
-        others = [d for d in stage.dimensions if d != vector]
-        row = next((d for d in others if _extent(stage, d) > 1), others[0] if others else None)
+        channel = self._channel_of(stage, vector)
+        row = self._row_of(stage, vector, channel)
         last = self.facts.last
         read = sum(
             count for other in self.facts.stages for n, count in other.reads if n == stage.name
@@ -155,9 +176,12 @@ class Roles:
             facts=stage,
             key=key,
             vector=vector,
-            row=row if vector is not None else None,
+            row=row,
+            channel=channel,
             readers=readers,
-            may_inline=not stage.updates and read * stage.operations <= _MOST_INLINE_OPERATIONS,
+            may_inline=not stage.updates
+            and not stage.divides
+            and read * stage.operations <= _MOST_INLINE_OPERATIONS,
             may_tile=not scans and stage.elements * _RECOMPUTED >= last.elements,
             is_output=stage is last,
         )
@@ -165,9 +189,29 @@ class Roles:
     def _vector_of(self, stage: StageFacts) -> str | None:
         """The first dimension long enough for half a vector that all definitions leave alone;
         failing that, one that the first definition has."""
-        long = [d for d in stage.dimensions if 2 * _extent(stage, d) >= self.lanes]
+        if EVERY_DIMENSION in stage.divides:
+            return None
+        whole = [d for d in stage.dimensions if d not in stage.divides]
+        long = [d for d in whole if 2 * _extent(stage, d) >= self.lanes]
         free = [d for d in long if all(d in update.pure for update in stage.updates)]
         return next(iter(free or long), None)
+
+    @staticmethod
+    def _channel_of(stage: StageFacts, vector: str | None) -> str | None:
+        first = stage.dimensions[0] if stage.dimensions else None
+        if first is None or vector in (None, first) or stage.updates:
+            return None
+        return first if 1 < _extent(stage, first) <= _MOST_CHANNELS else None
+
+    @staticmethod
+    def _row_of(stage: StageFacts, vector: str | None, channel: str | None) -> str | None:
+        """The next dimension out from the vectors that has a loop; failing that, any other."""
+        if vector is None:
+            return None
+        at = stage.dimensions.index(vector)
+        around = [*stage.dimensions[at + 1 :], *stage.dimensions[:at]]
+        others = [d for d in around if d != channel]
+        return next((d for d in others if _extent(stage, d) > 1), next(iter(others), None))
 
 
 def _extent(stage: StageFacts, dimension: str) -> int:

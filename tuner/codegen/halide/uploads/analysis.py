@@ -7,7 +7,7 @@ form that Halide gives back. Nothing is compiled to code, so it takes tens of mi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,15 +19,26 @@ from tuner.codegen.halide.uploads.expressions import (
     bits_of,
     calls_of,
     combination,
+    divided,
     follows_loops,
     is_dot,
+    only_picks,
     operations_of,
     printed,
+    reads_multiples,
+    strided_reads,
+    words_of,
 )
 from tuner.codegen.halide.uploads.refusals import NotTunableError
 from tuner.codegen.halide.uploads.sizes import Sizes
 from tuner.codegen.halide.uploads.unscheduled import require_unscheduled
-from tuner.space.derivation.facts import BufferFacts, PipelineFacts, StageFacts, UpdateFacts
+from tuner.space.derivation.facts import (
+    EVERY_DIMENSION,
+    BufferFacts,
+    PipelineFacts,
+    StageFacts,
+    UpdateFacts,
+)
 
 _HELPERS = re.compile(r"(lambda_\d+|(repeat_edge|constant_exterior|mirror_\w+|repeat_image))\b")
 """Funcs that Halide's boundary conditions are made of. They stay inline: a loop over them has no
@@ -169,12 +180,14 @@ def _stage(
     extents = sizes.output if is_output else _allocated(name, len(dimensions), lowered)
     stages = {other for other in texts if other not in helpers and other != name}
     called = [call for text in seen for call, _ in calls_of(text)]
+    known = frozenset(texts)
+    strides = {d: strided_reads(texts[name], known, d) for d in dimensions}
     vector_bits = {b for b in bits if b >= 8} or {8}
     return StageFacts(
         name=name,
         dimensions=dimensions,
         extents=extents,
-        bits=func.types()[0].bits(),
+        bits=max(kind.bits() for kind in func.types()),
         narrowest_bits=min(vector_bits),
         widest_bits=max(vector_bits),
         reads=tuple((other, called.count(other)) for other in sorted(stages & set(called))),
@@ -183,7 +196,23 @@ def _stage(
         updates=tuple(
             _update(func, index, lowered) for index in range(func.num_update_definitions())
         ),
+        values=len(func.types()),
+        divides=_divides(seen, dimensions),
+        strided=tuple((d, count) for d, count in strides.items() if count),
+        picks=bool(dimensions) and only_picks(texts[name], known, dimensions[0]),
+        skipped=any(reads_multiples(text, name) for text in texts.values()),
     )
+
+
+def _divides(texts: Sequence[str], dimensions: Sequence[str]) -> tuple[str, ...]:
+    """The dimensions whose vectors would be divided as HVX cannot; all, if values are."""
+    found: set[str] = set()
+    for text in texts:
+        for dividend in divided(text):
+            words = set(words_of(dividend))
+            own = words & set(dimensions)
+            found |= own if own == words else {EVERY_DIMENSION}
+    return tuple(sorted(found))
 
 
 def _through_helpers(
@@ -229,7 +258,9 @@ def _is_clamped(name: str, opened: Deserialized, texts: Mapping[str, str]) -> bo
 
 def _allocated(name: str, dimensions: int, lowered: str) -> tuple[int, ...]:
     """The extents of a stage computed before all that use it: those of its allocation."""
-    match = re.search(rf"^\s*allocate {re.escape(name)}\[([^\]]*)\]", lowered, re.MULTILINE)
+    # Those of a tuple have an allocation for each value.
+    pattern = rf"^\s*allocate {re.escape(name)}(?:\.0)?\[([^\]]*)\]"
+    match = re.search(pattern, lowered, re.MULTILINE)
     factors = match[1].split(" * ")[1:] if match else []
     if dimensions == 0:
         return ()
@@ -258,6 +289,7 @@ def _update(func: hl.Func, index: int, lowered: str) -> UpdateFacts:
         scans=any(list(indices) != places for indices in own),
         combines=combination(value, name) if len(own) == 1 else "",
         dot=is_dot(value),
+        backwards=any(re.search(r"- *\w*\$", place) for place in places),
     )
 
 

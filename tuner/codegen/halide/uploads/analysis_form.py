@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tuner.codegen.halide.uploads.fields import a_count, a_name, fields, several
-from tuner.space.derivation.facts import BufferFacts, PipelineFacts, StageFacts, UpdateFacts
+from tuner.space.derivation.facts import (
+    EVERY_DIMENSION,
+    BufferFacts,
+    PipelineFacts,
+    StageFacts,
+    UpdateFacts,
+)
 
 MOST_STAGES = 64
 """More make spaces that no search gets through."""
@@ -15,6 +21,7 @@ MOST_BUFFERS = 16
 MOST_DIMENSIONS = 6
 """Both are what one call of the harness passes (``image.h``)."""
 _MOST_UPDATES = 16
+_MOST_VALUES = 8
 _MOST_EXTENT = 1 << 27
 _MOST_OPERATIONS = 1 << 24
 _BITS = (1, 8, 16, 32)
@@ -91,6 +98,11 @@ def _stage(data: Any) -> StageFacts:
         clamped=_switch(form["clamped"]),
         operations=a_count(form["operations"], _MOST_OPERATIONS),
         updates=several(form["updates"], _MOST_UPDATES, _update),
+        values=a_count(form["values"], _MOST_VALUES),
+        divides=several(form["divides"], MOST_DIMENSIONS, _dimension),
+        strided=several(form["strided"], MOST_DIMENSIONS, _counted),
+        picks=_switch(form["picks"]),
+        skipped=_switch(form["skipped"]),
     )
     if len(found.extents) != len(found.dimensions):
         raise ValueError(f"stage {found.name} has not an extent for each dimension")
@@ -105,6 +117,7 @@ def _update(data: Any) -> UpdateFacts:
         scans=_switch(form["scans"]),
         combines=_one_of(form["combines"], _COMBINATIONS),
         dot=_switch(form["dot"]),
+        backwards=_switch(form["backwards"]),
     )
 
 
@@ -120,6 +133,10 @@ def _counted(data: Any) -> tuple[str, int]:
     if not isinstance(data, list | tuple) or len(data) != 2:
         raise ValueError("not a name with a number")
     return a_name(data[0]), _extent(data[1])
+
+
+def _dimension(data: Any) -> str:
+    return data if data == EVERY_DIMENSION else a_name(data)
 
 
 def _extent(data: Any) -> int:

@@ -9,8 +9,11 @@ _CALL = re.compile(r"([A-Za-z_][\w$.]*)\(")
 _TYPE = re.compile(r"\bu?int(\d+)(?:x\d+)?\b")
 _WORD = re.compile(r"[A-Za-z_][\w$.]*")
 _SIGNS = "(+-*/%<>"
-_DIVISION = re.compile(r"[/%](?!\s*(?:\(u?int\d+\))?\d+\b)")
-_DIVISION_OPERATIONS = 2000
+_DIVISION = re.compile(r"[/%]")
+_CAST = re.compile(r"\s*(?:\(u?int(\d+)\))?\s*")
+_PLACE = re.compile(r"[\w$.]+\.(?:min|extent|stride)\.\d+")
+"""Where a buffer begins and ends: known when code is made."""
+_DIVISION_OPERATIONS = 4000
 """HVX has no division: by anything but a constant LLVM writes one out for each lane."""
 _BYTE = r"\(?u?int8\)?"
 
@@ -47,6 +50,11 @@ def calls_of(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield match[1], arguments_of(text, match.end() - 1)
 
 
+def words_of(text: str) -> list[str]:
+    """Every name in it, those of types and operators that print as calls included."""
+    return _WORD.findall(text)
+
+
 def bits_of(text: str) -> set[int]:
     """The sizes of all integer types that are named."""
     return {int(bits) for bits in _TYPE.findall(text)}
@@ -54,8 +62,81 @@ def bits_of(text: str) -> set[int]:
 
 def operations_of(text: str) -> int:
     """How much there is to compute, by its signs."""
-    divisions = len(_DIVISION.findall(text))
+    divisions = sum(not _is_fixed(divisor) for _, divisor, _ in _divisions(text))
     return sum(map(text.count, _SIGNS)) + _DIVISION_OPERATIONS * divisions
+
+
+def divided(text: str) -> Iterator[str]:
+    """Every dividend of 32 bits that is divided by a constant other than a power of two.
+
+    Halide multiplies it with a reciprocal of 64 bits, of which HVX has no vectors.
+    """
+    for dividend, divisor, bits in _divisions(text):
+        number = int(divisor) if divisor.isdigit() else 0
+        if bits == 32 and number & (number - 1):
+            yield dividend
+
+
+def _divisions(text: str) -> Iterator[tuple[str, str, int]]:
+    """Dividend, divisor and the latter's bits. What no type is printed with has 32."""
+    for match in _DIVISION.finditer(text):
+        cast = _CAST.match(text, match.end())
+        assert cast is not None  # noqa: S101 - it matches nothing, too
+        end = _operand_end(text, cast.end())
+        before = _operand_begin(text, match.start())
+        yield text[before : match.start()].strip(), text[cast.end() : end], int(cast[1] or 32)
+
+
+def _operand_end(text: str, start: int) -> int:
+    """The end of the number, name, call or bracket that begins at ``start``."""
+    word = re.compile(r"[\w$.]*").match(text, start)
+    end = word.end() if word is not None else start
+    if end < len(text) and text[end] == "(":
+        return len(text) - len(_after_call(text, end))
+    return end
+
+
+def _operand_begin(text: str, end: int) -> int:
+    """The beginning of the number, name, call or bracket that ends at ``end``."""
+    at = len(text[:end].rstrip())
+    depth = 0
+    while at > 0:
+        char = text[at - 1]
+        depth += {")": 1, "(": -1}.get(char, 0)
+        if depth < 0 or (depth == 0 and not (char.isalnum() or char in "_$.(")):
+            break
+        at -= 1
+    return at
+
+
+def _is_fixed(divisor: str) -> bool:
+    """Whether it is a number once the extents of buffers are."""
+    return not set(_WORD.findall(_PLACE.sub("", divisor))) - {"max", "min"}
+
+
+def strided_reads(text: str, known: frozenset[str], dimension: str) -> int:
+    """How many reads of ``known`` do not go along the rows in memory as ``dimension`` does."""
+    return sum(
+        any(dimension in _WORD.findall(one) for one in outer)
+        and dimension not in _WORD.findall(inner)
+        for called, (inner, *outer) in _reads(text, known)
+    )
+
+
+def only_picks(text: str, known: frozenset[str], dimension: str) -> bool:
+    """Whether ``dimension`` is nothing in ``text`` but the first index of what is read."""
+    everywhere = _WORD.findall(text).count(dimension)
+    picked = sum(indices[0] == dimension for _, indices in _reads(text, known))
+    return everywhere == picked
+
+
+def reads_multiples(text: str, name: str) -> bool:
+    """Whether ``name`` is read along its rows at multiples of something."""
+    return any("*" in inner for _, (inner, *_) in _reads(text, frozenset({name})))
+
+
+def _reads(text: str, known: frozenset[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    return ((name, indices) for name, indices in calls_of(text) if name in known and indices)
 
 
 def follows_loops(index: str, calls: frozenset[str], fixed: frozenset[str]) -> bool:

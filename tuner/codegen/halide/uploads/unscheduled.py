@@ -10,6 +10,7 @@ from tuner.codegen.halide.uploads.deserialized import Deserialized
 from tuner.codegen.halide.uploads.refusals import NotTunableError
 
 _LOOP = re.compile(r"for ([\w$]+)(?: in \[-?\d+, -?\d+\])?:")
+_COUNTER = re.compile(r"\$\d+$")
 _FILE = "loopnest"
 
 
@@ -22,9 +23,16 @@ def require_unscheduled(opened: Deserialized) -> None:
         opened.pipeline.print_loop_nest()
     with open(_FILE, encoding="utf-8", errors="replace") as file:
         lines = [(len(line) - len(line.lstrip()), line.strip()) for line in file]
-    pure = {name for name, func in opened.stages.items() if not func.num_update_definitions()}
-    outputs = {func.name() for func in opened.outputs}
+    pure = {
+        _shown(name) for name, func in opened.stages.items() if not func.num_update_definitions()
+    }
+    outputs = {_shown(func.name()) for func in opened.outputs}
     _check(lines, pure - outputs, outputs)
+
+
+def _shown(name: str) -> str:
+    """A name without the number that keeps it apart from others: loops are printed so."""
+    return _COUNTER.sub("", name)
 
 
 def _check(lines: Sequence[tuple[int, str]], inline: set[str], outputs: set[str]) -> None:
