@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from starlette.responses import RedirectResponse, Response
 
 from dashboards.job_view import peak_of
+from dashboards.offered import offered_devices
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
 from db.sql_store import SqlStore
@@ -23,10 +24,11 @@ from service.schemas.jobs import LARGEST_SEED, BudgetBody, SubmitBody
 from tuner.candidate import CACHE_STATES, CacheState
 from tuner.contract import Contract
 from tuner.errors import HvxtuneError, UserError
-from tuner.goals import DEFAULT_GOALS
+from tuner.goals import DEFAULT_GOALS, GOALS
 from tuner.kernels import Kernel, find_kernel, kernel_names
-from tuner.promotion import DEFAULT_PROMOTIONS
-from tuner.search.samplers import DEFAULT_SAMPLER, sampler_names
+from tuner.measure import FARM, QEMU
+from tuner.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
+from tuner.search.samplers import sampler_names
 from tuner.target import DEFAULT_TARGET, TARGETS
 from tuner.tuning import find_problem
 
@@ -39,12 +41,20 @@ DEFAULTS: Mapping[str, str] = {
     "trials": "100",
     "seconds": "",
     "patience": "",
-    "sampler": DEFAULT_SAMPLER,
+    "until_gain": "",
+    "measurer": QEMU,
+    "on": "",
+    "promote_to": "",
+    "promote": str(DEFAULT_PROMOTIONS),
+    "sampler": "",
     "seed": "0",
     "workers": "",
     "priority": "0",
 }
 PARAM = "param_"
+GOAL = "goal_"
+"""Before the name of a goal that is ticked; cycles need not be."""
+MORE_GOALS = tuple(goal for goal in GOALS if goal not in DEFAULT_GOALS)
 MOST_TRIALS = 10_000_000
 
 
@@ -75,13 +85,25 @@ class Entered:
             raise FieldError(name, f"{label} {text}", accepted=f"{least} to {most}")
         return int(text)
 
-    def seconds(self) -> float | None:
-        """The limit on time."""
-        text = self.values.get("seconds", "")
+    def real(self, name: str) -> float | None:
+        """The number in a field, or ``None`` if it is empty."""
+        text = self.values.get(name, "")
         try:
             return float(text) if text else None
         except ValueError:
-            raise FieldError("seconds", f"seconds '{text[:20]}'", accepted="a number") from None
+            raise FieldError(name, f"{name} '{text[:20]}'", accepted="a number") from None
+
+    def share(self, name: str) -> float | None:
+        """The share that a field gives in percent, or ``None`` if it is empty."""
+        percent = self.real(name)
+        if percent is not None and not 0 < percent < 100:
+            raise FieldError(name, f"{name} {percent:g} %", accepted="above 0 and below 100")
+        return None if percent is None else percent / 100
+
+    @property
+    def goals(self) -> list[str]:
+        """Cycles, and what is ticked beside."""
+        return [*DEFAULT_GOALS, *(goal for goal in MORE_GOALS if self.values.get(GOAL + goal))]
 
     def params(self) -> dict[str, int]:
         """The kernel's parameters; empty fields mean its defaults."""
@@ -157,16 +179,18 @@ def body_of(entered: Entered) -> SubmitBody:
             cache=_cache(values["cache"]),
             budget=BudgetBody(
                 trials=entered.number("trials", 1, MOST_TRIALS),
-                seconds=entered.seconds(),
+                seconds=entered.real("seconds"),
                 patience=entered.number("patience", 1, MOST_TRIALS),
+                until_gain=entered.share("until_gain"),
             ),
             transfer=True,
-            goals=list(DEFAULT_GOALS),
-            sampler=values["sampler"],
-            measurer="qemu",
-            on="",
-            promote_to="",
-            promote=DEFAULT_PROMOTIONS,
+            goals=entered.goals,
+            sampler=values["sampler"] or None,
+            # A tag is one of the farm's: who chooses it means that.
+            measurer=FARM if values["on"] else values["measurer"],
+            on=values["on"],
+            promote_to=values["promote_to"],
+            promote=entered.number("promote", 1, MOST_PROMOTIONS) or DEFAULT_PROMOTIONS,
             generator="halide",
             seed=entered.number("seed", 0, LARGEST_SEED) or 0,
             workers=entered.number("workers", 1, 256),
@@ -210,6 +234,9 @@ def _form(
         targets=list(TARGETS),
         contracts=[contract.value for contract in Contract],
         samplers=sampler_names(),
+        devices=offered_devices(),
+        goals=[(goal, GOALS[goal]) for goal in MORE_GOALS],
+        chosen_goals=entered.goals,
         caches=CACHE_STATES,
         refused=error,
         wrong=field_of(error, entered) if error else "",

@@ -80,6 +80,7 @@ def test_a_job_goes_from_the_form_to_its_object(visit: Visit, tmp_path: Path) ->
     page.wait_for_url("**kernel=scale_u8*")
     page.get_by_label("n", exact=True).fill("256")
     page.get_by_label("Trials").fill("12")
+    page.get_by_label("bytes of the candidate's own code").check()
     visit.check()
     page.get_by_role("button", name="Submit").click()
     page.wait_for_url(re.compile(r"/ui/jobs/\w+$"))
@@ -88,6 +89,7 @@ def test_a_job_goes_from_the_form_to_its_object(visit: Visit, tmp_path: Path) ->
     expect(page.locator("#live .state-done")).to_be_visible(timeout=JOB_LIMIT_MS)
     assert page.evaluate("window.neverReloaded")
     expect(page.locator("#course canvas")).to_be_visible()
+    expect(page.get_by_role("region", name="Pareto front").get_by_role("link")).not_to_have_count(0)
     visit.check()
 
     page.reload()

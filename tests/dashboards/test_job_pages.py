@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -208,6 +209,9 @@ def test_the_form_is_made_of_the_kernels_parameters(logged_in: LogIn) -> None:
         ("param_k", "6", "multiples of 4"),
         ("trials", "-5", "trials -5"),
         ("seconds", "soon", "a number"),
+        ("until_gain", "most", "a number"),
+        ("until_gain", "100", "below 100"),
+        ("promote", "0", "1 to 1000"),
         ("sampler", "magic", "unknown sampler"),
         ("target", "hexagon-v1", "hexagon-v66"),
         ("contract", "handshake", "none, host, stride"),
@@ -252,9 +256,51 @@ def test_a_submitted_job_is_that_of_the_form(
     assert job.spec.problem.workload.params["m"] == 64
     assert (job.spec.problem.contract, job.spec.cache) == ("stride", "cold")
     assert job.spec.budget == Budget(7, 2.5, None)
+    assert (job.spec.goals, job.spec.sampler) == (("cycles",), "surrogate")
     assert (job.spec.seed, job.spec.workers) == (3, 2)
     assert (job.submission.user, job.submission.priority) == ("ada", 5)
     assert newest_entries(store, limit=1)[0].action == "job.submit"
+
+
+def test_goals_and_gain_come_from_the_form(
+    logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
+    monkeypatch.setattr("tuner.tuning.find_measurer", lambda _: StandInMeasurer)
+    browser = logged_in(Scope.READ, Scope.SUBMIT)
+    sent = {"kernel": "scale_u8", "goal_code_bytes": "on"}
+    browser.form("/ui/submit", "/ui/submit", **sent)
+    browser.form("/ui/submit", "/ui/submit", kernel="scale_u8", until_gain="2.5")
+    by_gain, by_goals = (job.spec for job in store.jobs())
+    assert (by_goals.goals, by_goals.sampler) == (("cycles", "code_bytes"), "tpe")
+    assert by_gain.budget == Budget(100, until_gain=0.025)
+    refused = browser.form("/ui/submit", "/ui/submit", **sent, sampler="hill")
+    assert "nsga2" in refused.text
+    assert re.search(r'name="goal_code_bytes"[^>]*checked', refused.text)
+    assert not re.search(r'name="goal_ddr_bytes"[^>]*checked', refused.text)
+
+
+def test_devices_are_offered_where_there_is_a_farm(
+    logged_in: LogIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "farm.toml"
+    monkeypatch.setenv("HVXTUNE_FARM_FILE", str(file))
+    browser = logged_in(Scope.ADMIN)
+    assert 'name="on"' not in browser.get("/ui/submit").text
+    file.write_text("this is not TOML")
+    assert 'name="on"' not in browser.get("/ui/submit").text
+    simulator = '[[simulator]]\nname = "sim"\nslots = 2\ntags = ["lab"]\n'
+    file.write_text(simulator)
+    page = browser.get("/ui/submit?on=lab").text
+    assert re.search(r'name="on">.*?<option selected>lab</option>', page, re.DOTALL)
+    assert 'name="promote_to"' not in page, "nothing there is of a higher fidelity"
+    file.write_text(simulator + '[[phone]]\nname = "p1"\nserial = "x"\narch = "v66"\n')
+    page = browser.get("/ui/submit").text
+    offered = re.search(r'name="promote_to">(.*?)</select>', page, re.DOTALL).group(1)
+    assert "<option>p1</option>" in offered
+    assert "<option>phone</option>" in offered
+    assert "lab" not in offered
+    assert "v66" not in offered, "simulators have that, too"
 
 
 def test_a_job_page_says_how_much_is_left_to_find(logged_in: LogIn, store: SqlStore) -> None:

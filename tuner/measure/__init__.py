@@ -12,10 +12,12 @@ from tuner.errors import HvxtuneError, UserError
 from tuner.measure.measurer import Measurer, Timed
 from tuner.target import Target
 
+QEMU = "qemu"
+"""The measurer that every installation has."""
 FARM = "farm"
 """The measurer that shares candidates out to the devices of a farm."""
 _REGISTRY = {
-    "qemu": "tuner.measure.qemu.measurer:QemuMeasurer",
+    QEMU: "tuner.measure.qemu.measurer:QemuMeasurer",
     "hexagon-sim": "tuner.measure.hexagon_sim.measurer:HexagonSimMeasurer",
     FARM: "tuner.measure.farm.measurer:FarmMeasurer",
 }
@@ -56,4 +58,4 @@ def refusals(target: Target) -> dict[str, HvxtuneError | None]:
     return found
 
 
-__all__ = ["FARM", "Measurer", "Timed", "find_measurer", "measurer_names", "refusals"]
+__all__ = ["FARM", "QEMU", "Measurer", "Timed", "find_measurer", "measurer_names", "refusals"]
