@@ -27,7 +27,10 @@ class LogAxis:
         )
 
     def evenly(self, ticks: int) -> tuple[tuple[float, str], ...]:
-        """So many ticks at even distances, at whole numbers: for any range, however narrow."""
+        """So many ticks at about even distances, at numbers that can be read: for any range,
+        however narrow."""
         ratio = self.high / self.low
-        values = (round(self.low * ratio ** ((i + 0.5) / ticks)) for i in range(ticks))
+        digits = max(2, math.ceil(2 - math.log10(ratio - 1)))
+        exact = (self.low * ratio ** ((i + 0.5) / ticks) for i in range(ticks))
+        values = (round(float(f"{value:.{digits}g}")) for value in exact)
         return tuple((round(self(value), 1), f"{value:,}") for value in dict.fromkeys(values))
