@@ -6,13 +6,16 @@ have done to memory is not blamed on another: one that dies after it in the same
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median_low
 
 from tuner.candidate import Fidelity, Measurement
 from tuner.errors import CandidateError, DeviceError
+from tuner.measure.android.problem_image import IMAGES
 from tuner.measure.android.results import DspState, Record
+from tuner.measure.android.shared_object import shared_object
 from tuner.measure.android.turn import Called, Turn
 from tuner.measure.android.verdict import judge, stopped
 from tuner.measure.farm.device import Sampled, Task
@@ -60,6 +63,48 @@ class Passenger:
             temperature_c=self.temperature_c,
         )
         return Sampled(measurement, tuple(self.reference_cycles), self.link_s, self.run_s)
+
+
+def boarding(task: Task, arch: str, repeats: int) -> Passenger:
+    """``task`` linked for a DSP of ``arch``, to be timed ``repeats`` times."""
+    begin = time.perf_counter()
+    try:
+        linked = shared_object(task.artifact, arch)
+    except CandidateError as error:
+        return Passenger(task, error=error)
+    turn = Turn(
+        content=linked.content,
+        image=IMAGES.of(task.problem),
+        warm_ups=task.warm_ups,
+        repeats=repeats,
+        budget_cycles=task.budget_cycles or 0,
+    )
+    link_s = time.perf_counter() - begin
+    return Passenger(task, turn, code_bytes=linked.code_bytes, link_s=link_s)
+
+
+def carry(
+    passengers: Sequence[Passenger],
+    choose: Callable[[list[Passenger]], list[Seat]],
+    call: Callable[[Sequence[Turn]], Called],
+    task_s: float,
+) -> None:
+    """Calls until all of ``passengers`` are settled; ``choose`` seats those that may go together.
+
+    ``DeviceError`` if the first call failed as a whole; of those after it, it is the result of
+    whoever was not settled yet.
+    """
+    ran = False
+    while pending := [one for one in passengers if not one.settled]:
+        places = choose(pending)
+        try:
+            settle(places, call([seat.turn for seat in places]), task_s)
+        except DeviceError as error:
+            if not ran:
+                raise
+            for one in pending:
+                one.error = one.error if one.settled else error
+        ran = True
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from tuner.errors import DeviceError
 from tuner.measure.android.adb import AdbServer, Push, RefusedError, ShellOutput
+from tuner.measure.android.bundle_files import bundle_files, images_of, output_name
 from tuner.measure.android.link import PhoneLink
 from tuner.measure.android.problem_image import ProblemImage
-from tuner.measure.android.queue_file import QueuedEntry, QueuedProblem, packed_queue
 from tuner.measure.android.results import DspState, Results, read_records, results_of
 from tuner.measure.android.script import (
     DRIVER_FILE,
@@ -71,14 +71,15 @@ class Caller:
         # New for each attempt: what a push that timed out still writes goes nowhere.
         folder = f"{self._settings.folder}/run-{nonce.hex()[:12]}"
         try:
-            images = {turn.image.digest: turn.image for turn in turns}
-            for image in images.values():
+            images = images_of(turns)
+            for image in images:
                 await self._place(server, image, folder, nonce.hex())
-            files = self._bundle(turns, list(images.values()), nonce)
+            bundle = bundle_files(turns, self._problem_path, nonce, self._settings.heap_bytes)
+            files = {QUEUE_FILE: bundle.queue, DRIVER_FILE: self._driver, **bundle.objects}
             pushes = [Push(f"{folder}/{name}", content) for name, content in files.items()]
             await self._link.push(server, pushes)
             sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-            sums |= {self._problem_path(image): image.digest for image in images.values()}
+            sums |= {self._problem_path(image): image.digest for image in images}
             return await self._run(server, turns, folder, nonce, sums, task_s)
         finally:
             # After a fault it may fail as well: cleaning up is what comes next then.
@@ -107,33 +108,6 @@ class Caller:
                 raise DeviceError("the phone did not take a problem's memory image")
         self._there.add(image.digest)
 
-    def _bundle(
-        self, turns: Sequence[Turn], images: Sequence[ProblemImage], nonce: bytes
-    ) -> dict[str, bytes]:
-        files = {DRIVER_FILE: self._driver}
-        names: dict[bytes, str] = {}
-        entries = []
-        for number, turn in enumerate(turns):
-            name = names.setdefault(turn.content, f"{len(names):03}.so")
-            files[name] = turn.content
-            entries.append(
-                QueuedEntry(
-                    problem=images.index(turn.image),
-                    cases=turn.image.case_count if turn.verified else 1,
-                    warm_ups=turn.warm_ups,
-                    repeats=turn.repeats,
-                    object_name=name,
-                    output_name=_output_name(number) if turn.verified else "",
-                    budget_cycles=turn.budget_cycles,
-                )
-            )
-        problems = [
-            QueuedProblem(self._problem_path(image), len(image.content), image.outputs)
-            for image in images
-        ]
-        queue = packed_queue(nonce, problems, entries, self._settings.heap_bytes)
-        return {QUEUE_FILE: queue, **files}
-
     async def _run(
         self,
         server: AdbServer,
@@ -144,7 +118,7 @@ class Caller:
         task_s: float,
     ) -> Called:
         whole_s = int(_START_S + task_s * len(turns)) + 1
-        outputs = [_output_name(number) for number, turn in enumerate(turns) if turn.verified]
+        outputs = [output_name(number) for number, turn in enumerate(turns) if turn.verified]
         script = run_script(self._settings, folder, nonce.hex(), sums, outputs, whole_s)
         begin = time.monotonic()
         running = asyncio.ensure_future(self._link.shell(server, script, whole_s + 10.0))
@@ -162,7 +136,7 @@ class Caller:
             )
         found = {
             n: done.sums[o]
-            for n, o in enumerate(map(_output_name, range(len(turns))))
+            for n, o in enumerate(map(output_name, range(len(turns))))
             if o in done.sums
         }
         return Called(
@@ -197,7 +171,7 @@ class Caller:
             image = turns[record.entry].image
             got = sums.get(record.entry)
             if record.state in _TOLD_BY_MEMORY and got is not None and got != image.expected:
-                path = f"{folder}/{_output_name(record.entry)}"
+                path = f"{folder}/{output_name(record.entry)}"
                 content = await self._link.pull(server, path, image.kept_bytes)
                 if hashlib.sha256(content).hexdigest() != got:
                     raise DeviceError("a file changed on its way from the phone")
@@ -226,10 +200,6 @@ async def _end_of(running: asyncio.Task[ShellOutput], within_s: float | None) ->
         raise DeviceError(
             "what was killed on the phone does not end", next_step="restart the phone"
         ) from None
-
-
-def _output_name(number: int) -> str:
-    return f"{number:03}.out"
 
 
 def _ran_out(done: Ended, run_s: float, whole_s: float) -> bool:

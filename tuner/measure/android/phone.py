@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -13,10 +12,10 @@ from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import CandidateError, DeviceError, InternalError, ToolchainError, UserError
 from tuner.measure.android.adb import ShellOutput
 from tuner.measure.android.background import Calls, background
-from tuner.measure.android.bundle import Passenger, seats, settle
+from tuner.measure.android.bundle import Passenger, boarding, carry, seats
 from tuner.measure.android.call import Caller
 from tuner.measure.android.link import PhoneLink
-from tuner.measure.android.problem_image import IMAGES
+from tuner.measure.android.results import Power
 from tuner.measure.android.script import (
     PROPERTIES,
     clean_script,
@@ -26,7 +25,7 @@ from tuner.measure.android.script import (
     said_until_nonce,
 )
 from tuner.measure.android.sdk_parts import SKEL, TOOL
-from tuner.measure.android.shared_object import driver, shared_object
+from tuner.measure.android.shared_object import driver
 from tuner.measure.android.turn import Called, Turn
 from tuner.measure.cases import CASES_VERSION
 from tuner.measure.farm.device import Batch, Device, DeviceReport, DiskRoom, Sampled, Task
@@ -71,6 +70,7 @@ class Phone(Device):
             settings.address or settings.serial, by_address=bool(settings.address)
         )
         self._caller: Caller | None = None
+        self._power: Power | None = None
 
     @property
     def name(self) -> str:
@@ -138,23 +138,21 @@ class Phone(Device):
             )
         return self.probe(secrets.token_hex(8))
 
+    def noticed(self) -> Mapping[str, str]:
+        return {} if self._power is None else {"clocks": self._power.told}
+
     def close(self) -> None:
         self._calls.close()
 
     def run(self, batch: Batch) -> list[Sampled | CandidateError | DeviceError]:
         passengers = [self._boarding(task) for task in batch.tasks]
         reference = self._reference(batch)
-        ran = False
-        while pending := [one for one in passengers if not one.settled]:
-            places = seats(self._fitting(pending, reference), reference)
-            try:
-                settle(places, self._call([seat.turn for seat in places]), self._limits.task_s)
-            except DeviceError as error:
-                if not ran:
-                    raise
-                for one in pending:
-                    one.error = one.error if one.settled else error
-            ran = True
+        carry(
+            passengers,
+            lambda pending: seats(self._fitting(pending, reference), reference),
+            self._call,
+            self._limits.task_s,
+        )
         return [one.result(self._name, self.fidelity) for one in passengers]
 
     def _reference(self, batch: Batch) -> Turn | None:
@@ -167,20 +165,7 @@ class Phone(Device):
 
     def _boarding(self, task: Task) -> Passenger:
         self.require(task.problem.target)
-        begin = time.perf_counter()
-        try:
-            linked = shared_object(task.artifact, self._settings.arch)
-        except CandidateError as error:
-            return Passenger(task, error=error)
-        turn = Turn(
-            content=linked.content,
-            image=IMAGES.of(task.problem),
-            warm_ups=task.warm_ups,
-            repeats=task.repeats,
-            budget_cycles=task.budget_cycles or 0,
-        )
-        link_s = time.perf_counter() - begin
-        return Passenger(task, turn, code_bytes=linked.code_bytes, link_s=link_s)
+        return boarding(task, self._settings.arch, task.repeats)
 
     def _fitting(self, pending: Sequence[Passenger], reference: Turn | None) -> list[Passenger]:
         """As many as leave no more on the phone's disk and in the DSP's memory than they may, but
@@ -201,7 +186,9 @@ class Phone(Device):
         if self._caller is None:
             self._caller = Caller(self._settings, self._link, driver(self._settings.arch))
         server = background().server
-        return self._calls.wait(self._caller.call(server, turns, self._limits.task_s))
+        called = self._calls.wait(self._caller.call(server, turns, self._limits.task_s))
+        self._power = called.results.power
+        return called
 
     def _shell(self, script: str, timeout_s: float) -> ShellOutput:
         return self._calls.wait(self._link.shell(background().server, script, timeout_s))

@@ -9,7 +9,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 
 from tuner.errors import DeviceError
 from tuner.measure.image import REPORT_BYTES, Report
@@ -43,9 +43,26 @@ class DspState(IntEnum):
     DAMAGED = 8
 
 
+class Power(IntFlag):
+    """``enum dsp_power``: what the DSP's system was asked for, and granted."""
+
+    CLOCKS_ASKED = 1
+    CLOCKS_GRANTED = 2
+    HVX_GRANTED = 4
+
+    @property
+    def told(self) -> str:
+        """In words for people."""
+        if not self & Power.CLOCKS_ASKED:
+            return "cannot be asked for"
+        clocks = "granted" if self & Power.CLOCKS_GRANTED else "refused"
+        hvx = "granted" if self & Power.HVX_GRANTED else "refused"
+        return f"highest clocks {clocks}, power for HVX {hvx}"
+
+
 @dataclass(frozen=True)
 class Record:
-    """One record. ``state`` is a :class:`DspState`, in the first record bits of ``dsp_power``."""
+    """One record. ``state`` is a :class:`DspState`, in the first record bits of :class:`Power`."""
 
     kind: Kind
     entry: int
@@ -59,14 +76,13 @@ class Record:
 class Results:
     """A run as far as it came. ``ended`` are the first entries; ``begun`` is the number of the
     entry that was under way when the run stopped; ``complete`` if the driver came to its end,
-    ``gave_up`` is why it stopped before. ``power`` are bits of ``dsp_power``, ``None`` if the
-    driver did not begin."""
+    ``gave_up`` is why it stopped before. ``power`` is ``None`` if the driver did not begin."""
 
     ended: tuple[Record, ...] = ()
     begun: int | None = None
     complete: bool = False
     gave_up: DspState | None = None
-    power: int | None = None
+    power: Power | None = None
 
 
 def read_records(data: bytes, nonce: bytes) -> list[Record]:
@@ -114,5 +130,5 @@ def results_of(records: Sequence[Record], entry_count: int) -> Results:
         begun=last.entry if last.kind is Kind.ENTRY_BEGINS else None,
         complete=told == expected,
         gave_up=DspState(last.state) if gave_up else None,
-        power=records[0].state,
+        power=Power(records[0].state & int(~Power(0))),
     )

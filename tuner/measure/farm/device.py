@@ -150,6 +150,11 @@ class Device(ABC):
         Called after every fault, before the device is trusted again. Safe to call any time.
         """
 
+    def noticed(self) -> Mapping[str, str]:
+        """What the latest call told of the device, in words for people, such as granted clocks;
+        a check adds it to its report's details. Nothing where there is nothing to tell."""
+        return {}
+
     @abstractmethod
     def close(self) -> None:
         """Lets go of connections and processes of this side. Safe to call twice."""

@@ -187,7 +187,7 @@ def examine(
         temperature_c=heat,
         gold_cycles=cycles,
         fingerprint=fingerprint,
-        details=dict(report.details),
+        details={**report.details, **device.noticed()},
     )
     return Finding(DeviceState.READY, "passed its check", checked)
 

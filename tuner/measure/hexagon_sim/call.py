@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import DeviceError
-from tuner.measure.android.queue_file import QueuedEntry, QueuedProblem, packed_queue
+from tuner.measure.android.bundle_files import bundle_files, images_of, output_name
 from tuner.measure.android.results import DspState, Results, read_records, results_of
 from tuner.measure.android.turn import Called, Turn
 from tuner.measure.hexagon_sim.command import command_line, configuration
@@ -95,31 +95,18 @@ class SimulatorCalls:
                 raise DeviceError(f"the simulator's folder: {error.strerror}") from None
 
     def _bundle(self, turns: Sequence[Turn], nonce: bytes) -> dict[str, bytes]:
-        images = list({turn.image.digest: turn.image for turn in turns}.values())
-        files = {DRIVER: self._driver, **configuration(self._settings.parts)}
-        files |= {f"image{number}": image.content for number, image in enumerate(images)}
-        names: dict[bytes, str] = {}
-        entries = []
-        for number, turn in enumerate(turns):
-            name = names.setdefault(turn.content, f"{len(names):03}.so")
-            files[name] = turn.content
-            entries.append(
-                QueuedEntry(
-                    problem=[image.digest for image in images].index(turn.image.digest),
-                    cases=turn.image.case_count if turn.verified else 1,
-                    warm_ups=turn.warm_ups,
-                    repeats=turn.repeats,
-                    object_name=name,
-                    output_name=_output_name(number) if turn.verified else "",
-                    budget_cycles=turn.budget_cycles,
-                )
-            )
-        problems = [
-            QueuedProblem(f"image{number}", len(image.content), image.outputs)
-            for number, image in enumerate(images)
-        ]
-        files[QUEUE] = packed_queue(nonce, problems, entries, self._settings.heap_bytes)
-        return files
+        images = images_of(turns)
+        names = {image.digest: f"image{number}" for number, image in enumerate(images)}
+        bundle = bundle_files(
+            turns, lambda image: names[image.digest], nonce, self._settings.heap_bytes
+        )
+        return {
+            DRIVER: self._driver,
+            QUEUE: bundle.queue,
+            **configuration(self._settings.parts),
+            **{names[image.digest]: image.content for image in images},
+            **bundle.objects,
+        }
 
     def _run(self, folder: Path, count: int, task_s: float) -> tuple[int, bool]:
         """The exit status, and whether the process was ended because a turn took too long."""
@@ -216,7 +203,7 @@ def _kept(
     """Sums of what candidates left in memory, and what differs from what is right."""
     sums, wrong = {}, {}
     for record in results.ended:
-        file = folder / _output_name(record.entry)
+        file = folder / output_name(record.entry)
         if record.state not in (DspState.FINISHED, DspState.UNSTEADY) or not file.exists():
             continue
         content = file.read_bytes()
@@ -225,10 +212,6 @@ def _kept(
         if sums[record.entry] != image.expected:
             wrong[record.entry] = content[: image.kept_bytes]
     return sums, wrong
-
-
-def _output_name(number: int) -> str:
-    return f"{number:03}.out"
 
 
 def _printable(text: str) -> str:

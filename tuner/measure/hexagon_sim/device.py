@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -11,12 +10,10 @@ from tuner.candidate import Fidelity
 from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import CandidateError, DeviceError, ToolchainError, UserError
 from tuner.identity import digest_of_bytes
-from tuner.measure.android.bundle import Passenger, seats, settle
-from tuner.measure.android.problem_image import IMAGES
-from tuner.measure.android.shared_object import driver, shared_object
-from tuner.measure.android.turn import Turn
+from tuner.measure.android.bundle import boarding, carry, seats
+from tuner.measure.android.shared_object import driver
 from tuner.measure.cases import CASES_VERSION
-from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled, Task
+from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled
 from tuner.measure.farm.settings import HexagonSimSettings, Limits
 from tuner.measure.harness import dsp_driver, dsp_harness
 from tuner.measure.hexagon_sim.call import CallSettings, SimulatorCalls, remove_leftovers
@@ -90,20 +87,16 @@ class HexagonSim(Device):
         return DeviceReport(details={"simulator": f"hexagon-sim {parts.version}"})
 
     def run(self, batch: Batch) -> list[Sampled | CandidateError | DeviceError]:
-        passengers = [self._boarding(task) for task in batch.tasks]
-        ran = False
-        while pending := [one for one in passengers if not one.settled]:
-            places = seats(pending[: self.most_tasks], None)
-            turns = [seat.turn for seat in places]
-            try:
-                called = self._caller().call(turns, self._limits.task_s)
-                settle(places, called, self._limits.task_s)
-            except DeviceError as error:
-                if not ran:
-                    raise
-                for one in pending:
-                    one.error = one.error if one.settled else error
-            ran = True
+        for task in batch.tasks:
+            self.require(task.problem.target)
+        arch = self._settings.arch
+        passengers = [boarding(task, arch, min(task.repeats, 1)) for task in batch.tasks]
+        carry(
+            passengers,
+            lambda pending: seats(pending[: self.most_tasks], None),
+            lambda turns: self._caller().call(turns, self._limits.task_s),
+            self._limits.task_s,
+        )
         return [one.result(self._name, self.fidelity) for one in passengers]
 
     def _caller(self) -> SimulatorCalls:
@@ -116,23 +109,6 @@ class HexagonSim(Device):
             )
             self._calls = SimulatorCalls(made, driver(settings.arch))
         return self._calls
-
-    def _boarding(self, task: Task) -> Passenger:
-        self.require(task.problem.target)
-        begin = time.perf_counter()
-        try:
-            linked = shared_object(task.artifact, self._settings.arch)
-        except CandidateError as error:
-            return Passenger(task, error=error)
-        turn = Turn(
-            content=linked.content,
-            image=IMAGES.of(task.problem),
-            warm_ups=task.warm_ups,
-            repeats=min(task.repeats, 1),
-            budget_cycles=task.budget_cycles or 0,
-        )
-        link_s = time.perf_counter() - begin
-        return Passenger(task, turn, code_bytes=linked.code_bytes, link_s=link_s)
 
     def clean(self) -> DeviceReport:
         """Processes end with their calls and with whoever made them; folders are left by those

@@ -9,7 +9,7 @@ from tuner.candidate import Measurement
 from tuner.errors import CandidateError, DeviceError
 from tuner.measure.android.bundle import Passenger, seats, settle
 from tuner.measure.android.problem_image import ProblemImage
-from tuner.measure.android.results import DspState, Kind, Record, Results
+from tuner.measure.android.results import DspState, Kind, Power, Record, Results
 from tuner.measure.android.turn import Called, Turn
 from tuner.measure.cases import cases_of
 from tuner.measure.farm.device import Sampled, Task
@@ -46,7 +46,7 @@ def called(
     timed_out: bool = False,
 ) -> Called:
     return Called(
-        results=Results(records, begun, complete and begun is None, gave_up, power=0),
+        results=Results(records, begun, complete and begun is None, gave_up, power=Power(0)),
         sums={record.entry: turn.image.expected for record in records},
         wrong={},
         status=0 if complete else 13,

@@ -219,7 +219,10 @@ def test_a_phone_without_room_for_a_batch_fails_its_check_though_a_small_one_fit
     assert found.state is DeviceState.SUSPECT
     assert "free, a batch may need 32.0 MiB" in found.reason
     emulated.ok()
-    assert examine(device, record, task(), Limits()).state is DeviceState.READY
+    found = examine(device, record, task(), Limits())
+    assert found.state is DeviceState.READY
+    assert found.checked.details["free space"] == "64 MiB"
+    assert found.checked.details["clocks"] == "highest clocks granted, power for HVX granted"
 
 
 def test_a_push_that_times_out_and_completes_later_spoils_nothing(
