@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
@@ -12,7 +13,6 @@ from sqlalchemy.orm import Session
 from db.catalogue import insert_unless_there
 from db.device_models import DeviceEventRow, DeviceRow
 from db.models import JobRow, TrialRow
-from db.sql_store import SqlStore
 from tuner.candidate import Fidelity
 from tuner.measure import FARM
 from tuner.measure.farm import states
@@ -21,13 +21,23 @@ from tuner.measure.farm.states import DeviceEvent, DeviceRecord, Lease
 from tuner.trial import JobState
 
 
+class Transactions(Protocol):
+    """What a store has to offer for a roster in its database."""
+
+    def reading(self) -> AbstractContextManager[Session]:
+        """A transaction for queries."""
+
+    def writing(self) -> AbstractContextManager[Session]:
+        """A transaction that writes."""
+
+
 class SqlRoster(Roster):
     """Devices in the database of ``store``, which stays the caller's to close.
 
     Safe from several threads and with other processes on the same database.
     """
 
-    def __init__(self, store: SqlStore, clock: Clock = time.time) -> None:
+    def __init__(self, store: Transactions, clock: Clock = time.time) -> None:
         super().__init__(clock)
         self._store = store
 
@@ -160,7 +170,7 @@ class FarmQueue:
     trials_pending: int
 
 
-def farm_queue(store: SqlStore) -> FarmQueue:
+def farm_queue(store: Transactions) -> FarmQueue:
     """What the jobs that the farm measures for have in store for it."""
     ours = JobRow.measurer == FARM
     queued = select(func.count()).where(

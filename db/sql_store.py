@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from db import claims, job_events, past_trials, results
 from db.artifact_files import ArtifactFiles, StoredArtifact
+from db.devices import SqlRoster
 from db.engine import WRITING
 from db.failure import Place, store_errors
 from db.job_events import JobEvent
@@ -343,8 +344,6 @@ class SqlStore(TrialStore):
             return None if row is None else schedule_record(row, problem)
 
     def roster(self) -> Roster:
-        from db.devices import SqlRoster
-
         return SqlRoster(self)
 
     def close(self) -> None:
