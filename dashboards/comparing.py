@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, variance
 
 from db.comparisons import Best
+from tuner.measure.statistics import CONFIDENCE, least_samples, median, median_interval
 
-LEAST_SAMPLES = 3
-"""Fewer samples say nothing about their spread that could be relied upon."""
+CONFIDENCE_OF_EACH = 1 - (1 - CONFIDENCE) / 2
+"""Of the two medians of a ratio: then both lie where they are said to with :data:`CONFIDENCE`."""
+LEAST_SAMPLES = least_samples(CONFIDENCE_OF_EACH)
+LEAST_WORKLOADS = least_samples(CONFIDENCE)
 NOISE = 0.01
 """Ratios nearer to 1 than this are no change, whatever the interval says."""
-
-# Student's t, two-sided 95 %, by degrees of freedom; 1.96 is that of infinitely many.
-_T95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306,
-        9: 2.262, 10: 2.228, 12: 2.179, 15: 2.131, 20: 2.086, 30: 2.042, 60: 2.0}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,43 +35,29 @@ class Ratio:
         return "slower" if self.value > 1 else "faster"
 
 
-def t95(degrees: float) -> float:
-    """The quantile for at most ``degrees`` of freedom: between two table rows, the wider one."""
-    fitting = [quantile for known, quantile in _T95.items() if known <= degrees]
-    return fitting[-1] if fitting else _T95[1]
-
-
 def ratio_of(own: Sequence[float], other: Sequence[float]) -> Ratio:
-    """How many times larger ``own`` is than ``other``, by the geometric means of their samples.
+    """How many times larger the median of ``own`` is than that of ``other``.
 
-    The interval is Welch's on logarithms, from :data:`LEAST_SAMPLES` samples of each on.
+    The interval needs :data:`LEAST_SAMPLES` of each, and no assumption of how they are
+    distributed: it reaches from where both medians are nearest to where they are farthest.
     """
-    logs = [[math.log(sample) for sample in side] for side in (own, other)]
-    middle = fmean(logs[0]) - fmean(logs[1])
-    if min(len(side) for side in logs) < LEAST_SAMPLES:
-        return Ratio(math.exp(middle))
-    parts = [variance(side) / len(side) for side in logs]
-    error = math.sqrt(sum(parts))
-    degrees = (
-        sum(parts) ** 2 / sum(p**2 / (len(side) - 1) for p, side in zip(parts, logs, strict=True))
-        if error
-        else min(len(side) for side in logs) - 1
-    )
-    return _around(middle, t95(degrees) * error)
+    value = median(own) / median(other)
+    if min(len(own), len(other)) < LEAST_SAMPLES:
+        return Ratio(value)
+    mine, theirs = (median_interval(side, CONFIDENCE_OF_EACH) for side in (own, other))
+    return Ratio(value, mine.low / theirs.high, mine.high / theirs.low)
 
 
 def overall(ratios: Sequence[Ratio]) -> Ratio | None:
-    """The geometric mean of ratios of different workloads, with its interval over them."""
+    """The median of ratios of different workloads, with its interval over them from
+    :data:`LEAST_WORKLOADS` on."""
     if not ratios:
         return None
-    logs = [math.log(ratio.value) for ratio in ratios]
-    if len(logs) < LEAST_SAMPLES:
-        return Ratio(math.exp(fmean(logs)))
-    return _around(fmean(logs), t95(len(logs) - 1) * math.sqrt(variance(logs) / len(logs)))
-
-
-def _around(middle: float, margin: float) -> Ratio:
-    return Ratio(math.exp(middle), math.exp(middle - margin), math.exp(middle + margin))
+    values = [ratio.value for ratio in ratios]
+    if len(values) < LEAST_WORKLOADS:
+        return Ratio(median(values))
+    within = median_interval(values)
+    return Ratio(median(values), within.low, within.high)
 
 
 @dataclass(frozen=True)

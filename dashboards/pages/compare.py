@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from dashboards.comparing import compared, overall
+from dashboards.comparing import LEAST_SAMPLES, compared, overall
 from dashboards.job_view import JobView
 from dashboards.session import viewing
 from dashboards.templating import ago, render
@@ -54,6 +54,7 @@ def compare(
         kinds=KINDS,
         choices=_choices(store, asked.kind),
         rows=rows,
+        least=LEAST_SAMPLES,
         overall=overall([row.ratio for row in rows if row.ratio]),
         both=sum(1 for row in rows if row.ratio),
     )

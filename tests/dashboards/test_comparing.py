@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import random
-from statistics import NormalDist
 
 import pytest
 
-from dashboards.comparing import Ratio, compared, overall, ratio_of, t95
+from dashboards.comparing import (
+    LEAST_SAMPLES,
+    LEAST_WORKLOADS,
+    Ratio,
+    compared,
+    overall,
+    ratio_of,
+)
 from db.comparisons import Best
 
 
@@ -28,16 +34,17 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 
     held = 0
     for _ in range(1000):
-        found = ratio_of(samples(110, 0.02, 5), samples(100, 0.08, 7))
+        found = ratio_of(samples(110, 0.02, 7), samples(100, 0.08, 9))
+        assert found.low is not None
+        assert found.high is not None
         held += found.low <= 1.1 <= found.high
-    # 950 expected; three standard deviations of a binomial to each side, Welch a little wide.
-    assert 925 <= held <= 985
+    assert held >= 930, "950 or more, less three standard deviations of a binomial"
 
 
-def test_quantiles_fall_towards_the_normal_one() -> None:
-    quantiles = [t95(n) for n in (1, 2, 5, 9.5, 30, 1000)]
-    assert quantiles == sorted(quantiles, reverse=True)
-    assert quantiles[-1] >= NormalDist().inv_cdf(0.975)
+def test_few_samples_give_no_interval() -> None:
+    enough = [100.0 + i for i in range(LEAST_SAMPLES)]
+    assert ratio_of(enough, enough).low is not None
+    assert ratio_of(enough, enough[1:]).low is None
 
 
 @pytest.mark.parametrize(
@@ -68,10 +75,10 @@ def test_targets_are_compared_although_they_differ() -> None:
     assert len(compared(*sides, across_targets=False)) == 2
 
 
-def test_the_mean_over_workloads_needs_three_for_an_interval() -> None:
+def test_the_median_of_workloads_needs_some_for_an_interval() -> None:
     assert overall([]) is None
-    assert overall([Ratio(2.0), Ratio(0.5)]) == Ratio(pytest.approx(1.0))
-    found = overall([Ratio(1.1), Ratio(1.2), Ratio(1.3)])
+    assert overall([Ratio(2.0), Ratio(0.5), Ratio(1.1)]) == Ratio(1.1)
+    found = overall([Ratio(1 + i / 10) for i in range(LEAST_WORKLOADS)])
     assert found is not None
     assert found.low is not None
     assert found.low < found.value < (found.high or 0)
