@@ -5,12 +5,13 @@ The trial table stays the truth: a study is a copy, made on request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import UserError
+from tuner.goals import figures_of
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from tuner.space import Space
     from tuner.trial import Trial
 
-_FIGURES = ("packets", "stalls", "core_cycles", "code_bytes", "temperature_c", "vtcm_bytes")
+_FIGURES = (
+    *("packets", "stalls", "core_cycles", "code_bytes", "temperature_c", "vtcm_bytes"),
+    "ddr_bytes",
+)
 
 
 @dataclass(frozen=True)
@@ -42,20 +46,23 @@ def export(store: SqlStore, job_id: str, storage_url: str) -> ExportedStudy:
     job = store.job(job_id)
     space, trials = store.space(job.id), store.trials(job.id)
     name = f"hvxtune-{job.id}"
-    study = optuna.create_study(
-        study_name=name, storage=_storage(storage_url, name), direction="minimize"
-    )
     spec = job.spec
+    study = optuna.create_study(
+        study_name=name,
+        storage=_storage(storage_url, name),
+        directions=["minimize"] * len(spec.goals),
+    )
     facts = {
         "job": job.id,
         "workload": spec.problem.workload.label,
         "contract": spec.problem.contract.value,
         "target": spec.problem.target.name,
+        "goals": list(spec.goals),
         "toolchain": dict(job.toolchain),
     }
     for key, value in facts.items():
         study.set_user_attr(key, value)
-    study.add_trials(list(_frozen(space, trials)))
+    study.add_trials(list(_frozen(space, trials, spec.goals)))
     return ExportedStudy(name, len(trials))
 
 
@@ -85,7 +92,7 @@ def _storage(url: str, name: str) -> BaseStorage:
     return storage
 
 
-def _frozen(space: Space, trials: Iterable[Trial]) -> Iterator[FrozenTrial]:
+def _frozen(space: Space, trials: Iterable[Trial], goals: Sequence[str]) -> Iterator[FrozenTrial]:
     from optuna.distributions import CategoricalDistribution
     from optuna.trial import TrialState, create_trial
 
@@ -103,12 +110,13 @@ def _frozen(space: Space, trials: Iterable[Trial]) -> Iterator[FrozenTrial]:
             attributes["error"] = trial.error[:2000]
         if trial.artifact_digest:
             attributes["object_digest"] = trial.artifact_digest
+        aims = figures_of(measured, goals)
         if measured is not None:
             figures = {name: getattr(measured, name) for name in _FIGURES}
             attributes |= {name: value for name, value in figures.items() if value is not None}
         made = create_trial(
-            state=TrialState.COMPLETE if measured is not None else TrialState.FAIL,
-            value=None if measured is None else float(measured.cycles),
+            state=TrialState.COMPLETE if aims is not None else TrialState.FAIL,
+            values=None if aims is None else [float(figure) for figure in aims],
             params=dict(trial.config),
             distributions={name: known[name] for name in trial.config},
             user_attrs=attributes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,16 @@ from optuna_dashboard import wsgi
 
 from db.sql_store import SqlStore
 from service.study import export
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
+from tests.tuner.sample_records import (
+    SPACE,
+    TOOLCHAIN,
+    artifact,
+    failed,
+    measurement,
+    ok,
+    pending,
+    spec,
+)
 from tuner.errors import UserError
 from tuner.outcome import Outcome
 from tuner.trial import JobState
@@ -48,6 +58,23 @@ def test_every_finished_trial_is_in_the_study(store: SqlStore, job: str, tmp_pat
     assert study.trials[1].user_attrs["error"] == "Error: vector lanes"
     assert [t.user_attrs["trial"] for t in study.trials] == [1, 2, 4]
     assert study.trials[0].duration.total_seconds() == pytest.approx(1.25)
+
+
+def test_a_job_with_several_goals_becomes_a_study_with_several_objectives(
+    store: SqlStore, tmp_path: Path
+) -> None:
+    made = [artifact(n) for n in range(3)]
+    job = store.create_job(spec(goals=("cycles", "code_bytes")), SPACE, TOOLCHAIN)
+    sizes = {1: (3000, 400), 2: (1000, 500), 4: (3500, 450)}
+    trials = [
+        ok(n, one, measurement=replace(measurement(cycles), code_bytes=size))
+        for one, (n, (cycles, size)) in zip(made, sizes.items(), strict=True)
+    ]
+    store.commit(job.id, store.claim(job.id), finished=trials, artifacts=made)
+    storage = f"sqlite:///{tmp_path / 'x.db'}"
+    study = optuna.load_study(study_name=export(store, job.id, storage).name, storage=storage)
+    assert study.user_attrs["goals"] == ["cycles", "code_bytes"]
+    assert [t.values for t in study.best_trials] == [[3000.0, 400.0], [1000.0, 500.0]]
 
 
 def test_a_study_is_not_written_twice(store: SqlStore, job: str, tmp_path: Path) -> None:
