@@ -15,6 +15,7 @@ from dashboards.job_view import peak_of
 from dashboards.offered import offered_devices
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
+from db import pipelines
 from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth.caller import Scope
@@ -25,7 +26,8 @@ from tuner.candidate import CACHE_STATES, CacheState
 from tuner.contract import Contract
 from tuner.errors import HvxtuneError, UserError
 from tuner.goals import DEFAULT_GOALS, GOALS
-from tuner.kernels import Kernel, find_kernel, kernel_names
+from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel, kernel_names
+from tuner.kernels.uploaded import kernel_name
 from tuner.measure import FARM, QEMU
 from tuner.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
 from tuner.search.samplers import sampler_names
@@ -56,6 +58,7 @@ GOAL = "goal_"
 """Before the name of a goal that is ticked; cycles need not be."""
 MORE_GOALS = tuple(goal for goal in GOALS if goal not in DEFAULT_GOALS)
 MOST_TRIALS = 10_000_000
+MOST_UPLOADS = 50
 
 
 class FieldError(UserError):
@@ -133,9 +136,9 @@ def field_of(error: HvxtuneError, entered: Entered) -> str:
 
 
 @router.get("/submit")
-def show(request: Request) -> Response:
+def show(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Response:
     """The form; values in the address are filled in, so that a form can be linked to."""
-    return _form(request, _entered(request.query_params))
+    return _form(request, store, _entered(request.query_params))
 
 
 @router.get("/submit/space")
@@ -161,7 +164,7 @@ def send(
             default_workers=request.app.state.settings.workers,
         )
     except (UserError, HttpError) as error:
-        return _form(request, entered, error, status=status_of(error))
+        return _form(request, store, entered, error, status=status_of(error))
     job_id: str = taken.answer["jobs"][0]["job"]
     return RedirectResponse(f"{request.scope['root_path']}/jobs/{job_id}", 303)
 
@@ -220,17 +223,34 @@ def _space(entered: Entered) -> dict[str, Any]:
     return {"error": None, "space": found, "peak": peak_of(problem)}
 
 
+def _uploaded(store: SqlStore, chosen: str) -> dict[str, str]:
+    """Uploaded pipelines by their names as kernels, with what to call them: the newest that can be
+    tuned for all that is known of them, and the one that is chosen."""
+    found = {
+        kernel_name(upload.digest): f"{upload.name} ({kernel_name(upload.digest)})"
+        for upload in pipelines.newest(store, MOST_UPLOADS)
+        if all(each["is_buffer"] for each in upload.description["inputs"])
+    }
+    return {chosen: chosen, **found} if chosen.startswith(PIPELINE_PREFIX) else found
+
+
 def _form(
-    request: Request, entered: Entered, error: HvxtuneError | None = None, status: int = 200
+    request: Request,
+    store: SqlStore,
+    entered: Entered,
+    error: HvxtuneError | None = None,
+    status: int = 200,
 ) -> Response:
     preview = _space(entered)
+    uploaded = _uploaded(store, entered.kernel.name)
     return render(
         request,
         "submit.html",
         status=status,
         entered=entered,
         values=entered.values,
-        kernels=kernel_names(),
+        kernels=[*kernel_names(), *uploaded],
+        uploaded=uploaded,
         targets=list(TARGETS),
         contracts=[contract.value for contract in Contract],
         samplers=sampler_names(),

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from db.pipelines import kernel_of
 from db.sql_store import SqlStore
 from service.app import answers_of, neighbours_of, settings_of, store_of
 from service.auth import Caller, Scope, require
@@ -82,7 +83,8 @@ def best(query: Annotated[BestQuery, Query()], desk: AtDesk) -> Response:
     A miss is a 404 that names the nearest workloads and the body that submits a job;
     `on_miss=enqueue` submits it.
     """
-    status, text = _found(asked_by(query), desk)
+    named = query.model_copy(update={"kernel": kernel_of(desk.store, query.kernel)})
+    status, text = _found(asked_by(named), desk)
     answer = answer_of(text)
     if status == 200 and is_known(answer.etag, desk.request.scope):
         return Response(status_code=304, headers=_headers(answer.headers(unchanged=True)))
@@ -119,7 +121,7 @@ def best_batch(body: BatchBody, desk: AtDesk) -> Response:
     items = []
     for workload in body.workloads:
         try:
-            asked = _asked_of(workload, body)
+            asked = _asked_of(workload, body, desk.store)
             status, text = _found(asked, desk)
             items.append(f'{{"status":{status},{text[1:]}')
         except (HttpError, UserError) as error:
@@ -131,10 +133,10 @@ def _text(form: dict[str, Any]) -> str:
     return json.dumps(form, separators=(",", ":"))
 
 
-def _asked_of(workload: WorkloadAsked, body: BatchBody) -> Asked:
+def _asked_of(workload: WorkloadAsked, body: BatchBody, store: SqlStore) -> Asked:
     options: BestOptions = body
     return ask(
-        workload.kernel,
+        kernel_of(store, workload.kernel),
         workload.params,
         target=workload.target or body.target,
         contract=workload.contract or body.contract,

@@ -64,6 +64,19 @@ def test_an_upload_that_can_be_tuned_is_answered_with_its_space(client: TestClie
     assert client.get(f"/v1/kernels/{found['kernel']}").json()["params"] == found["params"]
 
 
+@pytest.mark.slow
+def test_best_queries_take_the_name_of_an_upload(client: TestClient) -> None:
+    kernel = upload(client, unseen_pipeline("sharpen"), "crisp").json()["kernel"]
+    asked = {"kernel": "pipeline:crisp", "params": {"x": 256, "y": 48}}
+    missed = client.get("/v1/schedules/best?kernel=pipeline:crisp&params=x=256&params=y=48")
+    (item,) = client.post("/v1/schedules/best:batch", json={"workloads": [asked]}).json()["items"]
+    for form in (missed.json(), item):
+        assert form["status"] == 404
+        assert form["submit"]["kernel"] == kernel
+    unknown = client.get("/v1/schedules/best?kernel=pipeline:crispy")
+    assert unknown.status_code == 422
+
+
 def test_the_same_bytes_again_stay_what_they_were(client: TestClient) -> None:
     first = upload(client, serialized_pipeline())
     again = upload(client, serialized_pipeline(), "other")
