@@ -11,9 +11,10 @@ import importlib.util
 import io
 import json
 import random
+import signal
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,9 @@ STRATEGIES = (
     "hybrid_vndx",
 )
 """Its ``greedy_ils`` is left out: on some tables it does not come to an end."""
+_MOST_S = 5.0
+"""Processor seconds; most searches take a tenth of one. Some, on some tables, never ask for
+anything new again: they have ended."""
 _PREFIX = "kernel_tuner/"
 _INACTIVE = "inactive"
 
@@ -58,7 +62,11 @@ def replay(strategy: str, table: Table, seed: int) -> Replay:
     random.seed(seed)
     np.random.seed(seed)  # what its strategies draw from
     begun = time.process_time()
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.redirect_stdout(io.StringIO()),
+        _stopped_after(_MOST_S, kernel_tuner.util.StopCriterionReached),
+    ):
         cache = Path(folder) / "cache.json"
         cache.write_text(json.dumps(cache_of(table)))
         results, _ = kernel_tuner.tune_kernel(
@@ -90,6 +98,22 @@ def replay(strategy: str, table: Table, seed: int) -> Replay:
             lowest = min(lowest, cycles / table.optimum)
         best.append(lowest)
     return Replay(table.name, _PREFIX + strategy, seed, tuple(best), 1000 * own_s / len(best))
+
+
+@contextlib.contextmanager
+def _stopped_after(seconds: float, error: type[Exception]) -> Iterator[None]:
+    """Raises ``error`` in the main thread after so much processor time: strategies end by it."""
+
+    def stop(*_: object) -> None:
+        raise error
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def _tuple(

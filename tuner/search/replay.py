@@ -42,11 +42,13 @@ def replay(
     in_flight: int = 1,
     starts: bool = False,
     transfers: Sequence[Config] = (),
+    enough: float = 0.0,
 ) -> Replay:
     """Searches ``table`` with ``sampler``, ``in_flight`` candidates at a time.
 
     ``transfers`` come first and, with ``starts``, then the default and textbook configs that the
     table names, as in a job.
+    The search ends when its best is at most ``enough`` times the optimum.
     A config without a row breaks a constraint here: it costs no trial. One whose outcome is not
     ``ok`` does.
     """
@@ -58,7 +60,7 @@ def replay(
     best: list[float] = []
     tried: list[Config] = []
     lowest = float("inf")
-    while len(best) < trials:
+    while len(best) < trials and lowest > enough:
         while asked < trials and len(waiting) < in_flight:
             proposal = proposer.propose(first.pop(0)) if first else proposer.ask()
             if proposal is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -45,7 +46,19 @@ def test_pairs_are_tables_of_one_kernel(tmp_path, monkeypatch, capsys):
     paths = [str(tmp_path / name) for name in ("tiling", "other")]
     monkeypatch.setattr("sys.argv", ["bench", "--seeds", "1", *paths])
     assert search_transfer.main() == 0
-    assert "2 pairs: " in capsys.readouterr().out
+    assert "2 held-out pairs: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(0.2, "held"), (0.5, "NOT held")])
+def test_the_bar_of_warm_start_is_held_or_not(ratio, verdict):
+    said = search_transfer._summary([math.log(ratio)] * 2, held_out=True)
+    assert said.startswith(f"2 held-out pairs: {ratio:.2f} times the trials")
+    assert said.endswith(f": {verdict}")
+
+
+def test_a_replay_ends_when_its_best_is_good_enough():
+    run = replay(TABLE, "brute", 0, trials=200, enough=1.2)
+    assert run.best[-1] <= 1.2 < min(run.best[:-1])
 
 
 @pytest.mark.parametrize(("bound", "held"), [(0.05, False), (0.1, True)])
