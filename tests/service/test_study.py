@@ -60,6 +60,7 @@ def test_every_finished_trial_is_in_the_study(store: SqlStore, job: str, tmp_pat
     assert study.trials[0].duration.total_seconds() == pytest.approx(1.25)
 
 
+@pytest.mark.slow
 def test_a_job_with_several_goals_becomes_a_study_with_several_objectives(
     store: SqlStore, tmp_path: Path
 ) -> None:

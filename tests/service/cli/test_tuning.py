@@ -30,6 +30,7 @@ def test_tune_prints_one_object(hvxtune, bench):
     assert result["best"]["share_of_peak"] == pytest.approx(share, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_tune_with_several_goals_gives_their_front(hvxtune, bench):
     answer = hvxtune(*TUNE, "--goals", "cycles,code_bytes", "--json")
     result = answer.json
