@@ -9,8 +9,8 @@ from tuner.candidate import Problem
 from tuner.kernels.add_u8 import AddU8, quantized_sum
 from tuner.kernels.gemm_u8 import GemmU8
 from tuner.kernels.kernel import HalidePipeline
-from tuner.kernels.steps import Steps
 from tuner.space import Config, Directive
+from tuner.space.steps import Steps
 
 EXTRA_KERNELS = ",".join(
     f"{name}=benchmarks.anchor_kernels:{cls}"

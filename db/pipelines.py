@@ -15,7 +15,7 @@ from db.service_models import PipelineRow
 from db.sql_store import SqlStore
 from tuner.identity import digest_of_bytes
 from tuner.kernels import PIPELINE_PREFIX
-from tuner.kernels.uploaded import files, kernel_name
+from tuner.uploaded import files, kernel_name
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Unpack
 
 from tuner.errors import UserError
 from tuner.job_result import TuneResult
-from tuner.kernels.uploaded import files, find_pipeline
-from tuner.kernels.uploaded import kernel_name as name_of
 from tuner.store import TrialStore
 from tuner.tuning import JobOptions, tune
+from tuner.uploaded import files, find_pipeline
+from tuner.uploaded import kernel_name as name_of
 
 if TYPE_CHECKING:
     import halide as hl

@@ -27,12 +27,12 @@ from tuner.contract import Contract
 from tuner.errors import HvxtuneError, UserError
 from tuner.goals import DEFAULT_GOALS, GOALS
 from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel, kernel_names
-from tuner.kernels.uploaded import kernel_name
 from tuner.measure import FARM, QEMU
 from tuner.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
 from tuner.search.samplers import sampler_names
 from tuner.target import DEFAULT_TARGET, TARGETS
 from tuner.tuning import find_problem
+from tuner.uploaded import kernel_name
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.SUBMIT))])
 

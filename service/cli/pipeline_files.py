@@ -57,7 +57,7 @@ def kept_here(path: Path, store: SqlStore) -> str:
     """Stores the pipeline in ``path`` as the service does; returns its name as a kernel."""
     from db import pipelines
     from tuner.codegen.halide.uploads import describe_pipeline
-    from tuner.kernels.uploaded import kernel_name
+    from tuner.uploaded import kernel_name
 
     name, data = read_file(path)
     description = describe_pipeline(data).as_dict()

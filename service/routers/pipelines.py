@@ -23,8 +23,8 @@ from service.schemas.pipelines import PipelineForm, PipelineList, UploadQuery
 from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
-from tuner.kernels.uploaded import kernel_name
 from tuner.target import DEFAULT_TARGET, find_target
+from tuner.uploaded import kernel_name
 
 router = APIRouter(prefix="/v1", tags=["pipelines"])
 

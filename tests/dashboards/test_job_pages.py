@@ -29,10 +29,10 @@ from tests.tuner.sample_records import (
     spec,
 )
 from tuner.codegen.halide.uploads import describe_pipeline
-from tuner.kernels.uploaded import kernel_name
 from tuner.outcome import Outcome
 from tuner.promotion import Promotion
 from tuner.trial import Budget, JobState, RemainingGain, Submission, Trial
+from tuner.uploaded import kernel_name
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 LogIn = Callable[..., Browser]

@@ -16,7 +16,7 @@ from service.settings import Settings
 from tests.rig.unseen_pipelines import unseen_pipeline
 from tests.rig.uploads import flipped, serialized_pipeline, truncated
 from tuner.identity import digest_of_bytes
-from tuner.kernels.uploaded import files
+from tuner.uploaded import files
 
 LIMIT_BYTES = 64 << 10
 

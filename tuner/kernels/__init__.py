@@ -39,6 +39,9 @@ EXTRA_KERNELS_VARIABLE = "HVXTUNE_KERNELS"
 PIPELINE_PREFIX = "pipeline:"
 """Begins the names of kernels that are uploaded pipelines; the digest of their bytes follows."""
 
+_UPLOADED = "tuner.uploaded"
+"""Makes kernels of uploads. As the others it knows this room, not the other way round."""
+
 _loaded: dict[str, Kernel] = {}
 
 
@@ -69,9 +72,8 @@ def find_kernel(name: str) -> Kernel:
     ``pipeline:DIGEST`` is an uploaded pipeline that is kept on this machine.
     """
     if name.startswith(PIPELINE_PREFIX):
-        from tuner.kernels.uploaded import find_pipeline
-
-        return find_pipeline(name)
+        found: Kernel = import_module(_UPLOADED).find_pipeline(name)
+        return found
     registry = _registry()
     if name not in registry:
         near = difflib.get_close_matches(name, registry, n=1)
@@ -94,9 +96,8 @@ def find_kernel(name: str) -> Kernel:
 
 def attached_kernel(name: str, attachment: Mapping[str, Any]) -> Kernel:
     """The kernel that made ``attachment``, in a compile worker: see :meth:`Kernel.attachment`."""
-    from tuner.kernels.uploaded import attached_pipeline
-
-    return attached_pipeline(name, attachment)
+    attached: Kernel = import_module(_UPLOADED).attached_pipeline(name, attachment)
+    return attached
 
 
 __all__ = [

@@ -20,9 +20,9 @@ from tuner.contract import Contract
 from tuner.kernels import requantize
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
-from tuner.kernels.steps import Steps
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
+from tuner.space.steps import Steps
 
 _QUAD = 4
 """Bytes that one vrmpy lane reduces."""

@@ -19,9 +19,9 @@ from tuner.candidate import Problem
 from tuner.kernels import requantize
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
-from tuner.kernels.steps import Stage, Steps
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
+from tuner.space.steps import Stage, Steps
 
 _ROUND_UP = TailStrategy.ROUND_UP
 _SIZE = 3

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tuner.candidate import Problem
 from tuner.kernels.gemm_u8 import QUAD, GemmU8
-from tuner.kernels.steps import Steps
 from tuner.space import Config, Directive
+from tuner.space.steps import Steps
 
 if TYPE_CHECKING:
     import halide as hl

@@ -18,9 +18,9 @@ from tuner.candidate import Problem
 from tuner.contract import Contract
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
-from tuner.kernels.steps import Stage, Steps
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
+from tuner.space.steps import Stage, Steps
 
 if TYPE_CHECKING:
     import halide as hl

@@ -16,9 +16,9 @@ from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
 from tuner.contract import Contract
 from tuner.kernels.kernel import Param
-from tuner.kernels.steps import Steps
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
+from tuner.space.steps import Steps
 
 PARAMS = (
     Param("width", 512, "elements of a row"),

@@ -13,9 +13,9 @@ from functools import cache
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
 from tuner.kernels.kernel import Param
-from tuner.kernels.steps import Steps
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
+from tuner.space.steps import Steps
 
 WINDOW = (
     Param("size", 3, "rows and columns of a window", 1, 7, is_extent=False),

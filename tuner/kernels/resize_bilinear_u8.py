@@ -18,9 +18,9 @@ from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
-from tuner.kernels.steps import Steps
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
+from tuner.space.steps import Steps
 
 if TYPE_CHECKING:
     import halide as hl

@@ -11,10 +11,10 @@ from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels import attached_kernel, find_kernel
-from tuner.kernels.uploaded import files, kernel_name, references
 from tuner.measure.cases import cases_of
 from tuner.pipelines import keep_pipeline
 from tuner.target import find_target
+from tuner.uploaded import files, kernel_name, references
 
 TARGET = find_target("hexagon-v66")
 

@@ -23,7 +23,7 @@ from tuner.outcome import Outcome
 _BASE_KINDS = ("object", "header", "schedule")
 _MAX_ERROR_CHARACTERS = 2000
 _TUNER = Path(__file__).parents[2]
-_LOADED = ("codegen", "kernels", "space")
+_LOADED = ("codegen", "kernels", "space", "uploaded")
 """Rooms of ``tuner`` that a compile server loads."""
 
 

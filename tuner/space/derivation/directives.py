@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tuner.kernels.steps import Stage, Steps
 from tuner.space import Config, Directive, TailStrategy
 from tuner.space.derivation.facts import PipelineFacts, UpdateFacts
 from tuner.space.derivation.roles import Role, Roles
+from tuner.space.steps import Stage, Steps
 from tuner.target import Target
 
 _STRATEGIES = {

@@ -17,8 +17,6 @@ from tuner.errors import UserError
 from tuner.kernels import PIPELINE_PREFIX
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
-from tuner.kernels.uploaded import files
-from tuner.kernels.uploaded.references import references
 from tuner.space import Config, Directive, Space
 from tuner.space.derivation import (
     BufferFacts,
@@ -28,6 +26,8 @@ from tuner.space.derivation import (
     textbook_values,
 )
 from tuner.target import Target
+from tuner.uploaded import files
+from tuner.uploaded.references import references
 
 _KEPT_KERNELS, _KEPT_SIZES = 64, 256
 _LARGEST = 65536

@@ -5,7 +5,7 @@ kernel is. Nothing of the bytes is opened here: ``tuner.codegen.halide.uploads``
 process do that.
 """
 
-from tuner.kernels.uploaded.kernel import (
+from tuner.uploaded.kernel import (
     PipelineKernel,
     attached_pipeline,
     find_pipeline,
