@@ -22,8 +22,9 @@ from tuner.codegen import CodeGenerator, find_generator
 from tuner.errors import UserError
 from tuner.job_result import TuneResult, result
 from tuner.kernels import find_kernel
-from tuner.measure.measurer import Measurer
-from tuner.search.loop import Progress, TuningLoop
+from tuner.measure import Measurer, open_measurer
+from tuner.search.loop import TuningLoop
+from tuner.search.progress import Progress
 from tuner.search.stopping import StopRequest
 from tuner.search.task_scheduler import Task, next_task
 from tuner.search.transfer import transferred
@@ -178,7 +179,7 @@ class _Batch:
         spec = self._store.job(self._jobs[0]).spec
         with (
             find_generator(spec.generator)(workers) as generator,
-            tuning.open_measurer(
+            open_measurer(
                 spec.measurer,
                 cache=spec.cache,
                 on=spec.on,

@@ -21,7 +21,7 @@ from tuner.errors import ToolchainError, UserError
 from tuner.goals import DEFAULT_GOALS, GOALS, checked_goals
 from tuner.job_result import TuneResult, result
 from tuner.kernels import find_kernel
-from tuner.measure import FARM, find_measurer
+from tuner.measure import FARM, open_measurer
 from tuner.measure.farm.roster import Roster
 from tuner.measure.measurer import Measurer
 from tuner.promotion import DEFAULT_PROMOTIONS
@@ -36,7 +36,7 @@ from tuner.trial import Job, JobSpec, Submission, Trial
 if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation
     from tuner.search.ladder import Rung
-    from tuner.search.loop import Progress
+    from tuner.search.progress import Progress
 
 
 def default_workers() -> int:
@@ -178,32 +178,6 @@ def submit(
     return store.create_job(made.spec, made.space, made.toolchain, submission)
 
 
-def open_measurer(
-    name: str,
-    *,
-    cache: CacheState = "warm",
-    on: str = "",
-    roster: Roster | None = None,
-    holder: str = "",
-) -> Measurer:
-    """The measurer called ``name``, for the caller to close.
-
-    ``on``, ``roster`` and ``holder`` are for a farm: which devices, who else uses them, and what
-    others read of who does.
-    """
-    if name == FARM:
-        from tuner.measure.farm.measurer import FarmMeasurer
-
-        return FarmMeasurer(cache=cache, on=on, roster=roster, holder=holder)
-    if on:
-        raise UserError(
-            f"on '{on}' with the measurer '{name}', which has no devices to choose from",
-            accepted=f"the measurer '{FARM}'",
-            next_step=f"add --measurer {FARM}, or leave --on out",
-        )
-    return find_measurer(name)(cache=cache)
-
-
 @contextmanager
 def _opened_rung(
     spec: JobSpec, generator: CodeGenerator, roster: Roster, holder: str
@@ -234,7 +208,7 @@ def installed_toolchains() -> list[dict[str, str]]:
         try:
             with (
                 find_generator("halide")() as codegen,
-                find_measurer("qemu")(cache=cache) as device,
+                open_measurer("qemu", cache=cache) as device,
             ):
                 found.append(_toolchain(codegen, device))
         except ToolchainError:
@@ -415,5 +389,5 @@ def explain(
 
     Raises ``UserError`` if the measurer cannot tell, ``CandidateError`` if the candidate is bad.
     """
-    with find_measurer(measurer)(cache=cache) as device:
+    with open_measurer(measurer, cache=cache) as device:
         return device.explain(problem, artifact)

@@ -266,7 +266,7 @@ def test_a_submitted_job_is_that_of_the_form(
     logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
-    monkeypatch.setattr("tuner.tuning.find_measurer", lambda _: StandInMeasurer)
+    monkeypatch.setattr("tuner.measure.find_measurer", lambda _: StandInMeasurer)
     sent = {"kernel": "gemm_u8", "param_m": "64", "contract": "stride", "cache": "cold"}
     limits = {"trials": "7", "seconds": "2.5", "patience": "", "seed": "3", "priority": "5"}
     browser = logged_in(Scope.READ, Scope.SUBMIT)

@@ -29,7 +29,7 @@ def use_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
         return StandInMeasurer if find_measurer(name) else None
 
     monkeypatch.setattr(tuning, "find_generator", generator)
-    monkeypatch.setattr(tuning, "find_measurer", measurer)
+    monkeypatch.setattr("tuner.measure.find_measurer", measurer)
 
 
 class CallerGate(OpenGate):

@@ -314,7 +314,7 @@ def test_a_miss_can_submit_a_job_once(
     client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuning, "find_generator", lambda name: StandInGenerator)
-    monkeypatch.setattr(tuning, "find_measurer", lambda name: partial(StandInMeasurer, len))
+    monkeypatch.setattr("tuner.measure.find_measurer", lambda name: partial(StandInMeasurer, len))
     first = client.get(URL, params={**ASKED, "on_miss": "enqueue"})
     assert first.status_code == 202, first.text
     assert first.json()["reused"] is False

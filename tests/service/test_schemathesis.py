@@ -69,7 +69,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.delenv("HVXTUNE_DATABASE_URL", raising=False)
         patch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
         patch.setattr(tuning, "find_generator", lambda name: StandInGenerator)
-        patch.setattr(tuning, "find_measurer", lambda name: partial(StandInMeasurer, len))
+        patch.setattr("tuner.measure.find_measurer", lambda name: partial(StandInMeasurer, len))
         with open_store() as store:
             fill(store)
             gate = TokenGate(store, failures_per_minute=10**9)

@@ -32,7 +32,7 @@ class FickleGenerator(StandInGenerator):
 def problem(monkeypatch: pytest.MonkeyPatch) -> Problem:
     monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
     monkeypatch.setattr(tuning, "find_generator", lambda name: FickleGenerator)
-    monkeypatch.setattr(tuning, "find_measurer", lambda name: StandInMeasurer)
+    monkeypatch.setattr("tuner.measure.find_measurer", lambda name: StandInMeasurer)
     return ScaleU8().problem(None, Contract.STATIC, find_target("hexagon-v66"))
 
 

@@ -7,10 +7,15 @@ conformance suite that each inherits.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
+from tuner.candidate import CacheState
 from tuner.errors import HvxtuneError, UserError
 from tuner.measure.measurer import Measurer, Timed
 from tuner.target import Target
+
+if TYPE_CHECKING:
+    from tuner.measure.farm.roster import Roster
 
 QEMU = "qemu"
 """The measurer that every installation has."""
@@ -38,6 +43,32 @@ def find_measurer(name: str) -> type[Measurer]:
     return found
 
 
+def open_measurer(
+    name: str,
+    *,
+    cache: CacheState = "warm",
+    on: str = "",
+    roster: Roster | None = None,
+    holder: str = "",
+) -> Measurer:
+    """The measurer called ``name``, for the caller to close.
+
+    ``on``, ``roster`` and ``holder`` are for a farm: which devices, who else uses them, and what
+    others read of who does.
+    """
+    if name == FARM:
+        from tuner.measure.farm.measurer import FarmMeasurer
+
+        return FarmMeasurer(cache=cache, on=on, roster=roster, holder=holder)
+    if on:
+        raise UserError(
+            f"on '{on}' with the measurer '{name}', which has no devices to choose from",
+            accepted=f"the measurer '{FARM}'",
+            next_step=f"add --measurer {FARM}, or leave --on out",
+        )
+    return find_measurer(name)(cache=cache)
+
+
 def refusals(target: Target) -> dict[str, HvxtuneError | None]:
     """For every measurer why it cannot run code for ``target`` here, ``None`` if it can.
 
@@ -58,4 +89,13 @@ def refusals(target: Target) -> dict[str, HvxtuneError | None]:
     return found
 
 
-__all__ = ["FARM", "QEMU", "Measurer", "Timed", "find_measurer", "measurer_names", "refusals"]
+__all__ = [
+    "FARM",
+    "QEMU",
+    "Measurer",
+    "Timed",
+    "find_measurer",
+    "measurer_names",
+    "open_measurer",
+    "refusals",
+]

@@ -15,16 +15,22 @@ from threadpoolctl import threadpool_limits
 
 from tuner.candidate import Candidate
 from tuner.codegen import CodeGenerator
-from tuner.errors import CandidateError, HvxtuneError, UserError
+from tuner.errors import CandidateError, HvxtuneError
 from tuner.goals import Front, figures_of
 from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
-from tuner.outcome import Outcome
+from tuner.search.agreement import DisagreementError, require_agreement
 from tuner.search.evaluation import Evaluation, Evaluator
 from tuner.search.ladder import Ladder, Rung, SearchProgress, progress_of
+from tuner.search.progress import Progress, seconds_to_go
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.remaining import GainWatch
-from tuner.search.stopping import reason_of, reason_to_stop, since_improvement
+from tuner.search.stopping import (
+    reason_of,
+    reason_of_failure,
+    reason_to_stop,
+    since_improvement,
+)
 from tuner.space import Config, Space
 from tuner.store import TrialStore
 from tuner.trial import Job, JobRequest, JobState, PendingTrial, RemainingGain, Schedule, Trial
@@ -33,34 +39,6 @@ _POLL_S = 0.2
 """How often a request to stop is looked at while candidates are in flight."""
 _HEARTBEAT_S = 1.0
 """How often the store is told that the job is alive, and asked what others want of it."""
-
-
-class DisagreementError(UserError):
-    """Code without any schedule gives other values than the reference: nothing can be tuned."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a running job stands; handed to the caller after every commit."""
-
-    finished: int
-    total: int | None
-    outcomes: Mapping[str, int]
-    incumbent: Trial | None
-    default: Trial | None
-    textbook: Trial | None
-    elapsed_s: float
-    """Wall seconds of all sessions of the job."""
-    eta_s: float | None
-    """Estimated seconds to go, from the rate of this session; ``None`` before the first trial."""
-    promoted: int = 0
-    """Promotions that have come back."""
-    promotions: int = 0
-    """How many there may be."""
-    remaining: RemainingGain | None = None
-    """What more search is likely to find; ``None`` while too little is known."""
-    on_front: int | None = None
-    """Trials on the Pareto front; ``None`` for a job with one goal."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +142,7 @@ class TuningLoop:
         """
         try:
             for trial in self._trials.values():
-                self._require_agreement(trial)
+                require_agreement(self._problem, self._naive, trial)
             workers = self._job.spec.workers
             with (
                 # More threads of ours would take the cores from the compilers.
@@ -179,7 +157,10 @@ class TuningLoop:
             if not through:
                 return self._release(JobState.QUEUED, reason_of(self._stop))
             if self._incumbent is None:
-                return self._release(JobState.FAILED, self._failure())
+                return self._release(
+                    JobState.FAILED,
+                    reason_of_failure(self._in_order()),
+                )
             for best in {t.number: t for t in (self._incumbent, self._ladder.best) if t}.values():
                 self._keep_assembly(best)
             return self._release(JobState.DONE, "")
@@ -239,7 +220,10 @@ class TuningLoop:
         """Trials without a better one; 0 if the job has no patience, for which it is counted."""
         if self._job.spec.budget.patience is None:
             return 0
-        return since_improvement([self._trials[n] for n in sorted(self._trials)], self._goals)
+        return since_improvement(self._in_order(), self._goals)
+
+    def _in_order(self) -> list[Trial]:
+        return [self._trials[n] for n in sorted(self._trials)]
 
     @property
     def _remaining(self) -> RemainingGain | None:
@@ -294,23 +278,8 @@ class TuningLoop:
             return None
         return math.ceil(best.cycles * self._job.spec.cutoff_factor)
 
-    def _require_agreement(self, trial: Trial) -> None:
-        """``DisagreementError`` if the algorithm differs between compiled code and reference."""
-        if (
-            self._naive is not None
-            and trial.config == self._naive
-            and trial.outcome is Outcome.WRONG_OUTPUT
-        ):
-            raise DisagreementError(
-                f"{self._problem.workload.kernel} cannot be tuned: without any schedule its code "
-                f"for {self._problem.target.name} gives other values than on this machine: "
-                f"{trial.error}",
-                accepted="pipelines that Halide compiles alike for both",
-                next_step="change the stage that differs, such as one that reads beyond its bounds",
-            )
-
     def _take(self, trial: Trial, proposal: Proposal) -> None:
-        self._require_agreement(trial)
+        require_agreement(self._problem, self._naive, trial)
         self._trials[trial.number] = trial
         figures = figures_of(trial.measurement, self._goals)
         self._proposer.tell(proposal, trial.outcome, *(figures or ()))
@@ -386,16 +355,6 @@ class TuningLoop:
         if artifact.digest == best.artifact_digest:
             self._store.commit(self._job.id, self._token, artifacts=[artifact])
 
-    def _failure(self) -> str:
-        """Tally of outcomes and the first error text of each kind."""
-        first: dict[str, str] = {}
-        for number in sorted(self._trials):
-            trial = self._trials[number]
-            first.setdefault(trial.outcome.value, trial.error or "")
-        tally = ", ".join(f"{n} {o}" for o, n in sorted(self._outcomes().items()))
-        texts = "; ".join(f"{o}: {text[:200]}" for o, text in sorted(first.items()) if text)
-        return f"no valid trial ({tally or 'none run'}). {texts}".strip()
-
     def _outcomes(self) -> Counter[str]:
         return Counter(t.outcome.value for t in self._trials.values())
 
@@ -404,25 +363,18 @@ class TuningLoop:
 
     def progress(self) -> Progress:
         """Where the job stands now."""
-        finished = len(self._trials)
-        elapsed_s = self._spent_s()
-        fresh = finished - self._replayed
-        total = self._job.spec.budget.trials
-        eta_s = None
-        if fresh and total is not None:
-            eta_s = (time.monotonic() - self._begun) / fresh * max(0, total - finished)
-        if self._job.spec.budget.seconds is not None:
-            left_s = max(0.0, self._job.spec.budget.seconds - elapsed_s)
-            eta_s = left_s if eta_s is None else min(eta_s, left_s)
+        finished, elapsed_s = len(self._trials), self._spent_s()
+        fresh, session_s = finished - self._replayed, time.monotonic() - self._begun
+        budget = self._job.spec.budget
         return Progress(
             finished=finished,
-            total=total,
+            total=budget.trials,
             outcomes=self._outcomes(),
             incumbent=self._incumbent,
             default=self._trial_of(self._default),
             textbook=self._trial_of(self._textbook),
             elapsed_s=elapsed_s,
-            eta_s=eta_s,
+            eta_s=seconds_to_go(budget, finished, fresh, session_s, elapsed_s),
             promoted=self._ladder.finished,
             promotions=self._ladder.limit,
             remaining=self._remaining,

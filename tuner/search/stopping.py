@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 
 from tuner.errors import UserError
@@ -77,3 +78,14 @@ def reason_to_stop(
     if budget.until_gain is not None and remaining and remaining.bound <= budget.until_gain:
         return f"more search is likely worth less than {budget.until_gain:.2%} of the cycles"
     return None
+
+
+def reason_of_failure(trials: Sequence[Trial]) -> str:
+    """Of a job without a valid trial: the tally of outcomes and the first error text of each."""
+    tally = Counter(trial.outcome.value for trial in trials)
+    first: dict[str, str] = {}
+    for trial in trials:
+        first.setdefault(trial.outcome.value, trial.error or "")
+    counts = ", ".join(f"{n} {outcome}" for outcome, n in sorted(tally.items()))
+    texts = "; ".join(f"{outcome}: {text[:200]}" for outcome, text in sorted(first.items()) if text)
+    return f"no valid trial ({counts or 'none run'}). {texts}".strip()

@@ -114,6 +114,6 @@ def bench(monkeypatch):
         fidelity = "hardware" if name == STAND_IN_PHONE else "model"
         return partial(StandInMeasurer, made.cycles, fidelity=fidelity)
 
-    monkeypatch.setattr(tuning, "find_measurer", find)
+    monkeypatch.setattr("tuner.measure.find_measurer", find)
     monkeypatch.setattr(rungs, "measurer_names", lambda: ["qemu", STAND_IN_PHONE])
     return made

@@ -15,7 +15,8 @@ from tuner.errors import CandidateError, ToolchainError, UserError
 from tuner.memory_store import MemoryStore
 from tuner.outcome import Outcome
 from tuner.search.ladder import Rung, SearchProgress, pairs_of, progress_of
-from tuner.search.loop import Progress, TuningLoop
+from tuner.search.loop import TuningLoop
+from tuner.search.progress import Progress
 from tuner.trial import Budget, JobSpec, JobState
 
 TOOLCHAIN = {"generator": "stand-in"}

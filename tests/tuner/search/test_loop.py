@@ -14,7 +14,8 @@ from tuner.errors import CandidateError, DeviceError, ToolchainError
 from tuner.goals import DEFAULT_GOALS
 from tuner.memory_store import MemoryStore
 from tuner.outcome import Outcome
-from tuner.search.loop import DisagreementError, TuningLoop
+from tuner.search.agreement import DisagreementError
+from tuner.search.loop import TuningLoop
 from tuner.space import Config, Knob, Space
 from tuner.target import find_target
 from tuner.trial import Budget, JobRequest, JobSpec, JobState, PendingTrial
