@@ -32,8 +32,31 @@ def _programs_or_reason() -> Programs | str:
         programs = find_programs()
         Phone(Model("trial"), programs).close()
     except (ToolchainError, RigUnavailableError) as error:
-        return f"no emulated phones here: {error}"
+        remedy = namespaces_remedy() if isinstance(error, RigUnavailableError) else ""
+        return f"no emulated phones here: {error}{remedy}"
     return programs
+
+
+def namespaces_remedy(kernel: Path = Path("/proc/sys")) -> str:
+    """What to do where phones cannot have namespaces, by what the kernel says at ``kernel``."""
+    said = {
+        "kernel/apparmor_restrict_unprivileged_userns": (
+            "1",
+            (
+                "AppArmor keeps user namespaces from programs: "
+                "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or run as root"
+            ),
+        ),
+        "user/max_user_namespaces": (
+            "0",
+            "the kernel allows no user namespaces: `sudo sysctl user.max_user_namespaces=10000`",
+        ),
+    }
+    for name, (value, remedy) in said.items():
+        place = kernel / name
+        if place.exists() and place.read_text().strip() == value:
+            return f" ({remedy})"
+    return " (a container needs --privileged; docs/devices.md)"
 
 
 def require_rig() -> Programs:

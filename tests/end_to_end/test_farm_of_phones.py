@@ -1,11 +1,12 @@
-"""``kill -9`` of a process that promotes to phones, then ``hvxtune resume``: no promotion is lost
-or doubled, and the phones are at work again at once. The phones are emulated (tests/rig/phones)."""
+"""A farm of emulated phones (tests/rig/phones), by the commands of the documents; and ``kill -9`` of a
+process that promotes to them: no promotion is lost or doubled, the phones are at work again at once."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -91,23 +92,40 @@ def test_kills_lose_and_double_no_promotion(environment: dict[str, str]) -> None
     assert {device.faults for device in devices} == {0}, "being killed is no fault of a phone"
 
 
-def test_a_search_on_the_model_promotes_to_phones(environment: dict[str, str]) -> None:
-    options = ["--trials", "8", "--promote-to", "phone", "--promote", "3", "--json"]
-    command = [str(HVXTUNE), "tune", "scale_u8", *options]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    ladder = json.loads(done.stdout)["ladder"]
+def shown(page: str, heading: str) -> list[list[str]]:
+    """The commands that a section of a page shows in its first block."""
+    section = (ROOT / "docs" / page).read_text().partition(f"\n## {heading}\n")[2]
+    block = section.partition("```sh\n")[2].partition("```")[0]
+    return [shlex.split(line, comments=True) for line in block.splitlines()]
+
+
+def test_the_commands_of_the_documents_work_on_a_farm_of_phones(
+    environment: dict[str, str],
+) -> None:
+    """Searches are made short. The last one promotes to the phones."""
+    commands = [*shown("devices.md", "First steps"), *shown("fidelity.md", "Promote")]
+    assert len(commands) == 5
+    said = {}
+    for command in commands:
+        short = ["--trials", "4", "--promote", "3"] if "--promote-to" in command else []
+        short = short or (["--trials", "4"] if command[1] == "tune" else [])
+        done = subprocess.run(
+            [str(HVXTUNE), *command[1:], *short, "--json"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, (command, done.stderr)
+        said[" ".join(command[1:3])] = json.loads(done.stdout)
+    ladder = said["tune gemm_u8"]["ladder"]
     assert len(ladder["promotions"]) == 3
     for one in ladder["promotions"]:
-        assert (one["outcome"], one["fidelity"], one["trial_fidelity"]) == (
-            "ok",
-            "hardware",
-            "model",
-        )
+        assert (one["outcome"], one["fidelity"]) == ("ok", "hardware")
+        assert one["trial_fidelity"] == "model"
         assert one["device"] in ("emulated-1", "emulated-2")
-        assert one["cycles"] > 0
-    best = [str(HVXTUNE), "best", "scale_u8", "--json"]
+    best = [str(HVXTUNE), "best", "gemm_u8", "--json"]
     told = subprocess.run(best, env=environment, capture_output=True, text=True, check=True)
     answer = json.loads(told.stdout)
     assert answer["fidelity"] == "hardware"
-    assert answer["cycles"] == min(one["cycles"] for one in ladder["promotions"])
+    assert answer["cycles"] <= min(one["cycles"] for one in ladder["promotions"])
