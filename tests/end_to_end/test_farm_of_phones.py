@@ -1,5 +1,8 @@
-"""A farm of emulated phones (tests/rig/phones), by the commands of the documents; and ``kill -9`` of a
-process that promotes to them: no promotion is lost or doubled, the phones are at work again at once."""
+"""A farm of emulated phones (tests/rig/phones), by the commands of the documents.
+
+And ``kill -9`` of a process that promotes to them: no promotion is lost or doubled, and the phones are
+at work again at once.
+"""
 
 from __future__ import annotations
 
