@@ -1,7 +1,7 @@
 """A farm of emulated phones (tests/rig/phones), by the commands of the documents.
 
-And ``kill -9`` of a process that promotes to them: no promotion is lost or doubled, and the phones are
-at work again at once.
+And ``kill -9`` of a process that promotes to them: no promotion is lost or doubled, and the phones
+are at work again at once.
 """
 
 from __future__ import annotations
