@@ -83,6 +83,7 @@ def _seconds(seconds: float) -> str:
 def _bar(label: str) -> Iterator[Show]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import Progress as RichProgress
+    from rich.table import Column
 
     from service.cli.output import console
 
@@ -90,9 +91,11 @@ def _bar(label: str) -> Iterator[Show]:
         TextColumn("{task.description}"),
         BarColumn(bar_width=16),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[state]}"),
+        # What there is no room for is cut off here, and not the bar.
+        TextColumn("{task.fields[state]}", table_column=Column(ratio=1, no_wrap=True)),
     )
-    with RichProgress(*columns, console=console(stderr=True), transient=True) as rich:
+    terminal = console(stderr=True)
+    with RichProgress(*columns, console=terminal, transient=True, expand=True) as rich:
         task = rich.add_task(label, total=None, state="starting")
         promoted = rich.add_task("promoted", total=None, state="", visible=False)
 
