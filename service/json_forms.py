@@ -39,17 +39,18 @@ def kernel_json(kernel: Kernel) -> dict[str, Any]:
     }
 
 
-def space_json(problem: Problem) -> dict[str, Any]:
+def space_json(problem: Problem, generator: str = "halide") -> dict[str, Any]:
     """The space a search over ``problem`` would use, with its two configs that are known."""
+    from tuner.codegen import space_of, starts_of
     from tuner.kernels import find_kernel
 
     kernel = find_kernel(problem.workload.kernel)
-    space = kernel.space(problem)
+    space, starts = space_of(generator, kernel, problem), starts_of(generator, kernel, problem)
     return {
         **space.as_dict(),
         "digest": space.digest,
-        "default": kernel.default_config(problem).as_dict(),
-        "textbook": kernel.textbook_config(problem).as_dict(),
+        "default": starts["default"].as_dict(),
+        "textbook": starts["textbook"].as_dict(),
     }
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.codegen import starts_of
 from tuner.goals import figures_of, front_of
 from tuner.kernels import find_kernel
 from tuner.promotion import Promotion
@@ -41,7 +42,9 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
     job = store.job(job_id)
     trials = store.trials(job.id)
     promotions = store.promotions(job.id)
-    kernel = find_kernel(job.spec.problem.workload.kernel)
+    problem = job.spec.problem
+    kernel = find_kernel(problem.workload.kernel)
+    starts = starts_of(job.spec.generator, kernel, problem)
     measured = [t for t in trials if t.measurement is not None]
     best = min(measured, key=lambda t: (t.measurement.cycles, t.number), default=None)  # type: ignore[union-attr]
 
@@ -51,8 +54,8 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
     return TuneResult(
         job=job,
         outcomes=Counter(t.outcome.value for t in trials),
-        default=trial_of(kernel.default_config(job.spec.problem)),
-        textbook=trial_of(kernel.textbook_config(job.spec.problem)),
+        default=trial_of(starts["default"]),
+        textbook=trial_of(starts["textbook"]),
         best=best,
         schedule=store.best(job.spec.problem, cache=job.spec.cache),
         interrupted=not job.state.ended,

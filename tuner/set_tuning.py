@@ -71,6 +71,7 @@ class SetOptions(TypedDict, total=False):
     contract: str
     sampler: str
     seed: int
+    generator: str
     measurer: str
     on: str
     cache: CacheState
@@ -189,7 +190,8 @@ class _Batch:
             ThreadPoolExecutor(workers, "hvxtune-slice") as pool,
         ):
             for job in map(self._store.job, self._jobs):
-                space = find_kernel(job.spec.problem.workload.kernel).space(job.spec.problem)
+                kernel = find_kernel(job.spec.problem.workload.kernel)
+                space = generator.space(kernel, job.spec.problem)
                 tuning.require_same_tools(job, space, generator, measurer)
             self._share_out(pool, workers, generator, measurer)
         interrupted = self._stop.is_set()
@@ -255,7 +257,7 @@ class _Batch:
         token = self._store.claim(job_id)
         job = self._store.job(job_id)
         kernel = find_kernel(job.spec.problem.workload.kernel)
-        space = kernel.space(job.spec.problem)
+        space = generator.space(kernel, job.spec.problem)
         state = TuningLoop(
             job,
             token,

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from itertools import product
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from tuner.candidate import CACHE_STATES, Artifact, CacheState, Candidate, Problem
-from tuner.codegen import CodeGenerator, find_generator
+from tuner.codegen import CodeGenerator, find_generator, generator_names, space_of, starts_of
 from tuner.contract import find_contract
 from tuner.errors import ToolchainError, UserError
 from tuner.goals import DEFAULT_GOALS, GOALS, checked_goals
@@ -117,7 +118,7 @@ def plan(
     all, a target the measurer cannot run.
     """
     problem = find_problem(kernel, params, target, contract)
-    space = find_kernel(kernel).space(problem)
+    space = space_of(generator, find_kernel(kernel), problem)
     wanted = checked_goals(goals)
     chosen = sampler_for(sampler, wanted)
     require_fits(chosen, space)
@@ -204,10 +205,10 @@ def _checked_workers(given: int | None, useful: int | None) -> int:
 def installed_toolchains() -> list[dict[str, str]]:
     """The fingerprints that usual jobs would have here; none if a part is not installed."""
     found = []
-    for cache in CACHE_STATES:
+    for name, cache in product(generator_names(), CACHE_STATES):
         try:
             with (
-                find_generator("halide")() as codegen,
+                find_generator(name)() as codegen,
                 open_measurer("qemu", cache=cache) as device,
             ):
                 found.append(_toolchain(codegen, device))
@@ -249,7 +250,7 @@ def run(
     job = store.job(job_id)
     spec = job.spec
     kernel = find_kernel(spec.problem.workload.kernel)
-    space = kernel.space(spec.problem)
+    space = space_of(spec.generator, kernel, spec.problem)
     if job.state.ended:
         return result(job.id, store)
     workers = min(spec.workers, most_workers or spec.workers)
@@ -326,14 +327,12 @@ def tune(
     return run(job.id, store, on_progress=on_progress, stop=stop)
 
 
-def named_config(problem: Problem, name: str) -> Config | None:
+def named_config(problem: Problem, name: str, generator: str = "halide") -> Config | None:
     """The ``default`` or ``textbook`` config of a problem, or ``None`` for another name."""
+    if name not in ("default", "textbook"):
+        return None
     kernel = find_kernel(problem.workload.kernel)
-    if name == "default":
-        return kernel.default_config(problem)
-    if name == "textbook":
-        return kernel.textbook_config(problem)
-    return None
+    return starts_of(generator, kernel, problem)[name]
 
 
 def measure(

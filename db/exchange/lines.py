@@ -10,6 +10,7 @@ from typing import Any
 
 from db.exchange import layout
 from tuner.candidate import CACHE_STATES, FIDELITIES, Measurement, Problem
+from tuner.codegen import space_of
 from tuner.contract import find_contract
 from tuner.errors import UserError
 from tuner.identity import canonical_json, digest_of
@@ -21,7 +22,7 @@ from tuner.trial import Schedule
 _ID = re.compile(r"[0-9a-z]{1,16}-[0-9]{1,9}p?")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,499}")
-_GENERATOR = re.compile(r"[a-z][a-z0-9_]{0,99}")
+_GENERATOR = re.compile(r"[a-z][a-z0-9_-]{0,99}")
 _FIELDS = frozenset(
     {
         *("id", "workload", "contract", "target", "problem_digest", "generator", "config"),
@@ -72,10 +73,11 @@ def read_line(text: bytes) -> Line:
         )
     problem = _problem(form)
     toolchain, provenance = _documents(form)
+    generator = _matching(form, "generator", _GENERATOR)
     schedule = Schedule(
         problem=problem,
-        config=_config(form, problem),
-        generator=_matching(form, "generator", _GENERATOR),
+        config=_config(form, problem, generator),
+        generator=generator,
         measurement=_measurement(form["measurement"]),
         artifact_digest=_matching(form, "object_digest", _DIGEST),
         symbol=_matching(form, "symbol", _SYMBOL),
@@ -125,10 +127,11 @@ def _problem(form: Mapping[str, Any]) -> Problem:
     return problem
 
 
-def _config(form: Mapping[str, Any], problem: Problem) -> Config:
+def _config(form: Mapping[str, Any], problem: Problem, generator: str) -> Config:
     values = _object(form, "config")
     try:
-        config = find_kernel(problem.workload.kernel).space(problem).config(values)
+        kernel = find_kernel(problem.workload.kernel)
+        config = space_of(generator, kernel, problem).config(values)
     except TypeError:
         raise UserError("config has values that no knob has") from None
     if config.digest != form["config_digest"]:

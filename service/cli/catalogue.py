@@ -8,6 +8,7 @@ from service.cli.options import (
     DEFAULT_CONTRACT,
     AsJson,
     ContractName,
+    GeneratorName,
     KernelName,
     ParamTexts,
     TargetName,
@@ -44,20 +45,21 @@ def space(
     param: ParamTexts = None,
     target: TargetName = DEFAULT_TARGET,
     contract: ContractName = DEFAULT_CONTRACT,
+    generator: GeneratorName = "halide",
     as_json: AsJson = False,
 ) -> None:
     """Show the knobs and constraints a search over KERNEL would use."""
+    from tuner.codegen import space_of, starts_of
     from tuner.kernels import find_kernel
 
     problem = read_problem(kernel, param, target, contract)
     if as_json:
-        print_json(space_json(problem))
+        print_json(space_json(problem, generator))
         return
     found = find_kernel(kernel)
-    knobs = found.space(problem)
-    default, textbook = found.default_config(problem), found.textbook_config(problem)
+    knobs, starts = space_of(generator, found, problem), starts_of(generator, found, problem)
     print_line(f"{problem_label(problem)}: {_size(knobs)}")
-    _print_space(knobs, default, textbook)
+    _print_space(knobs, starts["default"], starts["textbook"])
 
 
 def _size(space: Space) -> str:

@@ -54,7 +54,12 @@ def compile(  # noqa: A001 - the command's name
 
     problem = read_problem(kernel, param, target, contract)
     chosen = read_config(problem, cache, "--config", config)
-    artifact = tuning.compiled(problem, chosen, with_assembly=assembly_file is not None)
+    artifact = tuning.compiled(
+        problem,
+        chosen.config,
+        generator=chosen.generator,
+        with_assembly=assembly_file is not None,
+    )
     wanted: dict[str, Path | None] = {
         "object": object_file,
         "header": header_file,
@@ -69,7 +74,8 @@ def compile(  # noqa: A001 - the command's name
         print_json(
             {
                 **problem_json(problem),
-                "config": chosen.as_dict(),
+                "config": chosen.config.as_dict(),
+                "generator": chosen.generator,
                 "symbol": artifact.symbol,
                 "object_digest": artifact.digest,
                 "object_bytes": len(artifact.object_bytes),
@@ -78,7 +84,7 @@ def compile(  # noqa: A001 - the command's name
         )
         return
     print_line(problem_label(problem))
-    print_config(chosen)
+    print_config(chosen.config)
     print_line(
         f"symbol {artifact.symbol}, object {artifact.digest[:16]}, "
         f"{len(artifact.object_bytes):,} bytes, not run"

@@ -198,7 +198,14 @@ def run(
     problem = read_problem(kernel, param, target, contract)
     chosen = read_config(problem, "warm", "--config", config)
     with open_store() as store:
-        trial, _ = measure(problem, chosen, measurer=FARM, on=on, roster=store.roster())
+        trial, _ = measure(
+            problem,
+            chosen.config,
+            generator=chosen.generator,
+            measurer=FARM,
+            on=on,
+            roster=store.roster(),
+        )
     if as_json:
         print_json({**problem_json(problem), **trial_json(trial, peak_cycles(problem))})
     else:

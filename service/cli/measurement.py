@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,10 +27,10 @@ from tuner.errors import UserError
 from tuner.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
-    from tuner.candidate import CacheState, Problem
+    from tuner.candidate import CacheState, Candidate, Problem
     from tuner.measure.explanation import Explanation
     from tuner.space import Config
-    from tuner.trial import Trial
+    from tuner.trial import Schedule, Trial
 
 CONFIG_FORMS = "default|textbook|best|FILE"
 
@@ -78,11 +79,11 @@ def measure(
     """
     problem = read_problem(kernel, param, target, contract)
     asked = {"--config": config} | ({} if against is None else {"--against": against})
-    configs = [read_config(problem, cache, option, text) for option, text in asked.items()]
+    candidates = [read_config(problem, cache, option, text) for option, text in asked.items()]
     explained = explain or against is not None
     tried = [
-        _try(problem, Path(name).name, chosen, cache, explained=explained)
-        for name, chosen in zip(asked.values(), configs, strict=True)
+        _try(Path(name).name, chosen, cache, explained=explained)
+        for name, chosen in zip(asked.values(), candidates, strict=True)
     ]
     if as_json:
         print_json(_as_json(problem, tried))
@@ -92,13 +93,14 @@ def measure(
         raise typer.Exit(1)
 
 
-def _try(
-    problem: Problem, name: str, config: Config, cache: CacheState, *, explained: bool
-) -> Tried:
+def _try(name: str, candidate: Candidate, cache: CacheState, *, explained: bool) -> Tried:
     from tuner.tuning import explain as explain_artifact
     from tuner.tuning import measure as measure_config
 
-    trial, artifact = measure_config(problem, config, cache=cache)
+    problem = candidate.problem
+    trial, artifact = measure_config(
+        problem, candidate.config, generator=candidate.generator, cache=cache
+    )
     explanation = None
     if explained and artifact is not None and trial.measurement is not None:
         explanation = explain_artifact(problem, artifact, cache=cache)
@@ -154,17 +156,19 @@ def _print_explained(problem: Problem, tried: list[Tried]) -> None:
         print_comparison(explained[0], explained[1], problem.symbol)
 
 
-def read_config(problem: Problem, cache: CacheState, option: str, text: str) -> Config:
-    """The config that ``text``, the value of ``option``, names: see ``CONFIG_FORMS``."""
-    from tuner.kernels import find_kernel
+def read_config(problem: Problem, cache: CacheState, option: str, text: str) -> Candidate:
+    """What ``text``, the value of ``option``, names: see ``CONFIG_FORMS``.
+
+    A config in a file that names its generator is one of a portfolio.
+    """
     from tuner.tuning import named_config
 
-    space = find_kernel(problem.workload.kernel).space(problem)
     if text == "best":  # checked: it may be from a time when the space was another
-        return space.config(_stored_config(problem, cache).as_dict())
+        best = _stored_best(problem, cache)
+        return _checked(problem, best.config, best.generator)
     named = named_config(problem, text)
     if named is not None:
-        return named
+        return _candidate(problem, named, "halide")
     accepted = "default, textbook, best, or a JSON file of knobs and values"
     try:
         values = json.loads(Path(text).read_bytes())
@@ -180,12 +184,27 @@ def read_config(problem: Problem, cache: CacheState, option: str, text: str) -> 
         values = values["config"]
     if not isinstance(values, dict):
         raise UserError(f"{option} '{text}' holds no JSON object", accepted=accepted)
-    return space.config(values)
+    return _checked(problem, values, "portfolio" if "generator" in values else "halide")
 
 
-def _stored_config(problem: Problem, cache: CacheState) -> Config:
+def _checked(problem: Problem, values: Mapping[str, Any], generator: str) -> Candidate:
+    """``values`` as a candidate; ``UserError`` if they are no config of the generator's space."""
+    from tuner.codegen import space_of
+    from tuner.kernels import find_kernel
+
+    space = space_of(generator, find_kernel(problem.workload.kernel), problem)
+    return _candidate(problem, space.config(values), generator)
+
+
+def _candidate(problem: Problem, config: Config, generator: str) -> Candidate:
+    from tuner.candidate import Candidate
+
+    return Candidate(problem, config, generator)
+
+
+def _stored_best(problem: Problem, cache: CacheState) -> Schedule:
     from db import open_store
     from service.cli.schedules import stored_best
 
     with open_store() as store:
-        return stored_best(problem, store, cache).config
+        return stored_best(problem, store, cache)

@@ -69,6 +69,15 @@ MeasurerName = Annotated[
         help="What measures: qemu (the simulator inside every worker) or farm (the devices).",
     ),
 ]
+GeneratorName = Annotated[
+    str,
+    typer.Option(
+        "--generator",
+        metavar="GENERATOR",
+        help="What makes the code: portfolio (all of them, as one more choice), halide, "
+        "halide-clang or c-autovec.",
+    ),
+]
 DeviceTags = Annotated[
     str,
     typer.Option(

@@ -57,7 +57,7 @@ class Neighbours:
         for near in islice(self._near(asked), MOST_TRIED):
             theirs = replace(asked, problem=self._problem_of(near.neighbour, asked))
             values = self._answers.config_of(near.row)
-            if outside_space(asked.problem, values):
+            if outside_space(asked.problem, values, near.row.generator):
                 continue
             fault = self._answers.validator.fault(near.row, stored_under(near.row, theirs))
             if fault:
@@ -110,7 +110,7 @@ def _covers(near: Near, asked: Asked, values: Any) -> bool:
         problem = kernel.problem(own, contract, asked.problem.target)
     except UserError:
         return False
-    return not outside_space(problem, values)
+    return not outside_space(problem, values, near.row.generator)
 
 
 def _nearest_json(near: Near, theirs: Asked, asked: Asked, *, covered: bool) -> dict[str, Any]:

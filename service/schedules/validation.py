@@ -11,6 +11,7 @@ from typing import Any, Final
 from db.artifact_files import LOST_FILE, ArtifactFiles
 from db.serving import ServingRow
 from tuner.candidate import Problem
+from tuner.codegen import space_of
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of
 from tuner.kernels import Kernel, find_kernel
@@ -39,7 +40,7 @@ class Validator:
         self._files = files
         # A space is a function of its problem and of the code of this process, so this names
         # what was judged.
-        self._verdicts: dict[tuple[str, str, str, str], str] = {}
+        self._verdicts: dict[tuple[str, str, str, str, str], str] = {}
 
     def fault(
         self,
@@ -51,17 +52,17 @@ class Validator:
     ) -> str:
         """Why ``row`` must not be handed out for ``problem``, under which it was found; empty if
         it may be. ``kernel`` is the problem's, for callers that have it. ``space`` is where the
-        config has to lie: by default what the kernel makes of the problem now."""
+        config has to lie: by default the space of its generator now."""
         config, digest = _read_config(row.config)
         if digest != row.config_digest:
             return "its config is not what was stored: the digest differs"
         if space is not None:
             return _outside(space, config) or self._object_fault(row)
         workload = problem.workload.digest
-        key = (workload, problem.target.name, row.contract, row.config_digest)
+        key = (workload, problem.target.name, row.contract, row.generator, row.config_digest)
         verdict = self._verdicts.get(key)
         if verdict is None:
-            verdict = outside_space(problem, config, kernel)
+            verdict = outside_space(problem, config, row.generator, kernel)
             if len(self._verdicts) >= _KEPT_VERDICTS:
                 self._verdicts.clear()
             self._verdicts[key] = verdict
@@ -89,11 +90,13 @@ class Validator:
             )
 
 
-def outside_space(problem: Problem, config: Any, kernel: Kernel | None = None) -> str:
-    """Why ``config`` is no point of the space that the problem's kernel makes of it now; empty if
+def outside_space(
+    problem: Problem, config: Any, generator: str, kernel: Kernel | None = None
+) -> str:
+    """Why ``config`` is no point of the space that ``generator`` has for the problem now; empty if
     it is one."""
     try:
-        space = (kernel or find_kernel(problem.workload.kernel)).space(problem)
+        space = space_of(generator, kernel or find_kernel(problem.workload.kernel), problem)
     except UserError as error:
         return f"its kernel gives no space: {error.message}"
     return _outside(space, config)

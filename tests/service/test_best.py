@@ -272,7 +272,9 @@ def test_nearest_answers_only_if_allowed_and_gives_no_object_to_link(
     client: TestClient, store: SqlStore
 ) -> None:
     near = problem(m=72, n=128, k=128)
-    config = next(c for c in configs(near) if not outside_space(problem(**SHAPE), c.as_dict()))
+    config = next(
+        c for c in configs(near) if not outside_space(problem(**SHAPE), c.as_dict(), "halide")
+    )
     stored = store_schedule(store, near, 100, config=config)
     assert client.get(URL, params=ASKED).status_code == 404
     found = best(client, allow_nearest="true")
@@ -303,8 +305,8 @@ def test_a_config_that_is_invalid_for_the_asked_shape_is_passed_over(
 ) -> None:
     asked, near = problem(**SHAPE), problem(m=65, n=128, k=128)
     far = problem(m=256, n=128, k=128)
-    invalid = next(c for c in configs(near) if outside_space(asked, c.as_dict()))
-    valid = next(c for c in configs(asked) if not outside_space(far, c.as_dict()))
+    invalid = next(c for c in configs(near) if outside_space(asked, c.as_dict(), "halide"))
+    valid = next(c for c in configs(asked) if not outside_space(far, c.as_dict(), "halide"))
     store_schedule(store, near, 100, config=invalid)
     farther = store_schedule(store, far, 100, config=valid)
     assert best(client, allow_nearest="true")["id"] == farther

@@ -7,12 +7,22 @@ suite that each inherits.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from tuner.codegen.generator import CodeGenerator
 from tuner.errors import UserError
 
+if TYPE_CHECKING:
+    from tuner.candidate import Problem
+    from tuner.kernels import Kernel
+    from tuner.space import Config, Space
+
 _REGISTRY = {
     "halide": "tuner.codegen.halide.generator:HalideGenerator",
+    "halide-clang": "tuner.codegen.clang.generator:HalideClangGenerator",
+    "c-autovec": "tuner.codegen.c.generator:CGenerator",
+    "halide-auto": "tuner.codegen.halide.autoscheduled:AutoscheduledGenerator",
+    "portfolio": "tuner.codegen.portfolio:Portfolio",
 }
 """Generator name to ``module:class``; imported on first use."""
 
@@ -31,4 +41,14 @@ def find_generator(name: str) -> type[CodeGenerator]:
     return found
 
 
-__all__ = ["CodeGenerator", "find_generator", "generator_names"]
+def space_of(generator: str, kernel: Kernel, problem: Problem) -> Space:
+    """What a search with ``generator`` chooses from: see :meth:`CodeGenerator.space`."""
+    return find_generator(generator).space(kernel, problem)
+
+
+def starts_of(generator: str, kernel: Kernel, problem: Problem) -> dict[str, Config]:
+    """What such a search begins with, by origin: see :meth:`CodeGenerator.starts`."""
+    return find_generator(generator).starts(kernel, problem)
+
+
+__all__ = ["CodeGenerator", "find_generator", "generator_names", "space_of", "starts_of"]

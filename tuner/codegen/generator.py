@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from tuner.candidate import Artifact, Candidate
+from tuner.candidate import Artifact, Candidate, Problem
+
+if TYPE_CHECKING:
+    from tuner.kernels import Kernel
+    from tuner.space import Config, Space
 
 
 class CodeGenerator(ABC):
@@ -18,6 +22,23 @@ class CodeGenerator(ABC):
     """
 
     name: ClassVar[str]
+
+    @classmethod
+    def space(cls, kernel: Kernel, problem: Problem) -> Space:
+        """What it can make code of: by default the schedules of ``kernel``.
+
+        Raises ``UserError`` if it can make no code for ``kernel`` at all.
+        """
+        return kernel.space(problem)
+
+    @classmethod
+    def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
+        """What a search of :meth:`space` begins with, in order: ``default`` and ``textbook``, then
+        further configs by the names of their origins."""
+        return {
+            "default": kernel.default_config(problem),
+            "textbook": kernel.textbook_config(problem),
+        }
 
     @abstractmethod
     def __init__(self, workers: int = 1) -> None:

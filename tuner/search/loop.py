@@ -70,9 +70,10 @@ class TuningLoop:
         transfers: Sequence[tuple[Config, str]] = (),
         textbook_first: bool = False,
     ) -> None:
-        """``transfers``, with origins, come first, then default and textbook.
+        """``transfers``, with origins, come first, then what the generator starts with: default,
+        textbook and others.
 
-        With ``textbook_first``: textbook, default, then ``transfers``.
+        With ``textbook_first``: textbook, default, then ``transfers``, then the others.
         """
         self._job = job
         self._token = token
@@ -86,9 +87,10 @@ class TuningLoop:
         self._evaluator = Evaluator(generator, measurer)
         promoting = Evaluator(generator, rung.measurer) if rung else self._evaluator
         self._ladder = Ladder(job, token, store=store, evaluator=promoting, rung=rung)
-        self._default = kernel.default_config(self._problem)
+        self._starts = generator.starts(kernel, self._problem)
+        self._default = self._starts["default"]
         self._naive = self._default if kernel.default_is_naive else None
-        self._textbook = kernel.textbook_config(self._problem)
+        self._textbook = self._starts["textbook"]
         self._transfers = tuple(transfers)
         # What remains to be found of the cycles says nothing of several goals.
         self._gain = GainWatch(space, job.spec.seed) if len(self._goals) == 1 else None
@@ -124,10 +126,10 @@ class TuningLoop:
 
     def _beginnings(self) -> dict[Config, str]:
         """What is tried before the sampler is asked, and its origin."""
-        named = [(self._default, "default"), (self._textbook, "textbook")]
-        order = [*self._transfers, *named]
+        starts = [(config, origin) for origin, config in self._starts.items()]
+        order = [*self._transfers, *starts]
         if self._textbook_first:
-            order = [*reversed(named), *self._transfers]
+            order = [starts[1], starts[0], *self._transfers, *starts[2:]]
         found: dict[Config, str] = {}
         for config, origin in order:
             found.setdefault(config, origin)

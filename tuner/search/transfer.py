@@ -7,6 +7,7 @@ from any other trial.
 
 from __future__ import annotations
 
+from tuner.codegen import starts_of
 from tuner.kernels import Kernel
 from tuner.kernels.settle import settle
 from tuner.space import Config, Space
@@ -35,7 +36,7 @@ def transferred(
         each=_EACH,
         cache=job.spec.cache,
     )
-    default = kernel.default_config(job.spec.problem)
+    default = starts_of(job.spec.generator, kernel, job.spec.problem)["default"]
     found: dict[Config, str] = {}
     for one in past:
         origin = f"{ORIGIN}:{one.job}-{one.trial.number}"

@@ -116,7 +116,7 @@ def test_a_schedule_that_halide_refuses_is_a_compile_error(generator, monkeypatc
 
 def test_a_server_killed_between_jobs_is_replaced(generator):
     first = generator.compile(candidate()).digest
-    process = generator._servers[0]._process
+    process = generator.servers.all[0]._process
     process.kill()
     process.wait()
     assert generator.compile(candidate()).digest == first
@@ -124,7 +124,7 @@ def test_a_server_killed_between_jobs_is_replaced(generator):
 
 def test_a_server_killed_in_a_job_costs_that_job_only(generator):
     first = generator.compile(candidate("hostile_u8")).digest
-    killer = threading.Timer(0.5, generator._servers[0]._process.kill)
+    killer = threading.Timer(0.5, generator.servers.all[0]._process.kill)
     killer.start()
     with pytest.raises(CandidateError) as caught:
         generator.compile(candidate("hostile_u8", behave="hang"))
@@ -135,7 +135,7 @@ def test_a_server_killed_in_a_job_costs_that_job_only(generator):
 
 def test_close_ends_the_processes_and_removes_the_scratch(generator):
     generator.compile(candidate())
-    server = generator._servers[0]
+    server = generator.servers.all[0]
     pid, directory = server._process.pid, server.directory
     generator.close()
     generator.close()
@@ -217,7 +217,7 @@ def test_a_candidate_whose_code_depends_on_addresses_repeats_on_a_busy_machine()
 
 def test_what_an_ended_compilation_leaves_goes_away_with_the_next(generator):
     generator.compile(candidate())
-    left = generator._servers[0].directory / "AbCdEf"
+    left = generator.servers.all[0].directory / "AbCdEf"
     left.mkdir()
     (left / "file").touch()
     generator.compile(candidate())

@@ -97,8 +97,9 @@ class CompileServer:
                 next_step="run `hvxtune doctor`, or `make setup` to install again",
             ) from None
 
-    def run(self, request: Mapping[str, Any]) -> tuple[str, int]:
-        """Has the server do ``request``; the files end up in :attr:`directory`.
+    def run(self, request: Mapping[str, Any], given: Mapping[str, bytes]) -> tuple[str, int]:
+        """Has the server do ``request``; the files end up in :attr:`directory`, where it finds
+        those ``given``.
 
         Returns how the child ended, as :func:`tuner.codegen.halide.children.wait_for` tells it.
         Raises ``ServerDiedError`` if the server went down with it.
@@ -107,6 +108,8 @@ class CompileServer:
         assert self._process is not None  # noqa: S101
         assert self._process.stdin is not None  # noqa: S101
         self._clean()
+        for name, content in given.items():
+            (self.directory / name).write_bytes(content)
         job = {**request, "memory_limit_bytes": self._memory_limit_bytes}
         try:
             self._process.stdin.write(json.dumps(job).encode() + b"\n")

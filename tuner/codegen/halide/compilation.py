@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from tuner.candidate import Problem
 from tuner.codegen.halide import promises, schedule
 from tuner.contract import Contract
 from tuner.kernels import attached_kernel, find_kernel
-from tuner.space import Config
+from tuner.space import Config, Directive
 from tuner.target import Target
 from tuner.workload import Workload
 
@@ -27,6 +27,7 @@ FILES = {
     "header": "c_header",
     "schedule": "schedule",
     "assembly": "assembly",
+    "bitcode": "bitcode",
 }
 """Kind of artifact file to Halide's name for it. The loop nest comes on top."""
 
@@ -49,7 +50,8 @@ def compile_request(request: Mapping[str, Any]) -> None:
     """Compiles ``request`` into files in the current directory.
 
     ``request`` has ``workload``, ``contract``, ``target``, ``config``, ``symbol`` and the list
-    ``kinds`` of files wanted, and as ``attachment`` what :meth:`Kernel.attachment` gives. Raises
+    ``kinds`` of files wanted, and as ``attachment`` what :meth:`Kernel.attachment` gives; with
+    ``autoscheduler`` the name of one of Halide's takes the place of the config. Raises
     ``hl.HalideError`` where Halide refuses the schedule.
     """
     target = Target(**request["target"])
@@ -68,19 +70,23 @@ def compile_request(request: Mapping[str, Any]) -> None:
     parameters = [*pipeline.inputs, *(b for b in pipeline.output.output_buffers())]
     for parameter, spec in zip(parameters, kernel.buffers(workload.params), strict=True):
         promises.promise(parameter, spec, problem.contract, target)
-    directives = kernel.schedule(problem, Config(request["config"]))
-    schedule.apply(directives, pipeline.stages)
-
     whole = hl.Pipeline(pipeline.output)
+    machine = hl.Target(halide_target(target))
+    directives: list[Directive] = []
+    if "autoscheduler" in request:
+        _autoschedule(whole, machine, request["autoscheduler"], parameters, problem)
+    else:
+        directives = kernel.schedule(problem, Config(request["config"]))
+        schedule.apply(directives, pipeline.stages)
     with stderr_to("loopnest"):
         whole.print_loop_nest()
-    machine = hl.Target(halide_target(target))
     arguments = [_argument(one) for one in pipeline.inputs]
     module = whole.compile_to_module(arguments, request["symbol"], machine)
-    results = hl.AutoSchedulerResults()
-    results.target = machine
-    results.schedule_source = schedule.as_cpp(directives, pipeline.stages, whole)
-    module.set_auto_scheduler_results(results)
+    if "schedule" in request["kinds"]:
+        results = hl.AutoSchedulerResults()
+        results.target = machine
+        results.schedule_source = schedule.as_cpp(directives, pipeline.stages, whole)
+        module.set_auto_scheduler_results(results)
     module.compile(
         {
             getattr(hl.OutputFileType, halide_name): kind
@@ -89,6 +95,29 @@ def compile_request(request: Mapping[str, Any]) -> None:
         }
     )
     _guard_header(request["symbol"])
+
+
+def _autoschedule(
+    pipeline: hl.Pipeline,
+    machine: hl.Target,
+    name: str,
+    parameters: Sequence[Any],
+    problem: Problem,
+) -> None:
+    """Has Halide's autoscheduler ``name`` schedule ``pipeline``; an empty name leaves it as it is.
+
+    Its estimates are the shapes of ``problem``.
+    """
+    if not name:
+        return
+    workload = problem.workload
+    buffers = find_kernel(workload.kernel).buffers(workload.params)
+    for parameter, spec in zip(parameters, buffers, strict=True):
+        for dimension, extent in enumerate(reversed(spec.shape)):
+            parameter.dim(dimension).set_estimate(0, extent)
+    library = f"libautoschedule_{name.lower()}.so"
+    hl.load_plugin(str(Path(hl.__file__).parent / "lib64" / library))
+    pipeline.apply_autoscheduler(machine, hl.AutoschedulerParams(name, {"parallelism": "1"}))
 
 
 def _argument(parameter: hl.ImageParam | SerializedInput) -> hl.Argument:

@@ -2,7 +2,9 @@
 
 Run as ``python -m tuner.codegen.halide.server SECONDS DIRECTORY``, the time limit of one job and
 the folder for its files; it reads jobs from standard input and answers on standard output, one
-JSON line each way per job. When its client goes away, killed or not, it removes the folder.
+JSON line each way per job. A job may also be to run another compiler under the same limits, its
+command line being the job's ``program``. When its client goes away, killed or not, it removes the
+folder.
 
 Why it is built like this:
 
@@ -94,7 +96,7 @@ def _compile(request: dict[str, Any], done: int) -> None:
 
 
 def _child() -> None:
-    """Reads one job, compiles it, and exits; never returns."""
+    """Reads one job and compiles it, or becomes the ``program`` it names; never returns."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     request = json.loads(_read_line())
     os.chdir(sys.argv[2])
@@ -104,6 +106,9 @@ def _child() -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     _limit(request)
+    if "program" in request:
+        confine(Path("."), may_start_programs=True)
+        os.execve(request["program"][0], request["program"], {})  # noqa: S606 - no shell
     confine(Path("."))
     ended, done = os.pipe()
     sys.setswitchinterval(_NEVER_S)  # the thread has its turn once this one waits, not before

@@ -1,0 +1,139 @@
+"""A kernel's loops as a C function with Halide's calling convention.
+
+In scope of the loops are, for each buffer ``B`` of the kernel, a pointer ``B`` to its first
+element and ``B_extent_D`` and ``B_stride_D`` for its dimensions, 0 innermost (``B_stride_0`` is 1
+and has no name): constants under the contract ``static``, else what the caller gives. Parameters of
+the kernel that are no extents are constants by their own names. ``prelude.h`` has the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.buffers import BufferSpec, layout_of
+from tuner.candidate import Problem
+from tuner.contract import Contract
+from tuner.kernels import Kernel
+
+PRELUDE = Path(__file__).with_name("prelude.h")
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """An extent or a stride of a buffer: its name, where a call has it, and its static value."""
+
+    name: str
+    place: str
+    value: int
+    multiple: int = 1
+    """What the contract promises it to be divisible by."""
+
+
+def translation_unit(kernel: Kernel, problem: Problem, loops: str) -> str:
+    """The C of ``problem`` with the ``loops`` of one of the kernel's forms."""
+    params = problem.workload.params
+    buffers = kernel.buffers(params)
+    extents = [e for spec in buffers for e in _extents(spec, problem)]
+    static = problem.contract is Contract.STATIC
+    constants = {p.name: params[p.name] for p in kernel.params if not p.is_extent}
+    if static:
+        constants |= {e.name: e.value for e in extents}
+    given = [] if static else [f"const int {e.name}" for e in extents]
+    pointers = [f"{_c_type(spec)} *restrict {spec.name}" for spec in buffers]
+    passed = [_pointer(spec, problem) for spec in buffers]
+    passed += [] if static else [_promised(e) for e in extents]
+    return "\n".join(
+        [
+            f"enum {{ VECTOR_BYTES = {problem.target.vector_bytes} }};",
+            PRELUDE.read_text(),
+            *(f"enum {{ {name} = {value} }};" for name, value in constants.items()),
+            f"static inline int kernel({', '.join(pointers + given)}) {{",
+            "struct held held __attribute__((cleanup(release))) = {0};",
+            loops,
+            "return 0;",
+            "}",
+            f"{_signature(problem, buffers)} {{",
+            *_checks(problem, buffers, extents),
+            f"return kernel({', '.join(passed)});",
+            "}",
+            "",
+        ]
+    )
+
+
+def header(kernel: Kernel, problem: Problem) -> str:
+    """Declares the function for C and C++; HalideRuntime.h describes its arguments."""
+    guard = f"HVXTUNE_{problem.symbol}_H"
+    signature = _signature(problem, kernel.buffers(problem.workload.params))
+    return (
+        f'#ifndef {guard}\n#define {guard}\n\n#ifdef __cplusplus\nextern "C" {{\n#endif\n\n'
+        f"struct halide_buffer_t;\n{signature};\n\n#ifdef __cplusplus\n}}\n#endif\n\n#endif\n"
+    )
+
+
+def _signature(problem: Problem, buffers: tuple[BufferSpec, ...]) -> str:
+    arguments = ", ".join(f"struct halide_buffer_t *{_argument(spec)}" for spec in buffers)
+    return f"int {problem.symbol}({arguments})"
+
+
+def _argument(spec: BufferSpec) -> str:
+    return f"_{spec.name}_buffer"
+
+
+def _c_type(spec: BufferSpec) -> str:
+    return f"{'const ' if spec.role == 'input' else ''}{spec.dtype}_t"
+
+
+def _extents(spec: BufferSpec, problem: Problem) -> Iterator[_Extent]:
+    strides = layout_of(spec, problem.contract, problem.target).strides
+    lanes = problem.target.vector_alignment_bytes // spec.element_bytes
+    level = problem.contract.level if spec.promised else 0
+    for dimension, (extent, stride) in enumerate(
+        zip(reversed(spec.shape), reversed(strides), strict=True)
+    ):
+        place = f"{_argument(spec)}->dim[{dimension}]"
+        whole = dimension == 0 and level >= Contract.EXTENT.level
+        name = f"{spec.name}_extent_{dimension}"
+        yield _Extent(name, f"{place}.extent", extent, lanes if whole else 1)
+        if dimension:
+            whole = level >= Contract.STRIDE.level
+            name = f"{spec.name}_stride_{dimension}"
+            yield _Extent(name, f"{place}.stride", stride, lanes if whole else 1)
+
+
+def _promised(extent: _Extent) -> str:
+    """What the function is given, in a form that shows the multiple."""
+    if extent.multiple == 1:
+        return extent.place
+    return f"{extent.place} / {extent.multiple} * {extent.multiple}"
+
+
+def _pointer(spec: BufferSpec, problem: Problem) -> str:
+    host = f"(void *){_argument(spec)}->host"
+    if problem.contract is Contract.NONE:
+        return host
+    return f"__builtin_assume_aligned({host}, {problem.target.vector_alignment_bytes})"
+
+
+def _checks(
+    problem: Problem, buffers: tuple[BufferSpec, ...], extents: list[_Extent]
+) -> Iterator[str]:
+    """Refuses calls that break the contract, with Halide's error codes."""
+    for spec in buffers:
+        for dimension in range(len(spec.shape)):
+            yield _refuse(f"{_argument(spec)}->dim[{dimension}].min != 0", "CONSTRAINT_VIOLATED")
+        yield _refuse(f"{_argument(spec)}->dim[0].stride != 1", "CONSTRAINT_VIOLATED")
+        if problem.contract is not Contract.NONE:
+            mask = problem.target.vector_alignment_bytes - 1
+            yield _refuse(f"(uintptr_t){_argument(spec)}->host & {mask}", "UNALIGNED_HOST")
+    for extent in extents:
+        if problem.contract is Contract.STATIC:
+            yield _refuse(f"{extent.place} != {extent.name}", "CONSTRAINT_VIOLATED")
+        elif extent.multiple > 1:
+            yield _refuse(f"{extent.place} % {extent.multiple}", "CONSTRAINT_VIOLATED")
+
+
+def _refuse(condition: str, code: str) -> str:
+    return f"if ({condition}) return {code};"

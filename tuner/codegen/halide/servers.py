@@ -1,0 +1,128 @@
+"""A pool of compile servers, and what becomes of the ways in which their children end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from queue import LifoQueue
+from typing import Any
+
+from tuner.codegen.generator import CodeGenerator
+from tuner.codegen.halide.client import CompileServer, ServerDiedError
+from tuner.errors import CandidateError
+from tuner.outcome import Outcome
+
+TIME_LIMIT_S = 20.0
+"""Wall time of one step of a compilation (typical 0.2 to 0.8 s; some hang for ever)."""
+MEMORY_LIMIT_BYTES = 1 << 30
+"""Address space on top of the loaded compiler (typical use 90 MB, up to 450 MB)."""
+_MAX_ERROR_CHARACTERS = 2000
+_CRASHED = "PLEASE submit a bug report"
+"""What a compiler that caught its own crash prints."""
+
+
+class CompileServers:
+    """Some compile servers, each for one thread at a time. They start when first needed."""
+
+    def __init__(self, workers: int, time_limit_s: float, memory_limit_bytes: int) -> None:
+        self.time_limit_s = time_limit_s
+        self.all = [CompileServer(time_limit_s, memory_limit_bytes) for _ in range(workers)]
+        self._free: LifoQueue[CompileServer] = LifoQueue()
+        for server in reversed(self.all):
+            self._free.put(server)
+        self._closing = threading.Lock()
+
+    @contextmanager
+    def one(self) -> Iterator[CompileServer]:
+        """A server of the caller's own; waits until one is free."""
+        server = self._free.get()
+        try:
+            yield server
+        finally:
+            self._free.put(server)
+
+    def close(self) -> None:
+        """Ends all of them. Safe to call twice."""
+        with self._closing:
+            for server in self.all:
+                server.close()
+
+    def made(
+        self,
+        server: CompileServer,
+        request: Mapping[str, Any],
+        kinds: Iterable[str],
+        given: Mapping[str, bytes] | None = None,
+    ) -> dict[str, bytes]:
+        """The files ``kinds`` that ``server`` makes of ``request``, beside the files ``given``.
+
+        Raises ``CandidateError``: ``timeout``, ``compiler_crash`` or ``compile_error``.
+        """
+        try:
+            how, number = server.run(request, given or {})
+        except ServerDiedError as error:
+            raise CandidateError(
+                Outcome.COMPILER_CRASH, f"the compile server went down: {error}"
+            ) from None
+        if how == "timeout":
+            raise CandidateError(
+                Outcome.TIMEOUT, f"compiling took more than {self.time_limit_s:g} s"
+            )
+        if how == "signal":
+            name = signal.Signals(number).name
+            raise CandidateError(
+                Outcome.COMPILER_CRASH, f"the compiler died of {name}: {_tail(server, 'log')}"
+            )
+        if number != 0:
+            raise _refusal(server)
+        try:
+            return {kind: (server.directory / kind).read_bytes() for kind in kinds}
+        except FileNotFoundError as error:
+            missing = str(error.filename).rpartition("/")[2]
+            raise CandidateError(
+                Outcome.COMPILE_ERROR, f"the compiler ended without writing the {missing}"
+            ) from None
+
+
+class ServerGenerator(CodeGenerator):
+    """A code generator that compiles in compile servers: its own, or ``servers`` of another's.
+
+    ``time_limit_s`` is for each step of a candidate, ``memory_limit_bytes`` on top of what the
+    compiler takes by being loaded.
+    """
+
+    def __init__(
+        self,
+        workers: int = 1,
+        *,
+        time_limit_s: float = TIME_LIMIT_S,
+        memory_limit_bytes: int = MEMORY_LIMIT_BYTES,
+        servers: CompileServers | None = None,
+    ) -> None:
+        self._owns = servers is None
+        self.servers = servers or CompileServers(workers, time_limit_s, memory_limit_bytes)
+
+    def close(self) -> None:
+        if self._owns:
+            self.servers.close()
+
+
+def _refusal(server: CompileServer) -> CandidateError:
+    """What a compiler that ended by itself, but badly, had to say."""
+    if (server.directory / "error").exists():
+        return CandidateError(Outcome.COMPILE_ERROR, _tail(server, "error"))
+    said = _tail(server, "log")
+    crashed = _CRASHED in said
+    return CandidateError(Outcome.COMPILER_CRASH if crashed else Outcome.COMPILE_ERROR, said)
+
+
+def _tail(server: CompileServer, name: str) -> str:
+    """The end of what the child wrote to ``name``, as one line."""
+    try:
+        text = (server.directory / name).read_text(errors="replace")
+    except FileNotFoundError:
+        text = ""
+    words = " ".join(text.split())
+    return words[-_MAX_ERROR_CHARACTERS:] or "no message"

@@ -1,0 +1,109 @@
+"""The code generator as one more choice of a search.
+
+A portfolio's space is that of Halide's schedules with the knob ``generator`` before them: Halide's
+own LLVM, clang on Halide's IR with its switches, or for kernels that have one, the C form with its
+few knobs instead of a schedule. So a config says by itself what makes its code, and all that works
+on configs (samplers, resumed jobs, transfer, schedules with their provenance) works on it.
+
+No trials are wasted on what does not pay: the search begins with one config of each alternative,
+after that the sampler decides, and C has not more than a handful of points to lose trials on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+
+from tuner.candidate import Artifact, Candidate, Problem
+from tuner.codegen.c.forms import c_forms
+from tuner.codegen.c.generator import CGenerator
+from tuner.codegen.clang.generator import HalideClangGenerator
+from tuner.codegen.halide.generator import HalideGenerator
+from tuner.codegen.halide.servers import ServerGenerator
+from tuner.kernels import Kernel
+from tuner.space import Config, Knob, Space
+
+GENERATOR = "generator"
+"""The knob that names what makes a config's code."""
+
+_MEMBERS: dict[str, type[ServerGenerator]] = {
+    cls.name: cls for cls in (HalideGenerator, HalideClangGenerator, CGenerator)
+}
+ORIGIN = "portfolio"
+"""Of the configs that show a search what an alternative to Halide's LLVM makes of the kernel."""
+
+
+class Portfolio(ServerGenerator):
+    """All generators that can make code of a kernel; their compilations share the workers."""
+
+    name = "portfolio"
+
+    @classmethod
+    def space(cls, kernel: Kernel, problem: Problem) -> Space:
+        parts = {name: _MEMBERS[name].space(kernel, problem) for name in members(kernel)}
+        halide = parts[HalideGenerator.name]
+        return replace(halide, knobs=_joined({n: part.knobs for n, part in parts.items()}))
+
+    @classmethod
+    def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
+        of_halide = HalideGenerator.starts(kernel, problem)
+        starts = {origin: _marked(HalideGenerator, c) for origin, c in of_halide.items()}
+        for name in members(kernel):
+            if name != HalideGenerator.name:
+                best = _MEMBERS[name].starts(kernel, problem)["textbook"]
+                starts[f"{ORIGIN}:{name}"] = _marked(_MEMBERS[name], best)
+        return starts
+
+    def fingerprint(self) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for cls in _MEMBERS.values():
+            found |= cls(servers=self.servers).fingerprint()
+        return {**found, "generator": self.name}
+
+    def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
+        name, config = chosen(candidate.config)
+        member = _MEMBERS[name](servers=self.servers)
+        own = replace(candidate, config=config, generator=name)
+        return member.compile(own, with_assembly=with_assembly)
+
+
+def members(kernel: Kernel) -> list[str]:
+    """The generators that a portfolio for ``kernel`` consists of, Halide first."""
+    return [name for name in _MEMBERS if name != CGenerator.name or c_forms(kernel)]
+
+
+def chosen(config: Config) -> tuple[str, Config]:
+    """The generator that a portfolio's ``config`` names, and what is a config of that one."""
+    rest = {name: value for name, value in config.items() if name != GENERATOR}
+    return config.text(GENERATOR), Config(rest)
+
+
+def _marked(member: type[ServerGenerator], config: Config) -> Config:
+    return Config({GENERATOR: member.name, **config})
+
+
+def _joined(parts: Mapping[str, tuple[Knob, ...]]) -> tuple[Knob, ...]:
+    return _joined_once(tuple(parts.items()))
+
+
+@cache
+def _joined_once(parts: tuple[tuple[str, tuple[Knob, ...]], ...]) -> tuple[Knob, ...]:
+    """The knobs of all ``parts``, each active where its generators are chosen."""
+    users: dict[str, list[str]] = {}
+    knobs: dict[str, Knob] = {}
+    for generator, own in parts:
+        for knob in own:
+            knobs.setdefault(knob.name, knob)
+            users.setdefault(knob.name, []).append(generator)
+    names = tuple(name for name, _ in parts)
+    choice = Knob(GENERATOR, names, "what makes the code: Halide, clang of its IR, or clang of C")
+    return (choice, *(_where(knob, users[knob.name], names) for knob in knobs.values()))
+
+
+def _where(knob: Knob, users: list[str], names: tuple[str, ...]) -> Knob:
+    """``knob`` active for its ``users`` only."""
+    if len(users) == len(names):
+        return knob
+    one = f"{GENERATOR} == '{users[0]}'" if len(users) == 1 else f"{GENERATOR} in {tuple(users)}"
+    return replace(knob, when=one if knob.when is None else f"{one} and ({knob.when})")
