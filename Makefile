@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast lint format bench-tuning bench-service bench-simulator bench-anchors bench-phones bench-search search-tables lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo test test-fast lint format bench-tuning bench-kernels bench-service bench-simulator bench-anchors bench-phones bench-search search-tables lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -45,6 +45,10 @@ format: $(VENV)/.dev ## let ruff lay out the code
 
 bench-tuning: setup ## tune every kernel; print the bests and the tuner's own share of the time
 	$(BIN)/python -m benchmarks.tuning
+
+bench-kernels: setup ## no schedule, autoschedulers, C, textbook and best of 200 trials for every kernel (minutes each; goes on where it was stopped)
+	@mkdir -p build
+	$(BIN)/python -m benchmarks.kernels --json build/bench-kernels.json
 
 bench-service: setup ## load on the best-query with a million schedules stored (first makes them: minutes)
 	$(BIN)/python -m benchmarks.service
