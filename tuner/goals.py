@@ -67,6 +67,12 @@ class Front:
     def __len__(self) -> int:
         return len(self._points)
 
+    def copy(self) -> Front:
+        """Another one that goes its own way."""
+        other = Front()
+        other._points = list(self._points)
+        return other
+
     def offer(self, figures: tuple[int, ...]) -> bool:
         """Whether these belong to the front, which then loses what they beat."""
         if any(_matches(known, figures) for known in self._points):

@@ -25,12 +25,7 @@ from tuner.search.ladder import Ladder, Rung, SearchProgress, progress_of
 from tuner.search.progress import Progress, seconds_to_go
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.remaining import GainWatch
-from tuner.search.stopping import (
-    reason_of,
-    reason_of_failure,
-    reason_to_stop,
-    since_improvement,
-)
+from tuner.search.stopping import Improvements, reason_of, reason_of_failure, reason_to_stop
 from tuner.space import Config, Space
 from tuner.store import TrialStore
 from tuner.trial import Job, JobRequest, JobState, PendingTrial, RemainingGain, Schedule, Trial
@@ -96,6 +91,7 @@ class TuningLoop:
         self._gain = GainWatch(space, job.spec.seed) if len(self._goals) == 1 else None
         self._stored_gain = job.remaining
         self._front = Front()
+        self._improvements = Improvements(self._goals)
         self._trials: dict[int, Trial] = {}
         self._incumbent: Trial | None = None
         self._textbook_first = textbook_first
@@ -222,7 +218,7 @@ class TuningLoop:
         """Trials without a better one; 0 if the job has no patience, for which it is counted."""
         if self._job.spec.budget.patience is None:
             return 0
-        return since_improvement(self._in_order(), self._goals)
+        return self._improvements.since(self._trials)
 
     def _in_order(self) -> list[Trial]:
         return [self._trials[n] for n in sorted(self._trials)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tuner.errors import UserError
 from tuner.goals import DEFAULT_GOALS, Front, figures_of
@@ -47,15 +47,36 @@ def checked_budget(
     return Budget(trials, seconds, patience, until_gain)
 
 
-def since_improvement(trials: Sequence[Trial], goals: Sequence[str] = DEFAULT_GOALS) -> int:
-    """How many trials finished after the last one that was better than all before it, in the order
-    of their numbers. With several goals that one changed the Pareto front."""
-    front = Front()
-    since = 0
-    for trial in trials:
-        figures = figures_of(trial.measurement, goals)
-        since = 0 if figures is not None and front.offer(figures) else since + 1
-    return since
+class Improvements:
+    """Counts trials since the last one that was better than all before it, in the order of their
+    numbers, whatever the order they finish in. With several goals it changed the Pareto front."""
+
+    def __init__(self, goals: Sequence[str] = DEFAULT_GOALS) -> None:
+        self._goals = goals
+        self._front = Front()
+        self._since = 0
+        self._next = 0
+
+    def since(self, trials: Mapping[int, Trial]) -> int:
+        """``trials``, by number, are all that have finished: those of the last call, and more.
+
+        Costs as much as there are new ones. A number is missing only while it is in flight.
+        """
+        while (trial := trials.get(self._next)) is not None:
+            self._since = self._counted(self._front, self._since, trial)
+            self._next += 1
+        beyond = len(trials) - self._next  # those behind one that is in flight
+        front, since, number = self._front.copy(), self._since, self._next
+        while beyond:
+            number += 1
+            if number in trials:
+                since = self._counted(front, since, trials[number])
+                beyond -= 1
+        return since
+
+    def _counted(self, front: Front, since: int, trial: Trial) -> int:
+        figures = figures_of(trial.measurement, self._goals)
+        return 0 if figures is not None and front.offer(figures) else since + 1
 
 
 def reason_to_stop(

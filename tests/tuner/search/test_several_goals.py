@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from random import Random
+
 import pytest
 
+from tests.tuner.sample_records import artifact, failed, measurement, ok
 from tests.tuner.search.test_loop import PROBLEM, SPACE, Rig
+from tuner.goals import figures_of
+from tuner.search.stopping import Improvements
 from tuner.trial import Budget, JobState
 
 
@@ -61,3 +67,33 @@ def test_a_search_with_several_goals_goes_on_after_a_stop(sampler):
     assert rig.trials[: len(before)] == before
     assert len({t.config for t in rig.trials}) == 16
     assert rig.seen[-1].on_front == len({t.measurement.code_bytes for t in rig.trials})
+
+
+@pytest.mark.parametrize("goals", [("cycles",), ("cycles", "code_bytes")])
+def test_improvements_are_counted_by_number_whatever_finishes_first(goals):
+    random = Random(5)
+    made = artifact(1)
+    trials = [
+        ok(n, made, measurement=replace(measurement(cycles), code_bytes=random.randrange(90)))
+        if (cycles := random.randrange(99)) > 9
+        else failed(n)
+        for n in range(60)
+    ]
+    improvements = Improvements(goals)
+    finished = {}
+    waiting = list(trials)
+    while waiting:
+        trial = waiting.pop(random.randrange(min(4, len(waiting))))
+        finished[trial.number] = trial
+        afresh = Improvements(goals).since(dict(enumerate(finished[n] for n in sorted(finished))))
+        assert improvements.since(finished) == afresh
+    seen = [figures_of(trial.measurement, goals) for trial in trials]
+    last = max(n for n, own in enumerate(seen) if own is not None and not beaten(own, seen[:n]))
+    assert improvements.since(finished) == len(trials) - 1 - last
+
+
+def beaten(own, others):
+    return any(
+        other is not None and all(a <= b for a, b in zip(other, own, strict=True))
+        for other in others
+    )
