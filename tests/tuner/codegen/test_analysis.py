@@ -16,7 +16,7 @@ import pytest
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tests.rig.uploads import flipped, serialized_pipeline
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, execute_pipeline
-from tuner.codegen.halide.uploads.expressions import divided, operations_of
+from tuner.codegen.halide.uploads.expressions import divided, operations_of, with_extents
 from tuner.errors import UserError
 
 GOOD: dict[str, Any] = {
@@ -211,6 +211,8 @@ def test_divisions_by_reciprocals_of_64_bits_are_found(text, dividends):
     assert list(divided(text)) == dividends
 
 
-def test_divisions_by_what_is_fixed_are_cheap():
-    assert operations_of("x % (2*im.extent.0)") < 10
+def test_divisions_by_powers_of_two_are_cheap():
+    mirrored = "x % (2*im.extent.0)"
+    assert operations_of(with_extents(mirrored, {"im.extent.0": 256})) < 10
+    assert operations_of(with_extents(mirrored, {"im.extent.0": 250})) > 1000
     assert operations_of("f(x)/max(g(x), 1)") > 1000

@@ -282,3 +282,12 @@ def test_partial_sums_lie_together_in_memory():
     stored = {d.args for d in made if d.op == "reorder_storage" and d.func in partial}
     assert len(stored) == 1
     assert next(iter(stored))[1:] == ("x",)
+
+
+def test_widened_values_beside_channels_lie_transposed():
+    """Stored apart, one by one, Halide 21 makes wrong code of them."""
+    for bits, layouts in ((16, {"transposed"}), (8, {"transposed", "plain"})):
+        halves = stage("half", dimensions=("c", "x", "y"), extents=(3, 512, 65), bits=bits)
+        last = stage("out", dimensions=("c", "x", "y"), extents=(3, 512, 64), reads={"half": 2})
+        space = derived_space("p", pipeline(halves, last), TARGET)
+        assert set(space.knob("layout_half").choices) == layouts

@@ -166,9 +166,11 @@ def _stage_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
         f"align_{role.key}", ("off", "on"), f"{role.facts.name}: rows begin aligned", when=active
     )
     if role.moves_rows:
+        widened = role.facts.bits > 8 * roles.narrowest_bytes
         yield Knob(
             f"layout_{role.key}",
-            ("transposed", "plain"),
+            # Halide 21 makes wrong code of widened vectors whose elements it stores apart.
+            ("transposed",) if widened else ("transposed", "plain"),
             f"{role.facts.name}: vectors lie together in memory, or as the stage is indexed",
             when=active,
         )

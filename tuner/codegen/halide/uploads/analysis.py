@@ -27,6 +27,7 @@ from tuner.codegen.halide.uploads.expressions import (
     printed,
     reads_multiples,
     strided_reads,
+    with_extents,
     words_of,
 )
 from tuner.codegen.halide.uploads.refusals import NotTunableError
@@ -79,6 +80,8 @@ def analyse(data: bytes, given: Mapping[str, int]) -> dict[str, Any]:
         for number, (least, extent) in enumerate(zip(buffer.mins, buffer.extents, strict=True)):
             entry.dim(number).set_bounds(least, extent)
         inputs.append(buffer)
+    known = {f"{b.name}.extent.{n}": each for b in inputs for n, each in enumerate(b.extents)}
+    texts = {name: with_extents(text, known) for name, text in texts.items()}
     for name, func in opened.stages.items():
         if name not in helpers:
             func.compute_root().never_partition_all()  # one loop for each variable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 _CALL = re.compile(r"([A-Za-z_][\w$.]*)\(")
 _TYPE = re.compile(r"\bu?int(\d+)(?:x\d+)?\b")
@@ -12,7 +12,7 @@ _SIGNS = "(+-*/%<>"
 _DIVISION = re.compile(r"[/%]")
 _CAST = re.compile(r"\s*(?:\(u?int(\d+)\))?\s*")
 _PLACE = re.compile(r"[\w$.]+\.(?:min|extent|stride)\.\d+")
-"""Where a buffer begins and ends: known when code is made."""
+"""Where a buffer begins and ends."""
 _DIVISION_OPERATIONS = 4000
 """HVX has no division: by anything but a constant LLVM writes one out for each lane."""
 _BYTE = r"\(?u?int8\)?"
@@ -62,7 +62,7 @@ def bits_of(text: str) -> set[int]:
 
 def operations_of(text: str) -> int:
     """How much there is to compute, by its signs."""
-    divisions = sum(not _is_fixed(divisor) for _, divisor, _ in _divisions(text))
+    divisions = sum(not _is_cheap(divisor) for _, divisor, _ in _divisions(text))
     return sum(map(text.count, _SIGNS)) + _DIVISION_OPERATIONS * divisions
 
 
@@ -109,9 +109,21 @@ def _operand_begin(text: str, end: int) -> int:
     return at
 
 
-def _is_fixed(divisor: str) -> bool:
-    """Whether it is a number once the extents of buffers are."""
-    return not set(_WORD.findall(_PLACE.sub("", divisor))) - {"max", "min"}
+def _is_cheap(divisor: str) -> bool:
+    """Whether vectors are divided by it in a few operations: a number, or powers of two."""
+    if divisor.isdigit():
+        return True
+    if _WORD.search(_PLACE.sub("", divisor)):
+        return False
+    numbers = map(int, re.findall(r"\d+", _PLACE.sub("", divisor)))
+    return not any(number & (number - 1) for number in numbers)
+
+
+def with_extents(text: str, extents: Mapping[str, int]) -> str:
+    """``text`` with numbers for the extents of buffers, such as ``image.extent.0``."""
+    for name, extent in extents.items():
+        text = re.sub(rf"(?<![\w$.]){re.escape(name)}(?!\d)", str(extent), text)
+    return text
 
 
 def strided_reads(text: str, known: frozenset[str], dimension: str) -> int:
