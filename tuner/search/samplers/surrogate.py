@@ -27,7 +27,7 @@ kernels: how good the search is, others tell."""
 _SPREAD_TRIALS = 6
 """Trials before the model is asked."""
 _SPREAD_CHOICES = 30
-_POOL = 1200
+_POOL = 800
 """Configs the model rates for one proposal: what it takes grows with them."""
 _NEAR_SHARE = 3
 """One part in so many of the pool lies near the best configs; the rest is anywhere."""
@@ -91,19 +91,17 @@ class SurrogateSampler(PointSampler):
         rows = np.array(history.done)[known]
         promise = self._promise(pool, rows, _standardized(logs), history)
         if history.failed:
-            return self._best_valid(pool, promise, rows, history.failed)
+            return self._best_valid(pool, promise, rows, history)
         return int(pool[int(np.argmax(promise))])
 
-    def _best_valid(
-        self, pool: Indices, promise: Floats, done: Indices, failed: Sequence[int]
-    ) -> int:
+    def _best_valid(self, pool: Indices, promise: Floats, done: Indices, history: History) -> int:
         """The config with the highest promise times probability of being valid.
 
         Probabilities are at most 1: where the best so far is ahead of what is left even so, the
         rest need not be asked for.
         """
         order = np.argsort(-promise, kind="stable")
-        validity = self._validity_model(done, failed)
+        validity = self._validity_model(done, history.failed, len(history.seen))
         found, highest = -1, -math.inf
         for first in range(0, len(order), _CHUNK):
             chunk = order[first : first + _CHUNK]
@@ -157,7 +155,9 @@ class SurrogateSampler(PointSampler):
         mean, deviation = model.predict(self._features[pool])
         return _log_expected_improvement(mean, deviation, float(targets.min()))
 
-    def _validity_model(self, done: Indices, failed: Sequence[int]) -> GaussianProcess:
+    def _validity_model(
+        self, done: Indices, failed: Sequence[int], results: int
+    ) -> GaussianProcess:
         """What says how far from valid a config is: 0 is valid, and so is what is unlike all known.
 
         Another process, with weights of its own: the knobs that break a schedule are not those
@@ -171,7 +171,7 @@ class SurrogateSampler(PointSampler):
         )
         rows = self._points.rows[np.concatenate([valid, latest])]
         targets = np.concatenate([np.zeros(len(valid)), np.full(len(latest), -1.0)])
-        settings = self._fit(self._validity_fitter, rows, targets, len(failed))
+        settings = self._fit(self._validity_fitter, rows, targets, results)
         return GaussianProcess(self._metric, rows, targets, settings)
 
     def _fit(self, fitter: Fitter, rows: Rows, targets: Floats, results: int) -> Settings:
