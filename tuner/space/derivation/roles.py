@@ -22,7 +22,7 @@ _RECOMPUTED = 16
 it is computed before all, not in each tile again."""
 _MOST_UNROLLED_INNER, _MOST_UNROLLED = 16, 32
 _MOST_CHANNELS = 4
-_STRIDED_OPERATIONS = 1500
+_STRIDED_OPERATIONS = 1400
 """HVX has no strided loads and stores: LLVM writes scalar ones, one for each lane."""
 
 
