@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from collections.abc import Sequence
+
+from sqlalchemy import or_, select
 
 from db.models import JobRow, ProblemRow
 from db.records import job_record
@@ -11,8 +13,14 @@ from tuner.candidate import CacheState, Problem
 from tuner.trial import Job, JobState
 
 
-def open_job(store: SqlStore, problem: Problem, cache: CacheState) -> Job | None:
-    """The oldest job for ``problem`` that has not ended, if there is one."""
+def open_job(
+    store: SqlStore, problem: Problem, cache: CacheState, kinds: Sequence[str] = ()
+) -> Job | None:
+    """The oldest job for ``problem`` that has not ended, if there is one.
+
+    With ``kinds`` of devices, one that measures on devices of such a kind or promotes to them: a
+    search on the model never answers who asks for more.
+    """
     wanted = (
         select(JobRow)
         .join(ProblemRow, JobRow.problem_id == ProblemRow.id)
@@ -21,6 +29,9 @@ def open_job(store: SqlStore, problem: Problem, cache: CacheState) -> Job | None
         .order_by(JobRow.created_at)
         .limit(1)
     )
+    if kinds:
+        above = (JobRow.promote_to, JobRow.device_tags, JobRow.measurer)
+        wanted = wanted.where(or_(*(column.in_(kinds) for column in above)))
     with store.reading() as session:
         row = session.scalar(wanted)
         return None if row is None else job_record(row)

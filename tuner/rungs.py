@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from tuner.candidate import FIDELITIES
+from tuner.candidate import FIDELITIES, Fidelity
 from tuner.errors import UserError
 from tuner.measure import FARM, measurer_names
 from tuner.measure.measurer import Measurer
 from tuner.promotion import MOST_PROMOTIONS
+
+_REACHED_BY: dict[str, Fidelity] = {"hexagon-sim": "cycle_accurate", "phone": "hardware"}
+"""Kinds of devices above the model, lowest first, and what they reach: usual ``promote_to``."""
+
+
+def reaching(fidelity: Fidelity) -> list[str]:
+    """The kinds to promote to for ``fidelity`` or more, lowest first; none for the model, which
+    every job reaches."""
+    least = FIDELITIES.index(fidelity)
+    return [kind for kind, one in _REACHED_BY.items() if 0 < least <= FIDELITIES.index(one)]
 
 
 def upper_of(promote_to: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from service.job_requests import submit
 from service.json_forms import job_json
 from service.schedules.asked import Asked
 from service.schemas.jobs import DEFAULT_TRIALS, SubmitBody
+from tuner.rungs import reaching
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
@@ -20,8 +21,9 @@ _one_at_a_time = threading.Lock()
 
 
 def body_for(asked: Asked) -> SubmitBody:
-    """The body for ``POST /v1/jobs`` that tunes what was asked for."""
+    """The body for ``POST /v1/jobs`` that tunes what was asked for, up to its fidelity."""
     problem = asked.problem
+    kinds = reaching(asked.min_fidelity)
     return SubmitBody.model_validate(
         {
             "kernel": problem.workload.kernel,
@@ -30,6 +32,7 @@ def body_for(asked: Asked) -> SubmitBody:
             "contract": problem.contract.value,
             "cache": asked.cache,
             "budget": {"trials": DEFAULT_TRIALS},
+            **({"promote_to": kinds[0]} if kinds else {}),
         }
     )
 
@@ -46,7 +49,7 @@ def job_for(
     whether it was there. Blocks."""
     # A build asks for the same workload from many processes at once: one job is enough.
     with _one_at_a_time:
-        found = open_job(store, asked.problem, asked.cache)
+        found = open_job(store, asked.problem, asked.cache, reaching(asked.min_fidelity))
         if found is not None:
             return job_json(found), True
         taken = submit(

@@ -109,6 +109,11 @@ class ServingConformance:
         job = store.create_job(JobSpec(of), space, TOOLCHAIN)
         assert open_job(store, of, "warm") == job
         assert open_job(store, of, "cold") is None
+        assert open_job(store, of, "warm", ["hexagon-sim", "phone"]) is None
+        climbing = JobSpec(of, promote_to="phone", promote=3)
+        climb = store.create_job(climbing, space, TOOLCHAIN)
+        assert open_job(store, of, "warm", ["hexagon-sim", "phone"]) == climb
+        assert open_job(store, of, "warm", ["hexagon-sim"]) is None
 
     def test_an_exported_file_is_known_when_it_comes_back(
         self, store: SqlStore, tmp_path: Path

@@ -328,6 +328,18 @@ def test_a_miss_can_submit_a_job_once(
     assert len(store.jobs()) == 1
 
 
+@pytest.mark.parametrize(
+    ("fidelity", "kind"), [("hardware", "phone"), ("cycle_accurate", "hexagon-sim")]
+)
+def test_a_miss_at_a_higher_fidelity_is_filled_by_a_job_that_reaches_it(
+    client: TestClient, store: SqlStore, fidelity: str, kind: str
+) -> None:
+    store_schedule(store, problem(**SHAPE), 1000)
+    missed = client.get(URL, params={**ASKED, "min_fidelity": fidelity})
+    assert missed.status_code == 404
+    assert missed.json()["submit"]["promote_to"] == kind
+
+
 def test_only_those_who_may_submit_enqueue(
     client: TestClient, store: SqlStore, app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
