@@ -36,3 +36,5 @@ class Called:
     timed_out: bool
     temperature_c: float | None
     run_s: float
+    counters: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """What a simulator counted in the whole run, from boot to end, by the names it has for it."""

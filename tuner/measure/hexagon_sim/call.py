@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from tuner.errors import DeviceError
 from tuner.measure.android.bundle_files import bundle_files, images_of, output_name
 from tuner.measure.android.results import DspState, Results, read_records, results_of
 from tuner.measure.android.turn import Called, Turn
-from tuner.measure.hexagon_sim.command import command_line, configuration
-from tuner.measure.hexagon_sim.report import read_report
+from tuner.measure.hexagon_sim.command import PMU_FILE, command_line, configuration
+from tuner.measure.hexagon_sim.report import MOST_TEXT_BYTES, read_pmu_statistics, read_report
 from tuner.measure.hexagon_sim.sdk import SimulatorParts
 from tuner.paths import writable
 
@@ -184,7 +184,17 @@ class SimulatorCalls:
             timed_out=timed_out,
             temperature_c=None,
             run_s=run_s,
+            counters=_counters(folder),
         )
+
+
+def _counters(folder: Path) -> Mapping[str, int]:
+    """Of the simulator's file; none if it wrote none, as one that was killed."""
+    try:
+        with (folder / PMU_FILE).open(encoding="utf-8", errors="replace") as file:
+            return read_pmu_statistics(file.read(MOST_TEXT_BYTES)).counters
+    except FileNotFoundError:
+        return {}
 
 
 def _require_plausible(results: Results, said: str) -> None:

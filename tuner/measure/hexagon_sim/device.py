@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from tuner.errors import CandidateError, DeviceError, ToolchainError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.measure.android.bundle import boarding, carry, seats
 from tuner.measure.android.shared_object import driver
+from tuner.measure.android.turn import Called, Turn
 from tuner.measure.cases import CASES_VERSION
 from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled
 from tuner.measure.farm.settings import HexagonSimSettings, Limits
@@ -19,6 +20,8 @@ from tuner.measure.harness import dsp_driver, dsp_harness
 from tuner.measure.hexagon_sim.call import CallSettings, SimulatorCalls, remove_leftovers
 from tuner.measure.hexagon_sim.sdk import SimulatorParts, find_parts
 from tuner.target import TARGETS, Target
+
+_MOST_COUNTERS = 20
 
 
 def open_hexagon_sim(settings: HexagonSimSettings, name: str, limits: Limits) -> HexagonSim:
@@ -42,6 +45,7 @@ class HexagonSim(Device):
         self._limits = limits
         self._calls: SimulatorCalls | None = None
         self._closed = False
+        self._counters: Mapping[str, int] = {}
 
     @property
     def name(self) -> str:
@@ -94,7 +98,7 @@ class HexagonSim(Device):
         carry(
             passengers,
             lambda pending: seats(pending[: self.most_tasks], None),
-            lambda turns: self._caller().call(turns, self._limits.task_s),
+            self._call,
             self._limits.task_s,
         )
         return [one.result(self._name, self.fidelity) for one in passengers]
@@ -109,6 +113,17 @@ class HexagonSim(Device):
             )
             self._calls = SimulatorCalls(made, driver(settings.arch))
         return self._calls
+
+    def _call(self, turns: Sequence[Turn]) -> Called:
+        called = self._caller().call(turns, self._limits.task_s)
+        self._counters = called.counters
+        return called
+
+    def noticed(self) -> Mapping[str, str]:
+        """What its counters said of the latest run. They count from boot on and over the whole
+        batch: nobody can book them to one candidate's cycles."""
+        shown = [f"{name} {count:,}" for name, count in self._counters.items()]
+        return {"PMU": ", ".join(shown[:_MOST_COUNTERS])} if shown else {}
 
     def clean(self) -> DeviceReport:
         """Processes end with their calls and with whoever made them; folders are left by those

@@ -64,6 +64,7 @@ def test_a_batch_is_one_process_and_each_gets_its_own_result(device: HexagonSim)
     assert first.measurement.fidelity == "cycle_accurate"
     assert first.measurement.device == "sdk-1"
     assert first.run_s > 0
+    assert device.noticed() == {"PMU": "PCYCLES 1,000"}, "as the stand-in writes it"
 
 
 def test_one_that_dies_or_hangs_loses_only_itself(device: HexagonSim) -> None:
