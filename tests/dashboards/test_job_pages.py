@@ -286,7 +286,7 @@ def test_goals_and_gain_come_from_the_form(
     logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
-    monkeypatch.setattr("tuner.tuning.find_measurer", lambda _: StandInMeasurer)
+    monkeypatch.setattr("tuner.measure.find_measurer", lambda _: StandInMeasurer)
     browser = logged_in(Scope.READ, Scope.SUBMIT)
     sent = {"kernel": "scale_u8", "goal_code_bytes": "on"}
     browser.form("/ui/submit", "/ui/submit", **sent)

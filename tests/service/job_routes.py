@@ -13,14 +13,14 @@ from service.auth import Caller, Quotas, Scope
 from service.auth.gate import OpenGate
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
-from tuner import tuning
+from tuner import measure, tuning
 from tuner.outcome import Outcome
 from tuner.trial import JobState, Submission, Trial
 
 
 def use_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled: the fingerprint is that of stand-ins."""
-    find_generator, find_measurer = tuning.find_generator, tuning.find_measurer
+    find_generator, find_measurer = tuning.find_generator, measure.find_measurer
 
     def generator(name: str) -> Any:
         return StandInGenerator if find_generator(name) else None
@@ -29,7 +29,7 @@ def use_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
         return StandInMeasurer if find_measurer(name) else None
 
     monkeypatch.setattr(tuning, "find_generator", generator)
-    monkeypatch.setattr("tuner.measure.find_measurer", measurer)
+    monkeypatch.setattr(measure, "find_measurer", measurer)
 
 
 class CallerGate(OpenGate):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.rig.stand_ins import StandInMeasurer
 from tests.service.cli.test_schedules import TUNE
-from tuner import tuning
+from tuner import measure
 from tuner.errors import CandidateError
 from tuner.measure.explanation import ExplainedPacket, Explanation, Part, Region
 from tuner.measure.roofline import Bound, Roofline
@@ -88,7 +88,7 @@ def explaining(bench, monkeypatch):
     """``explain`` works, and the candidate's cycles are as few as its explanation can hold."""
     monkeypatch.setattr(bench, "cycles", lambda text: 100 + sum(text.encode()) % 100)
     monkeypatch.setattr(
-        tuning, "find_measurer", lambda name: partial(ExplainingMeasurer, bench.cycles)
+        measure, "find_measurer", lambda name: partial(ExplainingMeasurer, bench.cycles)
     )
 
 
