@@ -1,0 +1,72 @@
+"""Every C form against its kernel's reference: odd shapes, strict and weak contracts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.candidate import Candidate
+from tuner.codegen.c.forms import c_forms
+from tuner.codegen.c.generator import CGenerator
+from tuner.codegen.c.source import header, translation_unit
+from tuner.contract import Contract
+from tuner.kernels import find_kernel, kernel_names
+from tuner.measure.qemu.measurer import QemuMeasurer
+from tuner.space import Config
+from tuner.target import find_target
+
+TARGET = find_target("hexagon-v66")
+FORMS = [(kernel, form) for kernel in kernel_names() for form in c_forms(find_kernel(kernel))]
+ODD = {
+    "conv2d_u8": {"height": 5, "width": 3, "channels_in": 12, "channels_out": 33, "size": 3},
+    "depthwise_conv2d_u8": {"height": 5, "width": 7, "channels": 33, "stride": 2},
+    "avg_pool_u8": {"height": 3, "width": 2, "channels": 131, "size": 3},
+    "max_pool_u8": {"height": 7, "width": 5, "channels": 131},
+    "gemm_u8": {"m": 3, "n": 133, "k": 12},
+    "gemm_i8": {"m": 3, "n": 133, "k": 12},
+}
+OTHERWISE = {"width": 131, "height": 3}
+
+
+@pytest.fixture(scope="module")
+def generator():
+    with CGenerator(1, time_limit_s=120) as made:
+        yield made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kernel", "form"), FORMS)
+def test_a_form_is_right_for_odd_shapes_under_every_kind_of_contract(generator, kernel, form):
+    found = find_kernel(kernel)
+    with QemuMeasurer() as measurer:
+        for contract in (Contract.NONE, Contract.STRIDE, Contract.STATIC):
+            problem = found.problem(ODD.get(kernel, OTHERWISE), contract, TARGET)
+            config = Config({**generator.starts(found, problem)["default"], "c_form": form})
+            artifact = generator.compile(Candidate(problem, config, generator.name))
+            assert measurer.measure(problem, artifact).measurement.verified
+
+
+def test_shapes_are_constants_under_the_static_contract_only():
+    kernel = find_kernel("lut_u8")
+    units = {
+        contract: translation_unit(kernel, kernel.problem({}, contract, TARGET), "")
+        for contract in (Contract.STATIC, Contract.NONE)
+    }
+    assert "enum { input_extent_0 = 512 };" in units[Contract.STATIC]
+    assert "const int input_extent_0" in units[Contract.NONE]
+    assert "return UNALIGNED_HOST" not in units[Contract.NONE]
+
+
+def test_the_header_declares_the_symbol_for_c_and_cpp():
+    kernel = find_kernel("lut_u8")
+    problem = kernel.problem({}, Contract.STATIC, TARGET)
+    text = header(kernel, problem)
+    assert f"int {problem.symbol}(struct halide_buffer_t *_input_buffer" in text
+    assert 'extern "C"' in text
+
+
+def test_most_kernels_have_a_c_form():
+    asked = {
+        *("add_u8", "gaussian5x5_u8", "sobel_u8", "gemm_u8", "gemm_i8", "depthwise_conv2d_u8"),
+        *("lut_u8", "rgb_to_gray_u8", "box_blur_u8", "max_pool_u8", "avg_pool_u8", "conv2d_u8"),
+    }
+    assert asked <= {kernel for kernel, _ in FORMS}

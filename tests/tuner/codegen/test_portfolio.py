@@ -1,0 +1,144 @@
+"""Generators beside Halide's own, one by one and as a portfolio."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import ClassVar
+
+import pytest
+
+from tests.tuner.codegen.generator_conformance import GeneratorConformance, HostileConformance
+from tuner import tuning
+from tuner.candidate import Candidate
+from tuner.codegen import space_of, starts_of
+from tuner.codegen.clang import command
+from tuner.codegen.clang.generator import HalideClangGenerator
+from tuner.codegen.halide.servers import CompileServers
+from tuner.codegen.portfolio import GENERATOR, Portfolio, chosen
+from tuner.contract import Contract
+from tuner.errors import CandidateError, UserError
+from tuner.kernels import find_kernel, kernel_names
+from tuner.memory_store import MemoryStore
+from tuner.outcome import Outcome
+from tuner.space import Config, KnobValue
+from tuner.target import find_target
+
+
+class TestHalideClang(HostileConformance):
+    name = "halide-clang"
+    extra: ClassVar[dict[str, KnobValue]] = command.DEFAULTS
+
+
+class TestC(GeneratorConformance):
+    name = "c-autovec"
+
+
+class TestHalideAuto(GeneratorConformance):
+    name = "halide-auto"
+
+    @pytest.mark.slow
+    def test_every_start_is_right_code_with_its_symbol_and_header(self, generator):
+        """Autoschedulers are wrong at times: no schedule is right."""
+        problem = self.problem()
+        trial, _ = tuning.measure(problem, Config({"autoscheduler": "none"}), generator=self.name)
+        assert trial.outcome is Outcome.OK
+
+
+class TestPortfolio(HostileConformance):
+    name = "portfolio"
+    extra: ClassVar[dict[str, KnobValue]] = {GENERATOR: "halide-clang", **command.DEFAULTS}
+
+
+def problem_of(kernel: str, **params: int):
+    return find_kernel(kernel).problem(params, Contract.STATIC, find_target("hexagon-v66"))
+
+
+@pytest.mark.parametrize("kernel", kernel_names())
+def test_the_portfolio_of_every_kernel_has_the_spaces_of_its_members(kernel):
+    problem = problem_of(kernel)
+    starts = starts_of("portfolio", find_kernel(kernel), problem)
+    for config in starts.values():
+        name, own = chosen(config)
+        assert space_of(name, find_kernel(kernel), problem).admits(own.as_dict())
+    names = [chosen(config)[0] for config in starts.values()]
+    assert names[:3] == ["halide", "halide", "halide-clang"]
+
+
+def test_c_is_a_handful_of_points():
+    kernel = find_kernel("gemm_u8")
+    assert space_of("c-autovec", kernel, problem_of("gemm_u8")).count(100) == 16
+
+
+def test_a_kernel_without_a_c_form_is_refused_by_name(monkeypatch):
+    monkeypatch.setenv("HVXTUNE_KERNELS", "scale_u8=tests.rig.scale_u8:ScaleU8")
+    problem = problem_of("scale_u8")
+    with pytest.raises(UserError, match="scale_u8 has no C form"):
+        space_of("c-autovec", find_kernel("scale_u8"), problem)
+    choices = Portfolio.space(find_kernel("scale_u8"), problem).knob(GENERATOR).choices
+    assert choices == ("halide", "halide-clang")
+
+
+@pytest.mark.slow
+def test_every_switch_changes_code_somewhere():
+    """One that changes none would be a choice without a difference."""
+    unchanged = {(k.name, choice) for k in command.KNOBS for choice in k.choices[1:]}
+    with HalideClangGenerator(1, time_limit_s=120) as generator:
+        for kernel in ("max_pool_u8", "sobel_u8", "depthwise_conv2d_u8"):
+            problem = problem_of(kernel)
+            plain = generator.starts(find_kernel(kernel), problem)["textbook"]
+            first = generator.compile(Candidate(problem, plain, generator.name)).digest
+            for name, choice in sorted(unchanged):
+                config = Config({**plain, name: choice})
+                if generator.compile(Candidate(problem, config, generator.name)).digest != first:
+                    unchanged.discard((name, choice))
+    assert unchanged == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "outcome"),
+    [
+        ("while True: pass", Outcome.TIMEOUT),
+        ("import os; os.abort()", Outcome.COMPILER_CRASH),
+        ("b = bytearray(1 << 40)", Outcome.COMPILE_ERROR),
+        ("open('/dev/shm/escaped', 'w')", Outcome.COMPILE_ERROR),
+        ("import socket; socket.socket()", Outcome.COMPILE_ERROR),
+        ("pass", Outcome.COMPILE_ERROR),
+    ],
+)
+def test_a_compiler_that_misbehaves_is_contained(program, outcome):
+    servers = CompileServers(1, 5.0, 1 << 30)
+    try:
+        request = {"program": [sys.executable, "-S", "-c", program]}
+        with servers.one() as server, pytest.raises(CandidateError) as caught:
+            servers.made(server, request, ["object"])
+        assert caught.value.outcome is outcome
+    finally:
+        servers.close()
+
+
+@pytest.mark.slow
+def test_a_portfolio_job_is_stopped_and_resumed_and_every_alternative_tried_once():
+    store = MemoryStore()
+    options = {"trials": 7, "generator": "portfolio", "workers": 1, "sampler": "random"}
+    params = {"width": 256, "height": 8}
+    job = tuning.submit("box_blur_u8", params, store=store, **options)
+    stop = threading.Event()
+
+    def seen(progress):
+        if progress.finished >= 3:
+            stop.set()
+
+    assert tuning.run(job.id, store, on_progress=seen, stop=stop).interrupted
+    result = tuning.run(job.id, store)
+    trials = store.trials(job.id)
+    assert [trial.number for trial in trials] == list(range(7))
+    assert len({trial.config for trial in trials}) == 7
+    origins = [trial.origin for trial in trials]
+    assert origins[:4] == ["default", "textbook", "portfolio:halide-clang", "portfolio:c-autovec"]
+    assert result.best is not None
+    assert result.schedule is not None
+    assert result.schedule.generator == "portfolio"
+    assert result.schedule.config[GENERATOR] in ("halide", "halide-clang", "c-autovec")
+    assert {"halide", "clang", "c forms"} <= result.job.toolchain.keys()
