@@ -2,7 +2,7 @@
 seed: nothing is lost or doubled, no wrong measurement is accepted, the bad phone is out with its
 reason, the good ones stay busy.
 
-In twenty jobs the simulators search while every good candidate goes on to the phones; in eight
+In twenty jobs the simulators search while every good candidate goes on to the phones; in four
 more the phones themselves are searched on, so that they meet bad candidates, too.
 adb and adbd are real, the phones behind them are emulated (tests/rig/phones). Prints a table.
 """
@@ -92,7 +92,9 @@ TROUBLES = (
 )
 CLIMBS = [pytest.param(seed, True, TROUBLES[seed % 12], id=f"climb-{seed}") for seed in range(20)]
 SEARCHES = [
-    pytest.param(20 + n, False, TROUBLES[n], id=f"search-{TROUBLES[n].name}") for n in range(8)
+    pytest.param(20 + n, False, trouble, id=f"search-{trouble.name}")
+    for n, trouble in enumerate(TROUBLES)
+    if trouble.name in ("wrong_result", "crash", "hang", "throttling")
 ]
 
 

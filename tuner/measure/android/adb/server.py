@@ -19,7 +19,7 @@ from tuner.paths import writable
 ADB_VARIABLE = "HVXTUNE_ADB"
 SERVER_VARIABLE = "HVXTUNE_ADB_SERVER"
 _START_S = 20.0
-_DYING_S = 0.2
+_DYING_S = 0.5
 """Its connections break a moment before a killed server can be seen to have ended."""
 _PROTOCOL = 41
 """The server's protocol since platform-tools 29 (2019), with ``shell,v2`` all along."""
