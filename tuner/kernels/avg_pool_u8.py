@@ -98,4 +98,4 @@ class AvgPoolU8(Kernel):
 
     def textbook_config(self, problem: Problem) -> Config:
         output = self.buffers(problem.workload.params)[1]
-        return settle(self.space(problem), pool.textbook(output, rows=1))
+        return settle(self.space(problem), pool.textbook(output))

@@ -99,7 +99,7 @@ class MaxPoolU8(Kernel):
 
     def textbook_config(self, problem: Problem) -> Config:
         output = self.buffers(problem.workload.params)[1]
-        return settle(self.space(problem), pool.textbook(output, rows=2))
+        return settle(self.space(problem), pool.textbook(output))
 
 
 def _before(params: Mapping[str, int]) -> int:
