@@ -2,31 +2,30 @@
 
 Output channels are the vector lanes. ``vrmpy`` sums four byte products per 32-bit lane: four
 neighbouring input channels of a pixel, the same for every lane, times the four weights of each
-lane, which lie together (packed when the network was compiled).
+lane, which lie together (packed when the network was compiled). Unsigned weights can be multiplied
+by a scalar register, two products a packet; signed ones only by a vector to which the pixel is
+spread, one a packet. So mostly 128 is added to the weights, and 128 times the sum of the pixels
+taken away from what the sums begin with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from math import gcd
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
-from tuner.contract import Contract
-from tuner.kernels import requantize
+from tuner.kernels import byte_sums, conv2d_tiles, requantize
+from tuner.kernels.conv2d_tiles import QUAD
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
-from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
-from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
-from tuner.space.steps import Steps
+from tuner.space import Config, Directive, Space
 
-_QUAD = 4
-"""Bytes that one vrmpy lane reduces."""
-_ROUND_UP = TailStrategy.ROUND_UP
+if TYPE_CHECKING:
+    import halide as hl
+
 _LARGEST_BIAS = 1 << 16
 
 
@@ -46,7 +45,7 @@ class Conv2dU8(Kernel):
     params: ClassVar[tuple[Param, ...]] = (
         Param("height", 8, "rows of the input"),
         Param("width", 8, "pixels of a row of the input"),
-        Param("channels_in", 128, "channels of the input", _QUAD, multiple=_QUAD),
+        Param("channels_in", 128, "channels of the input", QUAD, multiple=QUAD),
         Param("channels_out", 128, "channels of the output"),
         Param("size", 1, "rows and columns of the window", 1, 7, is_extent=False),
         Param("stride", 1, "pixels from window to window, both ways", 1, 4, is_extent=False),
@@ -57,7 +56,7 @@ class Conv2dU8(Kernel):
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
         height, width, stride = params["height"], params["width"], params["stride"]
         inner, outer, size = params["channels_in"], params["channels_out"], params["size"]
-        weights = (size, size, inner // _QUAD, _QUAD * outer)
+        weights = (size, size, inner // QUAD, QUAD * outer)
         output = (-(-height // stride), -(-width // stride), outer)
         return (
             BufferSpec("input", "uint8", (height, width, inner), "input"),
@@ -81,7 +80,7 @@ class Conv2dU8(Kernel):
             image, ((before, size), (before, size), (0, 0)), constant_values=params["zero_in"]
         )
         height, width, outer = self.buffers(params)[-1].shape
-        unpacked = weights.reshape(size, size, inner // _QUAD, outer, _QUAD)
+        unpacked = weights.reshape(size, size, inner // QUAD, outer, QUAD)
         matrices = unpacked.transpose(0, 1, 2, 4, 3).reshape(size, size, inner, outer)
         # Doubles hold the sums exactly (49 * 65536 * 255 * 128 < 2**53), and are fast.
         sums = np.zeros((height * width, outer))
@@ -119,182 +118,92 @@ class Conv2dU8(Kernel):
         every = (hl.Expr(), hl.Expr())
         inner, width, height = (image.dim(d).extent() for d in range(3))
         wide_image = hl.BoundaryConditions.repeat_edge(image, [(0, inner), every, every])
-        padded = hl.Func("padded")
         if size == 1:
-            padded[c, x, y] = image[c, hl.clamp(x, 0, width - 1), hl.clamp(y, 0, height - 1)]
+            edged = hl.Func("edged")
+            edged[c, x, y] = image[c, hl.clamp(x, 0, width - 1), hl.clamp(y, 0, height - 1)]
         else:
             zero = hl.u8(params["zero_in"])
-            within = hl.BoundaryConditions.constant_exterior(
+            edged = hl.BoundaryConditions.constant_exterior(
                 wide_image, zero, [every, (0, width), (0, height)]
             )
-            padded[c, x, y] = within[c, x, y]
+        padded = hl.Func("padded")
+        padded[c, x, y] = edged[c, x, y]
         wide_weights = hl.BoundaryConditions.repeat_edge(
             weights, [(0, weights.dim(0).extent()), every, every, every]
         )
         packed = hl.Func("packed")
-        packed[c, quad, i, j] = wide_weights[c, quad, i, j]
+        flipped = _flips_signs(params)
+        weight = wide_weights[c, quad, i, j]
+        packed[c, quad, i, j] = byte_sums.flipped(weight) if flipped else weight
         wide_bias = hl.BoundaryConditions.repeat_edge(bias, [(0, bias.dim(0).extent())])
         start = hl.Func("start")
         start[c] = wide_bias[c]
 
-        r = hl.RDom([(0, _QUAD), (0, inner // _QUAD), (0, size), (0, size)], "r")
+        r = hl.RDom([(0, QUAD), (0, inner // QUAD), (0, size), (0, size)], "r")
         sums = hl.Func("sums")
-        sums[c, x, y] = start[c]
-        pixel = padded[_QUAD * r.y + r.x, stride * x + r.z - before, stride * y + r.w - before]
-        sums[c, x, y] += hl.i32(pixel) * hl.i32(packed[_QUAD * c + r.x, r.y, r.z, r.w])
+        pixel = padded[QUAD * r.y + r.x, stride * x + r.z - before, stride * y + r.w - before]
+        weight = packed[QUAD * c + r.x, r.y, r.z, r.w]
+        stages = {"padded": padded, "packed": packed, "start": start, "sums": sums}
+        if flipped:
+            more = _pixel_sums(edged, inner, (x, y), stride if size == 1 else 1)
+            between = 1 if size == 1 else stride
+            window = sum(
+                more["pixel_sums"][between * x + j - before, between * y + i - before]
+                for i in range(size)
+                for j in range(size)
+            )
+            sums[c, x, y] = hl.reinterpret(hl.UInt(32), start[c]) - byte_sums.SIGN * window
+            sums[c, x, y] += hl.u32(pixel) * hl.u32(weight)
+            stages |= more
+        else:
+            sums[c, x, y] = start[c]
+            sums[c, x, y] += hl.i32(pixel) * hl.i32(weight)
         scaled = hl.Func("scaled")
-        scaled[c, x, y] = requantize.expression(sums[c, x, y], params)
+        scaled[c, x, y] = requantize.expression(hl.reinterpret(hl.Int(32), sums[c, x, y]), params)
         output = hl.Func("output")
         output[c, x, y] = scaled[c, x, y]
-        stages = (padded, packed, start, sums, scaled, output)
-        names = ("padded", "packed", "start", "sums", "scaled", "output")
-        return HalidePipeline((image, weights, bias), output, dict(zip(names, stages, strict=True)))
+        return HalidePipeline(
+            (image, weights, bias), output, {**stages, "scaled": scaled, "output": output}
+        )
 
     def space(self, problem: Problem) -> Space:
-        params, target = problem.workload.params, problem.target
-        output = self.buffers(params)[-1]
-        height, width, channels = output.shape
-        constants = {
-            "height": height,
-            "width": width,
-            "channels": channels,
-            "quads": params["channels_in"] // _QUAD,
-            "size": params["size"],
-            "height_multiple": known_multiple(problem, height),
-            "width_multiple": known_multiple(problem, width),
-            "channels_multiple": known_multiple(problem, channels, output),
-            "byte_lanes": target.lanes(1),
-            "static": int(problem.contract is Contract.STATIC),
-        }
-        return Space(self.name, _knobs(), _CONSTRAINTS, constants)
+        return conv2d_tiles.space(problem, self.buffers(problem.workload.params)[-1])
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
-        lanes = problem.target.lanes(1)
-        steps = Steps()
-        output = steps.stage("output").compute_root()
-        output.split("c", "co", "ci", lanes, tail(config, "tail_c"))
-        output.split("x", "xo", "xi", config.integer("tile_x"), tail(config, "tail_x"))
-        output.split("y", "yo", "yi", config.integer("tile_y"), tail(config, "tail_y"))
-        outer = ("xo", "yo", "co")
-        if config.text("order") == "channels_inner":
-            outer = ("co", "xo", "yo")
-        output.reorder("ci", "xi", "yi", *outer).vectorize("ci").unroll("xi").unroll("yi")
-        if tail(config, "tail_c") is TailStrategy.GUARD_WITH_IF:
-            # Guarding every operation would take them one by one: only the copy is guarded.
-            scaled = steps.stage("scaled").compute_at("output", outer[0])
-            scaled.vectorize("c", lanes, _ROUND_UP).unroll("x").unroll("y")
-        _schedule_sums(steps, config, problem, outer[0])
-        _schedule_operands(steps, config, problem)
-        return steps.directives
+        flipped = _flips_signs(problem.workload.params)
+        return conv2d_tiles.schedule(problem, config, flipped=flipped)
 
     def default_config(self, problem: Problem) -> Config:
-        return settle(self.space(problem), {"reduction": "plain"})
+        return settle(self.space(problem), conv2d_tiles.default(problem))
 
     def textbook_config(self, problem: Problem) -> Config:
-        """vrmpy, sixteen vectors of sums in registers, two quads of loads under way."""
-        width = self.buffers(problem.workload.params)[-1].shape[1]
-        wanted: dict[str, KnobValue] = {
-            "reduction": "vrmpy",
-            "tile_x": max(n for n in (1, 2, 4) if n <= width),
-            "tile_y": 1,
-            "unroll_k": 2,
-        }
-        return settle(self.space(problem), wanted)
+        output = self.buffers(problem.workload.params)[-1]
+        return settle(self.space(problem), conv2d_tiles.textbook(problem, output))
 
 
-@cache
-def _knobs() -> tuple[Knob, ...]:
-    """All knobs. They are the same for every shape, which their conditions name by constants."""
-    return (
-        Knob("order", ("channels_outer", "channels_inner"), "loops over blocks of channels"),
-        Knob("tile_x", (1, 2, 3, 4, 6, 7, 8), "pixels of a row in a tile"),
-        Knob("tile_y", (1, 2, 4), "rows of a tile"),
-        Knob("reduction", ("plain", "vrmpy"), "multiply-accumulate by lane, or by four bytes"),
-        Knob("unroll_k", (1, 2, 4), "steps of 4 input channels in one iteration"),
-        Knob("walk", ("channels_first", "pixels_first"), "order inside a tile"),
-        Knob("pad_at", ("inline", "root", "strip"), "input with its edges: not copied, whole, ..."),
-        # Elsewhere the innermost loop would ask for weights beyond the last channel.
-        Knob(
-            "copy_weights",
-            ("off", "on"),
-            "weights copied to vector boundaries first",
-            when="static == 1 and channels % byte_lanes == 0",
-        ),
-        tail_knob("tail_c", "byte_lanes", "channels_multiple"),
-        tail_knob("tail_x", "tile_x", "width_multiple"),
-        tail_knob("tail_y", "tile_y", "height_multiple"),
-    )
+def _flips_signs(params: Mapping[str, int]) -> bool:
+    """Whether weights are worth making unsigned: sums of pixels are not free.
+
+    One takes about 18 packets (and a window needs stride**2 new ones), and each quad of products
+    for 32 channels then half a packet less. Cycles of MobileNetV2's layers bear that out.
+    """
+    size, stride = params["size"], params["stride"]
+    quads = size**2 * params["channels_in"] // QUAD
+    saved = quads * -(-params["channels_out"] // 32) / 2
+    return saved >= 18 * (stride**2 if size > 1 else 1)
 
 
-_CONSTRAINTS = (
-    Constraint(
-        "tile_x * tile_y <= 8",
-        "a tile of four sum vectors per pixel beyond the 32 vector registers only spills",
-    ),
-    Constraint(
-        "reduction == 'vrmpy' or tile_x * tile_y * unroll_k <= 2",
-        "a plain product needs three registers for each of the tile's, and long code",
-    ),
-    Constraint(
-        "reduction == 'vrmpy' or channels > 1",
-        "a plain product for one channel: Halide 21 makes wrong code",
-    ),
-    Constraint(
-        "tile_x * tile_y * unroll_k <= 16",
-        "longer loop bodies take seconds to compile and are never faster",
-    ),
-    Constraint(
-        "static == 0 or quads % unroll_k == 0",
-        "a guard in the innermost loop costs more than unrolling gains",
-    ),
-    Constraint(
-        "pad_at != 'inline' or size == 1",
-        "a window over the edge would ask of every pixel whether there is one",
-    ),
-    tail_constraint("tail_c", "byte_lanes", "channels"),
-    tail_constraint("tail_x", "tile_x", "width"),
-    tail_constraint("tail_y", "tile_y", "height"),
-)
+def _pixel_sums(
+    image: hl.Func, channels: hl.Expr, at: tuple[hl.Var, hl.Var], step: int
+) -> dict[str, hl.Func]:
+    """``pixel_sums``, of all channels of every ``step``-th pixel, and the stages it takes."""
+    import halide as hl
 
+    every = (hl.Expr(), hl.Expr())
+    within = hl.BoundaryConditions.constant_exterior(image, hl.u8(0), [(0, channels), every, every])
+    x, y = at
 
-def _schedule_sums(steps: Steps, config: Config, problem: Problem, tile: str) -> None:
-    vrmpy = config.text("reduction") == "vrmpy"
-    lanes = problem.target.lanes(4) if vrmpy else problem.target.lanes(1)
-    blocks = problem.target.lanes(1) // lanes
-    pure, update = steps.stage("sums").compute_at("output", tile), steps.stage("sums", 0)
-    for stage in (pure, update):
-        stage.split("c", "cv", "ci", lanes, _ROUND_UP).split("cv", "co", "cv", blocks, _ROUND_UP)
-        stage.split("x", "xo", "xi", config.integer("tile_x"), _ROUND_UP)
-        stage.split("y", "yo", "yi", config.integer("tile_y"), _ROUND_UP)
-    pure.reorder("ci", "cv", "xi", "yi", "co", "xo", "yo")
-    update.split("r$y", "ro", "ri", config.integer("unroll_k"))
-    pixels_first = config.text("walk") == "pixels_first"
-    inside = ("xi", "yi", "cv") if pixels_first else ("cv", "xi", "yi")
-    first = ("r$x", "ci") if vrmpy else ("ci", "r$x")
-    update.reorder(*first, *inside, "ri", "ro", "r$z", "r$w", "co", "xo", "yo")
-    for stage in (pure, update):
-        stage.vectorize("ci").unroll("cv").unroll("xi").unroll("yi")
-    update.unroll("ri")
-    if vrmpy:
-        update.atomic().vectorize("r$x")
-    else:
-        update.unroll("r$x")
+    def byte(channel: hl.Expr) -> hl.Expr:
+        return within[channel, step * x, step * y]
 
-
-def _schedule_operands(steps: Steps, config: Config, problem: Problem) -> None:
-    lanes = problem.target.lanes(1)
-    inner = problem.workload.params["channels_in"]
-    if config.text("pad_at") != "inline":
-        padded = steps.stage("padded")
-        if config.text("pad_at") == "root":
-            padded.compute_root()
-        else:
-            padded.compute_at("output", "yo")
-        if problem.contract is Contract.STATIC:
-            padded.vectorize("c", gcd(inner, lanes), _ROUND_UP)
-        else:
-            # Only where there are edges to add does the input go on beyond its channels.
-            plain = problem.workload.params["size"] == 1
-            padded.vectorize("c", lanes, TailStrategy.GUARD_WITH_IF if plain else _ROUND_UP)
-    if config.get("copy_weights") != "off":
-        steps.stage("packed").compute_root().vectorize("c", lanes, _ROUND_UP)
+    return byte_sums.stages("pixel_sums", byte, channels, at, hl.UInt(32))

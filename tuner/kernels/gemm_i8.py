@@ -10,16 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from tuner.candidate import Problem
-from tuner.kernels.gemm_u8 import QUAD, GemmU8
+from tuner.kernels import byte_sums
+from tuner.kernels.gemm_u8 import GemmU8
 from tuner.space import Config, Directive
 from tuner.space.steps import Steps
 
 if TYPE_CHECKING:
     import halide as hl
-
-_OFFSET = 128
-_PARTS = 32
-"""Partial sums of a row of A, that vectors of words divide."""
 
 
 class GemmI8(GemmU8):
@@ -34,9 +31,7 @@ class GemmI8(GemmU8):
     total: ClassVar[str] = "int32"
 
     def unsigned(self, element: hl.Expr) -> hl.Expr:
-        import halide as hl
-
-        return hl.reinterpret(hl.UInt(8), element) ^ hl.u8(_OFFSET)
+        return byte_sums.flipped(element)
 
     def start(self, a: hl.ImageParam, row: hl.Var) -> tuple[hl.Expr, dict[str, hl.Func]]:
         import halide as hl
@@ -44,29 +39,14 @@ class GemmI8(GemmU8):
         k, rows = a.dim(0).extent(), a.dim(1).extent()
         every = (hl.Expr(), hl.Expr())
         within = hl.BoundaryConditions.constant_exterior(a, hl.i8(0), [(0, k), every])
-        # Quads are added up as vrmpy does it, which wants a product: with a one that Halide does
-        # not know to be one.
-        lane = hl.Var("lane")
-        ones = hl.Func("ones")
-        ones[lane] = hl.u8(1)
-        quads = hl.RDom([(0, QUAD), (0, (k + QUAD * _PARTS - 1) // (QUAD * _PARTS))], "quads")
-        parts = hl.Func("parts")
-        parts[lane, row] = hl.i32(0)
-        element = within[QUAD * (_PARTS * quads.y + lane) + quads.x, hl.clamp(row, 0, rows - 1)]
-        parts[lane, row] += hl.i32(element) * hl.i32(ones[quads.x])
-        every_part = hl.RDom([(0, _PARTS)], "part")
-        row_sums = hl.Func("row_sums")
-        row_sums[row] = hl.i32(0)
-        row_sums[row] += parts[every_part.x, row]
-        return -_OFFSET * row_sums[row], {"ones": ones, "parts": parts, "row_sums": row_sums}
+
+        def byte(column: hl.Expr) -> hl.Expr:
+            return within[column, hl.clamp(row, 0, rows - 1)]
+
+        stages = byte_sums.stages("row_sums", byte, k, (row,), hl.Int(32))
+        return -byte_sums.SIGN * stages["row_sums"][row], stages
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
-        words = problem.target.lanes(4)
         steps = Steps()
-        steps.stage("ones").compute_root()
-        steps.stage("parts").compute_at("row_sums", "y").vectorize("lane", words)
-        quads = steps.stage("parts", 0).reorder("quads$x", "lane", "quads$y")
-        quads.vectorize("lane", words).atomic().vectorize("quads$x")
-        steps.stage("row_sums").compute_root()
-        steps.stage("row_sums", 0).atomic().vectorize("part$x", words)
+        byte_sums.schedule(steps, problem, "row_sums", "y")
         return [*super().schedule(problem, config), *steps.directives]

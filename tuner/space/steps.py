@@ -92,6 +92,10 @@ class Stage:
         """Pads the extent of ``var`` in memory to a multiple of ``elements``."""
         return self._add("align_storage", var, elements)
 
+    def bound_extent(self, var: str, elements: int) -> Stage:
+        """Promises that exactly ``elements`` are computed along ``var``, wherever they begin."""
+        return self._add("bound_extent", var, elements)
+
     def align_bounds(self, var: str, elements: int) -> Stage:
         """Widens what is computed along ``var`` to multiples of ``elements`` at both ends.
 
