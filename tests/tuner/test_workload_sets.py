@@ -22,7 +22,9 @@ def test_every_layer_of_the_sets_that_come_along_can_be_tuned(name: str) -> None
         problem = kernel.problem(
             member.workload.params, Contract.STATIC, find_target("hexagon-v66")
         )
-        assert kernel.textbook_config(problem)
+        space = kernel.space(problem)
+        for config in (kernel.default_config(problem), kernel.textbook_config(problem)):
+            assert space.config(config.as_dict()) == config
 
 
 def macs(name: str, *kernels: str) -> int:
