@@ -164,7 +164,11 @@ class Settings:
 
 
 class GaussianProcess:
-    """The posterior for some rows and standardized targets."""
+    """The posterior for some rows and standardized targets.
+
+    Rows beyond the targets count as measured at what is expected of them: that leaves the mean
+    where it is everywhere, and takes from the deviation.
+    """
 
     def __init__(self, metric: Metric, rows: Rows, targets: Floats, settings: Settings) -> None:
         self._form = metric.form(np.exp(settings.weights))
@@ -174,7 +178,9 @@ class GaussianProcess:
         kernel = self._covariance(self._known, self._known).astype(np.float64)
         kernel[np.diag_indices_from(kernel)] = 1.0 + np.exp(settings.noise) + _JITTER
         self._root = np.linalg.inv(np.linalg.cholesky(kernel))
-        self._alpha = self._root.T @ (self._root @ targets)
+        told = self._root[: len(targets), : len(targets)]
+        self._alpha = np.zeros(len(rows))
+        self._alpha[: len(targets)] = told.T @ (told @ targets)
 
     def _covariance(self, one: Features, other: Features) -> Features:
         """Of each row of the one with each row of the other, without noise."""

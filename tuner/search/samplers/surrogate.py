@@ -146,12 +146,8 @@ class SurrogateSampler(PointSampler):
         """Logarithm of the expected improvement of each config of the pool."""
         taken = self._points.rows[rows]
         settings = self._fit(self._fitter, taken, targets, len(history.done))
-        model = GaussianProcess(self._metric, taken, targets, settings)
-        if history.pending:
-            expected, _ = model.predict(self._features[history.pending])
-            both = np.concatenate([taken, self._points.rows[history.pending]])
-            all_targets = np.concatenate([targets, expected])
-            model = GaussianProcess(self._metric, both, all_targets, settings)
+        both = np.concatenate([taken, self._points.rows[history.pending]])
+        model = GaussianProcess(self._metric, both, targets, settings)
         mean, deviation = model.predict(self._features[pool])
         return _log_expected_improvement(mean, deviation, float(targets.min()))
 
