@@ -80,7 +80,7 @@ def _halide() -> Finding:
 def _zig() -> Finding:
     return _wheel(
         "ziglang",
-        "linking candidates and building the timing plugin",
+        "linking candidates, the timing plugin, the generators halide-clang and c-autovec",
         part=lambda folder: folder / "zig",
     )
 

@@ -65,6 +65,16 @@ def test_the_portfolio_of_every_kernel_has_the_spaces_of_its_members(kernel):
     assert names[:3] == ["halide", "halide", "halide-clang"]
 
 
+def test_what_right_code_needs_takes_the_place_of_a_knob():
+    options = ["-O2", "-mllvm", "-enable-pipeliner=0", "-fno-unroll-loops"]
+    made = command.with_llvm_arguments(options, ("-enable-pipeliner=false", "-other=1"))
+    assert made == [
+        *("-O2", "-fno-unroll-loops"),
+        *("-mllvm", "-enable-pipeliner=false", "-mllvm", "-other=1"),
+    ]
+    assert command.with_llvm_arguments(options, ()) == options
+
+
 def test_c_is_a_handful_of_points():
     kernel = find_kernel("gemm_u8")
     assert space_of("c-autovec", kernel, problem_of("gemm_u8")).count(100) == 16

@@ -48,6 +48,19 @@ def switches(config: Config) -> list[str]:
     ]
 
 
+def with_llvm_arguments(options: Sequence[str], needed: Sequence[str]) -> list[str]:
+    """``options`` and the arguments to LLVM that right code needs, instead of others to the same
+    switches: LLVM takes none twice."""
+    names = {argument.partition("=")[0] for argument in needed}
+    kept: list[str] = []
+    for option in options:
+        if option.partition("=")[0] in names:
+            kept.pop()  # the -mllvm before it
+        else:
+            kept.append(option)
+    return kept + [part for argument in needed for part in ("-mllvm", argument)]
+
+
 def compiled(
     servers: CompileServers,
     server: CompileServer,

@@ -46,9 +46,8 @@ class HalideClangGenerator(HalideGenerator):
     def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
         problem, config = candidate.problem, candidate.config
         kernel = find_kernel(problem.workload.kernel)
-        options = command.switches(config)
-        for argument in kernel.llvm_arguments(problem.workload.params):
-            options += [] if argument in options else ["-mllvm", argument]
+        needed = kernel.llvm_arguments(problem.workload.params)
+        options = command.with_llvm_arguments(command.switches(config), needed)
         schedule = Config({k: v for k, v in config.items() if k not in command.DEFAULTS})
         with self.servers.one() as server:
             files = self._emitted(server, problem, schedule, _KINDS)
