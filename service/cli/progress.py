@@ -1,7 +1,9 @@
-"""How a running job shows itself on standard error: a bar on a terminal, lines elsewhere."""
+"""How a running job shows itself on standard error: a bar on a terminal that can draw, lines
+elsewhere."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from tuner.search.progress import Progress
 
 LINE_INTERVAL_S = 10.0
+_CANNOT_DRAW = ("dumb", "unknown")
+"""Kinds of terminal (``TERM``) that a bar cannot move on."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ Show = Callable[[Standing], None]
 @contextmanager
 def shown(label: str) -> Iterator[Show]:
     """Gives what is to be called with each standing of the job called ``label``."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in _CANNOT_DRAW:
         with _bar(label) as show:
             yield show
     else:

@@ -13,6 +13,7 @@ from service.cli.progress import Standing, shown
 
 def bar_of(monkeypatch: pytest.MonkeyPatch, standing: Standing) -> str:
     """What a terminal of 80 columns is sent."""
+    monkeypatch.setenv("TERM", "xterm")
     screen = StringIO()
     terminal = Console(file=screen, force_terminal=True, color_system=None, width=80)
     monkeypatch.setattr("service.cli.output.console", lambda **_: terminal)
@@ -35,3 +36,13 @@ def test_promotions_have_a_bar_of_their_own(monkeypatch: pytest.MonkeyPatch) -> 
     drawn = bar_of(monkeypatch, standing)
     assert "promoted" in drawn
     assert "2/5" in drawn
+
+
+def test_a_terminal_that_cannot_draw_gets_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with shown("gaussian5x5_u8") as show:
+        show(Standing(31, 40, {"ok": 31}, 1234, 3.0, 5.0))
+    assert capsys.readouterr().err.startswith("gaussian5x5_u8: 31/40 trials, best 1,234 cycles")
