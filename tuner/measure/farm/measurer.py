@@ -19,7 +19,7 @@ from tuner.measure.farm.gold import gold_task
 from tuner.measure.farm.health import MakeGold
 from tuner.measure.farm.kinds import Member
 from tuner.measure.farm.memory_roster import MemoryRoster
-from tuner.measure.farm.orders import Order, OrderQueue
+from tuner.measure.farm.orders import Order, OrderQueue, Standing
 from tuner.measure.farm.roster import Roster
 from tuner.measure.farm.settings import Limits
 from tuner.measure.farm.states import DeviceRecord, Enrolment
@@ -214,6 +214,8 @@ class FarmMeasurer(Measurer):
             self._enrol()
             for member in self._members:
                 self._drivers[member.name] = self._driver(member, wanted)
+                # Any of them may serve: one that is ready first must not be its own second opinion.
+                self._queue.stand(member.name, Standing.CHECKED)
             for driver in self._drivers.values():
                 driver.start()
             threading.Thread(target=self._keep, name="farm-keeper", daemon=True).start()

@@ -6,6 +6,7 @@ Over stand-ins for devices, whose faults come from a seed.
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -122,6 +123,24 @@ def test_a_device_that_condemns_good_candidates_is_found_out(seed: int) -> None:
     assert "wrong_output for a candidate that" in reason
     assert roster.device("good").state is DeviceState.READY
     assert roster.device("good").faults == 0
+
+
+def test_a_device_that_is_ready_first_is_not_its_own_second_opinion(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = StandInFarm({"bad": Script(condemns=0.5), "late": Script()})
+    start = driver.Driver.start
+    timers: list[threading.Timer] = []
+
+    def started(one: driver.Driver) -> None:
+        timers.append(threading.Timer(0.2 if one.name == "late" else 0.0, start, (one,)))
+        timers[-1].start()
+
+    monkeypatch.setattr(driver.Driver, "start", started)
+    with measuring(rig) as measurer:
+        assert cycles(measured(measurer, GOOD[:12])) == [*map(int, GOOD[:12])]
+        for timer in timers:
+            timer.join()
 
 
 @pytest.mark.parametrize("seed", range(5))
