@@ -1,0 +1,66 @@
+"""Devices that are slow, for a time or from the first: what they measured does not count."""
+
+from __future__ import annotations
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from tests.rig.stand_in_devices import GOLD_CYCLES, Script, StandInFarm
+from tests.tuner.measure.farm.test_farm_measurer import GOOD, cycles, measured, measuring, wait_for
+from tuner.measure.farm.memory_roster import MemoryRoster
+from tuner.measure.farm.states import DeviceState
+
+
+def test_slow_results_are_measured_again_where_it_is_fast() -> None:
+    rig = StandInFarm({"bad": Script(), "good": Script()})
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer:
+        measured(measurer, GOOD[:8])
+        rig.devices["bad"].script.slow = 1.5
+        assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
+    told = [event.reason for event in roster.events("bad")]
+    assert any(reason.startswith("throttled: ") for reason in told)
+
+
+def test_a_device_that_was_slow_from_the_first_is_found_out_by_those_like_it() -> None:
+    rig = StandInFarm({"bad": Script(slow=1.3), "good": Script(), "fine": Script(noise=0.08)})
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer:
+        measurer.fingerprint()
+        assert roster.device("bad").gold_cycles == 1.3 * GOLD_CYCLES
+        found = cycles(measured(measurer, GOOD))
+        reason = wait_for(roster, "bad", DeviceState.QUARANTINED)
+    assert all(cycles <= 1.08 * int(true) for true, cycles in zip(GOOD, found, strict=True))
+    assert re.search(r"slow: .* takes 1\.\d\d times as long as on others like it", reason)
+    assert roster.device("bad").trials == 0
+
+
+def test_another_kind_of_phone_may_be_slower() -> None:
+    rig = StandInFarm({"old": Script(slow=1.5, fingerprint={"soc": "old"}), "new": Script()})
+    roster = MemoryRoster()
+    for name in rig.devices:
+        with measuring(rig, on=name, roster=roster) as measurer:
+            measured(measurer, GOOD[:4])
+    assert {record.state for record in roster.devices()} == {DeviceState.READY}
+
+
+def test_a_device_that_cooled_down_is_used_again() -> None:
+    rig = StandInFarm({"only": Script(hot_c=90.0)})
+    roster = MemoryRoster()
+    with measuring(rig, roster=roster) as measurer, ThreadPoolExecutor(1) as pool:
+        pending = pool.submit(measured, measurer, ["2000"])
+        # The fingerprint is asked for first: a hot device does not tell.
+        assert cycles(pending.result()) == ["toolchain"]
+        rig.devices["only"].script.hot_c = 40.0
+        assert cycles(measured(measurer, ["2000"])) == [2000]
+        rig.devices["only"].script.hot_c = 90.0
+        roster._change("only", lambda record: replace(record, last_check_at=0.0))
+        assert wait_for(roster, "only", DeviceState.SUSPECT).startswith("too hot: 90 degrees")
+        pending = pool.submit(measured, measurer, ["2001"])
+        time.sleep(0.2)
+        assert not pending.done()
+        rig.devices["only"].script.hot_c = 40.0
+        assert cycles(pending.result(timeout=60)) == [2001]
+    assert roster.device("only").failed_checks == 0, "heat is no fault"
