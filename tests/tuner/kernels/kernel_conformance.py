@@ -57,7 +57,7 @@ def shapes(kernel: Kernel) -> dict[str, dict[str, int]]:
         found = {p.name: -(-max(value, p.minimum) // p.multiple) * p.multiple for p in extents}
         for p in extents:  # the outermost first: vectors lie along the last ones
             if kernel.work(kernel.workload(found).params).macs > MOST_MACS:
-                found[p.name] = -(-max(7, p.minimum) // p.multiple) * p.multiple
+                found[p.name] = -(-max(3, p.minimum) // p.multiple) * p.multiple
         return found
 
     return {
