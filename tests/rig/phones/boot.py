@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import select
@@ -307,11 +308,18 @@ class Phone:
         os.close(handle)
 
     def _fill_disk(self, order: dict[str, Any]) -> None:
-        state = os.statvfs("/data")
-        room = state.f_bavail * state.f_frsize - order["leave_bytes"]
         with open("/data/ballast", "wb") as ballast:
-            if room > 0:
-                os.posix_fallocate(ballast.fileno(), 0, room)
+            while True:
+                state = os.statvfs("/data")
+                room = state.f_bavail * state.f_frsize - order["leave_bytes"]
+                try:
+                    if room > 0:
+                        os.posix_fallocate(ballast.fileno(), 0, room)
+                    return
+                except OSError as error:  # a job wrote meanwhile
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    ballast.truncate(0)
 
     def _feel(self) -> None:
         """The sensor shows what the clock does: hot until there was a rest."""

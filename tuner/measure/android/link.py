@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from tuner.errors import DeviceError
+from tuner.errors import DeviceError, InternalError
 from tuner.measure.android.adb import AdbClient, AdbServer, Push, RefusedError, ShellOutput, Stat
 
 T = TypeVar("T")
 
 _PUSH_S, _BYTES_A_SECOND = 10.0, 1 << 20
 """A transfer may take this long, and as long as a slow wireless network needs for its bytes."""
+
+_CONNECTS, _SETTLES_S = 3, 0.1
 
 
 class PhoneLink:
@@ -55,14 +58,31 @@ class PhoneLink:
         try:
             # A server that was started anew knows no phone by its address.
             if self._by_address and self._connected_at_start != starts:
-                await client.connect(self.serial)
-                self._connected_at_start = starts
+                return await self._connected(client, starts, ask)
             return await ask(client)
         except DeviceError as error:
             self._connected_at_start = None
             if not isinstance(error, RefusedError) and await server.has_ended(starts):
                 raise DeviceError("this machine's adb server ended in a call", attempts=0) from None
             raise _explained(error, self.serial) from None
+
+    async def _connected(
+        self, client: AdbClient, starts: int, ask: Callable[[AdbClient], Awaitable[T]]
+    ) -> T:
+        """Connects, then asks. A connection that adb is about to drop counts as one, and is gone
+        a moment later: then nothing was asked of the phone yet, and it is connected again."""
+        for left in reversed(range(_CONNECTS)):
+            await client.connect(self.serial)
+            try:
+                found = await ask(client)
+            except RefusedError as error:
+                if not left or "not found" not in error.reason:
+                    raise
+                await asyncio.sleep(_SETTLES_S)
+            else:
+                self._connected_at_start = starts
+                return found
+        raise InternalError("no try to connect was made")
 
 
 def _explained(error: DeviceError, serial: str) -> DeviceError:

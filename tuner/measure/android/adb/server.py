@@ -19,6 +19,7 @@ from tuner.paths import writable
 ADB_VARIABLE = "HVXTUNE_ADB"
 SERVER_VARIABLE = "HVXTUNE_ADB_SERVER"
 _START_S = 20.0
+_STARTS = 3
 _DYING_S = 0.5
 """Its connections break a moment before a killed server can be seen to have ended."""
 _PROTOCOL = 41
@@ -83,6 +84,16 @@ class AdbServer:
 
     async def _start(self) -> None:
         adb = self._adb or find_adb()
+        for _ in range(_STARTS):
+            self._launch(adb)
+            if await self._answers(adb):
+                return
+        raise ToolchainError(
+            f"the adb server is killed whenever it starts ({_STARTS} times)",
+            next_step="look who ends it: `adb kill-server` in a script, or the kernel for memory",
+        )
+
+    def _launch(self, adb: Path) -> None:
         self._clear()
         # Socket paths are short (108 bytes), state directories need not be.
         self._folder = tempfile.mkdtemp(prefix="hvxtune-adb-")
@@ -100,12 +111,12 @@ class AdbServer:
             except OSError as error:
                 raise ToolchainError(f"{adb} cannot be run: {error.strerror}") from None
         self.starts += 1
-        await self._until_it_answers(adb)
 
     def _arguments(self) -> list[str]:
         return ["-L", f"localfilesystem:{self._folder}/socket", "server", "nodaemon"]
 
-    async def _until_it_answers(self, adb: Path) -> None:
+    async def _answers(self, adb: Path) -> bool:
+        """Waits until it does; false if somebody killed it before."""
         client = AdbClient(Address(path=f"{self._folder}/socket"))
         give_up = time.monotonic() + _START_S
         while self._process is not None and self._process.poll() is None:
@@ -116,10 +127,12 @@ class AdbServer:
                         f"{adb} speaks version {version} of the protocol",
                         accepted=f"{_PROTOCOL} or newer (platform-tools 29)",
                     )
-                return
+                return True
             if time.monotonic() > give_up:
                 break
             await asyncio.sleep(0.01)
+        if self._process is not None and (self._process.poll() or 0) < 0:
+            return False
         said = Path(f"{self._folder}/log").read_text(errors="replace")[-500:]
         self.close()
         raise ToolchainError(
