@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -13,7 +14,14 @@ from tests.rig.phones import Fault, running_phones
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.tuner.measure.android.phones import adb_of_the_rig
 from tuner.errors import DeviceError
-from tuner.measure.android.adb import AdbClient, AdbServer, ProtocolError, Push, RefusedError
+from tuner.measure.android.adb import (
+    AdbClient,
+    AdbServer,
+    ProtocolError,
+    Push,
+    RefusedError,
+    find_adb,
+)
 from tuner.measure.android.adb.frames import request
 
 pytestmark = pytest.mark.slow
@@ -110,6 +118,28 @@ def test_nobody_ends_our_server_by_asking(phone: EmulatedPhone) -> None:
         return await client.version()
 
     assert with_client(phone, act) >= 41
+
+
+def test_a_server_that_is_killed_while_it_starts_is_started_again(
+    phone: EmulatedPhone, tmp_path: Path
+) -> None:
+    adb = tmp_path / "adb"
+    begun = tmp_path / "begun"
+    adb.write_text(f"#!/bin/sh\n[ -e {begun} ] || {{ : >{begun}; kill -9 $$; }}\n")
+    with adb.open("a") as script:
+        script.write(f'exec {find_adb()} "$@"\n')
+    adb.chmod(0o755)
+
+    async def run() -> tuple[int, int]:
+        server = AdbServer(adb)
+        try:
+            return await (await server.client()).version(), server.starts
+        finally:
+            server.close()
+
+    version, starts = asyncio.run(run())
+    assert version >= 41
+    assert starts == 2
 
 
 def test_devices_are_tracked_as_they_come_and_go(phone: EmulatedPhone) -> None:
