@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from tuner.errors import DeviceError, InternalError
+from tuner.errors import DeviceError
 from tuner.measure.android.adb import AdbClient, AdbServer, Push, RefusedError, ShellOutput, Stat
 
 T = TypeVar("T")
@@ -14,7 +14,9 @@ T = TypeVar("T")
 _PUSH_S, _BYTES_A_SECOND = 10.0, 1 << 20
 """A transfer may take this long, and as long as a slow wireless network needs for its bytes."""
 
-_CONNECTS, _SETTLES_S = 3, 0.1
+_NOT_YET = ("not found", "connecting")
+_SETTLES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+"""Waits before a phone is looked for again that adb counts as connected and does not find."""
 
 
 class PhoneLink:
@@ -27,6 +29,7 @@ class PhoneLink:
         self.serial = serial
         self._by_address = by_address
         self._connected_at_start: int | None = None
+        self._connecting = asyncio.Lock()
 
     async def shell(self, server: AdbServer, command: str, timeout_s: float) -> ShellOutput:
         """The command's output and status, once its exit packet has come."""
@@ -56,8 +59,7 @@ class PhoneLink:
         client = await server.client()
         starts = server.starts
         try:
-            # A server that was started anew knows no phone by its address.
-            if self._by_address and self._connected_at_start != starts:
+            if self._by_address:
                 return await self._connected(client, starts, ask)
             return await ask(client)
         except DeviceError as error:
@@ -69,20 +71,28 @@ class PhoneLink:
     async def _connected(
         self, client: AdbClient, starts: int, ask: Callable[[AdbClient], Awaitable[T]]
     ) -> T:
-        """Connects, then asks. A connection that adb is about to drop counts as one, and is gone
-        a moment later: then nothing was asked of the phone yet, and it is connected again."""
-        for left in reversed(range(_CONNECTS)):
-            await client.connect(self.serial)
+        """Connects where needed, then asks. A connection that adb is about to drop, and one that it
+        has not made yet, count as one and are not found: then nothing was asked of the phone, and
+        it is connected again."""
+        for settle_s in _SETTLES_S:
+            await self._connect(client, starts)
             try:
-                found = await ask(client)
+                return await ask(client)
             except RefusedError as error:
-                if not left or "not found" not in error.reason:
+                if not any(word in error.reason for word in _NOT_YET):
                     raise
-                await asyncio.sleep(_SETTLES_S)
-            else:
+            self._connected_at_start = None
+            await asyncio.sleep(settle_s)
+        await self._connect(client, starts)
+        return await ask(client)
+
+    async def _connect(self, client: AdbClient, starts: int) -> None:
+        """One at a time: a second one would be told that the first is connected before it is."""
+        async with self._connecting:
+            # A server that was started anew knows no phone by its address.
+            if self._connected_at_start != starts:
+                await client.connect(self.serial)
                 self._connected_at_start = starts
-                return found
-        raise InternalError("no try to connect was made")
 
 
 def _explained(error: DeviceError, serial: str) -> DeviceError:

@@ -47,7 +47,10 @@ def test_a_connection_that_adb_was_about_to_drop_is_made_anew(folder: Path) -> N
     assert asked == [connect, transport, connect, transport, "shell,v2,raw:echo out"]
 
 
-def test_a_phone_that_is_not_there_is_not_looked_for_for_ever(folder: Path) -> None:
+def test_a_phone_that_is_not_there_is_not_looked_for_for_ever(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.measure.android.link._SETTLES_S", (0.0, 0.0))
     with pytest.raises(DeviceError, match="not found") as raised:
         shell_by(folder, *(CONNECTED, GONE) * 9)
     assert "check its cable or address" in str(raised.value)

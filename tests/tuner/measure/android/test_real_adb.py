@@ -23,6 +23,7 @@ from tuner.measure.android.adb import (
     find_adb,
 )
 from tuner.measure.android.adb.frames import request
+from tuner.measure.android.link import PhoneLink
 
 pytestmark = pytest.mark.slow
 
@@ -140,6 +141,35 @@ def test_a_server_that_is_killed_while_it_starts_is_started_again(
     version, starts = asyncio.run(run())
     assert version >= 41
     assert starts == 2
+
+
+def test_first_requests_at_once_wait_for_one_connection(phone: EmulatedPhone) -> None:
+    async def run() -> list[bytes]:
+        server = AdbServer()
+        link = PhoneLink(phone.address, by_address=True)
+        try:
+            asked = (link.shell(server, f"echo {n}", 20) for n in range(6))
+            return [output.stdout for output in await asyncio.gather(*asked)]
+        finally:
+            server.close()
+
+    assert asyncio.run(run()) == [b"%d\n" % n for n in range(6)]
+
+
+def test_a_phone_that_was_forgotten_is_connected_again(phone: EmulatedPhone) -> None:
+    async def run() -> list[bytes]:
+        server = AdbServer()
+        link = PhoneLink(phone.address, by_address=True)
+        said = []
+        try:
+            for n in range(12):
+                said.append((await link.shell(server, f"echo {n}", 20)).stdout)
+                await (await server.client()).disconnect(phone.address)
+        finally:
+            server.close()
+        return said
+
+    assert asyncio.run(run()) == [b"%d\n" % n for n in range(12)]
 
 
 def test_devices_are_tracked_as_they_come_and_go(phone: EmulatedPhone) -> None:
