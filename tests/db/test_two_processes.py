@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from db import open_store
 from tests.db.writer import ROOT, cycles_of, start_writer
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, problem, spec
@@ -12,6 +14,7 @@ from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, problem, 
 TRIALS = 40
 
 
+@pytest.mark.slow
 def test_two_processes_commit_at_once_and_lose_nothing() -> None:
     store = open_store()
     jobs = [store.create_job(spec(), SPACE, TOOLCHAIN).id for _ in range(2)]
@@ -30,6 +33,7 @@ def test_two_processes_commit_at_once_and_lose_nothing() -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_a_new_database_may_be_opened_by_several_processes_at_once() -> None:
     program = "from db import open_store; s = open_store(); print(len(s.jobs())); s.close()"
     command = [sys.executable, "-c", program]

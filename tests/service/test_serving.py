@@ -29,6 +29,7 @@ def refusal(**settings: object) -> UserError:
     return refused.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_says_where_it_listens_answers_and_ends_in_order(
     tmp_path: Path, number: signal.Signals

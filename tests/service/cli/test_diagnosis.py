@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tuner import doctor, measure
 from tuner.errors import UserError
 
@@ -28,6 +30,7 @@ def test_doctor_fails_if_a_needed_part_is_missing_and_says_how_to_get_it(hvxtune
     assert hvxtune("doctor", "--json").json["ok"] is False
 
 
+@pytest.mark.slow
 def test_doctor_only_mentions_an_optional_part(hvxtune, monkeypatch):
     python = doctor.examine()[0]
     lost = replace(python, name="psycopg", present=False, required=False)
@@ -43,6 +46,7 @@ def test_a_full_or_closed_state_directory_is_found(hvxtune, bare_state):
     assert "state directory" in broken
 
 
+@pytest.mark.slow
 def test_doctor_tells_what_runs_each_target_and_what_the_others_would_take(hvxtune, monkeypatch):
     old = UserError("QEMU 7.2 cannot", next_step="build QEMU 8.1")
 

@@ -25,6 +25,7 @@ def test_the_last_answer_is_used_and_said_to_be_old(server, client):
     assert "503" in old.reason
 
 
+@pytest.mark.slow
 def test_the_last_answer_is_only_for_the_same_question(server, client):
     server.script = [good(SCHEDULE, ETag='"1"'), problem(503, "busy", kind="store")]
     client.best("add_u8", {"n": 256}, contract="static")

@@ -57,6 +57,7 @@ def stopped_after(body: str, folder: Path, caches: Caches, budget: int) -> int:
     return int(caught.value.message.split()[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("caches", "body"), BODIES.values(), ids=list(BODIES))
 def test_a_run_ends_at_most_one_percent_past_its_budget(
     tmp_path: Path, caches: Caches, body: str

@@ -69,6 +69,7 @@ def sources(configure: str = CONFIGURE) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_what_was_built_is_used_from_then_on(
     machine: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,6 +80,7 @@ def test_what_was_built_is_used_from_then_on(
     assert not [name for name in os.listdir(tmp_path / "state/qemu") if name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_the_newest_build_is_used(machine: Path, tmp_path: Path) -> None:
     main([str(tarball(tmp_path, sources()))])
     (built,) = (tmp_path / "state/qemu").glob("built-*")

@@ -66,12 +66,14 @@ def test_works_in_any_study_and_never_repeats(name):
         encoding.suggest(TILING, trial)
 
 
+@pytest.mark.slow
 def test_the_model_finds_the_bottom_of_a_space_too_large_to_list():
     """Of 600,000 configs; chance comes to about three times the least."""
     assert least("surrogate", 80)[0] <= 1.1 * 1000
     assert least("random", 80)[0] > 1.5 * 1000
 
 
+@pytest.mark.slow
 def test_the_model_learns_what_fails():
     _, failed = least("surrogate", 80, fails=lambda c: c["form"] == "c")
     assert failed < 14  # chance: 27 of 80
