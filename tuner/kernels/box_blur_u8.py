@@ -7,18 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from tuner.buffers import BufferSpec
-from tuner.candidate import Problem
-from tuner.kernels import row_stencil
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
-from tuner.space import Config, Directive, Space
+from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
+from tuner.kernels.row_stencil import RowStencil, repeat_edges
 
 _NINTH = 3641
 """1/9 in 2**-15, rounded up. For sums up to 9 * 255 the error stays below 1/100, and no multiple
 of 1/9 is nearer than 1/18 to a half: the rounded product is exact."""
 
 
-class BoxBlurU8(Kernel):
+class BoxBlurU8(RowStencil):
     """output = (sum of the 3x3 pixels around) / 9, to the nearest integer.
 
     Pixels beyond an edge are those of the edge. Rows are summed first, then columns.
@@ -26,14 +23,6 @@ class BoxBlurU8(Kernel):
 
     name: ClassVar[str] = "box_blur_u8"
     summary: ClassVar[str] = "3x3 box blur in two stages, edges repeated"
-    params: ClassVar[tuple[Param, ...]] = row_stencil.PARAMS
-
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        shape = params["width"], params["height"]
-        return (
-            row_stencil.image("input", *shape, "input"),
-            row_stencil.image("output", *shape, "output"),
-        )
 
     def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
         padded = np.pad(inputs[0], 1, mode="edge").astype(np.uint32)
@@ -51,7 +40,7 @@ class BoxBlurU8(Kernel):
 
         x, y = hl.Var("x"), hl.Var("y")
         pixels = hl.ImageParam(hl.UInt(8), 2, "input")
-        padded = row_stencil.repeat_edges(pixels, 1)
+        padded = repeat_edges(pixels, 1)
         left, middle, right = (hl.i16(padded[x + d, y]) for d in (-1, 0, 1))
         rows = hl.Func("rows")
         rows[x, y] = left + middle + right
@@ -63,15 +52,3 @@ class BoxBlurU8(Kernel):
         output[x, y] = combined[x, y]
         stages = {"padded": padded, "rows": rows, "combined": combined, "output": output}
         return HalidePipeline((pixels,), output, stages)
-
-    def space(self, problem: Problem) -> Space:
-        return row_stencil.space(problem)
-
-    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
-        return row_stencil.schedule(problem, config)
-
-    def default_config(self, problem: Problem) -> Config:
-        return row_stencil.default_config(problem)
-
-    def textbook_config(self, problem: Problem) -> Config:
-        return row_stencil.textbook_config(problem)

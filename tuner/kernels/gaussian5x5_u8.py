@@ -7,17 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from tuner.buffers import BufferSpec
-from tuner.candidate import Problem
-from tuner.kernels import row_stencil
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
-from tuner.space import Config, Directive, Space
+from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
+from tuner.kernels.row_stencil import RowStencil, repeat_edges
 
 _WEIGHTS = (1, 4, 6, 4, 1)
 _RADIUS = 2
 
 
-class Gaussian5x5U8(Kernel):
+class Gaussian5x5U8(RowStencil):
     """output = (sum of w[i] w[j] input[y+i-2, x+j-2] + 128) >> 8 with w = 1 4 6 4 1.
 
     Pixels beyond an edge are those of the edge. All sums are exact; halves round up.
@@ -25,14 +22,6 @@ class Gaussian5x5U8(Kernel):
 
     name: ClassVar[str] = "gaussian5x5_u8"
     summary: ClassVar[str] = "5x5 Gaussian blur, edges repeated"
-    params: ClassVar[tuple[Param, ...]] = row_stencil.PARAMS
-
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        shape = params["width"], params["height"]
-        return (
-            row_stencil.image("input", *shape, "input"),
-            row_stencil.image("output", *shape, "output"),
-        )
 
     def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
         width, height = params["width"], params["height"]
@@ -58,7 +47,7 @@ class Gaussian5x5U8(Kernel):
 
         x, y = hl.Var("x"), hl.Var("y")
         pixels = hl.ImageParam(hl.UInt(8), 2, "input")
-        padded = row_stencil.repeat_edges(pixels, _RADIUS)
+        padded = repeat_edges(pixels, _RADIUS)
 
         def binomial(at: list[hl.Expr]) -> hl.Expr:
             return at[0] + at[4] + hl.i16(4) * (at[1] + at[3]) + hl.i16(6) * at[2]
@@ -74,15 +63,3 @@ class Gaussian5x5U8(Kernel):
         output[x, y] = combined[x, y]
         stages = {"padded": padded, "rows": rows, "combined": combined, "output": output}
         return HalidePipeline((pixels,), output, stages)
-
-    def space(self, problem: Problem) -> Space:
-        return row_stencil.space(problem)
-
-    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
-        return row_stencil.schedule(problem, config)
-
-    def default_config(self, problem: Problem) -> Config:
-        return row_stencil.default_config(problem)
-
-    def textbook_config(self, problem: Problem) -> Config:
-        return row_stencil.textbook_config(problem)

@@ -3,17 +3,19 @@
 ``padded`` holds input rows with their edge pixels repeated, ``rows`` what the filter along each
 row gives (16 bit), ``combined`` what several rows give, and ``output`` is a copy of that. Shifts
 along a row are done on bytes, before widening: shifting a vector costs one permute, however many
-pixels it holds. Kernels of this shape define their filters and share space and schedule.
+pixels it holds. Kernels of this shape are :class:`RowStencil`: they define their filters, and share
+space and schedule.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
-from tuner.kernels.kernel import Param
+from tuner.kernels.kernel import Kernel, Param
 from tuner.kernels.settle import settle
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
@@ -22,17 +24,59 @@ from tuner.space.steps import Steps
 if TYPE_CHECKING:
     import halide as hl
 
-PARAMS = (
-    Param("width", 512, "pixels of a row"),
-    Param("height", 64, "rows"),
-)
 _ROUND_UP = TailStrategy.ROUND_UP
 _STEP_X = "vector_lanes * unroll_x"
 
 
-def image(name: str, width: int, height: int, role: str) -> BufferSpec:
-    """A u8 image of ``height`` rows of ``width`` pixels, ``role`` input or output."""
-    return BufferSpec(name, "uint8", (height, width), "input" if role == "input" else "output")
+class RowStencil(Kernel):
+    """A filter of ``input`` (u8, rows of pixels) to ``output`` of the same shape, by the stages
+    ``padded``, ``rows``, ``combined`` and ``output``."""
+
+    params: ClassVar[tuple[Param, ...]] = (
+        Param("width", 512, "pixels of a row"),
+        Param("height", 64, "rows"),
+    )
+
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+        shape = params["height"], params["width"]
+        return (
+            BufferSpec("input", "uint8", shape, "input"),
+            BufferSpec("output", "uint8", shape, "output"),
+        )
+
+    def space(self, problem: Problem) -> Space:
+        params, lanes = problem.workload.params, problem.target.lanes(1)
+        width, height = params["width"], params["height"]
+        source, _ = self.buffers(params)
+        constants = {
+            "width": width,
+            "height": height,
+            "width_multiple": known_multiple(problem, width, source),
+            "height_multiple": known_multiple(problem, height),
+            "byte_lanes": lanes,
+        }
+        return Space(problem.workload.kernel, _knobs(lanes), _CONSTRAINTS, constants)
+
+    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
+        steps = Steps()
+        _schedule_output(steps, config)
+        _schedule_rows(steps, config)
+        _schedule_padded(steps, config, problem.target.lanes(1))
+        return steps.directives
+
+    def default_config(self, problem: Problem) -> Config:
+        """Every stage on its own, vectorized."""
+        return settle(self.space(problem), {})
+
+    def textbook_config(self, problem: Problem) -> Config:
+        """Line buffers, as in Halide's HVX examples: tiles of 4 rows that reuse earlier rows."""
+        wanted: dict[str, KnobValue] = {
+            "tile_rows": 4,
+            "rows_at": "tile",
+            "slide_rows": "on",
+            "align_rows": "on",
+        }
+        return settle(self.space(problem), wanted)
 
 
 def repeat_edges(pixels: hl.ImageParam, radius: int) -> hl.Func:
@@ -84,20 +128,6 @@ def _knobs(lanes: int) -> tuple[Knob, ...]:
     )
 
 
-def space(problem: Problem) -> Space:
-    """The schedules of a row stencil. Widths and tiles are in pixels."""
-    params, lanes = problem.workload.params, problem.target.lanes(1)
-    width, height = params["width"], params["height"]
-    constants = {
-        "width": width,
-        "height": height,
-        "width_multiple": known_multiple(problem, width, image("", width, height, "input")),
-        "height_multiple": known_multiple(problem, height),
-        "byte_lanes": lanes,
-    }
-    return Space(problem.workload.kernel, _knobs(lanes), _CONSTRAINTS, constants)
-
-
 _CONSTRAINTS = (
     Constraint(
         "vector_lanes // byte_lanes * tile_rows * unroll_x <= 16",
@@ -133,15 +163,6 @@ _CONSTRAINTS = (
     tail_constraint("tail_x", "vector_lanes", "width"),
     tail_constraint("tail_y", "tile_rows", "height"),
 )
-
-
-def schedule(problem: Problem, config: Config) -> list[Directive]:
-    """The directives of ``config`` for ``padded``, ``rows``, ``combined`` and ``output``."""
-    steps = Steps()
-    _schedule_output(steps, config)
-    _schedule_rows(steps, config)
-    _schedule_padded(steps, config, problem.target.lanes(1))
-    return steps.directives
 
 
 def _schedule_output(steps: Steps, config: Config) -> None:
@@ -203,19 +224,3 @@ def _schedule_padded(steps: Steps, config: Config, lanes: int) -> None:
         edge.unroll("edge$x")
     for copy in (inner, *edges):
         copy.unroll("y", rows, _ROUND_UP)
-
-
-def default_config(problem: Problem) -> Config:
-    """Every stage on its own, vectorized."""
-    return settle(space(problem), {})
-
-
-def textbook_config(problem: Problem) -> Config:
-    """Line buffers, as in Halide's HVX examples: tiles of 4 rows that reuse earlier rows."""
-    wanted: dict[str, KnobValue] = {
-        "tile_rows": 4,
-        "rows_at": "tile",
-        "slide_rows": "on",
-        "align_rows": "on",
-    }
-    return settle(space(problem), wanted)

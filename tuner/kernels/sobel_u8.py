@@ -7,14 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from tuner.buffers import BufferSpec
-from tuner.candidate import Problem
-from tuner.kernels import row_stencil
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
-from tuner.space import Config, Directive, Space
+from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
+from tuner.kernels.row_stencil import RowStencil, repeat_edges
 
 
-class SobelU8(Kernel):
+class SobelU8(RowStencil):
     """output = min(|gx| + |gy|, 255), where gx and gy are the 3x3 Sobel sums.
 
     gx weighs the columns -1 0 1 and the rows 1 2 1, gy the other way round. Pixels beyond an edge
@@ -23,14 +20,6 @@ class SobelU8(Kernel):
 
     name: ClassVar[str] = "sobel_u8"
     summary: ClassVar[str] = "Sobel edge strength |gx| + |gy|, edges repeated"
-    params: ClassVar[tuple[Param, ...]] = row_stencil.PARAMS
-
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        shape = params["width"], params["height"]
-        return (
-            row_stencil.image("input", *shape, "input"),
-            row_stencil.image("output", *shape, "output"),
-        )
 
     def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
         padded = np.pad(inputs[0], 1, mode="edge").astype(np.int32)
@@ -52,7 +41,7 @@ class SobelU8(Kernel):
 
         x, y = hl.Var("x"), hl.Var("y")
         pixels = hl.ImageParam(hl.UInt(8), 2, "input")
-        padded = row_stencil.repeat_edges(pixels, 1)
+        padded = repeat_edges(pixels, 1)
         left, middle, right = (hl.i16(padded[x + d, y]) for d in (-1, 0, 1))
         rows = hl.Func("rows")
         rows[x, y] = (left + hl.i16(2) * middle + right, right - left)
@@ -65,15 +54,3 @@ class SobelU8(Kernel):
         output[x, y] = combined[x, y]
         stages = {"padded": padded, "rows": rows, "combined": combined, "output": output}
         return HalidePipeline((pixels,), output, stages)
-
-    def space(self, problem: Problem) -> Space:
-        return row_stencil.space(problem)
-
-    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
-        return row_stencil.schedule(problem, config)
-
-    def default_config(self, problem: Problem) -> Config:
-        return row_stencil.default_config(problem)
-
-    def textbook_config(self, problem: Problem) -> Config:
-        return row_stencil.textbook_config(problem)
