@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, ClassVar
 
 from tuner.candidate import (
@@ -60,7 +61,7 @@ class QemuMeasurer(Measurer):
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
         self._runs = Runs()
-        self._images: OrderedDict[str, Image] = OrderedDict()
+        self._images: OrderedDict[str, Future[Image]] = OrderedDict()
 
     def fingerprint(self) -> Mapping[str, str]:
         toolchain = find_toolchain()
@@ -153,17 +154,32 @@ class QemuMeasurer(Measurer):
             self._images.clear()
 
     def _image(self, problem: Problem, orders: Orders) -> Image:
-        """The problem's image, made once: references take longer than most runs."""
+        """The problem's image, made once: references take longer than most runs.
+
+        Whoever asks while it is being made waits; those with other problems do not.
+        """
         with self._lock:
             image = self._images.pop(problem.digest, None)
-            if image is None:
-                image = image_of(
-                    cases_of(problem), problem.target, practice_calls=orders.timed_call - 1
-                )
+            mine = image is None
+            image = image or Future()
             self._images[problem.digest] = image
+        if mine:
+            self._make(image, problem, practice_calls=orders.timed_call - 1)
+        return image.result()
+
+    def _make(self, image: Future[Image], problem: Problem, *, practice_calls: int) -> None:
+        try:
+            made = image_of(cases_of(problem), problem.target, practice_calls=practice_calls)
+        except BaseException as error:
+            with self._lock:
+                self._images.pop(problem.digest, None)
+            image.set_exception(error)
+            raise
+        image.set_result(made)
+        with self._lock:
             while len(self._images) > 1 and self._kept_bytes() > _IMAGE_BYTES_KEPT:
                 self._images.popitem(last=False)
-            return image
 
     def _kept_bytes(self) -> int:
-        return sum(image.before.nbytes + image.after.nbytes for image in self._images.values())
+        made = [image.result() for image in self._images.values() if image.done()]
+        return sum(image.before.nbytes + image.after.nbytes for image in made)
