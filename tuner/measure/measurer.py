@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from tuner.candidate import Artifact, CacheState, Fidelity, Measurement, Problem
 from tuner.errors import UserError
@@ -91,7 +91,7 @@ class Measurer(ABC):
         """Ends processes and removes temporary files. Safe to call twice, and from another thread:
         a call under way then raises ``DeviceError``."""
 
-    def __enter__(self) -> Measurer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -1,0 +1,63 @@
+"""A measurer that gives up what it is running."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.rig.scale_u8 import ScaleU8
+from tests.rig.stand_ins import StandInMeasurer
+from tuner.candidate import Artifact
+from tuner.contract import Contract
+from tuner.errors import CandidateError, DeviceError
+from tuner.identity import digest_of_bytes
+from tuner.measure.deadline import AbandonableMeasurer, OutOfTimeError
+from tuner.outcome import Outcome
+from tuner.target import find_target
+
+PROBLEM = ScaleU8().problem({}, Contract.STATIC, find_target("hexagon-v66"))
+ARTIFACT = Artifact(digest_of_bytes(b"code"), "code", {"object": b"code"})
+
+
+def test_until_then_it_measures_as_the_one_it_owns() -> None:
+    def fail(text: str) -> int:
+        raise CandidateError(Outcome.WRONG_OUTPUT, text)
+
+    with AbandonableMeasurer(StandInMeasurer()) as measurer:
+        assert measurer.measure(PROBLEM, ARTIFACT).measurement.cycles == len("code")
+        assert measurer.fingerprint() == StandInMeasurer().fingerprint()
+    measurer = AbandonableMeasurer(StandInMeasurer(fail))
+    with measurer, pytest.raises(CandidateError, match="code"):
+        measurer.measure(PROBLEM, ARTIFACT)
+
+
+def test_a_run_under_way_is_ended_and_nobody_is_to_blame() -> None:
+    running, closed = threading.Event(), threading.Event()
+
+    class Endless(StandInMeasurer):
+        def close(self) -> None:
+            closed.set()
+
+    def run(text: str) -> int:
+        running.set()
+        assert closed.wait(60)
+        raise DeviceError("the simulator was closed")
+
+    measurer = AbandonableMeasurer(Endless(run))
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(measurer.measure, PROBLEM, ARTIFACT)
+        assert running.wait(60)
+        measurer.abandon()
+        with pytest.raises(OutOfTimeError):
+            result.result(60)
+
+
+def test_nothing_is_run_afterwards() -> None:
+    inner = StandInMeasurer()
+    measurer = AbandonableMeasurer(inner)
+    measurer.abandon()
+    with pytest.raises(OutOfTimeError):
+        measurer.measure(PROBLEM, ARTIFACT)
+    assert not inner.measured
