@@ -5,7 +5,8 @@ Programs for Deep Learning", OSDI 2020, section 6), for the sum of cycles of all
 times how often it occurs. What a trial saves is estimated from the past (what the last trials
 saved) and, with optimism, from what is left: a search that took t trials to reach g cycles may
 save g / t with the next, but not go below its HVX peak, nor reach twice the share of the peak
-that the best workload of the same kernel has reached.
+that the best workload of the same kernel has reached. Where the budget is time, it is what a
+second saves that counts: trials of large workloads take longer, in compiler and simulator.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ OPTIMISM = 2.0
 """How much better than its best relative a workload may become; Ansor's beta."""
 _PATIENCE = 8
 """Trials that a search without one valid candidate gets."""
+_LEAST_SECONDS = 0.05
+"""A trial that repeats another's object takes less, but tells nothing of the next one."""
 
 
 @dataclass
@@ -29,11 +32,15 @@ class Task:
     peak_cycles: float
     family: str
     exhausted: bool = False
+    seconds: float = 0.0
+    """Wall time that its trials have taken."""
     _history: list[tuple[int, int | None]] = field(default_factory=lambda: [(0, None)])
 
-    def record(self, trials: int, best_cycles: int | None) -> None:
-        """After ``trials`` in all the best is ``best_cycles``; ``None`` if nothing is valid."""
+    def record(self, trials: int, best_cycles: int | None, seconds: float = 0.0) -> None:
+        """After ``trials`` in all, which took ``seconds``, the best is ``best_cycles``; ``None`` if
+        nothing is valid."""
         self._history.append((trials, best_cycles))
+        self.seconds = seconds
 
     @property
     def trials(self) -> int:
@@ -44,6 +51,11 @@ class Task:
     def best_cycles(self) -> int | None:
         """The best so far."""
         return self._history[-1][1]
+
+    @property
+    def seconds_of_trial(self) -> float:
+        """What the next one will take, if it is like those before; 0 while nothing tells."""
+        return self.seconds / self.trials if self.trials else 0.0
 
     @property
     def share_of_peak(self) -> float:
@@ -74,22 +86,30 @@ def expected_gain(task: Task, best_share: float) -> float:
     return task.weight * (BACKWARD * task.saved_lately + (1 - BACKWARD) * left)
 
 
-def next_task(tasks: Sequence[Task], busy: Sequence[int] = ()) -> int | None:
+def next_task(
+    tasks: Sequence[Task], busy: Sequence[int] = (), seconds_left: float | None = None
+) -> int | None:
     """The position of the task that is to go on; ``None`` if none can.
 
     Those at positions ``busy`` are being worked on. Tasks without any trial come first, those with
-    most work to save before others.
+    most work to save before others. With ``seconds_left`` the budget is time: gains are then by the
+    second, and tasks whose next trial would not end in time are left alone.
     """
     shares: dict[str, float] = {}
     for task in tasks:
         shares[task.family] = max(shares.get(task.family, 0.0), task.share_of_peak)
-    open_ = [i for i, task in enumerate(tasks) if not task.exhausted and i not in busy]
-    return max(
-        open_,
-        key=lambda i: (
-            tasks[i].trials == 0,
-            expected_gain(tasks[i], shares[tasks[i].family]),
-            tasks[i].weight * tasks[i].peak_cycles,
-        ),
-        default=None,
-    )
+    timed = seconds_left is not None
+
+    def promise(task: Task) -> tuple[bool, float, float]:
+        gain = expected_gain(task, shares[task.family])
+        price = max(task.seconds_of_trial, _LEAST_SECONDS) if timed else 1.0
+        return task.trials == 0, gain / price, task.weight * task.peak_cycles
+
+    open_ = [
+        i
+        for i, task in enumerate(tasks)
+        if not task.exhausted
+        and i not in busy
+        and (seconds_left is None or task.seconds_of_trial <= seconds_left)
+    ]
+    return max(open_, key=lambda i: promise(tasks[i]), default=None)

@@ -58,3 +58,25 @@ def test_busy_and_exhausted_tasks_are_left_alone() -> None:
     assert next_task(tasks, busy=[0]) == 1
     tasks[1].exhausted = True
     assert next_task(tasks, busy=[0]) is None
+
+
+def timed(trials: int, best: int, seconds: float) -> Task:
+    made = Task(1, 10, "f")
+    made.record(trials, best, seconds)
+    return made
+
+
+def test_where_time_is_short_what_a_second_saves_counts() -> None:
+    large, small = timed(2, 5000, 20.0), timed(2, 2000, 1.0)
+    assert next_task([large, small]) == 0
+    assert next_task([large, small], seconds_left=100.0) == 1
+
+
+def test_a_trial_that_would_not_end_in_time_is_not_begun() -> None:
+    large, small = timed(2, 5000, 20.0), timed(40, 20, 80.0)
+    assert next_task([large, small], seconds_left=5.0) == 1
+    assert next_task([large, small], seconds_left=1.0) is None
+
+
+def test_what_has_had_no_trial_may_begin_as_long_as_there_is_time() -> None:
+    assert next_task([timed(2, 5000, 20.0), Task(1, 10, "f")], seconds_left=0.1) == 1
