@@ -1,9 +1,13 @@
 """Tuning a set of workloads: one job for each, one budget for all, spent where it pays most.
 
-The jobs share a batch. Every workload gets its textbook and its default schedule first; then
-:mod:`tuner.search.task_scheduler` says which job gets the next few trials. Between its slices a job
-is stored as paused, so that nobody else takes it up, and a batch that was stopped or killed goes on
-where it was.
+The jobs share a batch. Every workload gets its textbook schedule first, which is what it is
+compared with; then :mod:`tuner.search.task_scheduler` says which job gets the next few trials. They
+begin with what gained most for the other workloads of the kernel. The default schedule is not run:
+without vectors, a large layer takes the simulator minutes and tells nothing that helps.
+
+Between its slices a job is stored as paused, so that nobody else takes it up, and a batch that was
+stopped or killed goes on where it was. At the end of the time, candidates that are being run are
+abandoned: they are then trials without an outcome, like those of a process that was killed.
 """
 
 from __future__ import annotations
@@ -12,29 +16,34 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import TypedDict, Unpack
 
 from tuner import tuning
 from tuner.candidate import CacheState, Problem
-from tuner.codegen import CodeGenerator, find_generator
+from tuner.codegen import CodeGenerator, find_generator, starts_of
 from tuner.errors import UserError
 from tuner.job_result import TuneResult, result
-from tuner.kernels import find_kernel
+from tuner.kernels import Kernel, find_kernel
 from tuner.measure import Measurer, open_measurer
+from tuner.measure.deadline import AbandonableMeasurer, OutOfTimeError
 from tuner.search.loop import TuningLoop
 from tuner.search.progress import Progress
 from tuner.search.stopping import StopRequest
 from tuner.search.task_scheduler import Task, next_task
-from tuner.search.transfer import transferred
+from tuner.search.transfer import Relative, of_relatives, transferred
+from tuner.space import Config, Space
 from tuner.store import TrialStore
-from tuner.trial import JobRequest, JobState, Submission
+from tuner.trial import Job, JobRequest, JobState, Submission, Trial
 from tuner.workload_sets import Member, WorkloadSet
 
-_SLICE_TRIALS = 4
-_SEEDS = 2
-"""Textbook and default: the first slice of every job."""
+_SLICE_TRIALS = 2
+_SEEDS = 1
+"""The textbook schedule: the first slice of every job."""
+_CUTOFF_FACTOR = 2.0
+"""Less than in a job of its own: trials are few, and what runs twice as long as the best so far
+says no more by its cycles than by being cut off."""
 _MOST_TRIALS_OF_A_JOB = 10_000
 _JOBS_LOOKED_AT = 10_000
 _POLL_S = 0.2
@@ -96,7 +105,8 @@ def submit(workloads: WorkloadSet, store: TrialStore, **options: Unpack[SetOptio
     ]
     batch = token_hex(6)
     for made in plans:
-        job = store.create_job(made.spec, made.space, made.toolchain, Submission(batch=batch))
+        spec = replace(made.spec, cutoff_factor=_CUTOFF_FACTOR)
+        job = store.create_job(spec, made.space, made.toolchain, Submission(batch=batch))
         store.request(job.id, JobRequest.PAUSE)
     return batch
 
@@ -114,6 +124,7 @@ def run(
 ) -> SetResult:
     """Spends ``trials`` (of the whole batch) or ``seconds`` (of this call) on a batch's jobs.
 
+    What is being run when ``seconds`` are over is abandoned, what is being compiled ends before.
     Stopped by ``stop``, it leaves the jobs to a later call; else they have ended afterwards. Raises
     ``UserError`` if the jobs are not those of ``workloads``, or toolchain or spaces have changed.
     """
@@ -158,6 +169,10 @@ class _Batch:
         self._on_progress = on_progress
         self._stop = stop or threading.Event()
         self._lock = threading.Lock()
+        self._found: dict[int, Relative] = {}
+        """By position: the best so far, where there is a textbook to compare it with."""
+        self._stored: dict[int, list[tuple[Config, str]]] = {}
+        """By position: what earlier jobs have to hand on."""
         self._tasks = [self._task(position) for position in range(len(self._members))]
         self._promised = 0
         """Trials that slices under way may still add."""
@@ -166,11 +181,11 @@ class _Batch:
         member, problem = self._members[position], self._problem(position)
         work = find_kernel(problem.workload.kernel).work(problem.workload.params)
         task = Task(member.occurrences, work.peak_cycles(problem.target), problem.workload.kernel)
-        earlier = self._store.trials(self._jobs[position])
-        cycles = [t.measurement.cycles for t in earlier if t.measurement]
-        if earlier:
-            task.record(len(earlier), min(cycles, default=None))
-        task.exhausted = self._store.job(self._jobs[position]).state.ended
+        earlier = result(self._jobs[position], self._store)
+        if trials := sum(earlier.outcomes.values()):
+            task.record(trials, _cycles(earlier.best), earlier.job.spent_s)
+            self._note(position, earlier.textbook, earlier.best)
+        task.exhausted = earlier.job.state.ended
         return task
 
     def _problem(self, position: int) -> Problem:
@@ -186,7 +201,8 @@ class _Batch:
                 on=spec.on,
                 roster=self._store.roster(),
                 holder=f"batch {self._batch}",
-            ) as measurer,
+            ) as device,
+            AbandonableMeasurer(device) as measurer,
             ThreadPoolExecutor(workers, "hvxtune-slice") as pool,
         ):
             for job in map(self._store.job, self._jobs):
@@ -200,23 +216,28 @@ class _Batch:
         results = [result(job_id, self._store) for job_id in self._jobs]
         return SetResult(self._batch, tuple(zip(self._members, results, strict=True)), interrupted)
 
-    def _over(self) -> bool:
-        late = self._deadline is not None and time.monotonic() >= self._deadline
-        return late or self._stop.is_set()
+    def _seconds_left(self) -> float | None:
+        return None if self._deadline is None else self._deadline - time.monotonic()
+
+    def _over(self, needed_s: float = 0.0) -> bool:
+        """Whether nothing more may begin, or nothing that needs ``needed_s``."""
+        left_s = self._seconds_left()
+        return (left_s is not None and left_s <= needed_s) or self._stop.is_set()
 
     def _share_out(
         self,
         pool: ThreadPoolExecutor,
         workers: int,
         generator: CodeGenerator,
-        measurer: Measurer,
+        measurer: AbandonableMeasurer,
     ) -> None:
         """Hands out slices until the budget is spent or nothing is left to search."""
         busy: dict[Future[None], int] = {}
         try:
             while True:
                 while len(busy) < workers and not self._over():
-                    position = next_task(self._tasks, list(busy.values()))
+                    left_s = self._seconds_left()
+                    position = next_task(self._tasks, list(busy.values()), left_s)
                     size = None if position is None else self._slice_of(position)
                     if position is None or not size:
                         break
@@ -224,6 +245,9 @@ class _Batch:
                     busy[pool.submit(self._run_slice, *slice_)] = position
                 if not busy:
                     return
+                left_s = self._seconds_left()
+                if left_s is not None and left_s <= 0:
+                    measurer.abandon()
                 done, _ = wait(busy, timeout=_POLL_S, return_when=FIRST_COMPLETED)
                 for future in done:
                     del busy[future]
@@ -246,7 +270,7 @@ class _Batch:
         self, position: int, size: int, generator: CodeGenerator, measurer: Measurer
     ) -> None:
         task, job_id = self._tasks[position], self._jobs[position]
-        stop = _SliceStop(self._over)
+        stop = _SliceStop(lambda: self._over(task.seconds_of_trial))
         end = task.trials + size
 
         def seen(progress: Progress) -> None:
@@ -258,7 +282,7 @@ class _Batch:
         job = self._store.job(job_id)
         kernel = find_kernel(job.spec.problem.workload.kernel)
         space = generator.space(kernel, job.spec.problem)
-        state = TuningLoop(
+        loop = TuningLoop(
             job,
             token,
             store=self._store,
@@ -268,21 +292,48 @@ class _Batch:
             measurer=measurer,
             on_progress=seen,
             stop=stop,
-            transfers=transferred(self._store, job, kernel, space),
+            transfers=self._transfers(position, job, kernel, space),
             textbook_first=True,
-        ).run()
+        )
+        try:
+            ended = loop.run().ended
+        except OutOfTimeError:
+            ended = False  # the trial stays without an outcome
         with self._lock:
             self._promised -= size
-            task.exhausted = state.ended
-        if not state.ended:
+            task.exhausted = ended
+        if not ended:
             self._store.request(job_id, JobRequest.PAUSE)
 
+    def _transfers(
+        self, position: int, job: Job, kernel: Kernel, space: Space
+    ) -> list[tuple[Config, str]]:
+        """What gained most for others of the kernel: in this batch, then in earlier jobs."""
+        problem, family = job.spec.problem, self._tasks[position].family
+        with self._lock:
+            relatives = [
+                found
+                for other, found in self._found.items()
+                if other != position and self._tasks[other].family == family
+            ]
+        if position not in self._stored:
+            self._stored[position] = transferred(self._store, job, kernel, space)
+        default = starts_of(job.spec.generator, kernel, problem)["default"]
+        return [*of_relatives(relatives, problem, space, default), *self._stored[position]]
+
+    def _note(self, position: int, textbook: Trial | None, best: Trial | None) -> None:
+        """Keeps what the workload has found, for others of its kernel."""
+        compared, cycles = _cycles(textbook), _cycles(best)
+        if best is not None and compared and cycles:
+            job_id, problem = self._jobs[position], self._problem(position)
+            self._found[position] = Relative(job_id, problem, best, compared / cycles)
+
     def _tell(self, position: int, progress: Progress) -> None:
-        best = progress.incumbent.measurement if progress.incumbent else None
         with self._lock:
             task = self._tasks[position]
             if progress.finished > task.trials:
-                task.record(progress.finished, best.cycles if best else None)
+                task.record(progress.finished, _cycles(progress.incumbent), progress.elapsed_s)
+                self._note(position, progress.textbook, progress.incumbent)
             found = [(t.weight, t.best_cycles) for t in self._tasks if t.best_cycles]
             standing = SetProgress(
                 trials=sum(t.trials for t in self._tasks),
@@ -309,6 +360,10 @@ class _Batch:
                 self._store.release(job_id, token, JobState.FAILED, note)
             else:
                 self._store.release(job_id, token, JobState.DONE)
+
+
+def _cycles(trial: Trial | None) -> int | None:
+    return trial.measurement.cycles if trial and trial.measurement else None
 
 
 def _jobs_of(batch: str, workloads: WorkloadSet, store: TrialStore) -> list[str]:

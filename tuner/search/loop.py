@@ -68,7 +68,7 @@ class TuningLoop:
         """``transfers``, with origins, come first, then what the generator starts with: default,
         textbook and others.
 
-        With ``textbook_first``: textbook, default, then ``transfers``, then the others.
+        With ``textbook_first``: textbook, then ``transfers``, then the others, without default.
         """
         self._job = job
         self._token = token
@@ -95,6 +95,7 @@ class TuningLoop:
         self._trials: dict[int, Trial] = {}
         self._incumbent: Trial | None = None
         self._textbook_first = textbook_first
+        self._uncut = {self._textbook} if textbook_first else {self._default, self._textbook}
         self._begun = time.monotonic()
         self._next_heartbeat = self._begun
         self._asked_to_stop = False
@@ -125,7 +126,7 @@ class TuningLoop:
         starts = [(config, origin) for origin, config in self._starts.items()]
         order = [*self._transfers, *starts]
         if self._textbook_first:
-            order = [starts[1], starts[0], *self._transfers, *starts[2:]]
+            order = [starts[1], *self._transfers, *starts[2:]]
         found: dict[Config, str] = {}
         for config, origin in order:
             found.setdefault(config, origin)
@@ -272,7 +273,7 @@ class TuningLoop:
         """The early-termination budget of ``config``: none for those the job is compared with,
         and none where what is slow may be on the front all the same."""
         best = self._incumbent.measurement if self._incumbent else None
-        if best is None or len(self._goals) > 1 or config in (self._default, self._textbook):
+        if best is None or len(self._goals) > 1 or config in self._uncut:
             return None
         return math.ceil(best.cycles * self._job.spec.cutoff_factor)
 

@@ -7,12 +7,17 @@ from any other trial.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tuner.candidate import Problem
 from tuner.codegen import starts_of
 from tuner.kernels import Kernel
 from tuner.kernels.settle import settle
 from tuner.space import Config, Space
-from tuner.store import TrialStore
-from tuner.trial import Job
+from tuner.store import TrialStore, problem_distance
+from tuner.trial import Job, Trial
 
 ORIGIN = "transfer"
 _PROBLEMS, _EACH = 2, 4
@@ -41,6 +46,40 @@ def transferred(
     for one in past:
         origin = f"{ORIGIN}:{one.job}-{one.trial.number}"
         found.setdefault(project(space, one.trial.config, default), origin)
+    return list(found.items())
+
+
+@dataclass(frozen=True)
+class Relative:
+    """A search for another problem of the same kernel, and the best it has found so far."""
+
+    job: str
+    problem: Problem
+    trial: Trial
+    speedup: float
+    """Of ``trial`` against the textbook config of its problem."""
+
+    @property
+    def origin(self) -> str:
+        """What a trial says that takes the config over."""
+        return f"{ORIGIN}:{self.job}-{self.trial.number}"
+
+
+def of_relatives(
+    relatives: Iterable[Relative], problem: Problem, space: Space, default: Config
+) -> list[tuple[Config, str]]:
+    """What others found better than their textbook, in ``space``, with origins.
+
+    First what gains most, discounted by how unlike the problems are.
+    """
+
+    def promise(one: Relative) -> float:
+        return math.log(one.speedup) / (1.0 + problem_distance(one.problem, problem))
+
+    better = sorted((one for one in relatives if one.speedup > 1), key=promise, reverse=True)
+    found: dict[Config, str] = {}
+    for one in better:
+        found.setdefault(project(space, one.trial.config, default), one.origin)
     return list(found.items())
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from itertools import count
 
 import pytest
 
+from tests.rig.stand_ins import StandInMeasurer
 from tuner import set_tuning
+from tuner.errors import DeviceError
 
 LAYERS = """
 [[layers]]
@@ -54,11 +57,42 @@ def test_every_workload_has_its_textbook_schedule_before_any_has_more(tune, hvxt
     form = tune("--trials", "4", "--json").json
     for row in form["workloads"]:
         shown = hvxtune("show", row["job"], "--json").json
-        assert [trial["origin"] for trial in shown["trials"]] == ["textbook", "default"]
+        assert shown["trials"][0]["origin"] == "textbook"
+
+
+def test_what_has_no_schedule_at_all_takes_no_trial(tune, hvxtune):
+    for row in tune("--trials", "20", "--json").json["workloads"]:
+        shown = hvxtune("show", row["job"], "--json").json
+        assert "default" not in {trial["origin"] for trial in shown["trials"]}
+
+
+def test_what_one_workload_found_is_tried_for_the_others(tune, hvxtune):
+    rows = tune("--trials", "20", "--json").json["workloads"]
+    shown = [hvxtune("show", row["job"], "--json").json for row in rows]
+    origins = {trial["origin"] for one in shown for trial in one["trials"]}
+    jobs = [row["job"] for row in rows]
+    assert any(origin.startswith(f"transfer:{job}-") for origin in origins for job in jobs)
+
+
+def test_what_the_time_cuts_short_is_no_trial_and_the_command_ends(tune, bench, monkeypatch):
+    running, closed = threading.Event(), threading.Event()
+
+    def run_until_closed():
+        running.set()
+        assert closed.wait(60)
+        raise DeviceError("the simulator was closed")
+
+    bench.on_measure = run_until_closed
+    close = lambda self: closed.set() if running.is_set() else None  # noqa: E731
+    monkeypatch.setattr(StandInMeasurer, "close", close)
+    answer = tune("--seconds", "1", "--json")
+    assert answer.status == 1
+    assert [row["trials"] for row in answer.json["workloads"]] == [0, 0]
+    assert {row["state"] for row in answer.json["workloads"]} == {"cancelled"}
 
 
 def test_what_the_budget_did_not_reach_is_said(tune):
-    text = tune("--trials", "2").out
+    text = tune("--trials", "1").out
     assert "not reached" in text
     assert "of 3 layers" in text
 

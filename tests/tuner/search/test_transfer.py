@@ -11,11 +11,12 @@ from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.tuner.search.test_loop import SPACE, cycles_of
 from tuner.contract import Contract
 from tuner.memory_store import MemoryStore
+from tuner.outcome import Outcome
 from tuner.search.loop import TuningLoop
-from tuner.search.transfer import project, transferred
+from tuner.search.transfer import Relative, of_relatives, project, transferred
 from tuner.space import Config, Constraint, Knob, Space
 from tuner.target import find_target
-from tuner.trial import Budget, JobSpec
+from tuner.trial import Budget, JobSpec, Trial
 
 KERNEL = ScaleU8()
 
@@ -140,3 +141,34 @@ def test_jobs_of_other_caches_are_not_begun_with(jobs):
     cold = replace(job, spec=replace(job.spec, cache="cold"))
     assert jobs.transfers(job)
     assert jobs.transfers(cold) == []
+
+
+def relative(job, width, unroll, speedup):
+    trial = Trial(3, Config({"unroll": unroll}), "random", Outcome.CUTOFF)
+    return Relative(job, problem(width), trial, speedup)
+
+
+UNROLLS = Space("unrolls", (Knob("unroll", (1, 2, 4, 8), "unrolled"),))
+
+
+def handed_on(*relatives):
+    default = Config({"unroll": 1})
+    found = of_relatives(relatives, problem(512), UNROLLS, default)
+    return [(config["unroll"], origin) for config, origin in found]
+
+
+def test_of_relatives_what_gained_most_comes_first_and_what_gained_nothing_not_at_all():
+    some, more, none = (
+        relative("a", 640, 2, 1.1),
+        relative("b", 640, 4, 1.6),
+        relative("c", 640, 8, 1),
+    )
+    assert handed_on(some, more, none) == [(4, "transfer:b-3"), (2, "transfer:a-3")]
+
+
+def test_of_relatives_that_gained_as_much_the_one_most_alike_comes_first():
+    assert handed_on(relative("far", 65536, 2, 1.5), relative("near", 640, 4, 1.5))[0][0] == 4
+
+
+def test_what_several_relatives_found_is_tried_once():
+    assert len(handed_on(relative("a", 640, 2, 1.5), relative("b", 768, 2, 1.4))) == 1
