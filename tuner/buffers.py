@@ -1,4 +1,4 @@
-"""Buffers of a kernel and how a contract lays them out in memory."""
+"""Arguments of a kernel and how a contract lays its buffers out in memory."""
 
 from __future__ import annotations
 
@@ -39,6 +39,15 @@ class BufferSpec(NamedTuple):
     def payload_bytes(self) -> int:
         """Bytes of all elements, without padding."""
         return prod(self.shape) * self.element_bytes
+
+
+class ScalarSpec(NamedTuple):
+    """An argument that is passed by value, between inputs and outputs. ``dtype`` is a NumPy name of
+    an integer of at most 32 bits, ``value`` one that it holds."""
+
+    name: str
+    dtype: str
+    value: int
 
 
 @dataclass(frozen=True)

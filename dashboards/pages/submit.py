@@ -82,7 +82,7 @@ class Entered:
         if not text:
             return None
         label = name.removeprefix(PARAM)
-        if not re.fullmatch(r"-?\d{1,9}", text):
+        if not re.fullmatch(r"-?\d{1,10}", text):
             raise FieldError(name, f"{label} '{text[:20]}'", accepted="a whole number")
         if not least <= int(text) <= most:
             raise FieldError(name, f"{label} {text}", accepted=f"{least} to {most}")
@@ -224,12 +224,11 @@ def _space(entered: Entered) -> dict[str, Any]:
 
 
 def _uploaded(store: SqlStore, chosen: str) -> dict[str, str]:
-    """Uploaded pipelines by their names as kernels, with what to call them: the newest that can be
-    tuned for all that is known of them, and the one that is chosen."""
+    """Uploaded pipelines by their names as kernels, with what to call them: the newest, and the one
+    that is chosen."""
     found = {
         kernel_name(upload.digest): f"{upload.name} ({kernel_name(upload.digest)})"
         for upload in pipelines.newest(store, MOST_UPLOADS)
-        if all(each["is_buffer"] for each in upload.description["inputs"])
     }
     return {chosen: chosen, **found} if chosen.startswith(PIPELINE_PREFIX) else found
 

@@ -8,11 +8,12 @@ loudly which promise is broken; in release builds it is a plain call. C++ finds 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tuner.buffers import BufferSpec, layout_of
+from tuner.buffers import BufferSpec, ScalarSpec, layout_of
 from tuner.candidate import Problem
 from tuner.contract import Contract
 
@@ -119,9 +120,10 @@ def header_text(name: str, problem: Problem, contract: Contract, symbol: str) ->
     from tuner.kernels import find_kernel
 
     workload, target = problem.workload, problem.target
-    buffers = find_kernel(workload.kernel).buffers(workload.params)
+    kernel = find_kernel(workload.kernel)
+    buffers = [spec._replace(name=_c_name(spec.name)) for spec in kernel.buffers(workload.params)]
     made_for = Problem(workload, contract, target)
-    names = [spec.name for spec in buffers]
+    arguments = _arguments(buffers, kernel.scalars(workload.params))
     top = _TOP.format(
         name=name,
         symbol=symbol,
@@ -135,8 +137,8 @@ def header_text(name: str, problem: Problem, contract: Contract, symbol: str) ->
     functions = _FUNCTIONS.format(
         name=name,
         symbol=symbol,
-        parameters=", ".join(f"struct halide_buffer_t *{one}" for one in names),
-        arguments=", ".join(names),
+        parameters=", ".join(f"{kind}{argument}" for argument, kind in arguments.items()),
+        arguments=", ".join(arguments),
         checks="".join(
             f'    if ({condition})\n        return "{name}: {text}";\n'
             for spec in buffers
@@ -144,6 +146,20 @@ def header_text(name: str, problem: Problem, contract: Contract, symbol: str) ->
         ),
     )
     return top + _constants(name, made_for, buffers) + functions
+
+
+def _c_name(name: str) -> str:
+    """What C calls a buffer, of which Halide's name may hold other signs, such as ``sums.0``."""
+    return re.sub(r"\W", "_", name, flags=re.ASCII)
+
+
+def _arguments(buffers: Sequence[BufferSpec], scalars: Sequence[ScalarSpec]) -> dict[str, str]:
+    """Arguments by name, in the order of the call, with the types that C declares them by."""
+    inputs = [spec.name for spec in buffers if spec.role == "input"]
+    outputs = [spec.name for spec in buffers if spec.role == "output"]
+    values = {_c_name(scalar.name): f"{scalar.dtype}_t " for scalar in scalars}
+    buffer = "struct halide_buffer_t *"
+    return {**dict.fromkeys(inputs, buffer), **values, **dict.fromkeys(outputs, buffer)}
 
 
 def _checks(spec: BufferSpec, problem: Problem) -> Iterator[tuple[str, str]]:
@@ -157,8 +173,11 @@ def _checks(spec: BufferSpec, problem: Problem) -> Iterator[tuple[str, str]]:
     wrong_type = " || ".join(f"{type_of}.{one}" for one in wrong)
     yield wrong_type, f"the elements of {name} are not {spec.dtype}"
     yield f"{name}->dimensions != {dims}", f"{name} has not {dims} dimensions"
-    for d in range(dims):
-        yield f"{name}->dim[{d}].min != 0", f"dimension {d} of {name} does not begin at 0"
+    for d, least in enumerate(spec.mins[::-1] or (0,) * dims):
+        yield (
+            f"{name}->dim[{d}].min != {least}",
+            f"dimension {d} of {name} does not begin at {least}",
+        )
     yield f"{name}->dim[0].stride != 1", f"the innermost elements of {name} are not dense"
     if problem.contract is Contract.NONE:
         return
@@ -185,7 +204,7 @@ def _static_checks(spec: BufferSpec, problem: Problem) -> Iterator[tuple[str, st
             yield f"{spec.name}->dim[{d}].stride != {stride}", f"the stride {where} {stride}"
 
 
-def _constants(name: str, problem: Problem, buffers: tuple[BufferSpec, ...]) -> str:
+def _constants(name: str, problem: Problem, buffers: Sequence[BufferSpec]) -> str:
     """The promises as C++ values. Extents are there where they are promised."""
     lines = [
         "",

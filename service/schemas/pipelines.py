@@ -30,7 +30,7 @@ class StageForm(BaseModel):
 
 
 class InputForm(BaseModel):
-    """A buffer or a scalar that callers pass."""
+    """A buffer or a scalar that callers pass: in the order of the call, before the outputs."""
 
     name: str = Field(examples=["input"])
     type: str = Field(examples=["uint8"])
@@ -48,13 +48,13 @@ class PipelineForm(BaseModel):
     created_at: float = Field(description="Unix time.")
     stages: list[StageForm]
     inputs: list[InputForm]
-    outputs: list[str] = Field(examples=[["blur_y"]])
+    outputs: list[str] = Field(examples=[["blur_y"]], description="In the order of the call.")
     kernel: str = Field(
         examples=["pipeline:0123456789ab"],
         description="What jobs call it; `pipeline:` and its name means the newest of that name.",
     )
     params: list[ParamForm] | None = Field(
-        description="The sizes that jobs choose; null in lists, and if it cannot be tuned."
+        description="Sizes and scalars that jobs choose; null in lists, or if it is not tunable."
     )
     space: dict[str, Any] | None = Field(
         description="The space derived for the default sizes; null where `params` is."

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -94,6 +95,28 @@ def test_what_a_compiler_gets_wrong_is_no_schedule(name):
     drawn = [t.outcome for t in store.trials(result.job.id) if t.origin == "random"]
     assert drawn.count(Outcome.WRONG_OUTPUT) + drawn.count(Outcome.COMPILE_ERROR) <= 1
     assert result.default.measurement.cycles > result.best.measurement.cycles
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("exposure", r"_image_buffer, uint8_t _gain, int16_t _offset, uint16_t _shift, .*_out_buf"),
+        ("edges", r"_image_buffer, .*_smooth_buffer, .*_slopes_0_buffer, .*_slopes_1_buffer\)"),
+    ],
+)
+def test_scalars_and_several_outputs_are_arguments(name, arguments):
+    store = MemoryStore()
+    result = tuner.tune_pipeline(
+        unseen_pipeline(name), SIZES[name], store=store, trials=2 * FEW + SEEDS, sampler="random"
+    )
+    trials = store.trials(result.job.id)
+    right = [t for t in trials if t.outcome in (Outcome.OK, Outcome.CUTOFF)]
+    assert len(right) / len(trials) >= LEAST_RIGHT, [t.error for t in trials if t.error]
+    assert result.default.measurement.cycles >= LEAST_GAIN * result.best.measurement.cycles
+    with find_generator("halide")(1) as generator:
+        made = generator.compile(Candidate(result.job.spec.problem, result.best.config))
+    assert re.search(arguments, made.files["header"].decode())
 
 
 @pytest.mark.slow

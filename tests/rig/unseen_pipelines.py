@@ -25,6 +25,8 @@ SIZES = {
     "contrast": {"x": 256, "y": 8},
     "strongest": {"x": 256, "y": 8},
     "ninths": {"x": 128, "y": 8},
+    "exposure": {"x": 256, "y": 16, "gain": 40, "shift": 5, "offset": -9},
+    "edges": {"x": 256, "y": 16},
 }
 """The pipelines with small sizes: what is written without a schedule takes seconds in QEMU."""
 
@@ -212,6 +214,31 @@ def ninths(hl: Any) -> Any:
     rows[x, y] = wide(0) + wide(1) + wide(2)
     out[x, y] = hl.u8((rows[x, y] + rows[x, y + 1] + rows[x, y + 2]) / 9)
     return out
+
+
+def exposure(hl: Any) -> Any:
+    """A blurred image times a gain, shifted and moved by an offset: three scalars."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    gain, shift = hl.Param(hl.UInt(8), "gain"), hl.Param(hl.UInt(16), "shift")
+    offset = hl.Param(hl.Int(16), "offset")
+    padded = hl.BoundaryConditions.repeat_edge(image)
+    soft, out = hl.Func("soft"), hl.Func("out")
+    soft[x, y] = (hl.u16(padded[x, y]) + padded[x, y + 1] + 1) >> 1
+    out[x, y] = hl.u8_sat(hl.i16((soft[x, y] * hl.u16(gain)) >> shift) + offset)
+    return out
+
+
+def edges(hl: Any) -> Any:
+    """Three outputs: a smoothed image, and two differences as a tuple that read it."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    rows, smooth, slopes = hl.Func("rows"), hl.Func("smooth"), hl.Func("slopes")
+    rows[x, y] = hl.u16(image[x, y]) + 2 * hl.u16(image[x, y + 1]) + image[x, y + 2]
+    smooth[x, y] = hl.u8((rows[x, y] + 2) >> 2)
+    across = hl.absd(smooth[x, y], smooth[x + 2, y])
+    slopes[x, y] = (across, hl.i16(smooth[x + 1, y]) - hl.i16(image[x, y]))
+    return [smooth, slopes]
 
 
 def main() -> None:

@@ -11,24 +11,24 @@ _PROGRAM = """
 import sys
 import halide as hl
 x, y = hl.Var("x"), hl.Var("y")
-image, gain = hl.ImageParam(hl.UInt(8), 2, "image"), hl.Param(hl.Int(32), "gain")
+image, gain = hl.ImageParam(hl.UInt(8), 2, "image"), hl.Param(hl.{kind}, "gain")
 r = hl.RDom([(0, 3)], "r")
 rows, out = hl.Func("rows"), hl.Func("out")
 rows[x, y] = hl.cast(hl.UInt(16), 0)
 rows[x, y] += hl.cast(hl.UInt(16), image[x, y + r.x])
-out[x, y] = hl.cast(hl.UInt(8), (rows[x, y] + rows[x + 1, y]) * gain / 6)
+out[x, y] = hl.cast(hl.UInt(8), (rows[x, y] + rows[x + 1, y]) * hl.cast(hl.UInt(16), gain) / 6)
 sys.stdout.buffer.write(hl.serialize_pipeline(hl.Pipeline(out)))
 """
 
 
 @cache
-def serialized_pipeline() -> bytes:
-    """A two-stage blur: input ``image``, scalar ``gain``, stages ``rows`` and ``out``.
+def serialized_pipeline(kind: str = "Int(32)") -> bytes:
+    """A two-stage blur: input ``image``, scalar ``gain`` of that kind, stages ``rows`` and ``out``.
 
     Made in a process of its own, so that Halide's global counter of names starts anew.
     """
-    made = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, check=True)
-    return made.stdout
+    program = _PROGRAM.format(kind=kind)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout
 
 
 def truncated(count: int, seed: int) -> list[bytes]:

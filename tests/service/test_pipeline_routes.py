@@ -45,12 +45,12 @@ def test_an_upload_is_stored_and_said_what_it_consists_of(
         {"name": "out", "dimensions": ["x", "y"], "types": ["uint8"], "updates": 0},
     ]
     assert found["inputs"] == [
-        {"name": "gain", "type": "int32", "dimensions": 0, "is_buffer": False},
         {"name": "image", "type": "uint8", "dimensions": 2, "is_buffer": True},
+        {"name": "gain", "type": "int32", "dimensions": 0, "is_buffer": False},
     ]
     assert found["outputs"] == ["out"]
-    assert found["space"] is None
-    assert "gain is a scalar" in found["not_tunable"]
+    (gain,) = (param for param in found["params"] if param["name"] == "gain")
+    assert (gain["default"], gain["minimum"], gain["maximum"]) == (1, -(2**31), 2**31 - 1)
     assert found["kernel"] == f"pipeline:{found['digest'][:12]}"
     assert files.read(found["digest"]) == data
     assert client.get(answer.headers["Location"]).json() == found
@@ -62,6 +62,14 @@ def test_an_upload_that_can_be_tuned_is_answered_with_its_space(client: TestClie
     assert [param["name"] for param in found["params"]] == ["x", "y", "image_0", "image_1"]
     assert {"lanes", "place_blurred"} <= {knob["name"] for knob in found["space"]["knobs"]}
     assert client.get(f"/v1/kernels/{found['kernel']}").json()["params"] == found["params"]
+
+
+@pytest.mark.slow
+def test_an_upload_that_cannot_be_tuned_is_stored_with_the_reason(client: TestClient) -> None:
+    found = upload(client, serialized_pipeline("UInt(64)")).json()
+    assert found["outputs"] == ["out"]
+    assert (found["params"], found["space"]) == (None, None)
+    assert "its scalar gain is of uint64" in found["not_tunable"]
 
 
 @pytest.mark.slow

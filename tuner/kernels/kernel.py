@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.buffers import BufferSpec
+from tuner.buffers import BufferSpec, ScalarSpec
 from tuner.candidate import Problem
 from tuner.contract import Contract
 from tuner.errors import UserError
@@ -21,8 +21,6 @@ from tuner.workload import Workload
 
 if TYPE_CHECKING:
     import halide as hl
-
-    from tuner.codegen.halide.uploads.deserialized import SerializedInput
 
 Array = NDArray[Any]
 _CONTRACTS = tuple(Contract)
@@ -86,12 +84,20 @@ class HalidePipeline:
 
     ``inputs`` follow the order of the kernel's input buffers; dimension 0 of each is the
     innermost (NumPy's last). ``stages`` names every Func that directives may address, the output
-    included.
+    included. ``scalars`` follow the order of :meth:`Kernel.scalars`; outputs beside ``output`` come
+    after it.
     """
 
-    inputs: Sequence[hl.ImageParam | SerializedInput]
+    inputs: Sequence[hl.ImageParam]
     output: hl.Func
     stages: Mapping[str, hl.Func]
+    scalars: Sequence[hl.Param] = ()
+    more_outputs: Sequence[hl.Func] = ()
+
+    @property
+    def outputs(self) -> tuple[hl.Func, ...]:
+        """All outputs, in the order of the call."""
+        return (self.output, *self.more_outputs)
 
 
 class Kernel(ABC):
@@ -145,6 +151,10 @@ class Kernel(ABC):
     @abstractmethod
     def textbook_config(self, problem: Problem) -> Config:
         """What an HVX guide recommends for this kind of kernel."""
+
+    def scalars(self, params: Mapping[str, int]) -> tuple[ScalarSpec, ...]:
+        """The arguments passed by value, between input and output buffers."""
+        return ()
 
     def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
         """Uniformly random inputs over the whole range of each dtype."""

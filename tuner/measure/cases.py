@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tuner.buffers import BufferLayout, BufferSpec, layout_of
+from tuner.buffers import BufferLayout, BufferSpec, ScalarSpec, layout_of
 from tuner.candidate import Problem
 from tuner.contract import Contract
 from tuner.errors import InternalError
@@ -37,10 +37,12 @@ class Argument:
 
 @dataclass(frozen=True)
 class Case:
-    """One call of the candidate. ``name`` says for people what is special about the inputs."""
+    """One call of the candidate. ``name`` says for people what is special about the inputs.
+    ``scalars`` are passed between inputs and outputs."""
 
     name: str
     arguments: tuple[Argument, ...]
+    scalars: tuple[ScalarSpec, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class CaseSet:
         """Names inputs, expected outputs and layouts: part of what decides a measurement."""
         content = hashlib.sha256()
         for case in self.cases:
+            for scalar in case.scalars:
+                content.update(f"{case.name} {scalar}".encode())
             for argument in case.arguments:
                 content.update(f"{case.name} {argument.spec} {argument.layout}".encode())
                 content.update(np.ascontiguousarray(argument.elements).data)
@@ -81,9 +85,9 @@ def cases_of(problem: Problem) -> CaseSet:
         named.append(("zeros", [np.zeros_like(a) for a in random]))
         named += kernel.edge_inputs(params).items()
     outputs = kernel.references(params, [inputs for _, inputs in named])
-    specs = kernel.buffers(params)
+    specs, scalars = kernel.buffers(params), kernel.scalars(params)
     cases = [
-        case_of(name, specs, [*inputs, *made], problem.contract, problem.target)
+        case_of(name, specs, [*inputs, *made], problem.contract, problem.target, scalars)
         for (name, inputs), made in zip(named, outputs, strict=True)
     ]
     for other in kernel.other_shapes(problem):
@@ -104,8 +108,8 @@ def _case(
     name: str, kernel: Kernel, params: dict[str, int], inputs: Sequence[Array], problem: Problem
 ) -> Case:
     outputs = kernel.reference(params, inputs)
-    specs = kernel.buffers(params)
-    return case_of(name, specs, [*inputs, *outputs], problem.contract, problem.target)
+    specs, scalars = kernel.buffers(params), kernel.scalars(params)
+    return case_of(name, specs, [*inputs, *outputs], problem.contract, problem.target, scalars)
 
 
 def case_of(
@@ -114,6 +118,7 @@ def case_of(
     elements: Sequence[Array],
     contract: Contract,
     target: Target,
+    scalars: tuple[ScalarSpec, ...] = (),
 ) -> Case:
     """A case from the elements of all buffers, laid out as a caller keeping ``contract`` would.
 
@@ -127,4 +132,4 @@ def case_of(
                 f"{array.dtype}{array.shape}"
             )
         arguments.append(Argument(spec, layout_of(spec, contract, target), array))
-    return Case(name, tuple(arguments))
+    return Case(name, tuple(arguments), scalars)

@@ -15,13 +15,15 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from tuner.buffers import ScalarSpec
 from tuner.kernels.kernel import Array
 from tuner.measure.cases import Argument, Case, CaseSet
 from tuner.target import Target
 
 Bytes = NDArray[np.uint8]
 
-_MAGIC, _VERSION = 0x49565848, 4
+_MAGIC, _VERSION = 0x49565848, 5
+_SCALAR = 0xFFFF
 _DIMENSIONS = 6
 _HEADER = struct.Struct("<10I")
 _CASE = struct.Struct("<4I")
@@ -138,7 +140,8 @@ def image_of(cases: CaseSet, target: Target, practice_calls: int = 0) -> Image:
     """
     alignment = target.vector_alignment_bytes
     buffers = [argument for case in cases.cases for argument in case.arguments]
-    tables = _HEADER.size + _CASE.size * len(cases.cases) + _BUFFER.size * len(buffers)
+    entries = len(buffers) + sum(len(case.scalars) for case in cases.cases)
+    tables = _HEADER.size + _CASE.size * len(cases.cases) + _BUFFER.size * entries
     report_offset = _whole(tables, _PAGE_BYTES)
     total = report_offset + _PAGE_BYTES
     parts: list[_Part] = []
@@ -194,29 +197,50 @@ def _whole(value: int, multiple: int) -> int:
 
 def _write_tables(image: Bytes, cases: CaseSet, parts: list[_Part]) -> None:
     at_case = _HEADER.size
-    at_buffer = at_case + _CASE.size * len(cases.cases)
+    at_entry = at_case + _CASE.size * len(cases.cases)
     for case, part in zip(cases.cases, parts, strict=True):
-        arguments = case.arguments
-        _CASE.pack_into(image.data, at_case, part.offset, part.size, at_buffer, len(arguments))
+        entries = _entries(case, part)
+        _CASE.pack_into(image.data, at_case, part.offset, part.size, at_entry, len(entries))
         at_case += _CASE.size
-        for argument, start in zip(arguments, part.starts, strict=True):
-            spec, layout = argument.spec, argument.layout
-            unused = (0,) * (_DIMENSIONS - len(spec.shape))
-            _BUFFER.pack_into(
-                image.data,
-                at_buffer,
-                start - part.offset,
-                _type_code(spec.dtype),
-                spec.element_bytes * 8,
-                len(spec.shape),
-                *(spec.mins or (0,) * len(spec.shape))[::-1],
-                *unused,
-                *spec.shape[::-1],
-                *unused,
-                *layout.strides[::-1],
-                *unused,
-            )
-            at_buffer += _BUFFER.size
+        for entry in entries:
+            image[at_entry : at_entry + _BUFFER.size] = np.frombuffer(entry, np.uint8)
+            at_entry += _BUFFER.size
+
+
+def _entries(case: Case, part: _Part) -> list[bytes]:
+    """An ``image_buffer`` for each argument, in the order of the call."""
+    entries = [
+        _buffer_entry(argument, start - part.offset)
+        for argument, start in zip(case.arguments, part.starts, strict=True)
+    ]
+    inputs = sum(argument.spec.role == "input" for argument in case.arguments)
+    entries[inputs:inputs] = map(_scalar_entry, case.scalars)
+    return entries
+
+
+def _buffer_entry(argument: Argument, offset: int) -> bytes:
+    spec, layout = argument.spec, argument.layout
+    unused = (0,) * (_DIMENSIONS - len(spec.shape))
+    return _BUFFER.pack(
+        offset,
+        _type_code(spec.dtype),
+        spec.element_bytes * 8,
+        len(spec.shape),
+        *(spec.mins or (0,) * len(spec.shape))[::-1],
+        *unused,
+        *spec.shape[::-1],
+        *unused,
+        *layout.strides[::-1],
+        *unused,
+    )
+
+
+def _scalar_entry(scalar: ScalarSpec) -> bytes:
+    # In a register of 32 bits, extended by its sign if it has one (Hexagon ABI).
+    bits = np.dtype(scalar.dtype).itemsize * 8
+    nothing = (0,) * (3 * _DIMENSIONS)
+    value = scalar.value & 0xFFFFFFFF
+    return _BUFFER.pack(value, _type_code(scalar.dtype), bits, _SCALAR, *nothing)
 
 
 def _type_code(dtype: str) -> int:

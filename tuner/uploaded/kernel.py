@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.buffers import BufferSpec
+from tuner.buffers import BufferSpec, ScalarSpec
 from tuner.candidate import Problem
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline
 from tuner.contract import Contract
@@ -30,7 +30,6 @@ from tuner.uploaded import files
 from tuner.uploaded.references import references
 
 _KEPT_KERNELS, _KEPT_SIZES = 64, 256
-_LARGEST = 65536
 
 Sizes = tuple[tuple[str, int], ...]
 
@@ -38,9 +37,10 @@ Sizes = tuple[tuple[str, int], ...]
 class PipelineKernel(Kernel):
     """The pipeline in ``data``. ``analysed`` gives its analysis at sizes, by default for none.
 
-    Its parameters are the extents of the output, and of the dimensions of inputs that no output
-    decides. Only contract ``static``: what is derived holds for one size. The reference is the
-    pipeline itself, compiled for this machine and run in a contained process.
+    Its parameters are the extents of the outputs and of the dimensions of inputs that no output
+    decides, and the values of scalar inputs. Only contract ``static``: what is derived holds for
+    one size. The reference is the pipeline itself, compiled for this machine and run in a contained
+    process.
     """
 
     default_is_naive = True
@@ -51,9 +51,17 @@ class PipelineKernel(Kernel):
         self._analysed = analysed
         analysis = analysed(())
         facts = analysis.facts
-        self.summary = f"uploaded pipeline: {facts.output.name} of {len(facts.stages)} stages"  # type: ignore[misc]
+        outputs = ", ".join(buffer.name for buffer in facts.outputs)
+        self.summary = f"uploaded pipeline: {outputs} of {len(facts.stages)} stages"  # type: ignore[misc]
         self.params = tuple(  # type: ignore[misc]
-            Param(one.name, one.default, one.doc, min(1, one.default), _LARGEST)
+            Param(
+                name=one.name,
+                default=one.default,
+                doc=one.doc,
+                minimum=one.minimum,
+                maximum=one.maximum,
+                is_extent=one.is_extent,
+            )
             for one in analysis.params
         )
 
@@ -64,7 +72,11 @@ class PipelineKernel(Kernel):
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
         facts = self.facts(params)
         inputs = [_spec(buffer, is_input=True) for buffer in facts.inputs]
-        return (*inputs, _spec(facts.output, is_input=False))
+        return (*inputs, *(_spec(buffer, is_input=False) for buffer in facts.outputs))
+
+    def scalars(self, params: Mapping[str, int]) -> tuple[ScalarSpec, ...]:
+        found = self.facts(params).scalars
+        return tuple(ScalarSpec(one.name, one.dtype, one.value) for one in found)
 
     def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
         return self.references(params, [inputs])[0]
@@ -72,7 +84,7 @@ class PipelineKernel(Kernel):
     def references(
         self, params: Mapping[str, int], calls: Sequence[Sequence[Array]]
     ) -> list[list[Array]]:
-        return [[output] for output in references(self.data, self.facts(params), calls)]
+        return references(self.data, self.facts(params), calls)
 
     def edge_inputs(self, params: Mapping[str, int]) -> dict[str, list[Array]]:
         inputs = [spec for spec in self.buffers(params) if spec.role == "input"]
@@ -81,7 +93,7 @@ class PipelineKernel(Kernel):
         return {"minimum values": lowest, "ramps": ramps}
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
-        # What any schedule has to do: reductions step by step, and every value of the output.
+        # What any schedule has to do: reductions step by step, and every value of the outputs.
         facts = self.facts(params)
         macs = lane_ops = 0
         for stage in facts.stages:
@@ -92,7 +104,7 @@ class PipelineKernel(Kernel):
                 elif not update.scans:
                     lane_ops += steps * stage.narrowest_bits // 8
         specs = self.buffers(params)
-        written_bytes = specs[-1].payload_bytes
+        written_bytes = sum(spec.payload_bytes for spec in specs if spec.role == "output")
         read_bytes = sum(spec.payload_bytes for spec in specs) - written_bytes
         return WorkCounts(macs, lane_ops + written_bytes, read_bytes, written_bytes)
 
@@ -101,7 +113,9 @@ class PipelineKernel(Kernel):
 
         opened = deserialized(self.data)
         inputs = [opened.inputs[buffer.name] for buffer in self.facts(params).inputs]
-        return HalidePipeline(inputs, opened.outputs[0], opened.stages)
+        first, *more = opened.outputs
+        scalars = list(opened.scalars.values())
+        return HalidePipeline(inputs, first, opened.stages, scalars, more)
 
     def problem(
         self, params: Mapping[str, int] | None, contract: Contract, target: Target

@@ -6,47 +6,47 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Sequence
-from math import prod
 
 import numpy as np
 
 from tuner.codegen.halide.uploads import execute_pipeline
+from tuner.codegen.halide.uploads.contained import output_bytes, outputs_in
 from tuner.kernels.kernel import Array
 from tuner.paths import writable
 from tuner.space.derivation import PipelineFacts
 
 _FOLDER = "references"
 _MOST_FILES = 64
-_VERSION = b"1"
+_VERSION = b"2"
 """Raise it when the pipeline is run otherwise, or by another Halide."""
 
 
-def references(data: bytes, facts: PipelineFacts, calls: Sequence[Sequence[Array]]) -> list[Array]:
-    """The output of the pipeline ``data`` for the inputs of each call, computed once by a host
+def references(
+    data: bytes, facts: PipelineFacts, calls: Sequence[Sequence[Array]]
+) -> list[list[Array]]:
+    """The outputs of the pipeline ``data`` for the inputs of each call, computed once by a host
     compile in a contained process and then kept in the state directory."""
     key = hashlib.sha256(b"\0".join([_VERSION, data, repr(facts).encode()]))
     for call in calls:
         for array in call:
             key.update(np.ascontiguousarray(array).data)
     path = writable(_FOLDER) / key.hexdigest()
-    output = facts.output
-    dtype, shape = np.dtype(output.dtype), output.extents[::-1]
     try:
-        flat = np.frombuffer(path.read_bytes(), dtype)
-    except (FileNotFoundError, ValueError):
-        flat = np.empty(0, dtype)
-    if flat.size != len(calls) * prod(shape):
+        kept = path.read_bytes()
+    except FileNotFoundError:
+        kept = b""
+    if len(kept) != len(calls) * output_bytes(facts):
         made = execute_pipeline(data, facts, calls)
         temporary = path.with_name(f".{path.name}-{os.getpid()}-{os.urandom(4).hex()}")
         try:
-            temporary.write_bytes(b"".join(array.tobytes() for array in made))
+            temporary.write_bytes(b"".join(array.tobytes() for call in made for array in call))
             temporary.replace(path)
         except OSError:  # a full disk: what is not kept is computed again
             temporary.unlink(missing_ok=True)
         _sweep()
         return made
     os.utime(path)
-    return [one.copy() for one in flat.reshape(len(calls), *shape)]
+    return outputs_in(kept, facts)
 
 
 def _sweep() -> None:

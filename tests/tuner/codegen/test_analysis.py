@@ -23,7 +23,8 @@ GOOD: dict[str, Any] = {
     "inputs": [
         {"name": "a", "dtype": "uint8", "mins": [-1], "extents": [10], "free": []},
     ],
-    "output": {"name": "f", "dtype": "uint8", "mins": [0], "extents": [8], "free": []},
+    "outputs": [{"name": "f", "dtype": "uint8", "mins": [0], "extents": [8], "free": []}],
+    "scalars": [{"name": "s", "dtype": "int8", "value": -3}],
     "stages": [
         {
             "name": "f",
@@ -50,9 +51,19 @@ GOOD: dict[str, Any] = {
             "strided": [["x", 1]],
             "picks": False,
             "skipped": False,
+            "is_output": True,
         }
     ],
-    "params": [{"name": "x", "default": 8, "doc": "extent"}],
+    "params": [
+        {
+            "name": "x",
+            "default": 8,
+            "doc": "extent",
+            "minimum": 1,
+            "maximum": 65536,
+            "is_extent": True,
+        }
+    ],
 }
 
 PREAMBLE = """
@@ -60,7 +71,7 @@ import base64, sys
 import halide as hl
 x, y, u = hl.Var("x"), hl.Var("y"), hl.Var("u")
 image, gain = hl.ImageParam(hl.UInt(8), 2, "image"), hl.Param(hl.UInt(8), "gain")
-floats = hl.ImageParam(hl.Float(32), 2, "floats")
+floats, real = hl.ImageParam(hl.Float(32), 2, "floats"), hl.Param(hl.Float(32), "real")
 f, g = hl.Func("f"), hl.Func("g")
 f[x, y] = image[x, y] + hl.u8(1)
 g[x, y] = f[x, y] + f[x + 1, y]
@@ -70,8 +81,18 @@ REFUSED = {
     "schedule: at": ("f.compute_at(g, y)\nout = hl.Pipeline(g)", "carries a schedule"),
     "schedule: vectors": ("g.vectorize(x, 128)\nout = hl.Pipeline(g)", "carries a schedule"),
     "schedule: split": ("g.split(x, x, u, 8)\nout = hl.Pipeline(g)", "carries a schedule"),
-    "two outputs": ("out = hl.Pipeline([f, g])", "more than one output"),
-    "scalar": ("h = hl.Func('h')\nh[x, y] = f[x, y] * gain\nout = hl.Pipeline(h)", "a scalar"),
+    "single value": ("h = hl.Func('h')\nh[()] = f[1, 2]\nout = hl.Pipeline(h)", "no dimensions"),
+    "floating scalar": (
+        "h = hl.Func('h')\nh[x, y] = hl.u8(hl.f32(f[x, y]) * real)\nout = hl.Pipeline(h)",
+        "float32",
+    ),
+    "many": (
+        (
+            "hs = [hl.Func(f'h{n}') for n in range(16)]\n"
+            "for n, h in enumerate(hs): h[x, y] = f[x, y] + n\nout = hl.Pipeline(hs)"
+        ),
+        "17 inputs, scalars and outputs; 16 at most",
+    ),
     "float": ("h = hl.Func('h')\nh[x, y] = floats[x, y]\nout = hl.Pipeline(h)", "float32"),
     "wide": (
         (
@@ -93,7 +114,8 @@ def made(program: str) -> bytes:
 
 def test_extents_readers_and_edges_of_a_stencil():
     facts = analyse_pipeline(unseen_pipeline("sharpen"), SIZES["sharpen"]).facts
-    assert facts.output.extents == (256, 48)
+    (output,) = facts.outputs
+    assert output.extents == (256, 48)
     (image,) = facts.inputs
     assert (image.extents, image.free) == ((256, 48), (0, 1))
     across, blurred, sharp = facts.stages
@@ -143,8 +165,52 @@ def test_a_stencil_without_edges_reads_before_its_input():
     facts = analyse_pipeline(data, {"x": 64, "y": 4}).facts
     assert [(b.mins, b.extents) for b in facts.inputs] == [((-2, 0), (66, 5))]
     image = np.arange(5 * 66, dtype=np.uint8).reshape(5, 66)
-    (output,) = execute_pipeline(data, facts, [[image]])
+    ((output,),) = execute_pipeline(data, facts, [[image]])
     assert np.array_equal(output, image[:4, :64] + image[1:, 2:])
+
+
+@pytest.mark.slow
+def test_outputs_are_as_large_as_others_read_them():
+    facts = analyse_pipeline(unseen_pipeline("edges"), {"x": 64, "y": 8, "slopes_x": 70}).facts
+    smooth, *slopes = facts.outputs
+    assert (smooth.name, smooth.extents) == ("smooth", (72, 8))
+    assert [(b.name, b.dtype, b.extents) for b in slopes] == [
+        ("slopes.0", "uint8", (70, 8)),
+        ("slopes.1", "int16", (70, 8)),
+    ]
+    assert [stage.is_output for stage in facts.stages] == [False, True, True]
+    image = np.random.default_rng(1).integers(0, 256, (10, 72), np.uint8)
+    ((smoothed, across, change),) = execute_pipeline(unseen_pipeline("edges"), facts, [[image]])
+    wide = image.astype(np.int32)
+    wanted = (wide[:-2] + 2 * wide[1:-1] + wide[2:] + 2) >> 2
+    assert np.array_equal(smoothed, wanted)
+    assert np.array_equal(across, abs(wanted[:, :70] - wanted[:, 2:]))
+    assert np.array_equal(change, wanted[:, 1:71] - wide[:8, :70])
+
+
+@pytest.mark.slow
+def test_an_output_begins_where_others_read_it():
+    data = made("h = hl.Func('h')\nh[x, y] = g[x - 1, y]\nout = hl.Pipeline([g, h])")
+    facts = analyse_pipeline(data, {"x": 64, "y": 4}).facts
+    assert [(b.mins, b.extents) for b in facts.outputs] == [((-1, 0), (65, 4)), ((0, 0), (64, 4))]
+    image = np.arange(4 * 66, dtype=np.uint8).reshape(4, 66)
+    ((before, after),) = execute_pipeline(data, facts, [[image]])
+    assert np.array_equal(before[:, :64], after)
+
+
+@pytest.mark.slow
+def test_scalars_have_values_and_decide_what_is_read():
+    data = made(
+        "h = hl.Func('h')\nh[x, y] = image[x + hl.i32(gain), y] * gain\nout = hl.Pipeline(h)"
+    )
+    found = analyse_pipeline(data, {"x": 64, "y": 4, "gain": 200})
+    (image,) = found.facts.inputs
+    assert image.extents == (264, 4)
+    (gain,) = (param for param in found.params if param.name == "gain")
+    assert (gain.default, gain.minimum, gain.maximum, gain.is_extent) == (1, 0, 255, False)
+    pixels = np.arange(4 * 264, dtype=np.uint8).reshape(4, 264)
+    ((output,),) = execute_pipeline(data, found.facts, [[pixels]])
+    assert np.array_equal(output, pixels[:, 200:] * np.uint8(200))
 
 
 @pytest.mark.slow
@@ -165,10 +231,18 @@ def test_damaged_bytes_are_refused_or_analysed_never_more():
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("output", "name"), "g"),
-        (("output", "extents"), [0]),
-        (("output", "extents"), [8, 8]),
-        (("output", "dtype"), "float32"),
+        (("outputs", 0, "name"), "g"),
+        (("outputs", 0, "name"), "f.0"),
+        (("outputs", 0, "extents"), [0]),
+        (("outputs", 0, "extents"), [9]),
+        (("outputs", 0, "extents"), [8, 8]),
+        (("outputs", 0, "dtype"), "float32"),
+        (("outputs",), []),
+        (("scalars", 0, "dtype"), "int64"),
+        (("scalars", 0, "name"), "a"),
+        (("scalars", 0, "value"), 1 << 32),
+        (("stages", 0, "is_output"), False),
+        (("params", 0, "minimum"), 9),
         (("inputs", 0, "mins"), [-(1 << 40)]),
         (("stages", 0, "bits"), 7),
         (("stages", 0, "bits"), True),

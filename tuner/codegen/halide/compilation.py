@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import halide as hl
 
@@ -18,9 +18,6 @@ from tuner.kernels import attached_kernel, find_kernel
 from tuner.space import Config, Directive
 from tuner.target import Target
 from tuner.workload import Workload
-
-if TYPE_CHECKING:
-    from tuner.codegen.halide.uploads.deserialized import SerializedInput
 
 FILES = {
     "object": "object",
@@ -67,10 +64,9 @@ def compile_request(request: Mapping[str, Any]) -> None:
         [os.environ.get(LLVM_VARIABLE, ""), *kernel.llvm_arguments(workload.params)]
     ).strip()  # read when LLVM starts, which is in each child anew
     pipeline = kernel.pipeline(workload.params)
-    parameters = [*pipeline.inputs, *(b for b in pipeline.output.output_buffers())]
-    for parameter, spec in zip(parameters, kernel.buffers(workload.params), strict=True):
-        promises.promise(parameter, spec, problem.contract, target)
-    whole = hl.Pipeline(pipeline.output)
+    buffers = kernel.buffers(workload.params)
+    parameters = promises.promise_all(pipeline, buffers, problem.contract, target)
+    whole = hl.Pipeline(list(pipeline.outputs))
     machine = hl.Target(halide_target(target))
     directives: list[Directive] = []
     if "autoscheduler" in request:
@@ -80,7 +76,7 @@ def compile_request(request: Mapping[str, Any]) -> None:
         schedule.apply(directives, pipeline.stages)
     with stderr_to("loopnest"):
         whole.print_loop_nest()
-    arguments = [_argument(one) for one in pipeline.inputs]
+    arguments = [hl.Argument(one) for one in (*pipeline.inputs, *pipeline.scalars)]
     module = whole.compile_to_module(arguments, request["symbol"], machine)
     if "schedule" in request["kinds"]:
         results = hl.AutoSchedulerResults()
@@ -118,12 +114,6 @@ def _autoschedule(
     library = f"libautoschedule_{name.lower()}.so"
     hl.load_plugin(str(Path(hl.__file__).parent / "lib64" / library))
     pipeline.apply_autoscheduler(machine, hl.AutoschedulerParams(name, {"parallelism": "1"}))
-
-
-def _argument(parameter: hl.ImageParam | SerializedInput) -> hl.Argument:
-    if isinstance(parameter, hl.ImageParam):
-        return hl.Argument(parameter)
-    return parameter.argument()
 
 
 def _guard_header(symbol: str) -> None:

@@ -46,16 +46,21 @@ static void fill(struct argument *argument, const struct image_buffer *from, uin
             (struct halide_dimension){from->min[d], from->extent[d], from->stride[d], 0};
 }
 
+/* What is passed in a register: the address of a buffer, or a value. */
+static void *argument_of(uint32_t number, const struct image_buffer *from, uint8_t *part) {
+    if (from->dimensions == IMAGE_SCALAR)
+        return (void *)(uintptr_t)from->data_offset;
+    fill(&arguments[number], from, part);
+    return &arguments[number].buffer;
+}
+
 static int run_case(struct image_header *image, uint32_t number, int practice) {
     uint8_t *bytes = (uint8_t *)image;
     const struct image_case *one = (const struct image_case *)(bytes + image->cases_offset) + number;
     const struct image_buffer *buffers = (const void *)(bytes + one->buffers_offset);
     uint8_t *part = open_case(one, practice);
-    for (uint32_t i = 0; i < MAX_ARGUMENTS; i++) {
-        if (i < one->buffer_count)
-            fill(&arguments[i], &buffers[i], part);
-        pointers[i] = i < one->buffer_count ? &arguments[i].buffer : NULL;
-    }
+    for (uint32_t i = 0; i < MAX_ARGUMENTS; i++)
+        pointers[i] = i < one->buffer_count ? argument_of(i, &buffers[i], part) : NULL;
     int result = hvxtune_call(pointers, one->buffer_count);
     close_case(one);
     return result;

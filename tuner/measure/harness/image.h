@@ -10,8 +10,9 @@
 #include <stdint.h>
 
 #define IMAGE_MAGIC 0x49565848u /* "HXVI" */
-#define IMAGE_VERSION 4u
+#define IMAGE_VERSION 5u
 #define IMAGE_DIMENSIONS 6
+#define IMAGE_SCALAR 0xffffu
 #define IMAGE_BUFFERS 16
 #define IMAGE_MESSAGE_BYTES 240
 
@@ -36,6 +37,8 @@ struct image_case {
     uint32_t buffer_count;
 };
 
+/* An argument: a buffer, or with IMAGE_SCALAR as its dimensions a value, which then stands for
+ * the offset as the caller passes it in a register. */
 struct image_buffer {
     uint32_t data_offset; /* from the start of the case's part */
     uint8_t type_code; /* halide_type_t: 0 signed, 1 unsigned */

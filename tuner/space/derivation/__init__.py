@@ -7,12 +7,19 @@ Halide happens in a contained process (``tuner.codegen.halide.uploads``).
 """
 
 from tuner.space.derivation.directives import derived_schedule
-from tuner.space.derivation.facts import BufferFacts, PipelineFacts, StageFacts, UpdateFacts
+from tuner.space.derivation.facts import (
+    BufferFacts,
+    PipelineFacts,
+    ScalarFacts,
+    StageFacts,
+    UpdateFacts,
+)
 from tuner.space.derivation.knobs import derived_space, textbook_values
 
 __all__ = [
     "BufferFacts",
     "PipelineFacts",
+    "ScalarFacts",
     "StageFacts",
     "UpdateFacts",
     "derived_schedule",

@@ -52,6 +52,7 @@ class StageFacts:
     them, but not along the rows in memory. ``picks`` is true if the innermost dimension is in the
     definition only as the innermost index of what is read, as with the colours of pixels.
     ``skipped`` is true if others read it at multiples along its rows, as they do to halve it.
+    ``is_output`` is true if its values go to the caller's buffers.
     """
 
     name: str
@@ -69,6 +70,7 @@ class StageFacts:
     strided: tuple[tuple[str, int], ...] = ()
     picks: bool = False
     skipped: bool = False
+    is_output: bool = False
 
     @property
     def elements(self) -> int:
@@ -97,14 +99,25 @@ class BufferFacts:
 
 
 @dataclass(frozen=True)
+class ScalarFacts:
+    """A value that the caller passes: its NumPy dtype, and what it is at these sizes."""
+
+    name: str
+    dtype: str
+    value: int
+
+
+@dataclass(frozen=True)
 class PipelineFacts:
-    """A pipeline of one output. ``stages`` come in the order of computation, the output last."""
+    """A pipeline. ``stages`` come in the order of computation, an output last. ``outputs`` are in
+    the order of the call, one for each value of a tuple."""
 
     inputs: tuple[BufferFacts, ...]
-    output: BufferFacts
+    outputs: tuple[BufferFacts, ...]
     stages: tuple[StageFacts, ...]
+    scalars: tuple[ScalarFacts, ...] = ()
 
     @property
     def last(self) -> StageFacts:
-        """The stage that is the output."""
+        """The output that is computed last: its loops may hold other stages."""
         return self.stages[-1]

@@ -65,11 +65,15 @@ def _knobs(roles: Roles) -> Iterator[Knob]:
     for role in roles.all:
         for number, update in enumerate(role.facts.updates):
             yield from _update_knobs(roles, role, number, update)
-    kept = [role for role in roles.all[:-1] if 0 < role.facts.bytes <= roles.target.vtcm_bytes]
+    kept = [role for role in roles.all if _fits_vtcm(roles, role)]
     if kept and roles.target.vtcm_bytes:
         names = (_NONE, *(role.key for role in kept))
         yield Knob("vtcm", names, "the stage whose values lie in VTCM", when=SCHEDULED)
     assert lanes  # noqa: S101 - a register holds at least one
+
+
+def _fits_vtcm(roles: Roles, role: Role) -> bool:
+    return not role.is_output and 0 < role.facts.bytes <= roles.target.vtcm_bytes
 
 
 def _lanes(roles: Roles) -> tuple[int, ...]:
@@ -121,7 +125,7 @@ def channel_forms(role: Role) -> tuple[str, ...]:
 
 def _place_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
     near = roles.has_tiles and role.may_tile
-    places = ["root"]
+    places = ["root"]  # all there is for another output
     if near and roles.output.row is not None:
         places.append("rows")
     if near:
@@ -213,7 +217,7 @@ def _constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
     yield from _output_constraints(roles)
     for role in roles.all[:-1]:
         yield from _place_constraints(roles, role)
-        if "vtcm" in knobs:
+        if "vtcm" in knobs and _fits_vtcm(roles, role):
             yield Constraint(
                 f"vtcm != '{role.key}' or place_{role.key} == 'root'",
                 "VTCM is for stages that are computed once: to take and give it back costs a call",
@@ -272,7 +276,7 @@ def _place_constraints(roles: Roles, role: Role) -> Iterator[Constraint]:
         yield from _skipped_constraints(roles, role)
     for name in role.readers:
         reader = roles.by_name[name]
-        if reader.is_output:
+        if reader is roles.output:
             continue
         for depth, level in enumerate(_LEVELS[:-1]):
             allowed = ", ".join(f"'{one}'" for one in (*_LEVELS[: depth + 1], "inline"))
@@ -313,8 +317,8 @@ def _shift_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Co
         return
     for name in role.readers:
         reader = roles.by_name[name]
-        tail = "tail_x" if reader.is_output and roles.has_tiles else f"tail_{reader.key}"
-        if tail in knobs and not role.is_output:
+        tail = "tail_x" if reader is roles.output and roles.has_tiles else f"tail_{reader.key}"
+        if tail in knobs:
             yield Constraint(
                 f"{tail} != 'shift_inwards' or place_{role.key} == 'inline'",
                 f"vectors moved inwards read {role.facts.name} off vector boundaries: wrong code",

@@ -33,7 +33,7 @@ class Role:
     ``key`` is its name as knobs have it. ``vector`` is the dimension that becomes vectors
     (``None``: there is none), ``row`` the next one out. ``channel`` is a short innermost dimension
     beside the vectors, such as the colours of pixels. ``readers`` are all stages that need the
-    stage, directly or not.
+    stage, directly or not. ``is_output`` is true for every stage whose values are the caller's.
     """
 
     facts: StageFacts
@@ -139,7 +139,7 @@ class Roles:
 
     @cached_property
     def output(self) -> Role:
-        """The role of the last stage."""
+        """The role of the last stage: the output whose loops may hold others."""
         return self.by_name[self.facts.last.name]
 
     @property
@@ -172,6 +172,7 @@ class Roles:
             count for other in self.facts.stages for n, count in other.reads if n == stage.name
         )
         scans = any(update.scans for update in stage.updates)
+        is_output = stage.is_output or stage is last
         return Role(
             facts=stage,
             key=key,
@@ -181,9 +182,10 @@ class Roles:
             readers=readers,
             may_inline=not stage.updates
             and not stage.divides
+            and not is_output
             and read * stage.operations <= _MOST_INLINE_OPERATIONS,
-            may_tile=not scans and stage.elements * _RECOMPUTED >= last.elements,
-            is_output=stage is last,
+            may_tile=not scans and not is_output and stage.elements * _RECOMPUTED >= last.elements,
+            is_output=is_output,
         )
 
     def _vector_of(self, stage: StageFacts) -> str | None:

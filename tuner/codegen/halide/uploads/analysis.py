@@ -13,6 +13,7 @@ from typing import Any
 
 import halide as hl
 
+from tuner.codegen.halide.uploads.analysis_form import MOST_BUFFERS, output_names
 from tuner.codegen.halide.uploads.deserialized import Deserialized, deserialized
 from tuner.codegen.halide.uploads.expressions import (
     arguments_of,
@@ -45,6 +46,11 @@ _HELPERS = re.compile(r"(lambda_\d+|(repeat_edge|constant_exterior|mirror_\w+|re
 """Funcs that Halide's boundary conditions are made of. They stay inline: a loop over them has no
 steady state of its own, while consumers have one."""
 _NUMBER = re.compile(r"-?\d+")
+_BEYOND = re.compile(
+    r'make_required_region_smaller\("Output buffer ([^"]+)", (\d+), -?\d+, -?\d+, '
+    r"(-?\d+), (-?\d+)\)"
+)
+"""Of an output smaller than needed: its name, the dimension, the first and last that are needed."""
 _FILE = "lowered"
 _TARGET = "hexagon-32-noos-no_runtime"
 """Any will do: loops are read before vectors are made."""
@@ -66,17 +72,19 @@ def analyse(data: bytes, given: Mapping[str, int]) -> dict[str, Any]:
     opened = deserialized(data)
     _require_kind(opened)
     require_unscheduled(opened)
-    output = opened.outputs[0]
-    sizes = Sizes(given, [arg.name() for arg in output.args()])
+    sizes = Sizes(given)
     texts = _definitions(opened)
     helpers = _helpers(opened)
 
-    for number, extent in enumerate(sizes.output):
-        output.output_buffer().dim(number).set_bounds(0, extent)
-    needs = _lower(opened).required
+    scalars = [
+        sizes.scalar(n, _dtype(one.type(), f"scalar {n}")) for n, one in opened.scalars.items()
+    ]
+    for fact, param in zip(scalars, opened.scalars.values(), strict=True):
+        param.set_range(fact.value, fact.value)  # what is read of inputs may depend on it
+    outputs, first = _outputs(opened, sizes)
     inputs = []
     for name, entry in opened.inputs.items():
-        buffer = sizes.input(name, _dtype(entry.parameter.type()), needs[name])
+        buffer = sizes.input(name, _dtype(entry.type(), f"input {name}"), first.required[name])
         for number, (least, extent) in enumerate(zip(buffer.mins, buffer.extents, strict=True)):
             entry.dim(number).set_bounds(least, extent)
         inputs.append(buffer)
@@ -89,37 +97,64 @@ def analyse(data: bytes, given: Mapping[str, int]) -> dict[str, Any]:
                 func.update(update).never_partition_all()
     lowered = _lower(opened).text
     stages = [
-        _stage(name, opened, texts, helpers, lowered, sizes)
+        _stage(name, opened, texts, helpers, lowered, outputs)
         for name in opened.stages
         if name not in helpers
     ]
-    described = BufferFacts(
-        output.name(), _dtype(output.types()[0]), (0,) * len(sizes.output), sizes.output
-    )
-    facts = PipelineFacts(tuple(inputs), described, tuple(stages))
+    facts = PipelineFacts(tuple(inputs), tuple(outputs), tuple(stages), tuple(scalars))
     return {**asdict(facts), "params": sizes.params()}
 
 
 def _require_kind(opened: Deserialized) -> None:
-    if len(opened.outputs) != 1 or len(opened.outputs[0].types()) != 1:
-        raise NotTunableError("it has more than one output; one is accepted")
     for name, entry in opened.inputs.items():
-        if not entry.parameter.is_buffer():
-            raise NotTunableError(
-                f"its input {name} is a scalar; write its value into the pipeline"
-            )
-        if entry.parameter.dimensions() == 0:
+        if entry.dimensions() == 0:
             raise NotTunableError(f"its input {name} has no dimensions")
-    if not opened.outputs[0].args():
-        raise NotTunableError("its output has no dimensions")
+    for func in opened.outputs:
+        if not func.args():
+            raise NotTunableError(f"its output {func.name()} has no dimensions")
+    outputs = sum(len(func.types()) for func in opened.outputs)
+    count = len(opened.inputs) + len(opened.scalars) + outputs
+    if count > MOST_BUFFERS:
+        raise NotTunableError(f"it has {count} inputs, scalars and outputs; {MOST_BUFFERS} at most")
     for name, func in opened.stages.items():
         if func.is_extern():
             raise NotTunableError(f"its stage {name} is code from elsewhere (define_extern)")
 
 
-def _dtype(kind: hl.Type) -> str:
+def _outputs(opened: Deserialized, sizes: Sizes) -> tuple[list[BufferFacts], _Lowered]:
+    """The buffers of all outputs, and the code for them. One that others read is as large as they
+    need it."""
+    regions = {}
+    for func in opened.outputs:
+        extents = sizes.output(func.name(), [arg.name() for arg in func.args()])
+        regions[func.name()] = [(0, extent) for extent in extents]
+    for _ in range(len(regions) + 1):  # each may need more of the one before
+        for func in opened.outputs:
+            buffer = func.output_buffers()[0]  # those of a tuple are alike
+            for number, (least, extent) in enumerate(regions[func.name()]):
+                buffer.dim(number).set_bounds(least, extent)
+        lowered = _lower(opened)
+        found = list(_BEYOND.finditer(lowered.text))
+        for beyond in found:
+            name, at, first, last = beyond.groups()
+            region = regions[name if name in regions else name.rpartition(".")[0]]
+            region[int(at)] = (int(first), int(last) - int(first) + 1)
+        if not found:
+            break
+    else:
+        raise NotTunableError("what its outputs need of one another has no end")
+    buffers = []
+    for func in opened.outputs:
+        mins, extents = zip(*regions[func.name()], strict=True)
+        names = output_names(func.name(), len(func.types()))
+        for name, kind in zip(names, func.types(), strict=True):
+            buffers.append(BufferFacts(name, _dtype(kind, f"output {name}"), mins, extents))
+    return buffers, lowered
+
+
+def _dtype(kind: hl.Type, what: str) -> str:
     if not (kind.is_int() or kind.is_uint()) or kind.bits() not in (8, 16, 32):
-        raise NotTunableError(f"buffers of {kind}; integers of 8, 16 or 32 bits are accepted")
+        raise NotTunableError(f"its {what} is of {kind}; integers of 8, 16 or 32 bits are accepted")
     return str(kind)
 
 
@@ -136,20 +171,19 @@ def _definitions(opened: Deserialized) -> dict[str, str]:
 
 def _helpers(opened: Deserialized) -> frozenset[str]:
     wrappers = {f"{name}_im" for name in opened.inputs}
-    last = opened.outputs[0].name()
+    outputs = {func.name() for func in opened.outputs}
     return frozenset(
         name
         for name, func in opened.stages.items()
-        if name != last
+        if name not in outputs
         and not func.num_update_definitions()
         and (name in wrappers or _HELPERS.match(name))
     )
 
 
 def _lower(opened: Deserialized) -> _Lowered:
-    arguments = [entry.argument() for entry in opened.inputs.values()]
     opened.pipeline.compile_to_lowered_stmt(
-        _FILE, arguments, hl.StmtOutputFormat.Text, hl.Target(_TARGET)
+        _FILE, opened.arguments, hl.StmtOutputFormat.Text, hl.Target(_TARGET)
     )
     with open(_FILE, encoding="utf-8", errors="replace") as file:
         text = file.read()
@@ -171,7 +205,7 @@ def _stage(
     texts: Mapping[str, str],
     helpers: frozenset[str],
     lowered: str,
-    sizes: Sizes,
+    outputs: Sequence[BufferFacts],
 ) -> StageFacts:
     func = opened.stages[name]
     seen = _through_helpers(name, texts, helpers)
@@ -179,8 +213,9 @@ def _stage(
     if bits & {64, 128}:
         raise NotTunableError(f"its stage {name} computes in 64 bits; 8 to 32 are accepted")
     dimensions = tuple(arg.name() for arg in func.args())
-    is_output = name == opened.outputs[0].name()
-    extents = sizes.output if is_output else _allocated(name, len(dimensions), lowered)
+    own = output_names(name, len(func.types()))[0]
+    written = [buffer.extents for buffer in outputs if buffer.name == own]
+    extents = written[0] if written else _allocated(name, len(dimensions), lowered)
     stages = {other for other in texts if other not in helpers and other != name}
     called = [call for text in seen for call, _ in calls_of(text)]
     known = frozenset(texts)
@@ -204,6 +239,7 @@ def _stage(
         strided=tuple((d, count) for d, count in strides.items() if count),
         picks=bool(dimensions) and only_picks(texts[name], known, dimensions[0]),
         skipped=any(reads_multiples(text, name) for text in texts.values()),
+        is_output=bool(written),
     )
 
 

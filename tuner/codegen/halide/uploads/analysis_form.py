@@ -11,6 +11,7 @@ from tuner.space.derivation.facts import (
     EVERY_DIMENSION,
     BufferFacts,
     PipelineFacts,
+    ScalarFacts,
     StageFacts,
     UpdateFacts,
 )
@@ -33,11 +34,15 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class SizeParam:
-    """An extent that whoever tunes the pipeline chooses. A ``default`` of 0 means as needed."""
+    """What whoever tunes the pipeline chooses: an extent, of which a ``default`` of 0 means as
+    needed, or the value of a scalar. ``minimum`` and ``maximum`` are accepted."""
 
     name: str
     default: int
     doc: str
+    minimum: int
+    maximum: int
+    is_extent: bool
 
 
 @dataclass(frozen=True)
@@ -52,15 +57,17 @@ class Analysis:
     @classmethod
     def from_dict(cls, data: Any) -> Analysis:
         """``ValueError`` for what no analysis of a pipeline says."""
-        form = fields(data, {"inputs", "output", "stages", "params"})
+        form = fields(data, {"inputs", "outputs", "stages", "scalars", "params"})
         facts = PipelineFacts(
             inputs=several(form["inputs"], MOST_BUFFERS - 1, _buffer),
-            output=_buffer(form["output"]),
+            outputs=several(form["outputs"], MOST_BUFFERS, _buffer),
             stages=several(form["stages"], MOST_STAGES, _stage),
+            scalars=several(form["scalars"], MOST_BUFFERS, _scalar),
         )
         names = [stage.name for stage in facts.stages]
-        if not names or names[-1] != facts.output.name or len(set(names)) != len(names):
-            raise ValueError("its stages do not end with its output")
+        if not names or not facts.last.is_output or len(set(names)) != len(names):
+            raise ValueError("its stages do not end with an output")
+        _require_outputs(facts)
         for at, stage in enumerate(facts.stages):
             if not {name for name, _ in stage.reads} <= set(names[:at]):
                 raise ValueError(f"stage {stage.name} reads what is computed after it")
@@ -68,6 +75,26 @@ class Analysis:
         if not all(param.name.isidentifier() for param in params):
             raise ValueError("the name of a size is no identifier")
         return cls(facts, params, form)
+
+
+def _require_outputs(facts: PipelineFacts) -> None:
+    made = {
+        name: stage.extents
+        for stage in facts.stages
+        if stage.is_output
+        for name in output_names(stage.name, stage.values)
+    }
+    if {buffer.name: buffer.extents for buffer in facts.outputs} != made:
+        raise ValueError("its outputs are not those of its stages")
+    arguments = [buffer.name for buffer in (*facts.inputs, *facts.outputs)]
+    arguments += [scalar.name for scalar in facts.scalars]
+    if len(set(arguments)) != len(arguments) or len(arguments) > MOST_BUFFERS:
+        raise ValueError(f"not at most {MOST_BUFFERS} arguments, all of different names")
+
+
+def output_names(stage: str, values: int) -> list[str]:
+    """What Halide calls the buffers of an output: one for each value of a tuple."""
+    return [stage] if values == 1 else [f"{stage}.{number}" for number in range(values)]
 
 
 def _buffer(data: Any) -> BufferFacts:
@@ -103,6 +130,7 @@ def _stage(data: Any) -> StageFacts:
         strided=several(form["strided"], MOST_DIMENSIONS, _counted),
         picks=_switch(form["picks"]),
         skipped=_switch(form["skipped"]),
+        is_output=_switch(form["is_output"]),
     )
     if len(found.extents) != len(found.dimensions):
         raise ValueError(f"stage {found.name} has not an extent for each dimension")
@@ -122,11 +150,28 @@ def _update(data: Any) -> UpdateFacts:
 
 
 def _param(data: Any) -> SizeParam:
-    form = fields(data, {"name", "default", "doc"})
+    form = fields(data, set(SizeParam.__dataclass_fields__))
     doc = form["doc"]
     if not isinstance(doc, str) or len(doc) > 500 or not doc.isprintable():
         raise ValueError("the text on a size is no text")
-    return SizeParam(a_name(form["name"]), _extent(form["default"]), doc)
+    default, minimum, maximum = (_word(form[name]) for name in ("default", "minimum", "maximum"))
+    if not minimum <= default <= maximum:
+        raise ValueError("the default of a size is not in its range")
+    is_extent = _switch(form["is_extent"])
+    return SizeParam(a_name(form["name"]), default, doc, minimum, maximum, is_extent)
+
+
+def _scalar(data: Any) -> ScalarFacts:
+    form = fields(data, set(ScalarFacts.__dataclass_fields__))
+    dtype = _one_of(form["dtype"], _DTYPES)
+    return ScalarFacts(a_name(form["name"]), dtype, _word(form["value"]))
+
+
+def _word(data: Any) -> int:
+    """A number that some type of :data:`_DTYPES` holds."""
+    if isinstance(data, int) and data < 0:
+        return -a_count(-data, 1 << 31)
+    return a_count(data, (1 << 32) - 1)
 
 
 def _counted(data: Any) -> tuple[str, int]:

@@ -6,6 +6,7 @@ import json
 import signal
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from math import prod
 from typing import IO, Any, TypeVar
 
@@ -30,7 +31,7 @@ _ATTEMPTS = 2
 _MOST_REASON_CHARACTERS = 300
 _MOST_REFUSAL_BYTES = 4096
 _ACCEPTED = "what Halide 21's serialize_pipeline writes"
-_TUNABLE = "unscheduled pipelines of buffers of integers, with one output"
+_TUNABLE = "unscheduled pipelines of integers of 8 to 32 bits"
 _NEXT_STEP = "write it anew with the version of Halide that `hvxtune doctor` shows"
 
 T = TypeVar("T")
@@ -60,32 +61,42 @@ def analyse_pipeline(data: bytes, sizes: Mapping[str, int]) -> Analysis:
 
 def execute_pipeline(
     data: bytes, facts: PipelineFacts, calls: Sequence[Sequence[NDArray[Any]]]
-) -> list[NDArray[Any]]:
-    """The output of the pipeline for the inputs of each of ``calls``, computed on this machine.
+) -> list[list[NDArray[Any]]]:
+    """The outputs of the pipeline for the inputs of each of ``calls``, computed on this machine.
 
     Raises as :func:`describe_pipeline`, ``UserError`` also if the pipeline fails on these inputs
     or takes too long.
     """
-    output = facts.output
-    dtype, shape = np.dtype(output.dtype), output.extents[::-1]
-    payload_bytes = prod(shape) * dtype.itemsize * len(calls)
+    payload_bytes = len(calls) * output_bytes(facts)
     arguments = {
-        "inputs": [
-            {"bytes": len(data)},
-            *(
-                {"name": b.name, "dtype": b.dtype, "mins": b.mins, "extents": b.extents}
-                for b in facts.inputs
-            ),
-        ],
-        "extents": output.extents,
-        "answer_bytes": payload_bytes + ANSWER_LIMIT_BYTES,
+        "pipeline_bytes": len(data),
+        "inputs": [asdict(buffer) for buffer in facts.inputs],
+        "scalars": {scalar.name: scalar.value for scalar in facts.scalars},
+        "outputs": [asdict(buffer) for buffer in facts.outputs],
     }
     arrays = [np.ascontiguousarray(array).tobytes() for call in calls for array in call]
     answer = _asked("execute", arguments, b"".join([data, *arrays]), payload_bytes)
     if len(answer) != payload_bytes:
-        raise _refused("it gives less than its output")
-    flat = np.frombuffer(answer, dtype).reshape(len(calls), *shape)
-    return [one.copy() for one in flat]
+        raise _refused("it gives less than its outputs")
+    return outputs_in(answer, facts)
+
+
+def output_bytes(facts: PipelineFacts) -> int:
+    """What the outputs of a call occupy."""
+    return sum(prod(b.extents) * np.dtype(b.dtype).itemsize for b in facts.outputs)
+
+
+def outputs_in(answer: bytes, facts: PipelineFacts) -> list[list[NDArray[Any]]]:
+    """The outputs of each call, out of the bytes of all."""
+    position, calls = 0, []
+    while position < len(answer):
+        made = []
+        for buffer in facts.outputs:
+            flat = np.frombuffer(answer, buffer.dtype, prod(buffer.extents), position)
+            position += flat.nbytes
+            made.append(flat.reshape(buffer.extents[::-1]).copy())
+        calls.append(made)
+    return calls
 
 
 def _understood(answer: bytes, read: Callable[[Any], T]) -> T:

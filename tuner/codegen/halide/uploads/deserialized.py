@@ -12,51 +12,13 @@ from tuner.codegen.halide.uploads.description import MOST_INPUTS, MOST_STAGES
 
 
 @dataclass(frozen=True)
-class _Dimension:
-    """The promises of one dimension, with the names that an ``ImageParam`` has for them."""
-
-    parameter: hl.Parameter
-    number: int
-
-    def set_min(self, value: int) -> _Dimension:
-        self.parameter.set_min_constraint(self.number, hl.Expr(value))
-        return self
-
-    def set_stride(self, value: int) -> _Dimension:
-        self.parameter.set_stride_constraint(self.number, hl.Expr(value))
-        return self
-
-    def set_bounds(self, least: int, extent: int) -> _Dimension:
-        self.set_min(least)
-        self.parameter.set_extent_constraint(self.number, hl.Expr(extent))
-        return self
-
-
-@dataclass(frozen=True)
-class SerializedInput:
-    """An input buffer of an opened pipeline, to be promised things about as an ``ImageParam``."""
-
-    parameter: hl.Parameter
-
-    def dim(self, number: int) -> _Dimension:
-        """Dimension ``number``, 0 being the innermost."""
-        return _Dimension(self.parameter, number)
-
-    def set_host_alignment(self, alignment_bytes: int) -> None:
-        """Promises the alignment of the first element."""
-        self.parameter.set_host_alignment(alignment_bytes)
-
-    def argument(self) -> hl.Argument:
-        """What a compiled function takes for it."""
-        return self.parameter._to_argument()
-
-
-@dataclass(frozen=True)
 class Deserialized:
-    """A pipeline out of bytes. ``stages`` are in the order of computation."""
+    """A pipeline out of bytes. ``stages`` are in the order of computation, ``inputs`` and
+    ``scalars`` in that of their names."""
 
     pipeline: hl.Pipeline
-    inputs: Mapping[str, SerializedInput]
+    inputs: Mapping[str, hl.ImageParam]
+    scalars: Mapping[str, hl.Param]
     stages: Mapping[str, hl.Func]
 
     @property
@@ -65,16 +27,29 @@ class Deserialized:
         found: Sequence[hl.Func] = self.pipeline.outputs()
         return found
 
+    @property
+    def arguments(self) -> list[hl.Argument]:
+        """What a compiled function takes before its outputs: the inputs, then the scalars."""
+        return [hl.Argument(one) for one in (*self.inputs.values(), *self.scalars.values())]
+
 
 def deserialized(data: bytes) -> Deserialized:
-    """Opens ``data``; whatever Halide's reader makes of bad bytes comes out, a crash included."""
-    parameters = hl.deserialize_parameters(data)
-    pipeline = hl.deserialize_pipeline(data, parameters)
-    return Deserialized(
-        pipeline,
-        {name: SerializedInput(parameter) for name, parameter in parameters.items()},
-        {func.name(): func for func in _functions(pipeline)},
-    )
+    """Opens ``data``; whatever Halide's reader makes of bad bytes comes out, a crash included.
+
+    The parameters are new ones of the same names: those in the bytes cannot be told apart from
+    numbers when a promise is made of their strides, nor set, and carry promises of their own.
+    """
+    found = hl.deserialize_parameters(data)
+    inputs = {n: hl.ImageParam(p.type(), p.dimensions(), n) for n, p in found.items() if _is(p)}
+    scalars = {n: hl.Param(p.type(), n) for n, p in found.items() if not _is(p)}
+    own = {name: param.parameter() for name, param in {**inputs, **scalars}.items()}
+    pipeline = hl.deserialize_pipeline(data, own)
+    stages = {func.name(): func for func in _functions(pipeline)}
+    return Deserialized(pipeline, inputs, scalars, stages)
+
+
+def _is(parameter: hl.Parameter) -> bool:
+    return bool(parameter.is_buffer())
 
 
 def _functions(pipeline: hl.Pipeline) -> list[hl.Func]:
@@ -94,7 +69,10 @@ def described(data: bytes) -> dict[str, Any]:
     wrappers = {f"{name}_im" for name in opened.inputs}
     return {
         "stages": [_stage(f) for name, f in opened.stages.items() if name not in wrappers],
-        "inputs": [_input(name, entry.parameter) for name, entry in opened.inputs.items()],
+        "inputs": [
+            *(_input(n, one.type(), one.dimensions(), True) for n, one in opened.inputs.items()),
+            *(_input(n, one.type(), 0, False) for n, one in opened.scalars.items()),
+        ],
         "outputs": [f.name() for f in opened.outputs],
     }
 
@@ -108,11 +86,5 @@ def _stage(func: hl.Func) -> dict[str, Any]:
     }
 
 
-def _input(name: str, parameter: hl.Parameter) -> dict[str, Any]:
-    is_buffer = parameter.is_buffer()
-    return {
-        "name": name,
-        "type": str(parameter.type()),
-        "dimensions": parameter.dimensions() if is_buffer else 0,
-        "is_buffer": is_buffer,
-    }
+def _input(name: str, kind: hl.Type, dimensions: int, is_buffer: bool) -> dict[str, Any]:
+    return {"name": name, "type": str(kind), "dimensions": dimensions, "is_buffer": is_buffer}

@@ -5,7 +5,7 @@ Only for contained processes: the code is the sender's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -13,25 +13,31 @@ import halide as hl
 import numpy as np
 
 from tuner.codegen.halide.uploads.deserialized import deserialized
-from tuner.codegen.halide.uploads.refusals import NotTunableError
 
 
-def execute(data: bytes, sizes: Sequence[dict[str, Any]], extents: Sequence[int]) -> bytes:
-    """The outputs of the pipeline at the start of ``data``, one call after the other.
+def execute(
+    data: bytes,
+    pipeline_bytes: int,
+    inputs: Sequence[Mapping[str, Any]],
+    scalars: Mapping[str, int],
+    outputs: Sequence[Mapping[str, Any]],
+) -> bytes:
+    """The outputs of the pipeline in the first ``pipeline_bytes`` of ``data``, call after call.
 
-    ``sizes`` say how many bytes the pipeline has (first entry, ``bytes``) and of each input its
-    ``name``, ``dtype``, ``mins`` and ``extents``, innermost first. After the pipeline come the
-    elements of the inputs, for as many calls as there are. ``extents`` are the output's.
+    ``inputs`` and ``outputs`` say of each buffer its ``name``, ``dtype``, ``mins`` and ``extents``,
+    innermost first, ``scalars`` what the others are. After the pipeline come the elements of the
+    inputs, for as many calls as there are.
 
     Every stage is computed once, as it is written: no vectors, no tiles.
     """
-    (head, *inputs), position = sizes, 0
-    opened = deserialized(data[: head["bytes"]])
-    position = head["bytes"]
+    position = pipeline_bytes
+    opened = deserialized(data[:position])
     for func in opened.stages.values():
         if not func.name().endswith("_im"):
             func.compute_root()
-    outputs = []
+    for name, value in scalars.items():
+        opened.scalars[name].set(value)
+    answers = []
     while position < len(data):
         buffers = []  # Halide does not keep them
         for one in inputs:
@@ -42,9 +48,11 @@ def execute(data: bytes, sizes: Sequence[dict[str, Any]], extents: Sequence[int]
             buffer = hl.Buffer(array.reshape(one["extents"][::-1]))
             buffer.set_min(list(one["mins"]))
             buffers.append((array, buffer))
-            opened.inputs[one["name"]].parameter.set_buffer(buffer)
-        made = opened.pipeline.realize(list(extents))
-        if not isinstance(made, hl.Buffer):
-            raise NotTunableError("it has more than one output; one is accepted")
-        outputs.append(np.ascontiguousarray(np.asarray(made)).tobytes())
-    return b"".join(outputs)
+            opened.inputs[one["name"]].set(buffer)
+        made = [np.zeros(one["extents"][::-1], one["dtype"]) for one in outputs]
+        targets = [hl.Buffer(array) for array in made]
+        for target, one in zip(targets, outputs, strict=True):
+            target.set_min(list(one["mins"]))
+        opened.pipeline.realize(targets)
+        answers += [array.tobytes() for array in made]
+    return b"".join(answers)

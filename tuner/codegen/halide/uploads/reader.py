@@ -59,7 +59,8 @@ def answer_to(task: str, arguments: dict[str, Any], data: bytes) -> bytes:
     if task == "execute":
         from tuner.codegen.halide.uploads.execution import execute
 
-        return execute(data, arguments["inputs"], arguments["extents"])
+        named = ("pipeline_bytes", "inputs", "scalars", "outputs")
+        return execute(data, **{name: arguments[name] for name in named})
     from tuner.codegen.halide.uploads.deserialized import described
 
     return json.dumps(described(data)).encode(errors="replace")

@@ -1,4 +1,4 @@
-"""The sizes a pipeline is looked at: given for its output, found for its inputs."""
+"""The sizes a pipeline is looked at: given for its outputs, found for its inputs."""
 
 from __future__ import annotations
 
@@ -7,39 +7,53 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.space.derivation.facts import BufferFacts
+import numpy as np
+
+from tuner.space.derivation.facts import BufferFacts, ScalarFacts
 
 _DEFAULTS = {1: (16384,), 2: (256, 64), 3: (64, 32, 8), 4: (32, 16, 16, 1)}
 """Extents of an output by its dimensions, innermost first, until somebody chooses others: enough
 for vectors, and few enough that the unscheduled code runs in seconds."""
 _OTHERWISE = 4
 _FREE = 64
+_LARGEST = 65536
+_SCALAR = 1
+"""The value of a scalar until somebody chooses another: 0 would make nothing of many pipelines."""
 _NUMBER = re.compile(r"-?\d{1,9}")
 
 
 @dataclass
 class Sizes:
-    """Reads ``given`` extents by the names of parameters, and keeps which names there are."""
+    """Reads ``given`` values by the names of parameters, and keeps which names there are."""
 
     given: Mapping[str, int]
-    dimensions: Sequence[str]
     _names: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _first: tuple[int, ...] = ()
+    _dimensions: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        rank = len(self.dimensions)
-        defaults = _DEFAULTS.get(rank, (_OTHERWISE,) * rank)
+    def output(self, name: str, dimensions: Sequence[str]) -> tuple[int, ...]:
+        """The extents of an output. The parameters of the first one are named as its dimensions;
+        others are as large as it along dimensions of the same name, until something else is
+        chosen."""
+        if self._dimensions:
+            return tuple(
+                self._extent(
+                    self._named(f"{name}_{dimension}", f"{name}_{number}"),
+                    f"extent of {name} along {dimension}",
+                    dict(zip(self._dimensions, self._first, strict=True)).get(dimension, _FREE),
+                )
+                for number, dimension in enumerate(dimensions)
+            )
+        rank = len(dimensions)
         extents = []
-        for number, (dimension, default) in enumerate(zip(self.dimensions, defaults, strict=True)):
-            name = self._named(dimension, f"d{number}")
-            self._names[name] = {"default": default, "doc": f"extent of the output along {name}"}
-            extents.append(self.given.get(name, default))
-        self.output: tuple[int, ...] = tuple(extents)
-
-    def _named(self, wanted: str, otherwise: str) -> str:
-        plain = re.sub(r"\W", "_", wanted.lower()).strip("_")
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", plain) or plain in self._names:
-            plain = otherwise
-        return plain
+        for number, (dimension, default) in enumerate(
+            zip(dimensions, _DEFAULTS.get(rank, (_OTHERWISE,) * rank), strict=True)
+        ):
+            own = self._named(dimension, f"d{number}")
+            self._add(own, default, f"extent of the output along {own}", minimum=1)
+            extents.append(self.given.get(own, default))
+        self._first, self._dimensions = tuple(extents), tuple(dimensions)
+        return self._first
 
     def input(self, name: str, dtype: str, needs: Sequence[tuple[str, str]]) -> BufferFacts:
         """The buffer of input ``name``, of which ``needs`` (min and extent, as lowered text) is
@@ -52,16 +66,54 @@ class Sizes:
                 extents.append(int(least) + int(extent) - first)
                 continue
             own = self._named(f"{name}_{number}", f"input_{number}")
-            self._names[own] = {
-                "default": 0,
-                "doc": f"extent of {name} in dimension {number}; 0: as the output's, or {_FREE}",
-            }
+            usual = self._first[number] if number < len(self._first) else _FREE
+            extents.append(self._extent(own, f"extent of {name} in dimension {number}", usual))
             mins.append(0)
-            usual = self.output[number] if number < len(self.output) else _FREE
-            extents.append(self.given.get(own, 0) or usual)
             free.append(number)
         return BufferFacts(name, dtype, tuple(mins), tuple(extents), tuple(free))
 
+    def scalar(self, name: str, dtype: str) -> ScalarFacts:
+        """The scalar input ``name``: its value is a parameter."""
+        own = self._named(name, f"scalar_{len(self._names)}")
+        bounds = np.iinfo(dtype)
+        limits = {"minimum": int(bounds.min), "maximum": int(bounds.max)}
+        self._add(own, _SCALAR, f"value of the scalar {name}", is_extent=False, **limits)
+        return ScalarFacts(name, dtype, self.given.get(own, _SCALAR))
+
     def params(self) -> list[dict[str, Any]]:
-        """The parameters there are: name, default, and what they mean."""
+        """The parameters there are: name, default, range, and what they mean."""
         return [{"name": name, **about} for name, about in self._names.items()]
+
+    def _extent(self, own: str, doc: str, usual: int) -> int:
+        """An extent that need not be chosen."""
+        self._add(own, 0, f"{doc}; 0: as the output's, or {_FREE}", minimum=0)
+        return self.given.get(own, 0) or usual
+
+    def _add(
+        self,
+        own: str,
+        default: int,
+        doc: str,
+        *,
+        minimum: int,
+        maximum: int = _LARGEST,
+        is_extent: bool = True,
+    ) -> None:
+        limits = {"minimum": minimum, "maximum": maximum, "is_extent": is_extent}
+        self._names[own] = {"default": default, "doc": doc, **limits}
+
+    def _named(self, wanted: str, otherwise: str) -> str:
+        plain = _plain(wanted)
+        if plain and plain not in self._names:
+            return plain
+        plain, number = _plain(otherwise) or "size", 2
+        found = plain
+        while found in self._names:
+            found, number = f"{plain}_{number}", number + 1
+        return found
+
+
+def _plain(wanted: str) -> str:
+    """A name fit for a parameter; empty if nothing is left of ``wanted``."""
+    plain = re.sub(r"\W", "_", wanted.lower()).strip("_")
+    return plain if re.fullmatch(r"[a-z][a-z0-9_]{0,39}", plain) else ""
