@@ -16,7 +16,7 @@ INACTIVE = -1
 _ENUMERATED = 20_000
 """Spaces up to this size are listed at once (0.4 s); of larger ones only a part is known."""
 _FIRST_SAMPLES = 500
-_MORE_SAMPLES = 20
+_MORE_SAMPLES = 10
 
 
 class Points:

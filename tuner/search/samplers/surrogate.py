@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from optuna.samplers import BaseSampler
 
 from tuner.search.samplers.gaussian_process import (
+    Features,
     Fitter,
     Floats,
     GaussianProcess,
@@ -72,7 +73,13 @@ class SurrogateSampler(PointSampler):
         self._metric = Metric(space)
         self._fitter = Fitter(len(space.knobs), _CYCLES_WEIGHT)
         self._validity_fitter = Fitter(len(space.knobs), _VALIDITY_WEIGHT)
-        self._features = self._metric.features(self._points.rows)
+        self._kept_features = self._metric.features(self._points.rows)
+        self._known_features = len(self._points.rows)
+
+    @property
+    def _features(self) -> Features:
+        """Features of all configs known so far, by row."""
+        return self._kept_features[: self._known_features]
 
     def choose(self, history: History) -> int | None:
         order = np.argsort(history.cycles, kind="stable")
@@ -116,10 +123,16 @@ class SurrogateSampler(PointSampler):
         return found
 
     def _extend_features(self) -> None:
-        missing = self._points.rows[len(self._features) :]
-        if len(missing):
-            more = self._metric.features(missing)
-            self._features = np.concatenate([self._features, more])
+        rows = self._points.rows
+        if len(rows) == self._known_features:
+            return
+        more = self._metric.features(rows[self._known_features :])
+        if len(rows) > len(self._kept_features):  # with room, as copying all takes its time
+            room = np.empty((2 * len(rows), more.shape[1]), more.dtype)
+            room[: self._known_features] = self._features
+            self._kept_features = room
+        self._kept_features[self._known_features : len(rows)] = more
+        self._known_features = len(rows)
 
     def _farthest(self, free: NDArray[np.bool_], seen: Sequence[int]) -> int:
         """Of some random configs, the one that is least like any proposed before."""
@@ -136,7 +149,7 @@ class SurrogateSampler(PointSampler):
         if len(rows) <= _POOL:
             return rows
         # Features are one-hot: their product counts the knobs in which two configs agree.
-        alike = (self._features[rows] @ self._features[list(best)].T).max(axis=1)
+        alike = (self._features @ self._features[list(best)].T).max(axis=1)[rows]
         order = np.argpartition(-alike, _POOL // _NEAR_SHARE)
         near, others = np.split(order, [_POOL // _NEAR_SHARE])
         rest = self._rng.choice(others, _POOL - len(near), replace=False)
