@@ -5,8 +5,9 @@ own LLVM, clang on Halide's IR with its switches, or for kernels that have one, 
 few knobs instead of a schedule. So a config says by itself what makes its code, and all that works
 on configs (samplers, resumed jobs, transfer, schedules with their provenance) works on it.
 
-No trials are wasted on what does not pay: the search begins with one config of each alternative,
-after that the sampler decides, and C has not more than a handful of points to lose trials on.
+Few trials are wasted on what does not pay: the search begins with one config of each alternative,
+C has not more than a handful of points, and what is behind is held to a share of the trials
+(:mod:`tuner.search.shares`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from tuner.space import Config, Knob, Space
 
 GENERATOR = "generator"
 """The knob that names what makes a config's code."""
+MAIN = HalideGenerator.name
+"""The choice of it that needs no more than the kernel's schedules."""
 
 _MEMBERS: dict[str, type[ServerGenerator]] = {
     cls.name: cls for cls in (HalideGenerator, HalideClangGenerator, CGenerator)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from random import Random
 
 import optuna
 from optuna.trial import TrialState, create_trial
 
+from tuner.codegen.portfolio import MAIN
 from tuner.goals import DEFAULT_GOALS, figures_of
 from tuner.outcome import Outcome
 from tuner.search import encoding
-from tuner.search.samplers import make_sampler, notes_of_replayed
+from tuner.search.samplers import make_sampler, notes_of_replayed, walks_all
 from tuner.search.samplers.brute_force import SpaceExhaustedError
-from tuner.space import Config, KnobValue, Space
+from tuner.search.shares import Shares
+from tuner.space import Config, Knob, KnobValue, Space
 from tuner.trial import Trial
 
 _SAMPLER_ATTEMPTS = 4
@@ -40,7 +43,8 @@ class Proposer:
     What the sampler proposes can break a constraint or repeat a config. It is told so (as a
     pruned trial, which the samplers rank below every measured one) and asked again, a limited
     number of times; then a random valid neighbour of its last proposal, or a random valid config,
-    takes its place.
+    takes its place. So does, for a generator that had its share (:class:`Shares`), the same
+    schedule by the main one.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Proposer:
         )
         self._random = Random(seed)  # noqa: S311 - a search, not a secret
         self._seen: set[str] = set()
+        self._shares = Shares(space, limited=not walks_all(sampler))
 
     @property
     def study(self) -> optuna.Study:
@@ -65,9 +70,11 @@ class Proposer:
     def replay(self, trials: Iterable[Trial]) -> None:
         """Tells the study about trials finished in an earlier session."""
         for trial in trials:
-            self._seen.add(trial.config.digest)
+            self._note(trial.config)
             params = encoding.encode(self._space, trial.config)
             figures = figures_of(trial.measurement, self._goals)
+            if figures:
+                self._shares.learned(trial.config, figures[0])
             self._study.add_trial(
                 create_trial(
                     state=TrialState.COMPLETE if figures else TrialState.PRUNED,
@@ -80,7 +87,7 @@ class Proposer:
 
     def propose(self, config: Config) -> Proposal:
         """A proposal for a given config (a seed, or one interrupted before)."""
-        self._seen.add(config.digest)
+        self._note(config)
         self._study.enqueue_trial(encoding.encode(self._space, config))
         trial = self._study.ask()
         encoding.suggest(self._space, trial)
@@ -101,45 +108,67 @@ class Proposer:
                 self._study.tell(trial, state=TrialState.FAIL)
                 return None
             valid = self._space.violation(values) is None
+            within = valid and self._shares.allows(values)
             if valid:
                 last = Config(values)
-                if not self.has_seen(last):
-                    self._seen.add(last.digest)
+                if within and not self.has_seen(last):
+                    self._note(last)
                     return Proposal(last, trial)
-            # A repeat teaches nothing new; a broken constraint does.
+            # A repeat teaches nothing new, nor does a share; a broken constraint does.
             self._study.tell(trial, state=TrialState.FAIL if valid else TrialState.PRUNED)
+            if valid and not within:
+                break  # asked again, it would want the same
         config = self._unseen(last)
         return None if config is None else self.propose(config)
 
     def _unseen(self, near: Config | None) -> Config | None:
         """A valid config that was not proposed: near ``near`` if possible, else anywhere."""
-        for _ in range(_RANDOM_ATTEMPTS if near is not None else 0):
-            assert near is not None  # noqa: S101
-            config = self._neighbour(near)
-            if config is not None and not self.has_seen(config):
-                return config
-        for _ in range(_RANDOM_ATTEMPTS):
-            config = self._space.sample(self._random)
-            if not self.has_seen(config):
+        for config in chain(self._near(near), self._anywhere()):
+            if config is not None and not self.has_seen(config) and self._shares.allows(config):
                 return config
         return next((c for c in self._space if not self.has_seen(c)), None)
 
-    def _neighbour(self, config: Config) -> Config | None:
-        """``config`` with one knob changed at random; knobs that thereby wake are drawn too."""
-        changed = self._random.choice([k for k in self._space.knobs if k.name in config])
+    def _near(self, config: Config | None) -> Iterator[Config | None]:
+        """What is nearest to ``config``; ``None`` where that would not be valid."""
+        if config is None:
+            return
+        if self._shares.knob is not None and not self._shares.allows(config):
+            config = self._changed(config, self._shares.knob, MAIN) or config
+            yield config
+        for _ in range(_RANDOM_ATTEMPTS):
+            knob = self._random.choice([k for k in self._space.knobs if k.name in config])
+            yield self._changed(config, knob)
+
+    def _anywhere(self) -> Iterator[Config]:
+        for _ in range(_RANDOM_ATTEMPTS):
+            yield self._space.sample(self._random)
+
+    def _changed(
+        self, config: Config, changed: Knob, choice: KnobValue | None = None
+    ) -> Config | None:
+        """``config`` with one knob at ``choice``, or at random; knobs that thereby wake are drawn,
+        too. ``None`` if that is not valid."""
         values: dict[str, KnobValue] = {}
         for knob in self._space.walk(values):
-            if knob == changed or knob.name not in config:
+            if knob == changed and choice is not None:
+                values[knob.name] = choice
+            elif knob == changed or knob.name not in config:
                 values[knob.name] = self._random.choice(knob.choices)
             else:
                 values[knob.name] = config[knob.name]
         return Config(values) if self._space.violation(values) is None else None
+
+    def _note(self, config: Config) -> None:
+        """That ``config`` is, or was, a trial."""
+        self._seen.add(config.digest)
+        self._shares.proposed(config)
 
     def tell(self, proposal: Proposal, outcome: Outcome, *figures: int | None) -> None:
         """The result of ``proposal``: a figure for each goal if the outcome is ``ok``, else a
         failure. Without one of its figures it is a failure, too."""
         told = [float(figure) for figure in figures if figure is not None]
         if outcome is Outcome.OK and len(told) == len(self._goals):
+            self._shares.learned(proposal.config, told[0])
             self._study.tell(proposal.trial, told)
         else:
             self._study.tell(proposal.trial, state=TrialState.PRUNED)

@@ -24,7 +24,8 @@ _REGISTRY = {
 }
 """Sampler name to the module whose ``make(space, seed)`` returns the Optuna sampler. One that does
 not fit every space has ``require_fits(space)``, which raises what ``make`` would. One that can
-search for several goals at once says so: ``SEVERAL_GOALS = True``."""
+search for several goals at once says so: ``SEVERAL_GOALS = True``; and one that proposes every
+config there is, whatever becomes of them: ``WALKS_ALL = True``."""
 
 
 DEFAULT_SAMPLER = "surrogate"
@@ -75,6 +76,12 @@ def sampler_for(name: str | None, goals: Sequence[str]) -> str:
             next_step="choose one of these, or none, with --sampler",
         )
     return name
+
+
+def walks_all(name: str) -> bool:
+    """Whether the sampler proposes every config of a space, and has no choice to make."""
+    require_sampler(name)
+    return bool(getattr(import_module(_REGISTRY[name]), "WALKS_ALL", False))
 
 
 def _several_goals(name: str) -> bool:

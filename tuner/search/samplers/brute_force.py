@@ -15,6 +15,7 @@ from tuner.search.encoding import distributions, encode
 from tuner.space import Config, Space
 
 SEVERAL_GOALS = True
+WALKS_ALL = True
 
 
 class SpaceExhaustedError(Exception):
