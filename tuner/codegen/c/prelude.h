@@ -32,14 +32,14 @@ void halide_free(void *context, void *memory);
 
 struct held {
     int count;
-    void *memory[4];
+    void *memory[8];
 };
 
 static inline void release(struct held *held) {
     while (held->count) halide_free((void *)0, held->memory[--held->count]);
 }
 
-/* Memory on a vector boundary until the kernel returns; at most four pieces. */
+/* Memory on a vector boundary until the kernel returns; at most eight pieces. */
 #define scratch(bytes)                                              \
     ({                                                              \
         void *memory_ = halide_malloc((void *)0, (unsigned)(bytes)); \

@@ -42,14 +42,16 @@ def translation_unit(kernel: Kernel, problem: Problem, loops: str) -> str:
         constants |= {e.name: e.value for e in extents}
     given = [] if static else [f"const int {e.name}" for e in extents]
     pointers = [f"{_c_type(spec)} *restrict {spec.name}" for spec in buffers]
-    passed = [_pointer(spec, problem) for spec in buffers]
-    passed += [] if static else [_promised(e) for e in extents]
+    passed = [f"(void *){_argument(spec)}->host" for spec in buffers]
+    passed += [] if static else [e.place for e in extents]
     return "\n".join(
         [
             f"enum {{ VECTOR_BYTES = {problem.target.vector_bytes} }};",
             PRELUDE.read_text(),
             *(f"enum {{ {name} = {value} }};" for name, value in constants.items()),
-            f"static inline int kernel({', '.join(pointers + given)}) {{",
+            # Inlined, it would lose some of what restrict says.
+            f"static __attribute__((noinline)) int kernel({', '.join(pointers + given)}) {{",
+            *_promises(problem, buffers, extents),
             "struct held held __attribute__((cleanup(release))) = {0};",
             loops,
             "return 0;",
@@ -103,18 +105,18 @@ def _extents(spec: BufferSpec, problem: Problem) -> Iterator[_Extent]:
             yield _Extent(name, f"{place}.stride", stride, lanes if whole else 1)
 
 
-def _promised(extent: _Extent) -> str:
-    """What the function is given, in a form that shows the multiple."""
-    if extent.multiple == 1:
-        return extent.place
-    return f"{extent.place} / {extent.multiple} * {extent.multiple}"
-
-
-def _pointer(spec: BufferSpec, problem: Problem) -> str:
-    host = f"(void *){_argument(spec)}->host"
-    if problem.contract is Contract.NONE:
-        return host
-    return f"__builtin_assume_aligned({host}, {problem.target.vector_alignment_bytes})"
+def _promises(
+    problem: Problem, buffers: tuple[BufferSpec, ...], extents: list[_Extent]
+) -> Iterator[str]:
+    """Tells clang what the contract promises, where the loops are: it does not see callers."""
+    if problem.contract is not Contract.NONE:
+        for spec in buffers:
+            bytes_ = problem.target.vector_alignment_bytes
+            yield f"{spec.name} = __builtin_assume_aligned({spec.name}, {bytes_});"
+    if problem.contract is not Contract.STATIC:
+        for extent in extents:
+            if extent.multiple > 1:
+                yield f"__builtin_assume({extent.name} % {extent.multiple} == 0);"
 
 
 def _checks(
