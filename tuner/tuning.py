@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from tuner.candidate import CACHE_STATES, Artifact, CacheState, Candidate, Problem
 from tuner.codegen import CodeGenerator, find_generator, generator_names, space_of, starts_of
 from tuner.contract import find_contract
-from tuner.errors import ToolchainError, UserError
+from tuner.errors import CandidateError, ToolchainError, UserError
 from tuner.goals import DEFAULT_GOALS, GOALS, checked_goals
 from tuner.job_result import TuneResult, result
 from tuner.kernels import find_kernel
@@ -351,7 +351,7 @@ def measure(
 
     ``config`` must be a point of the problem's space (``Space.config`` makes sure). Returns a
     trial numbered 0 with its outcome, and if it compiled the artifact that was measured, with
-    assembly as near to it as the compiler gives it.
+    assembly as near to it as the compiler gives it (none if that takes too long).
     """
     from tuner.search.evaluation import Evaluator
 
@@ -366,7 +366,10 @@ def measure(
         if measured is None:
             return evaluation.trial, None
         # Asked for assembly too, LLVM may order instructions otherwise: keep the object measured.
-        files = {**codegen.compile(candidate, with_assembly=True).files, **measured.files}
+        try:
+            files = {**codegen.compile(candidate, with_assembly=True).files, **measured.files}
+        except CandidateError:
+            return evaluation.trial, measured  # a busy machine made it miss its limit now
         return evaluation.trial, replace(measured, files=files)
 
 
