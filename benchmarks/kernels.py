@@ -5,8 +5,9 @@
 Prints packets and cycles of every kernel at its default shape: without a schedule, by each of
 Halide's autoschedulers (what is wrong or fails is named as such), by auto-vectorized C (its best
 point), by the textbook schedule, and by the best of a search with the generator ``portfolio``. All
-compile in the same contained processes, and every output is verified. With ``--json`` a kernel's
-row is kept in FILE as soon as it is complete, and what is in FILE already is not measured again.
+compile in the same contained processes, and every output is verified. With ``--json`` each cell is
+kept in FILE as soon as it is known, and what is in FILE already is not measured again, unless the
+code of ``tuner`` is not what it was.
 The exit status is 1 if a best is not the lowest of its row, in packets and in cycles.
 """
 
@@ -15,23 +16,37 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import tuner
 from tuner.candidate import Problem
 from tuner.codegen import space_of
-from tuner.errors import UserError
+from tuner.codegen.c.forms import c_forms
+from tuner.codegen.portfolio import GENERATOR
+from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel, kernel_names
 from tuner.memory_store import MemoryStore
+from tuner.space import Config
 from tuner.target import DEFAULT_TARGET
 from tuner.trial import Trial
-from tuner.tuning import default_workers, find_problem, measure, named_config
+from tuner.tuning import JobOptions, default_workers, find_problem, measure, named_config
 
 C, BEST, TEXTBOOK = "C", "best", "textbook"
 Cell = dict[str, Any]
 """``packets`` and ``cycles`` of a verified run, or what became of it as ``outcome``."""
+Row = dict[str, Any]
+"""A kernel's ``cells`` by what made them, and what they hold for."""
+
+
+class Asked(TypedDict):
+    """What decides a search, beside the code."""
+
+    trials: int
+    seed: int
 
 
 def cell(trial: Trial) -> Cell:
@@ -42,67 +57,81 @@ def cell(trial: Trial) -> Cell:
     return {"outcome": "ok", "packets": found.packets, "cycles": found.cycles}
 
 
-def told(name: str, made: Cell) -> Cell:
-    """``made``, after a line of progress."""
-    figures = f"{made['packets']:,} packets" if made["outcome"] == "ok" else made["outcome"]
-    sys.stderr.write(f"  {name}: {figures}\n")
-    return made
+def by_config(problem: Problem, config: Config, generator: str) -> Cell:
+    """One config by itself."""
+    return cell(measure(problem, config, generator=generator)[0])
 
 
-def by_halide_alone(problem: Problem) -> Iterator[tuple[str, Cell]]:
-    """Without a schedule, and by each autoscheduler."""
-    kernel = find_kernel(problem.workload.kernel)
-    for config in space_of("halide-auto", kernel, problem):
-        trial, _ = measure(problem, config, generator="halide-auto")
-        yield config.text("autoscheduler"), cell(trial)
-
-
-def by_c(problem: Problem) -> Cell:
-    """The best of all points of the C forms."""
-    try:
-        space = space_of("c-autovec", find_kernel(problem.workload.kernel), problem)
-    except UserError:
-        return {"outcome": "no C form"}
-    cells = [cell(measure(problem, config, generator="c-autovec")[0]) for config in space]
-    return min(cells, key=lambda made: made.get("cycles", float("inf")))
-
-
-def by_search(problem: Problem, trials: int, seed: int, workers: int) -> Cell:
-    """The best of a search with the portfolio."""
-    result = tuner.tune(
-        problem.workload.kernel,
-        problem.workload.params,
-        store=MemoryStore(),
-        trials=trials,
-        seed=seed,
-        workers=workers,
-        generator="portfolio",
-    )
+def by_search(problem: Problem, **options: Unpack[JobOptions]) -> Cell:
+    """The best of a search; ``taken`` is how many trials each of its generators had."""
+    store = MemoryStore()
+    workload = problem.workload
+    result = tuner.tune(workload.kernel, workload.params, store=store, **options)
     if result.best is None:
         return {"outcome": result.job.note}
-    return {**cell(result.best), "config": result.best.config.as_dict()}
+    trials = store.trials(result.job.id)
+    taken = Counter(str(t.config.get(GENERATOR, result.job.spec.generator)) for t in trials)
+    return {**cell(result.best), "config": result.best.config.as_dict(), "taken": dict(taken)}
 
 
-def row_of(kernel: str, trials: int, seed: int, workers: int) -> dict[str, Any]:
-    """One kernel's line of the table; seconds to some minutes."""
-    problem = find_problem(kernel, None, DEFAULT_TARGET, "static")
-    sys.stderr.write(f"{problem.workload.label}\n")
-    cells = {name: told(name, made) for name, made in by_halide_alone(problem)}
-    cells[C] = told(C, by_c(problem))
+def by_c(problem: Problem, workers: int) -> Cell:
+    """The best of all points of the C forms."""
+    kernel = find_kernel(problem.workload.kernel)
+    if not c_forms(kernel):
+        return {"outcome": "no C form"}
+    every = space_of("c-autovec", kernel, problem).count(1000)
+    return by_search(problem, generator="c-autovec", sampler="brute", trials=every, workers=workers)
+
+
+def ways(problem: Problem, asked: Asked, workers: int) -> dict[str, Callable[[], Cell]]:
+    """What a row consists of: without a schedule, each autoscheduler, C, textbook, a search."""
+    kernel = find_kernel(problem.workload.kernel)
     textbook = named_config(problem, TEXTBOOK)
     assert textbook is not None  # noqa: S101 - every kernel has one
-    cells[TEXTBOOK] = told(TEXTBOOK, cell(measure(problem, textbook)[0]))
-    cells[BEST] = told(BEST, by_search(problem, trials, seed, workers))
-    peak = find_kernel(kernel).work(problem.workload.params).peak_cycles(problem.target)
-    best = cells[BEST].get("cycles")
+    alone = space_of("halide-auto", kernel, problem)
+    return {
+        **{
+            config.text("autoscheduler"): partial(by_config, problem, config, "halide-auto")
+            for config in alone
+        },
+        C: partial(by_c, problem, workers),
+        TEXTBOOK: partial(by_config, problem, textbook, "halide"),
+        BEST: partial(by_search, problem, generator="portfolio", workers=workers, **asked),
+    }
+
+
+def begun(kernel: str, asked: Asked) -> Row:
+    """One kernel's row, with nothing in it yet."""
+    problem = find_problem(kernel, None, DEFAULT_TARGET, "static")
+    work = find_kernel(kernel).work(problem.workload.params)
     return {
         "kernel": kernel,
         "workload": problem.workload.label,
-        "trials": trials,
-        "seed": seed,
-        "cells": cells,
-        "share_of_peak": peak / best if best else None,
+        **asked,
+        "code": code_digest(),
+        "peak_cycles": work.peak_cycles(problem.target),
+        "cells": {},
     }
+
+
+def complete(row: Row, asked: Asked, workers: int, keep: Callable[[], None]) -> None:
+    """Measures what is missing in ``row``; seconds to some minutes. Calls ``keep`` after each."""
+    problem = find_problem(row["kernel"], None, DEFAULT_TARGET, "static")
+    cells = row["cells"]
+    sys.stderr.write(f"{problem.workload.label}\n")
+    for name, way in ways(problem, asked, workers).items():
+        if name not in cells:
+            cells[name] = made = way()
+            keep()
+            said = f"{made['packets']:,} packets" if made["outcome"] == "ok" else made["outcome"]
+            sys.stderr.write(f"  {name}: {said}\n")
+
+
+def code_digest() -> str:
+    """Names the code that decides the figures: rows of other code do not stand beside these."""
+    folder = Path(tuner.__file__).parent
+    found = [p for p in sorted(folder.rglob("*")) if p.suffix in {".py", ".c", ".h", ".S", ".toml"}]
+    return digest_of_bytes(b"\0".join(path.read_bytes() for path in found))[:16]
 
 
 def holds(row: dict[str, Any]) -> bool:
@@ -126,7 +155,8 @@ def print_rows(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         cells = [_shown(row["cells"][name]) for name in names]
         by = row["cells"][BEST].get("config", {}).get("generator", "-")
-        share = f"{row['share_of_peak']:.0%}" if row["share_of_peak"] else "-"
+        cycles = row["cells"][BEST].get("cycles")
+        share = f"{row['peak_cycles'] / cycles:.0%}" if cycles else "-"
         table.add_row(row["workload"], *cells, by, share + ("" if holds(row) else " !"))
     Console(width=180).print(table)
 
@@ -146,14 +176,24 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=default_workers())
     parser.add_argument("--json", type=Path, metavar="FILE", help="keeps rows, and takes them up")
     given = parser.parse_args()
-    asked = {"trials": given.trials, "seed": given.seed}
-    kept = given.json.read_text() if given.json and given.json.exists() else "[]"
-    rows = [row for row in json.loads(kept) if asked.items() <= row.items()]
+    asked: Asked = {"trials": given.trials, "seed": given.seed}
+    file: Path | None = given.json
+    rows: list[Row] = json.loads(file.read_text()) if file and file.exists() else []
+    wanted = {**asked, "code": code_digest()}.items()
+    rows = [row for row in rows if wanted <= row.items()]
+
+    def keep() -> None:
+        if file is not None:
+            made = file.with_suffix(".new")
+            made.write_text(json.dumps(rows, indent=1) + "\n")
+            made.replace(file)
+
     for kernel in given.kernels:
-        if kernel not in {row["kernel"] for row in rows}:
-            rows.append(row_of(kernel, workers=given.workers, **asked))
-            if given.json:
-                given.json.write_text(json.dumps(rows, indent=1) + "\n")
+        row = next((row for row in rows if row["kernel"] == kernel), None)
+        if row is None:
+            row = begun(kernel, asked)
+            rows.append(row)
+        complete(row, asked, given.workers, keep)
     shown = [row for row in rows if row["kernel"] in given.kernels]
     print_rows(shown)
     return 0 if all(map(holds, shown)) else 1
