@@ -30,9 +30,10 @@ from tuner.measure import Measurer, open_measurer
 from tuner.measure.deadline import AbandonableMeasurer, OutOfTimeError
 from tuner.search.loop import TuningLoop
 from tuner.search.progress import Progress
+from tuner.search.relatives import Relative, proposals
 from tuner.search.stopping import StopRequest
 from tuner.search.task_scheduler import Task, next_task
-from tuner.search.transfer import Relative, of_relatives, transferred
+from tuner.search.transfer import transferred
 from tuner.space import Config, Space
 from tuner.store import TrialStore
 from tuner.trial import Job, JobRequest, JobState, Submission, Trial
@@ -169,8 +170,8 @@ class _Batch:
         self._on_progress = on_progress
         self._stop = stop or threading.Event()
         self._lock = threading.Lock()
-        self._found: dict[int, Relative] = {}
-        """By position: the best so far, where there is a textbook to compare it with."""
+        self._relatives: dict[int, Relative] = {}
+        """By position: what the search has found, for others of its kernel."""
         self._stored: dict[int, list[tuple[Config, str]]] = {}
         """By position: what earlier jobs have to hand on."""
         self._tasks = [self._task(position) for position in range(len(self._members))]
@@ -184,7 +185,6 @@ class _Batch:
         earlier = result(self._jobs[position], self._store)
         if trials := sum(earlier.outcomes.values()):
             task.record(trials, _cycles(earlier.best), earlier.job.spent_s)
-            self._note(position, earlier.textbook, earlier.best)
         task.exhausted = earlier.job.state.ended
         return task
 
@@ -205,10 +205,11 @@ class _Batch:
             AbandonableMeasurer(device) as measurer,
             ThreadPoolExecutor(workers, "hvxtune-slice") as pool,
         ):
-            for job in map(self._store.job, self._jobs):
+            for position, job in enumerate(map(self._store.job, self._jobs)):
                 kernel = find_kernel(job.spec.problem.workload.kernel)
                 space = generator.space(kernel, job.spec.problem)
                 tuning.require_same_tools(job, space, generator, measurer)
+                self._introduce(position, job, kernel, space)
             self._share_out(pool, workers, generator, measurer)
         interrupted = self._stop.is_set()
         if not interrupted:
@@ -299,41 +300,49 @@ class _Batch:
             ended = loop.run().ended
         except OutOfTimeError:
             ended = False  # the trial stays without an outcome
+        self._learn(position)
         with self._lock:
             self._promised -= size
             task.exhausted = ended
         if not ended:
             self._store.request(job_id, JobRequest.PAUSE)
 
+    def _introduce(self, position: int, job: Job, kernel: Kernel, space: Space) -> None:
+        """Begins to hand on what the search finds, with what it has found in earlier sessions."""
+        problem = job.spec.problem
+        default = starts_of(job.spec.generator, kernel, problem)["default"]
+        self._relatives[position] = Relative(job.id, problem, space, default)
+        self._learn(position)
+
+    def _learn(self, position: int) -> None:
+        """Takes over what the search has found by now."""
+        trials = self._store.trials(self._jobs[position])
+        with self._lock:
+            self._relatives[position].learn(trials)
+
     def _transfers(
         self, position: int, job: Job, kernel: Kernel, space: Space
     ) -> list[tuple[Config, str]]:
-        """What gained most for others of the kernel: in this batch, then in earlier jobs."""
-        problem, family = job.spec.problem, self._tasks[position].family
-        with self._lock:
-            relatives = [
-                found
-                for other, found in self._found.items()
-                if other != position and self._tasks[other].family == family
-            ]
+        """What promises most of what was found for others: in this batch, then in earlier jobs."""
         if position not in self._stored:
-            self._stored[position] = transferred(self._store, job, kernel, space)
-        default = starts_of(job.spec.generator, kernel, problem)["default"]
-        return [*of_relatives(relatives, problem, space, default), *self._stored[position]]
-
-    def _note(self, position: int, textbook: Trial | None, best: Trial | None) -> None:
-        """Keeps what the workload has found, for others of its kernel."""
-        compared, cycles = _cycles(textbook), _cycles(best)
-        if best is not None and compared and cycles:
-            job_id, problem = self._jobs[position], self._problem(position)
-            self._found[position] = Relative(job_id, problem, best, compared / cycles)
+            found = transferred(self._store, job, kernel, space, improved=True)
+            self._stored[position] = found
+        family = self._tasks[position].family
+        others = (n for n, task in enumerate(self._tasks) if task.family == family)
+        with self._lock:
+            return [
+                *proposals(
+                    self._relatives[position],
+                    [self._relatives[other] for other in others if other != position],
+                ),
+                *self._stored[position],
+            ]
 
     def _tell(self, position: int, progress: Progress) -> None:
         with self._lock:
             task = self._tasks[position]
             if progress.finished > task.trials:
                 task.record(progress.finished, _cycles(progress.incumbent), progress.elapsed_s)
-                self._note(position, progress.textbook, progress.incumbent)
             found = [(t.weight, t.best_cycles) for t in self._tasks if t.best_cycles]
             standing = SetProgress(
                 trials=sum(t.trials for t in self._tasks),

@@ -5,12 +5,15 @@ Programs for Deep Learning", OSDI 2020, section 6), for the sum of cycles of all
 times how often it occurs. What a trial saves is estimated from the past (what the last trials
 saved) and, with optimism, from what is left: a search that took t trials to reach g cycles may
 save g / t with the next, but not go below its HVX peak, nor reach twice the share of the peak
-that the best workload of the same kernel has reached. Where the budget is time, it is what a
-second saves that counts: trials of large workloads take longer, in compiler and simulator.
+that the best workload of the same kernel has reached. Two things are not Ansor's. Hope fades: what
+is left counts for as much as all trials together have improved on the first, and one trial's share
+more, so that a workload that nothing helps makes room sooner. And where the budget is time, it is
+what a second saves that counts: trials of large workloads take longer, in compiler and simulator.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -53,6 +56,11 @@ class Task:
         return self._history[-1][1]
 
     @property
+    def first_cycles(self) -> int | None:
+        """The best when there first was one."""
+        return next((best for _, best in self._history if best is not None), None)
+
+    @property
     def seconds_of_trial(self) -> float:
         """What the next one will take, if it is like those before; 0 while nothing tells."""
         return self.seconds / self.trials if self.trials else 0.0
@@ -73,6 +81,13 @@ class Task:
         return (then - now) / (after - before)
 
 
+def _hope(task: Task) -> float:
+    """1 after the first trial, the fewer the more trials have changed nothing."""
+    first, best = task.first_cycles, task.best_cycles
+    improved = math.log(first / best) if first and best else 0.0
+    return min(1.0, improved + 1.0 / max(1, task.trials))
+
+
 def expected_gain(task: Task, best_share: float) -> float:
     """Cycles of the whole set that one more trial of ``task`` is expected to save.
 
@@ -83,7 +98,7 @@ def expected_gain(task: Task, best_share: float) -> float:
         return float("inf") if task.trials < _PATIENCE else 0.0
     reachable = task.peak_cycles / min(1.0, OPTIMISM * best_share)
     left = max(0.0, min(best / max(1, task.trials), best - reachable))
-    return task.weight * (BACKWARD * task.saved_lately + (1 - BACKWARD) * left)
+    return task.weight * (BACKWARD * task.saved_lately + (1 - BACKWARD) * _hope(task) * left)
 
 
 def next_task(

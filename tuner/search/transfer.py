@@ -7,17 +7,14 @@ from any other trial.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from tuner.candidate import Problem
 from tuner.codegen import starts_of
 from tuner.kernels import Kernel
 from tuner.kernels.settle import settle
 from tuner.space import Config, Space
-from tuner.store import TrialStore, problem_distance
-from tuner.trial import Job, Trial
+from tuner.store import TrialStore
+from tuner.trial import Job, PastTrial
 
 ORIGIN = "transfer"
 _PROBLEMS, _EACH = 2, 4
@@ -26,11 +23,12 @@ problems, because the nearest may have been searched badly."""
 
 
 def transferred(
-    store: TrialStore, job: Job, kernel: Kernel, space: Space
+    store: TrialStore, job: Job, kernel: Kernel, space: Space, *, improved: bool = False
 ) -> list[tuple[Config, str]]:
     """What ``job`` begins with, and the origin ``transfer:JOB-TRIAL`` of each; none if it says so.
 
-    The same on every call: only what was stored when the job was submitted counts.
+    The same on every call: only what was stored when the job was submitted counts. With
+    ``improved`` only what was faster than the textbook config of its own job does.
     """
     if not job.spec.transfer:
         return []
@@ -41,6 +39,8 @@ def transferred(
         each=_EACH,
         cache=job.spec.cache,
     )
+    if improved:
+        past = _before_textbook(past)
     default = starts_of(job.spec.generator, kernel, job.spec.problem)["default"]
     found: dict[Config, str] = {}
     for one in past:
@@ -49,38 +49,16 @@ def transferred(
     return list(found.items())
 
 
-@dataclass(frozen=True)
-class Relative:
-    """A search for another problem of the same kernel, and the best it has found so far."""
-
-    job: str
-    problem: Problem
-    trial: Trial
-    speedup: float
-    """Of ``trial`` against the textbook config of its problem."""
-
-    @property
-    def origin(self) -> str:
-        """What a trial says that takes the config over."""
-        return f"{ORIGIN}:{self.job}-{self.trial.number}"
-
-
-def of_relatives(
-    relatives: Iterable[Relative], problem: Problem, space: Space, default: Config
-) -> list[tuple[Config, str]]:
-    """What others found better than their textbook, in ``space``, with origins.
-
-    First what gains most, discounted by how unlike the problems are.
-    """
-
-    def promise(one: Relative) -> float:
-        return math.log(one.speedup) / (1.0 + problem_distance(one.problem, problem))
-
-    better = sorted((one for one in relatives if one.speedup > 1), key=promise, reverse=True)
-    found: dict[Config, str] = {}
-    for one in better:
-        found.setdefault(project(space, one.trial.config, default), one.origin)
-    return list(found.items())
+def _before_textbook(past: Sequence[PastTrial]) -> list[PastTrial]:
+    """Of trials that are fastest first for each problem, those faster than a textbook config."""
+    kept: list[PastTrial] = []
+    reached: set[str] = set()
+    for one in past:
+        if one.trial.origin == "textbook":
+            reached.add(one.problem.digest)
+        elif one.problem.digest not in reached:
+            kept.append(one)
+    return kept
 
 
 def project(space: Space, config: Config, default: Config) -> Config:

@@ -66,7 +66,8 @@ def test_what_has_no_schedule_at_all_takes_no_trial(tune, hvxtune):
         assert "default" not in {trial["origin"] for trial in shown["trials"]}
 
 
-def test_what_one_workload_found_is_tried_for_the_others(tune, hvxtune):
+def test_what_one_workload_found_is_tried_for_the_others(tune, hvxtune, bench):
+    bench.cycles = lambda text: 1000 * (1 + sum(text.encode()) % 7)
     rows = tune("--trials", "20", "--json").json["workloads"]
     shown = [hvxtune("show", row["job"], "--json").json for row in rows]
     origins = {trial["origin"] for one in shown for trial in one["trials"]}

@@ -36,6 +36,13 @@ def test_what_still_saves_goes_on() -> None:
     assert next_task([done, saving]) == 1
 
 
+def test_hope_fades_where_no_trial_has_changed_anything() -> None:
+    stubborn, fresh = task((1, 9000), (4, 9000)), task((1, 3000), (2, 2900))
+    assert next_task([stubborn, fresh]) == 1
+    yielding = task((1, 20000), (4, 9000))
+    assert next_task([yielding, fresh]) == 0
+
+
 def test_near_its_peak_nothing_is_left_to_save() -> None:
     assert next_task([task((2, 5000), peak=4999), task((2, 1000), peak=10)]) == 1
 

@@ -11,12 +11,11 @@ from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.tuner.search.test_loop import SPACE, cycles_of
 from tuner.contract import Contract
 from tuner.memory_store import MemoryStore
-from tuner.outcome import Outcome
 from tuner.search.loop import TuningLoop
-from tuner.search.transfer import Relative, of_relatives, project, transferred
+from tuner.search.transfer import project, transferred
 from tuner.space import Config, Constraint, Knob, Space
 from tuner.target import find_target
-from tuner.trial import Budget, JobSpec, Trial
+from tuner.trial import Budget, JobSpec
 
 KERNEL = ScaleU8()
 
@@ -143,32 +142,11 @@ def test_jobs_of_other_caches_are_not_begun_with(jobs):
     assert jobs.transfers(cold) == []
 
 
-def relative(job, width, unroll, speedup):
-    trial = Trial(3, Config({"unroll": unroll}), "random", Outcome.CUTOFF)
-    return Relative(job, problem(width), trial, speedup)
-
-
-UNROLLS = Space("unrolls", (Knob("unroll", (1, 2, 4, 8), "unrolled"),))
-
-
-def handed_on(*relatives):
-    default = Config({"unroll": 1})
-    found = of_relatives(relatives, problem(512), UNROLLS, default)
-    return [(config["unroll"], origin) for config, origin in found]
-
-
-def test_of_relatives_what_gained_most_comes_first_and_what_gained_nothing_not_at_all():
-    some, more, none = (
-        relative("a", 640, 2, 1.1),
-        relative("b", 640, 4, 1.6),
-        relative("c", 640, 8, 1),
-    )
-    assert handed_on(some, more, none) == [(4, "transfer:b-3"), (2, "transfer:a-3")]
-
-
-def test_of_relatives_that_gained_as_much_the_one_most_alike_comes_first():
-    assert handed_on(relative("far", 65536, 2, 1.5), relative("near", 640, 4, 1.5))[0][0] == 4
-
-
-def test_what_several_relatives_found_is_tried_once():
-    assert len(handed_on(relative("a", 640, 2, 1.5), relative("b", 768, 2, 1.4))) == 1
+def test_only_what_was_faster_than_its_textbook_is_handed_on_if_asked_for(jobs):
+    first = jobs.submit(512)
+    trials = jobs.run(first)
+    textbook = next(t for t in trials if t.origin == "textbook")
+    faster = {t.number for t in trials if t.measurement.cycles < textbook.measurement.cycles}
+    found = transferred(jobs.store, jobs.submit(640), KERNEL, SPACE, improved=True)
+    assert {origin for _, origin in found} <= {f"transfer:{first.id}-{n}" for n in faster}
+    assert bool(found) == bool(faster)
