@@ -80,6 +80,12 @@ class DeviceError(HvxtuneError):
         self.attempts = attempts
 
 
+class OutOfTimeError(HvxtuneError):
+    """Nobody waits for this result any more; it says nothing about candidate or device."""
+
+    kind = "time"
+
+
 class InternalError(HvxtuneError):
     """A fault of hvxtune itself; please report it."""
 

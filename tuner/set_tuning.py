@@ -6,8 +6,8 @@ begin with what gained most for the other workloads of the kernel. The default s
 without vectors, a large layer takes the simulator minutes and tells nothing that helps.
 
 Between its slices a job is stored as paused, so that nobody else takes it up, and a batch that was
-stopped or killed goes on where it was. At the end of the time, candidates that are being run are
-abandoned: they are then trials without an outcome, like those of a process that was killed.
+stopped or killed goes on where it was. At the end of the time, candidates under way are abandoned:
+they are then trials without an outcome, like those of a process that was killed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import TypedDict, Unpack
 from tuner import tuning
 from tuner.candidate import CacheState, Problem
 from tuner.codegen import CodeGenerator, find_generator, starts_of
-from tuner.errors import UserError
+from tuner.errors import OutOfTimeError, UserError
 from tuner.job_result import TuneResult, result
 from tuner.kernels import Kernel, find_kernel
 from tuner.measure import Measurer, open_measurer
-from tuner.measure.deadline import AbandonableMeasurer, OutOfTimeError
+from tuner.measure.deadline import AbandonableMeasurer
 from tuner.search.loop import TuningLoop
 from tuner.search.progress import Progress
 from tuner.search.relatives import Relative, proposals
@@ -125,7 +125,7 @@ def run(
 ) -> SetResult:
     """Spends ``trials`` (of the whole batch) or ``seconds`` (of this call) on a batch's jobs.
 
-    What is being run when ``seconds`` are over is abandoned, what is being compiled ends before.
+    What is being compiled or run when ``seconds`` are over is abandoned.
     Stopped by ``stop``, it leaves the jobs to a later call; else they have ended afterwards. Raises
     ``UserError`` if the jobs are not those of ``workloads``, or toolchain or spaces have changed.
     """
@@ -248,6 +248,7 @@ class _Batch:
                     return
                 left_s = self._seconds_left()
                 if left_s is not None and left_s <= 0:
+                    generator.abandon()
                     measurer.abandon()
                 done, _ = wait(busy, timeout=_POLL_S, return_when=FIRST_COMPLETED)
                 for future in done:

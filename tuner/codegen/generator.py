@@ -59,6 +59,11 @@ class CodeGenerator(ABC):
         ``timeout`` if the candidate is at fault, ``ToolchainError`` if the installation is.
         """
 
+    def abandon(self) -> None:
+        """Ends compilations under way, from another thread: they, and all that follow, raise
+        ``OutOfTimeError``. Safe to call twice. A generator that cannot lets them come to an end."""
+        return
+
     @abstractmethod
     def close(self) -> None:
         """Ends all worker processes. Safe to call twice; ``compile`` must not be called after."""

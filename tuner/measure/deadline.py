@@ -6,18 +6,12 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from tuner.errors import HvxtuneError
+from tuner.errors import HvxtuneError, OutOfTimeError
 from tuner.measure.measurer import Measurer, Timed
 
 if TYPE_CHECKING:
     from tuner.candidate import Artifact, Problem
     from tuner.target import Target
-
-
-class OutOfTimeError(HvxtuneError):
-    """Nobody waits for this result any more; it says nothing about candidate or device."""
-
-    kind = "time"
 
 
 class AbandonableMeasurer(Measurer):
@@ -32,7 +26,7 @@ class AbandonableMeasurer(Measurer):
         self.counted = inner.counted
 
     def abandon(self) -> None:
-        """Ends runs under way: these calls, and all that follow, raise :class:`OutOfTimeError`."""
+        """Ends runs under way: these calls, and all that follow, raise ``OutOfTimeError``."""
         self._abandoned.set()
         self._inner.close()
 

@@ -11,9 +11,9 @@ from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInMeasurer
 from tuner.candidate import Artifact
 from tuner.contract import Contract
-from tuner.errors import CandidateError, DeviceError
+from tuner.errors import CandidateError, DeviceError, OutOfTimeError
 from tuner.identity import digest_of_bytes
-from tuner.measure.deadline import AbandonableMeasurer, OutOfTimeError
+from tuner.measure.deadline import AbandonableMeasurer
 from tuner.outcome import Outcome
 from tuner.target import find_target
 

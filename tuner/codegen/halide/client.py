@@ -142,6 +142,12 @@ class CompileServer:
             elif left.name != "server.log":
                 left.unlink()
 
+    def kill(self) -> None:
+        """Ends the process, from another thread: what it is doing raises ``ServerDiedError``."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
     def stop(self) -> None:
         """Ends the process, with whatever it is compiling."""
         process, self._process = self._process, None

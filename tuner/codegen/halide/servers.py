@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner.codegen.generator import CodeGenerator
 from tuner.codegen.halide.client import CompileServer, ServerDiedError
-from tuner.errors import CandidateError
+from tuner.errors import CandidateError, OutOfTimeError, ToolchainError
 from tuner.outcome import Outcome
 
 TIME_LIMIT_S = 20.0
@@ -33,6 +33,7 @@ class CompileServers:
         for server in reversed(self.all):
             self._free.put(server)
         self._closing = threading.Lock()
+        self._abandoned = threading.Event()
 
     @contextmanager
     def one(self) -> Iterator[CompileServer]:
@@ -49,6 +50,12 @@ class CompileServers:
             for server in self.all:
                 server.close()
 
+    def abandon(self) -> None:
+        """Kills them with what they are compiling: :meth:`made` raises ``OutOfTimeError``."""
+        self._abandoned.set()
+        for server in self.all:
+            server.kill()
+
     def made(
         self,
         server: CompileServer,
@@ -58,11 +65,18 @@ class CompileServers:
     ) -> dict[str, bytes]:
         """The files ``kinds`` that ``server`` makes of ``request``, beside the files ``given``.
 
-        Raises ``CandidateError``: ``timeout``, ``compiler_crash`` or ``compile_error``.
+        Raises ``CandidateError``: ``timeout``, ``compiler_crash`` or ``compile_error``; and
+        ``OutOfTimeError`` after :meth:`abandon`.
         """
+        if self._abandoned.is_set():
+            raise OutOfTimeError("abandoned before it was compiled")
         try:
             how, number = server.run(request, given or {})
-        except ServerDiedError as error:
+        except (ServerDiedError, ToolchainError) as error:
+            if self._abandoned.is_set():
+                raise OutOfTimeError("abandoned while it was compiled") from None
+            if isinstance(error, ToolchainError):
+                raise
             raise CandidateError(
                 Outcome.COMPILER_CRASH, f"the compile server went down: {error}"
             ) from None
@@ -103,6 +117,9 @@ class ServerGenerator(CodeGenerator):
     ) -> None:
         self._owns = servers is None
         self.servers = servers or CompileServers(workers, time_limit_s, memory_limit_bytes)
+
+    def abandon(self) -> None:
+        self.servers.abandon()
 
     def close(self) -> None:
         if self._owns:
