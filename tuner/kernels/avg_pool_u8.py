@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from functools import cache, reduce
 from operator import add
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from tuner.kernels import pool
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
 from tuner.space import Config, Directive, Space
+
+if TYPE_CHECKING:
+    import halide as hl
+
+_FACTOR_BITS = 15
 
 
 class AvgPoolU8(Kernel):
@@ -79,9 +84,8 @@ class AvgPoolU8(Kernel):
         columns = hl.Func("columns")
         columns[c, x, y] = reduce(add, [hl.u16(wide[c, x, stride * y + i]) for i in range(size)])
         total = reduce(add, [columns[c, stride * x + j, y] for j in range(size)])
-        pixels = size * size
         combined = hl.Func("combined")
-        combined[c, x, y] = hl.u8((total + hl.u16(pixels // 2)) / hl.u16(pixels))
+        combined[c, x, y] = hl.u8(_mean(total, size * size))
         output = hl.Func("output")
         output[c, x, y] = combined[c, x, y]
         stages = {"columns": columns, "combined": combined, "output": output}
@@ -99,3 +103,25 @@ class AvgPoolU8(Kernel):
     def textbook_config(self, problem: Problem) -> Config:
         output = self.buffers(problem.workload.params)[1]
         return settle(self.space(problem), pool.textbook(output))
+
+
+def _mean(total: hl.Expr, pixels: int) -> hl.Expr:
+    """The u16 ``total`` of ``pixels`` bytes divided by their number, halves up."""
+    import halide as hl
+
+    factor = _factor(pixels)
+    if factor is not None:
+        # HVX has that in one instruction; a division takes products of twice the width.
+        return hl.rounding_mul_shift_right(hl.i16(total), hl.i16(factor), hl.u16(_FACTOR_BITS))
+    return (total + hl.u16(pixels // 2)) / hl.u16(pixels)
+
+
+@cache
+def _factor(pixels: int) -> int | None:
+    """What to multiply every total with for its mean in ``2**-15``, if that rounds as it should."""
+    totals = np.arange(255 * pixels + 1)
+    half = 1 << (_FACTOR_BITS - 1)
+    factor = round((1 << _FACTOR_BITS) / pixels)
+    means = (totals * factor + half) >> _FACTOR_BITS
+    exact = np.array_equal(means, (totals + pixels // 2) // pixels)
+    return factor if exact and factor < 1 << _FACTOR_BITS else None
