@@ -17,7 +17,7 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -30,12 +30,15 @@ from tuner.codegen.portfolio import GENERATOR
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel, kernel_names
 from tuner.memory_store import MemoryStore
+from tuner.search.progress import Progress
 from tuner.space import Config
 from tuner.target import DEFAULT_TARGET
 from tuner.trial import Trial
 from tuner.tuning import JobOptions, default_workers, find_problem, measure, named_config
 
 C, BEST, TEXTBOOK = "C", "best", "textbook"
+_TOLD_EVERY = 20
+"""Trials."""
 Cell = dict[str, Any]
 """``packets`` and ``cycles`` of a verified run, or what became of it as ``outcome``."""
 Row = dict[str, Any]
@@ -66,12 +69,18 @@ def by_search(problem: Problem, **options: Unpack[JobOptions]) -> Cell:
     """The best of a search; ``taken`` is how many trials each of its generators had."""
     store = MemoryStore()
     workload = problem.workload
-    result = tuner.tune(workload.kernel, workload.params, store=store, **options)
+    result = tuner.tune(workload.kernel, workload.params, store=store, on_progress=_tell, **options)
     if result.best is None:
         return {"outcome": result.job.note}
     trials = store.trials(result.job.id)
     taken = Counter(str(t.config.get(GENERATOR, result.job.spec.generator)) for t in trials)
     return {**cell(result.best), "config": result.best.config.as_dict(), "taken": dict(taken)}
+
+
+def _tell(progress: Progress) -> None:
+    best = progress.incumbent and progress.incumbent.measurement
+    if best and progress.finished and progress.finished % _TOLD_EVERY == 0:
+        sys.stderr.write(f"    {progress.finished} trials: {best.cycles:,} cycles\n")
 
 
 def by_c(problem: Problem, workers: int) -> Cell:
@@ -167,7 +176,7 @@ def _shown(made: Cell) -> str:
     return f"{made['packets']:,}\n{made['cycles']:,}"
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the benchmark with the arguments of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("kernels", nargs="*", default=kernel_names())
@@ -175,7 +184,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=default_workers())
     parser.add_argument("--json", type=Path, metavar="FILE", help="keeps rows, and takes them up")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     asked: Asked = {"trials": given.trials, "seed": given.seed}
     file: Path | None = given.json
     rows: list[Row] = json.loads(file.read_text()) if file and file.exists() else []
