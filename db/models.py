@@ -298,19 +298,20 @@ class PromotionRow(Base):
 
 
 class ScheduleRow(Base):
-    """The best of a problem at one fidelity with one toolchain, with its provenance.
+    """The best of a problem at one fidelity with one toolchain, with its provenance, or what was
+    it and is quarantined.
 
     ``cycles`` repeats the measurement's, for the best-query and for the rule that only a faster
     schedule replaces a stored one. ``job_id`` and ``trial_number`` are absent for a schedule
     that came from elsewhere. ``provenance`` is stored without the toolchain, which is a row.
     ``public_id`` names it for clients: that of the trial it came from, on whatever machine.
-    A quarantined schedule is never handed out.
+    A quarantined schedule is never handed out, nor offered again while it stays so.
     """
 
     __tablename__ = "schedules"
 
     id: Mapped[RowId]
-    problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"))
+    problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"), index=True)
     fidelity: Mapped[str] = mapped_column(fidelity_choice())
     toolchain_id: Mapped[int] = mapped_column(ForeignKey("toolchains.id"))
     cycles: Mapped[int]
@@ -332,7 +333,13 @@ class ScheduleRow(Base):
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
 
     __table_args__ = (
-        UniqueConstraint("problem_id", "fidelity", "toolchain_id"),
+        Index(
+            "ux_schedules_handed_out",
+            *("problem_id", "fidelity", "toolchain_id"),
+            unique=True,
+            sqlite_where=text("quarantined_at IS NULL"),
+            postgresql_where=text("quarantined_at IS NULL"),
+        ),
         ForeignKeyConstraint(["job_id", "trial_number"], ["trials.job_id", "trials.number"]),
     )
 

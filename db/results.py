@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Insert, case, insert, or_, select, update
+from sqlalchemy import Insert, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from db import catalogue
@@ -136,8 +136,8 @@ def add_measurement(session: Session, measurement: Measurement, artifact_digest:
 def offer_schedule(session: Session, schedule: Schedule) -> None:
     """Makes ``schedule`` the stored one unless one as fast, of the same toolchain, is there.
 
-    A quarantined one gives way to any other config, and to its own again only if nothing but the
-    file of its artifact was wrong: that was written anew just now.
+    What is quarantined does not come back, be it by its config or by its bytes, unless nothing but
+    the file of its artifact was wrong: that was written anew just now.
     """
     toolchain_of(schedule)  # refuses a provenance that is not whole
     job, trial = schedule.provenance["job"], schedule.provenance["trial"]
@@ -170,8 +170,11 @@ def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str,
         "fidelity": measurement.fidelity,
         "toolchain_id": catalogue.toolchain_id(session, toolchain_of(schedule)),
     }
-    stored = session.scalar(select(ScheduleRow).filter_by(**key))
-    if stored is not None and not _gives_way(stored, schedule):
+    if _is_quarantined(session, key, schedule):
+        return False
+    handed_out = select(ScheduleRow.cycles).filter_by(**key, quarantined_at=None)
+    cycles = session.scalar(handed_out)
+    if cycles is not None and cycles <= measurement.cycles:
         return False
     provenance = dict(schedule.provenance)
     del provenance["toolchain"]  # it is a row, shared by many schedules
@@ -194,11 +197,22 @@ def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str,
     return True
 
 
-def _gives_way(stored: ScheduleRow, offered: Schedule) -> bool:
-    if stored.quarantined_at is not None:
-        lost = stored.quarantine_reason.startswith(LOST_FILE)
-        return lost or stored.config_digest != offered.config.digest
-    return offered.measurement.cycles < stored.cycles
+def _is_quarantined(session: Session, key: Mapping[str, Any], offered: Schedule) -> bool:
+    """Whether ``offered`` is. Where that was for a lost file alone it is not, from now on."""
+    quarantined = session.scalars(
+        select(ScheduleRow)
+        .filter_by(**key)
+        .where(ScheduleRow.quarantined_at.is_not(None))
+        .where(
+            (ScheduleRow.config_digest == offered.config.digest)
+            | (ScheduleRow.artifact_digest == offered.artifact_digest)
+        )
+    ).all()
+    if any(not row.quarantine_reason.startswith(LOST_FILE) for row in quarantined):
+        return True
+    for row in quarantined:
+        session.execute(delete(ScheduleRow).where(ScheduleRow.id == row.id))
+    return False
 
 
 def _measurement_id(session: Session, schedule: Schedule) -> int:
@@ -213,28 +227,23 @@ def _measurement_id(session: Session, schedule: Schedule) -> int:
 
 def _upsert_if_better(session: Session, key: dict[str, Any], values: dict[str, Any]) -> Insert:
     """One statement, so that two jobs that offer at once cannot overwrite the faster one."""
+    handed_out = ScheduleRow.quarantined_at.is_(None)
     if session.get_bind().dialect.name == "sqlite":
         from sqlalchemy.dialects import sqlite
 
         offer = sqlite.insert(ScheduleRow).values(**key, **values)
-        better = _better(offer.excluded)
-        return offer.on_conflict_do_update(index_elements=list(key), set_=values, where=better)
+        return offer.on_conflict_do_update(
+            index_elements=list(key),
+            index_where=handed_out,
+            set_=values,
+            where=offer.excluded.cycles < ScheduleRow.cycles,
+        )
     from sqlalchemy.dialects import postgresql
 
     offered = postgresql.insert(ScheduleRow).values(**key, **values)
-    better = _better(offered.excluded)
-    return offered.on_conflict_do_update(index_elements=list(key), set_=values, where=better)
-
-
-def _better(offered: Any) -> ColumnElement[bool]:
-    """:func:`_gives_way`, in SQL."""
-    return case(
-        (
-            ScheduleRow.quarantined_at.is_not(None),
-            or_(
-                ScheduleRow.config_digest != offered.config_digest,
-                ScheduleRow.quarantine_reason.startswith(LOST_FILE),
-            ),
-        ),
-        else_=offered.cycles < ScheduleRow.cycles,
+    return offered.on_conflict_do_update(
+        index_elements=list(key),
+        index_where=handed_out,
+        set_=values,
+        where=offered.excluded.cycles < ScheduleRow.cycles,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -171,13 +172,15 @@ def release(
     caller: Operator,
     store: Store,
 ) -> dict[str, Any]:
-    """For one whose fault was repaired. If it was not, the next query quarantines it again."""
-    public_id = named(store, id).row.public_id
+    """For one whose fault was repaired. If it was not, the next query quarantines it again. What
+    took its place is handed out on if it is faster."""
+    before = named(store, id)
     with store.transaction():
-        if not quarantine.release(store, public_id):
+        if not quarantine.release(store, before.row.public_id):
             raise _superseded(id)
         record(store, caller, "schedule.release", id, None, request)
-    return stored_json(named(store, id))
+    free = replace(before, quarantined_at=None, quarantine_reason="")
+    return stored_json(schedule_queries.find(store, id) or free)
 
 
 def _superseded(schedule_id: str) -> HttpError:

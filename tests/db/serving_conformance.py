@@ -10,7 +10,7 @@ from db.nearest import NearestWorkloads
 from db.open_jobs import open_job
 from db.serving import Lookup, ScheduleReads
 from db.sql_store import SqlStore
-from tests.service.stored import problem, store_schedule
+from tests.service.stored import a_config, problem, store_schedule
 from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner.candidate import Problem
 from tuner.contract import Contract
@@ -64,6 +64,37 @@ class ServingConformance:
         assert found.quarantine_reason.startswith("odd")
         assert quarantine.release(store, name)
         assert reads.rows(lookup(of)) == [row]
+
+    def test_what_is_quarantined_does_not_come_back(self, store: SqlStore) -> None:
+        of = problem(**SHAPE)
+        bad = a_config(of, 1)
+        reads = ScheduleReads(store)
+        name = store_schedule(store, of, 100, config=bad)
+        assert quarantine.quarantine(store, name, "wrong on a phone")
+        other = store_schedule(store, of, 200)
+        store_schedule(store, of, 90, config=bad)
+        assert [row.public_id for row in reads.rows(lookup(of))] == [other]
+        assert quarantine.release(store, name)
+        assert [row.public_id for row in reads.rows(lookup(of))] == [name]
+
+    def test_the_next_best_is_of_the_same_fidelity_toolchain_and_cache(
+        self, store: SqlStore
+    ) -> None:
+        of = problem(**SHAPE)
+        newer = {**NEWER_TOOLCHAIN}
+        same = store_schedule(store, of, 300)
+        store_schedule(store, of, 150, toolchain=newer)
+        store_schedule(store, of, 140, cache="cold", toolchain={**TOOLCHAIN, "cache": "cold"})
+        store_schedule(store, problem(m=65, n=128, k=128), 130)
+        store_schedule(store, of, 5000, fidelity="hardware")
+        first = store_schedule(store, of, 100)
+        assert quarantine.quarantine(store, first, "a doubt")
+        model = [r.public_id for r in ScheduleReads(store).rows(lookup(of)) if r.cycles < 5000]
+        assert first not in model
+        assert same in model
+        found = schedule_queries.find(store, first)
+        assert found is not None
+        assert found.quarantine_reason == "a doubt"
 
     def test_a_schedule_replaced_since_it_was_read_is_not_quarantined(
         self, store: SqlStore

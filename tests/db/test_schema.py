@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect
+from sqlalchemy.exc import IntegrityError
 
 import db.schema
 from db import device_models, models, open_store, service_models  # noqa: F401 - fills the metadata
@@ -34,12 +36,18 @@ def shape(engine: Engine) -> dict[str, Any]:
             "foreign keys": sorted(found.get_foreign_keys(table), key=str),
             "unique": sorted(found.get_unique_constraints(table), key=str),
             "checks": sorted(found.get_check_constraints(table), key=str),
-            "indexes": sorted(found.get_indexes(table), key=str),
+            "indexes": sorted(_as_texts(index) for index in found.get_indexes(table)),
         }
         for table in sorted(found.get_table_names())
         if table != "alembic_version"
         for columns in [found.get_columns(table)]
     }
+
+
+def _as_texts(index: Mapping[str, Any]) -> list[str]:
+    """Conditions are equal only if they are the same object."""
+    options = {name: str(value) for name, value in index["dialect_options"].items()}
+    return [str(index["name"]), str(index["column_names"]), str(index["unique"]), str(options)]
 
 
 def test_migrations_make_what_the_models_say(tmp_path: Path) -> None:
@@ -67,6 +75,22 @@ def test_measurements_from_before_keep_their_packets_and_stalls(tmp_path: Path) 
             "SELECT cycles, packets, stalls, temperature_c FROM measurements"
         )
         assert kept.one() == (10, 7, 3, None)
+
+
+def test_schedules_from_before_are_kept_and_one_of_a_problem_is_handed_out(tmp_path: Path) -> None:
+    values = "'model', 1, 10, '{}', 'c', 'halide', 1, 'a', 's', NULL, NULL, '{}', 2"
+    insert = f"INSERT INTO schedules VALUES (?, 1, {values}, ?, ?, '')"  # noqa: S608 - as above
+    with new_engine(tmp_path / "a.sqlite").begin() as connection:
+        upgrade(connection, "0010")
+        connection.exec_driver_sql("PRAGMA defer_foreign_keys = on")
+        connection.exec_driver_sql(insert, (7, "x-1", None))
+        upgrade(connection)
+        connection.exec_driver_sql(insert, (8, "x-2", 3.0))
+        kept = connection.exec_driver_sql("SELECT id, public_id FROM schedules ORDER BY id")
+        assert kept.all() == [(7, "x-1"), (8, "x-2")]
+        with pytest.raises(IntegrityError, match="UNIQUE"):
+            connection.exec_driver_sql(insert, (9, "x-3", None))
+        connection.exec_driver_sql("DELETE FROM schedules")  # what they refer to is not there
 
 
 def test_the_version_of_the_code_is_the_newest_migration() -> None:

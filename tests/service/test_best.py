@@ -204,26 +204,6 @@ def test_a_damaged_object_is_never_sent_and_its_schedule_quarantined(
     assert client.get(URL, params=ASKED).status_code == 404
 
 
-def test_a_quarantined_schedule_gives_way_to_a_slower_one(
-    client: TestClient, store: SqlStore
-) -> None:
-    of = problem(**SHAPE)
-    bad = store_schedule(store, of, 100)
-    posted = client.post(f"/v1/schedules/{bad}/quarantine", json={"reason": "wrong on a phone"})
-    assert posted.json()["quarantined"]["reason"] == "wrong on a phone"
-    assert client.get(URL, params=ASKED).status_code == 404
-    assert client.get(f"/v1/schedules/{bad}/object").status_code == 409
-    slower = store_schedule(store, of, 200)
-    assert best(client)["id"] == slower
-
-
-def test_release_hands_out_again(client: TestClient, store: SqlStore) -> None:
-    stored = store_schedule(store, problem(**SHAPE), 100)
-    client.post(f"/v1/schedules/{stored}/quarantine", json={"reason": "a doubt"})
-    assert client.post(f"/v1/schedules/{stored}/release").json()["quarantined"] is None
-    assert best(client)["id"] == stored
-
-
 @pytest.mark.parametrize(
     ("changes", "part"),
     [
