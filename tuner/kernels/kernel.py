@@ -176,7 +176,7 @@ class Kernel(ABC):
         """Further inputs, by a name for people, that candidates are verified on."""
         return {}
 
-    def attachment(self, params: Mapping[str, int]) -> dict[str, Any] | None:
+    def attachment(self, problem: Problem) -> dict[str, Any] | None:
         """What a compile worker must be told of a kernel that is no code of this installation, as
         JSON; ``None`` for one that is. :func:`tuner.kernels.attached_kernel` is the inverse."""
         return None

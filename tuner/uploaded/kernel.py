@@ -31,6 +31,10 @@ from tuner.uploaded.references import references
 
 _KEPT_KERNELS, _KEPT_SIZES = 64, 256
 
+_MOST_TABLE = 16
+"""Rows of so few elements are those of a small table, or the channels of pixels: nobody pads them
+to whole vectors, so stride and extent are not promised of them."""
+
 Sizes = tuple[tuple[str, int], ...]
 
 
@@ -38,18 +42,17 @@ class PipelineKernel(Kernel):
     """The pipeline in ``data``. ``analysed`` gives its analysis at sizes, by default for none.
 
     Its parameters are the extents of the outputs and of the dimensions of inputs that no output
-    decides, and the values of scalar inputs. Only contract ``static``: what is derived holds for
-    one size. The reference is the pipeline itself, compiled for this machine and run in a contained
-    process.
+    decides, and the values of scalar inputs. The reference is the pipeline itself, compiled for
+    this machine and run in a contained process.
     """
 
     default_is_naive = True
 
-    def __init__(self, name: str, data: bytes, analysed: Callable[[Sizes], Analysis]) -> None:
+    def __init__(self, name: str, data: bytes, analysed: Callable[[Sizes, bool], Analysis]) -> None:
         self.name = name  # type: ignore[misc]
         self.data = data
         self._analysed = analysed
-        analysis = analysed(())
+        analysis = analysed((), False)
         facts = analysis.facts
         outputs = ", ".join(buffer.name for buffer in facts.outputs)
         self.summary = f"uploaded pipeline: {outputs} of {len(facts.stages)} stages"  # type: ignore[misc]
@@ -67,7 +70,12 @@ class PipelineKernel(Kernel):
 
     def facts(self, params: Mapping[str, int]) -> PipelineFacts:
         """The facts at the sizes ``params``; takes the contained process the first time."""
-        return self._analysed(tuple(params.items())).facts
+        return self._analysed(tuple(params.items()), False).facts
+
+    def _facts_of(self, problem: Problem) -> PipelineFacts:
+        """The facts that are scheduled: under a contract that is not static an example."""
+        params = tuple(problem.workload.params.items())
+        return self._analysed(params, problem.contract is not Contract.STATIC).facts
 
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
         facts = self.facts(params)
@@ -117,22 +125,36 @@ class PipelineKernel(Kernel):
         scalars = list(opened.scalars.values())
         return HalidePipeline(inputs, first, opened.stages, scalars, more)
 
+    def other_shapes(self, problem: Problem) -> list[dict[str, int]]:
+        """What follows from other sizes by itself keeps doing so."""
+        given = problem.workload.params
+        shapes = super().other_shapes(problem)
+        return [{name: value if given[name] else 0 for name, value in s.items()} for s in shapes]
+
     def problem(
         self, params: Mapping[str, int] | None, contract: Contract, target: Target
     ) -> Problem:
-        if contract is not Contract.STATIC:
-            raise UserError(
-                f"contract '{contract}' for {self.name}",
-                accepted="static: what is derived of a pipeline holds for one size",
-                next_step="use --contract static",
-            )
-        return super().problem(params, contract, target)
+        found = super().problem(params, contract, target)
+        stages = () if contract is Contract.STATIC else self._facts_of(found).stages
+        for stage in stages:
+            # Their last vectors need a guard, on which Halide 21 fails (lanes of a Select).
+            if stage.values > 1 and stage.updates and not stage.clamped:
+                raise UserError(
+                    f"contract '{contract}' for {self.name}: its stage {stage.name} reduces "
+                    "several values at once",
+                    accepted="static",
+                    next_step="use --contract static, or continue the input's edges",
+                )
+        return found
 
     def space(self, problem: Problem) -> Space:
-        return _space(self.name, self.facts(problem.workload.params), problem.target)
+        facts = self._facts_of(problem)
+        for other in self.other_shapes(problem):
+            facts = facts.varying(self._analysed(tuple(other.items()), True).facts)
+        return _space(self.name, facts, problem.target, _whole_bytes(problem))
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
-        return derived_schedule(self.facts(problem.workload.params), problem.target, config)
+        return derived_schedule(self._facts_of(problem), problem.target, config)
 
     def default_config(self, problem: Problem) -> Config:
         """The pipeline as it was written, without any schedule."""
@@ -140,8 +162,8 @@ class PipelineKernel(Kernel):
 
     def textbook_config(self, problem: Problem) -> Config:
         """Native vectors, line buffers for what is read several times, the rest inline."""
-        facts = self.facts(problem.workload.params)
-        return settle(self.space(problem), textbook_values(facts, problem.target))
+        values = textbook_values(self._facts_of(problem), problem.target, _whole_bytes(problem))
+        return settle(self.space(problem), values)
 
     def llvm_arguments(self, params: Mapping[str, int]) -> tuple[str, ...]:
         """No software pipelining of loops that read what an iteration before wrote: LLVM moves the
@@ -149,8 +171,9 @@ class PipelineKernel(Kernel):
         updates = [update for stage in self.facts(params).stages for update in stage.updates]
         return ("-enable-pipeliner=false",) if any(update.scans for update in updates) else ()
 
-    def attachment(self, params: Mapping[str, int]) -> dict[str, Any]:
-        analysis = self._analysed(tuple(params.items()))
+    def attachment(self, problem: Problem) -> dict[str, Any]:
+        params = tuple(problem.workload.params.items())
+        analysis = self._analysed(params, problem.contract is not Contract.STATIC)
         return {
             "pipeline": base64.b64encode(self.data).decode(),
             "analysis": dict(analysis.form),
@@ -158,8 +181,15 @@ class PipelineKernel(Kernel):
 
 
 @lru_cache(maxsize=_KEPT_SIZES)
-def _space(name: str, facts: PipelineFacts, target: Target) -> Space:
-    return derived_space(name, facts, target)
+def _space(name: str, facts: PipelineFacts, target: Target, whole_bytes: int | None) -> Space:
+    return derived_space(name, facts, target, whole_bytes)
+
+
+def _whole_bytes(problem: Problem) -> int | None:
+    """What the innermost extents of outputs are multiples of; ``None`` if they are known."""
+    if problem.contract is Contract.STATIC:
+        return None
+    return problem.target.vector_alignment_bytes if problem.contract is Contract.EXTENT else 1
 
 
 def _spec(buffer: BufferFacts, *, is_input: bool) -> BufferSpec:
@@ -168,6 +198,7 @@ def _spec(buffer: BufferFacts, *, is_input: bool) -> BufferSpec:
         dtype=buffer.dtype,
         shape=buffer.extents[::-1],
         role="input" if is_input else "output",
+        promised=buffer.extents[0] > _MOST_TABLE,
         mins=buffer.mins[::-1] if any(buffer.mins) else (),
     )
 
@@ -196,7 +227,7 @@ def attached_pipeline(name: str, attachment: Mapping[str, Any]) -> PipelineKerne
     """The kernel in a compile worker, from what its ``attachment`` says."""
     analysis = Analysis.from_dict(attachment["analysis"])
     data = base64.b64decode(attachment["pipeline"])
-    return PipelineKernel(name, data, lambda sizes: analysis)
+    return PipelineKernel(name, data, lambda sizes, is_open: analysis)
 
 
 @lru_cache(maxsize=_KEPT_KERNELS)
@@ -204,7 +235,7 @@ def _loaded(digest: str) -> PipelineKernel:
     data = files.read(digest)
 
     @lru_cache(maxsize=_KEPT_SIZES)
-    def analysed(sizes: Sizes) -> Analysis:
-        return analyse_pipeline(data, dict(sizes))
+    def analysed(sizes: Sizes, is_open: bool) -> Analysis:
+        return analyse_pipeline(data, dict(sizes), is_open=is_open)
 
     return PipelineKernel(kernel_name(digest), data, analysed)

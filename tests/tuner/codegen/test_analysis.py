@@ -52,6 +52,7 @@ GOOD: dict[str, Any] = {
             "picks": False,
             "skipped": False,
             "is_output": True,
+            "is_edge": False,
         }
     ],
     "params": [

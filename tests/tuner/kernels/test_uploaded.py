@@ -56,16 +56,25 @@ def test_a_compile_worker_makes_the_same_kernel_of_an_attachment():
     kernel = find_kernel(keep_pipeline(unseen_pipeline("column_mean")))
     problem = kernel.problem({"x": 256}, Contract.STATIC, TARGET)
     params = problem.workload.params
-    attached = attached_kernel(kernel.name, kernel.attachment(params))
+    attached = attached_kernel(kernel.name, kernel.attachment(problem))
     assert attached.space(problem).digest == kernel.space(problem).digest
     config = kernel.textbook_config(problem)
     assert attached.schedule(problem, config) == kernel.schedule(problem, config)
     assert problem.symbol.isidentifier()
     assert kernel.work(params).peak_cycles(TARGET) > 0
-    with pytest.raises(UserError, match="static"):
-        kernel.problem({}, Contract.STRIDE, TARGET)
+    with pytest.raises(UserError, match="innermost extent of buffer image is 250"):
+        kernel.problem({"x": 250}, Contract.EXTENT, TARGET)
     with pytest.raises(UserError, match="x=0"):
         kernel.workload({"x": 0})
+
+
+@pytest.mark.slow
+def test_what_needs_a_known_extent_is_refused_under_weaker_contracts():
+    kernel = find_kernel(keep_pipeline(unseen_pipeline("strongest")))
+    assert kernel.problem({}, Contract.STATIC, TARGET)
+    with pytest.raises(UserError, match="stage best reduces several values") as refused:
+        kernel.problem({}, Contract.HOST, TARGET)
+    assert refused.value.accepted == "static"
 
 
 def test_unknown_pipelines_are_named():

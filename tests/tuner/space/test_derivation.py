@@ -45,7 +45,7 @@ def pipeline(*stages: StageFacts) -> PipelineFacts:
     last = stages[-1]
     image = BufferFacts("image", "uint8", (0, 0), (512, 64))
     output = BufferFacts(last.name, "uint8", (0,) * len(last.extents), last.extents)
-    return PipelineFacts((image,), output, stages)
+    return PipelineFacts((image,), (output,), stages)
 
 
 CHAIN = pipeline(
@@ -291,3 +291,32 @@ def test_widened_values_beside_channels_lie_transposed():
         last = stage("out", dimensions=("c", "x", "y"), extents=(3, 512, 64), reads={"half": 2})
         space = derived_space("p", pipeline(halves, last), TARGET)
         assert set(space.knob("layout_half").choices) == layouts
+
+
+def test_another_output_is_computed_in_whole_and_never_laid_out_otherwise():
+    facts = pipeline(
+        stage("wide", bits=16),
+        stage("first", reads={"wide": 3}, is_output=True),
+        stage("out", reads={"first": 2, "wide": 1}, is_output=True),
+    )
+    space = derived_space("pipeline:test", facts, TARGET)
+    assert space.knob("place_first").choices == ("root",)
+    names = {knob.name for knob in space.knobs}
+    assert not names & {"align_first", "layout_first", "place_out"}
+    assert space.knob("vtcm").choices == ("none", "wide")
+    assert "round_up" not in space.knob("tail_first").choices
+    # What both read is there before the first of them.
+    places = {config["place_wide"] for config in samples(facts) if config["lanes"] != 1}
+    assert places == {"root", "inline"}
+
+
+def test_rows_read_under_a_guard_begin_on_vector_boundaries():
+    readers = {"first": ("second", "third"), "second": ("third",)}
+    seen = set()
+    for config in samples(CHAIN):
+        for stored, names in readers.items():
+            guarded = any(config.get(f"tail_{name}") == "guard_with_if" for name in names)
+            if guarded and config[f"place_{stored}"] != "inline":
+                assert config[f"align_{stored}"] == "on"
+                seen.add(stored)
+    assert seen == {"first", "second"}

@@ -64,7 +64,7 @@ class HalideGenerator(ServerGenerator):
             "target": problem.target.as_dict(),
             "config": config.as_dict(),
             "symbol": problem.symbol,
-            "attachment": kernel.attachment(problem.workload.params),
+            "attachment": kernel.attachment(problem),
             "kinds": list(kinds),
             **more,
         }

@@ -6,7 +6,7 @@ count what is needed of a stage if it is computed once, before everything that u
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 EVERY_DIMENSION = "*"
@@ -17,7 +17,8 @@ class UpdateFacts:
     """An update definition of a stage.
 
     ``pure`` are the stage's dimensions that it leaves as they are, ``rvars`` its reduction
-    variables with their extents, innermost first. ``scans`` is true if it reads its own stage at
+    variables with their extents, innermost first; an extent is 0 if it is not the same for all
+    calls. ``scans`` is true if it reads its own stage at
     other places than it writes. ``combines`` says how it joins a new term to the old value
     (``sum``, ``max``, ``min``), empty if in no way whose order is free; ``dot`` whether the term
     is a product of two 8-bit values widened to 32 bits, which ``vrmpy`` computes. ``backwards`` is
@@ -52,7 +53,8 @@ class StageFacts:
     them, but not along the rows in memory. ``picks`` is true if the innermost dimension is in the
     definition only as the innermost index of what is read, as with the colours of pixels.
     ``skipped`` is true if others read it at multiples along its rows, as they do to halve it.
-    ``is_output`` is true if its values go to the caller's buffers.
+    ``is_output`` is true if its values go to the caller's buffers, ``is_edge`` if it is an input
+    continued beyond its ends.
     """
 
     name: str
@@ -71,6 +73,7 @@ class StageFacts:
     picks: bool = False
     skipped: bool = False
     is_output: bool = False
+    is_edge: bool = False
 
     @property
     def elements(self) -> int:
@@ -121,3 +124,22 @@ class PipelineFacts:
     def last(self) -> StageFacts:
         """The output that is computed last: its loops may hold other stages."""
         return self.stages[-1]
+
+    def varying(self, other: PipelineFacts) -> PipelineFacts:
+        """These facts without the extents of reductions that are others in ``other``, which is the
+        same pipeline at another size."""
+        stages = []
+        for stage, twin in zip(self.stages, other.stages, strict=True):
+            updates = tuple(
+                replace(update, rvars=_common(update.rvars, again.rvars))
+                for update, again in zip(stage.updates, twin.updates, strict=True)
+            )
+            stages.append(replace(stage, updates=updates))
+        return replace(self, stages=tuple(stages))
+
+
+def _common(
+    rvars: tuple[tuple[str, int], ...], others: tuple[tuple[str, int], ...]
+) -> tuple[tuple[str, int], ...]:
+    extents = dict(others)
+    return tuple((name, extent if extents[name] == extent else 0) for name, extent in rvars)

@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from tuner.space import Constraint, Knob, KnobValue, Space
 from tuner.space.derivation.facts import PipelineFacts, UpdateFacts
 from tuner.space.derivation.roles import Role, Roles
+from tuner.space.derivation.tails import (
+    guard_constraints,
+    row_tails,
+    stage_tails,
+    vector_tails,
+)
 from tuner.target import Target
 
 SCHEDULED = "lanes > 1"
 _LEVELS = ("root", "rows", "tile")
 """Where a stage can be computed that is not inline, outermost first."""
-_TAILS = ("shift_inwards", "guard_with_if")
-_CLAMPED_TAILS = ("shift_inwards", "predicate_stores")
-"""Where nothing is read beyond an input's end. Guards keep loads apart lane by lane: twenty times
-slower, and with boundary conditions Halide 21 often fails on them."""
 _MOST_REGISTERS = 16
 _MOST_OPERATIONS = 6000
 _MOST_INLINED = 400
@@ -25,19 +27,24 @@ _HEAVY = 40
 """Operations from which on a textbook keeps a stage's values instead of computing them again."""
 
 
-def derived_space(kernel: str, facts: PipelineFacts, target: Target) -> Space:
-    """All schedules considered for the pipeline with these facts on ``target``."""
-    roles = Roles(facts, target)
+def derived_space(
+    kernel: str, facts: PipelineFacts, target: Target, whole_bytes: int | None = None
+) -> Space:
+    """All schedules considered for the pipeline with these facts on ``target``. With
+    ``whole_bytes`` (:class:`Roles`) callers choose the extents, and the facts are an example."""
+    roles = Roles(facts, target, whole_bytes)
     knobs = tuple(_knobs(roles))
     return Space(kernel, knobs, tuple(_constraints(roles, {knob.name for knob in knobs})))
 
 
-def textbook_values(facts: PipelineFacts, target: Target) -> dict[str, KnobValue]:
+def textbook_values(
+    facts: PipelineFacts, target: Target, whole_bytes: int | None = None
+) -> dict[str, KnobValue]:
     """What an HVX guide would choose, by the knobs of the derived space: line buffers for stages
     that are read several times or reduce, everything else inline or in whole."""
-    roles = Roles(facts, target)
+    roles = Roles(facts, target, whole_bytes)
     wanted: dict[str, KnobValue] = {"lanes": roles.lanes, "tile_rows": 4, "walk": "down"}
-    wanted["channels"] = channel_forms(roles.output)[-1]
+    wanted["channels"] = channel_forms(roles)[-1]
     for role in roles.all[:-1]:
         heavy = bool(role.facts.updates) or role.operations > _HEAVY
         place = "rows" if role.may_tile else "root"
@@ -56,7 +63,7 @@ def _knobs(roles: Roles) -> Iterator[Knob]:
     output, lanes = roles.output, roles.lanes
     yield Knob("lanes", _lanes(roles), "elements of a vector; 1: the pipeline without a schedule")
     if roles.has_tiles:
-        yield from _output_knobs(output)
+        yield from _output_knobs(roles)
     else:
         yield from _stage_knobs(roles, output)
     for role in reversed(roles.all[:-1]):
@@ -73,7 +80,10 @@ def _knobs(roles: Roles) -> Iterator[Knob]:
 
 
 def _fits_vtcm(roles: Roles, role: Role) -> bool:
-    return not role.is_output and 0 < role.facts.bytes <= roles.target.vtcm_bytes
+    # What fits at one size may not at another.
+    return (
+        not roles.is_open and not role.is_output and 0 < role.facts.bytes <= roles.target.vtcm_bytes
+    )
 
 
 def _lanes(roles: Roles) -> tuple[int, ...]:
@@ -86,8 +96,9 @@ def _lanes(roles: Roles) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _output_knobs(output: Role) -> Iterator[Knob]:
-    width, height = output.extent(output.vector), output.extent(output.row)
+def _output_knobs(roles: Roles) -> Iterator[Knob]:
+    output = roles.output
+    height = output.extent(output.row)
     yield Knob("unroll", (1, 2, 4), "output vectors in one iteration", when=SCHEDULED)
     rows = tuple(count for count in (1, 2, 4, 8) if count <= max(1, height // 2) or count == 1)
     yield Knob("tile_rows", rows, "output rows computed together", when=SCHEDULED)
@@ -100,27 +111,29 @@ def _output_knobs(output: Role) -> Iterator[Knob]:
     if output.channel is not None:
         yield Knob(
             "channels",
-            channel_forms(output),
+            channel_forms(roles),
             f"{output.channel}: a loop around all, written out inside, or part of each vector",
             when=SCHEDULED,
         )
     yield Knob(
         "tail_x",
-        _CLAMPED_TAILS if output.facts.clamped else _TAILS,
+        vector_tails(roles),
         "last vectors, where lanes * unroll does not divide the extent",
-        when=f"lanes > 1 and {width} % (lanes * unroll) != 0",
+        when=f"lanes > 1 and {roles.ragged(output, output.vector, 'lanes * unroll')}",
     )
     yield Knob(
         "tail_y",
-        _TAILS,
+        row_tails(roles),
         "last rows, where tile_rows does not divide the extent",
-        when=f"lanes > 1 and {height} % tile_rows != 0",
+        when=f"lanes > 1 and {roles.ragged(output, output.row, 'tile_rows')}",
     )
 
 
-def channel_forms(role: Role) -> tuple[str, ...]:
-    """What may be done with a short innermost dimension beside the vectors."""
-    return ("apart", "unrolled", "vectors") if role.facts.picks else ("apart", "unrolled")
+def channel_forms(roles: Roles) -> tuple[str, ...]:
+    """What may be done with the output's short innermost dimension beside the vectors."""
+    if roles.is_open:
+        return ("apart",)  # loops of unknown length are neither written out nor vectors
+    return ("apart", "unrolled", "vectors") if roles.output.facts.picks else ("apart", "unrolled")
 
 
 def _place_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
@@ -149,18 +162,12 @@ def _stage_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
         return
     active = "lanes > 1" if role.is_output else f"place_{role.key} != 'inline'"
     yield Knob(f"unroll_{role.key}", (1, 2, 4), f"{role.facts.name}: vectors at once", when=active)
-    width, unroll = role.extent(role.vector), f"unroll_{role.key}"
-    ragged = f"{width} % (lanes * {unroll}) != 0"
+    unroll = f"unroll_{role.key}"
+    ragged = roles.ragged(role, role.vector, f"lanes * {unroll}")
     inner = "" if role.is_output else f"place_{role.key} != 'root' or "
-    inside = role.facts.clamped and not role.is_output
-    tails: tuple[str, ...] = ("round_up", "shift_inwards") if inside else _TAILS
-    if role.facts.updates:
-        # Halide 21 makes wrong code of definitions that begin off vector boundaries and others
-        # that do not.
-        tails = ("round_up",) if inside else ("guard_with_if",)
     yield Knob(
         f"tail_{role.key}",
-        tails,
+        stage_tails(roles, role),
         f"{role.facts.name}: last vectors, where lanes * {unroll} may not divide the extent",
         when=f"{active} and ({inner}{ragged})",
     )
@@ -170,11 +177,10 @@ def _stage_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
         f"align_{role.key}", ("off", "on"), f"{role.facts.name}: rows begin aligned", when=active
     )
     if role.moves_rows:
-        widened = role.facts.bits > 8 * roles.narrowest_bytes
         yield Knob(
             f"layout_{role.key}",
             # Halide 21 makes wrong code of widened vectors whose elements it stores apart.
-            ("transposed",) if widened else ("transposed", "plain"),
+            ("transposed",) if roles.widens(role) else ("transposed", "plain"),
             f"{role.facts.name}: vectors lie together in memory, or as the stage is indexed",
             when=active,
         )
@@ -215,6 +221,7 @@ def _forms(roles: Roles, role: Role, update: UpdateFacts) -> tuple[str, ...]:
 
 def _constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
     yield from _output_constraints(roles)
+    yield from guard_constraints(roles)
     for role in roles.all[:-1]:
         yield from _place_constraints(roles, role)
         if "vtcm" in knobs and _fits_vtcm(roles, role):
@@ -313,7 +320,7 @@ def _reads_of(roles: Roles, role: Role) -> int:
 def _shift_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
     """Halide keeps widened values deinterleaved in memory, and takes that back too late where it
     meets vectors that begin anywhere (EliminateInterleaves in HexagonOptimize.cpp)."""
-    if role.facts.bits <= 8 * roles.narrowest_bytes:
+    if not roles.widens(role):
         return
     for name in role.readers:
         reader = roles.by_name[name]
@@ -323,6 +330,13 @@ def _shift_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Co
                 f"{tail} != 'shift_inwards' or place_{role.key} == 'inline'",
                 f"vectors moved inwards read {role.facts.name} off vector boundaries: wrong code",
             )
+        if tail in knobs and f"align_{role.key}" in knobs:
+            yield Constraint(
+                f"{tail} != 'guard_with_if' or place_{role.key} == 'inline' "
+                f"or align_{role.key} == 'on'",
+                f"rows of {role.facts.name} that begin off vector boundaries and are read under a "
+                "guard: wrong code",
+            )
 
 
 def _stage_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
@@ -331,8 +345,7 @@ def _stage_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Co
     if f"unroll_{role.key}" in knobs:
         step = f"lanes * unroll_{role.key}"
         yield Constraint(f"{width} >= {step} or {step} == {roles.lanes}", _BEYOND)
-        widened = role.facts.bits > 8 * roles.narrowest_bytes
-        if widened and any(update.backwards for update in role.facts.updates):
+        if roles.widens(role) and any(update.backwards for update in role.facts.updates):
             yield Constraint(
                 f"{width} > {step}",
                 "Halide 21 takes backward rows of one step for unaligned, and keeps widened values "

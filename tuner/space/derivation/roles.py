@@ -95,6 +95,7 @@ class Role:
             and not update.scans
             and self.facts.bits == 32
             and self.vectorized(update)
+            and update.rvars[0][1] > 0
             and update.rvars[0][1] % 4 == 0
         )
 
@@ -111,10 +112,33 @@ class Role:
 
 @dataclass(frozen=True)
 class Roles:
-    """All stages' roles, and what holds for the pipeline as a whole."""
+    """All stages' roles, and what holds for the pipeline as a whole.
+
+    ``whole_bytes`` is what the innermost extents of outputs are multiples of where callers choose
+    extents, 1 if of nothing; ``None`` means that all extents are those of the facts.
+    """
 
     facts: PipelineFacts
     target: Target
+    whole_bytes: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether callers choose extents."""
+        return self.whole_bytes is not None
+
+    def widens(self, role: Role) -> bool:
+        """Whether a stage's values are wider than what they are made of."""
+        return role.facts.bits > 8 * self.narrowest_bytes
+
+    def ragged(self, role: Role, dimension: str | None, step: str) -> str:
+        """Whether ``step`` may not divide the extent of a dimension, as an expression on knobs."""
+        if self.whole_bytes is None:
+            return f"{role.extent(dimension)} % ({step}) != 0"
+        multiple = 1
+        if role.is_output and dimension == role.facts.dimensions[0]:
+            multiple = max(1, 8 * self.whole_bytes // role.facts.bits)
+        return f"{multiple} % ({step}) != 0"
 
     @cached_property
     def narrowest_bytes(self) -> int:
@@ -182,7 +206,7 @@ class Roles:
             readers=readers,
             may_inline=not stage.updates
             and not stage.divides
-            and not is_output
+            and not (is_output or stage.is_edge)
             and read * stage.operations <= _MOST_INLINE_OPERATIONS,
             may_tile=not scans and not is_output and stage.elements * _RECOMPUTED >= last.elements,
             is_output=is_output,

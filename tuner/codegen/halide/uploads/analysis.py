@@ -42,9 +42,11 @@ from tuner.space.derivation.facts import (
     UpdateFacts,
 )
 
-_HELPERS = re.compile(r"(lambda_\d+|(repeat_edge|constant_exterior|mirror_\w+|repeat_image))\b")
+_EDGES = re.compile(r"(repeat_edge|constant_exterior|mirror_\w+|repeat_image)\b")
+_HELPERS = re.compile(rf"lambda_\d+\b|{_EDGES.pattern}")
 """Funcs that Halide's boundary conditions are made of. They stay inline: a loop over them has no
-steady state of its own, while consumers have one."""
+steady state of its own, while consumers have one. Only where callers choose extents is an edge a
+stage: many reads of it would each be written out lane by lane."""
 _NUMBER = re.compile(r"-?\d+")
 _BEYOND = re.compile(
     r'make_required_region_smaller\("Output buffer ([^"]+)", (\d+), -?\d+, -?\d+, '
@@ -64,8 +66,9 @@ class _Lowered:
     required: Mapping[str, tuple[tuple[str, str], ...]]
 
 
-def analyse(data: bytes, given: Mapping[str, int]) -> dict[str, Any]:
-    """The facts of the pipeline at the sizes ``given`` (others by default), as JSON.
+def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> dict[str, Any]:
+    """The facts of the pipeline at the sizes ``given`` (others by default), as JSON. With
+    ``is_open`` they are for code that holds for other sizes too.
 
     Works in the current directory. Raises ``NotTunableError``, or what Halide raises.
     """
@@ -74,7 +77,7 @@ def analyse(data: bytes, given: Mapping[str, int]) -> dict[str, Any]:
     require_unscheduled(opened)
     sizes = Sizes(given)
     texts = _definitions(opened)
-    helpers = _helpers(opened)
+    helpers = _helpers(opened, is_open=is_open)
 
     scalars = [
         sizes.scalar(n, _dtype(one.type(), f"scalar {n}")) for n, one in opened.scalars.items()
@@ -169,7 +172,7 @@ def _definitions(opened: Deserialized) -> dict[str, str]:
     return texts
 
 
-def _helpers(opened: Deserialized) -> frozenset[str]:
+def _helpers(opened: Deserialized, *, is_open: bool) -> frozenset[str]:
     wrappers = {f"{name}_im" for name in opened.inputs}
     outputs = {func.name() for func in opened.outputs}
     return frozenset(
@@ -178,6 +181,7 @@ def _helpers(opened: Deserialized) -> frozenset[str]:
         if name not in outputs
         and not func.num_update_definitions()
         and (name in wrappers or _HELPERS.match(name))
+        and not (is_open and _EDGES.match(name))
     )
 
 
@@ -240,6 +244,7 @@ def _stage(
         picks=bool(dimensions) and only_picks(texts[name], known, dimensions[0]),
         skipped=any(reads_multiples(text, name) for text in texts.values()),
         is_output=bool(written),
+        is_edge=not written and bool(_EDGES.match(name)),
     )
 
 

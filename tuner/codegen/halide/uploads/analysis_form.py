@@ -131,6 +131,7 @@ def _stage(data: Any) -> StageFacts:
         picks=_switch(form["picks"]),
         skipped=_switch(form["skipped"]),
         is_output=_switch(form["is_output"]),
+        is_edge=_switch(form["is_edge"]),
     )
     if len(found.extents) != len(found.dimensions):
         raise ValueError(f"stage {found.name} has not an extent for each dimension")

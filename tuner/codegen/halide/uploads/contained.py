@@ -50,13 +50,16 @@ def describe_pipeline(data: bytes) -> PipelineDescription:
     return _understood(_asked("describe", {}, data), PipelineDescription.from_dict)
 
 
-def analyse_pipeline(data: bytes, sizes: Mapping[str, int]) -> Analysis:
+def analyse_pipeline(data: bytes, sizes: Mapping[str, int], *, is_open: bool = False) -> Analysis:
     """What a space is derived from: the pipeline's facts with the extents ``sizes``, by the names
-    of :attr:`Analysis.params`; those left out have their defaults.
+    of :attr:`Analysis.params`; those left out have their defaults. With ``is_open`` for code whose
+    callers choose the extents: boundary conditions are stages then.
 
     As :func:`describe_pipeline`; ``UserError`` also for pipelines that cannot be tuned, saying why.
     """
-    return _understood(_asked("analyse", {"sizes": dict(sizes)}, data), Analysis.from_dict)
+    return _understood(
+        _asked("analyse", {"sizes": dict(sizes), "is_open": is_open}, data), Analysis.from_dict
+    )
 
 
 def execute_pipeline(

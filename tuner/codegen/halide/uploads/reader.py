@@ -55,7 +55,7 @@ def answer_to(task: str, arguments: dict[str, Any], data: bytes) -> bytes:
     if task == "analyse":
         from tuner.codegen.halide.uploads.analysis import analyse
 
-        return json.dumps(analyse(data, arguments["sizes"])).encode()
+        return json.dumps(analyse(data, arguments["sizes"], is_open=arguments["is_open"])).encode()
     if task == "execute":
         from tuner.codegen.halide.uploads.execution import execute
 

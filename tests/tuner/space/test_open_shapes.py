@@ -1,0 +1,76 @@
+"""Spaces for code whose callers choose the extents, from facts written by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from tests.tuner.space.test_derivation import CHAIN, DENSE, SAMPLES, TARGET, pipeline, stage
+from tuner.kernels.settle import settle
+from tuner.space import Config
+from tuner.space.derivation import PipelineFacts, derived_space, textbook_values
+
+ALIGNMENT = TARGET.vector_alignment_bytes
+PADDED = pipeline(
+    stage("repeat_edge", is_edge=True, clamped=True),
+    stage("blurred", reads={"repeat_edge": 3}, clamped=True),
+    stage("out", reads={"blurred": 3}, clamped=True),
+)
+
+
+def samples(facts: PipelineFacts, whole_bytes: int | None = 1) -> list[Config]:
+    space = derived_space("pipeline:test", facts, TARGET, whole_bytes)
+    random = Random(5)
+    drawn = [space.sample(random) for _ in range(SAMPLES)]
+    return [config for config in drawn if config["lanes"] != 1]
+
+
+def test_every_loop_has_a_tail_even_where_the_example_has_none():
+    for config in samples(PADDED):
+        assert "tail_x" in config
+        assert ("tail_y" in config) == (config["tile_rows"] > 1)
+        for key in ("repeat_edge", "blurred"):
+            assert (f"tail_{key}" in config) == (config[f"place_{key}"] != "inline")
+    assert all("tail_x" not in config for config in samples(PADDED, None))
+
+
+def test_extents_of_whole_vectors_need_no_tail_of_one():
+    for config in samples(PADDED, ALIGNMENT):
+        vectors = config.integer("lanes") * config.integer("unroll")
+        assert ("tail_x" in config) == (vectors != ALIGNMENT)
+
+
+def test_an_edge_is_computed_before_it_is_read_many_times():
+    assert "inline" not in {config["place_repeat_edge"] for config in samples(PADDED)}
+    space = derived_space("pipeline:test", PADDED, TARGET, 1)
+    textbook = settle(space, textbook_values(PADDED, TARGET, 1))
+    assert textbook["place_repeat_edge"] == "rows"
+
+
+@pytest.mark.parametrize("facts", [PADDED, CHAIN], ids=["narrow", "widened"])
+def test_guards_are_only_for_what_must_not_be_moved(facts):
+    for config in samples(facts):
+        stored = [
+            key for key in ("first", "second") if config.get(f"place_{key}", "inline") != "inline"
+        ]
+        assert config["tail_x"] == "shift_inwards" or stored
+        assert config.get("tail_y") in (None, "shift_inwards")
+        for key in stored:  # widened: vectors of it begin on vector boundaries
+            assert config[f"tail_{key}"] != "shift_inwards"
+
+
+def test_nothing_that_may_not_fit_lies_in_vtcm():
+    assert all("vtcm" not in config for config in samples(CHAIN))
+
+
+def test_reductions_that_follow_an_extent_are_not_split_or_written_out():
+    (sums, out) = DENSE.stages
+    longer = replace(sums.updates[0], rvars=(("k$x", 65),))
+    facts = DENSE.varying(replace(DENSE, stages=(replace(sums, updates=(longer,)), out)))
+    assert facts.stages[0].updates[0].rvars == (("k$x", 0),)
+    assert "form_sums_0" in {k.name for k in derived_space("p", DENSE, TARGET, 1).knobs}
+    assert DENSE.varying(DENSE) == DENSE
+    varying = {k.name for k in derived_space("p", facts, TARGET, 1).knobs}
+    assert not varying & {"form_sums_0", "unroll_sums_0"}

@@ -1,0 +1,58 @@
+"""Which tail strategies a loop may have whose step does not divide its extent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tuner.space import Constraint
+from tuner.space.derivation.roles import Role, Roles
+
+_TAILS = ("shift_inwards", "guard_with_if")
+_CLAMPED_TAILS = ("shift_inwards", "predicate_stores")
+"""Where nothing is read beyond an input's end. Guards keep loads apart lane by lane: twenty times
+slower, and with boundary conditions Halide 21 often fails on them."""
+_MOVED = ("shift_inwards",)
+"""Where callers choose extents, and so Halide knows nothing of how guards come out: LLVM takes
+longer than a candidate may, or Halide 21 fails on look-ups (``Shufle with zero indices``)."""
+
+
+def vector_tails(roles: Roles) -> tuple[str, ...]:
+    """Those of the vectors of an output whose loops hold other stages."""
+    if not roles.is_open:
+        return _CLAMPED_TAILS if roles.output.facts.clamped else _TAILS
+    # What is moved inwards must not read widened values (see _shift_constraints of knobs).
+    return _TAILS if any(roles.widens(role) for role in _stored(roles)) else _MOVED
+
+
+def row_tails(roles: Roles) -> tuple[str, ...]:
+    """Those of its rows."""
+    return _MOVED if roles.is_open else _TAILS
+
+
+def stage_tails(roles: Roles, role: Role) -> tuple[str, ...]:
+    """Those of the vectors of any other stage."""
+    inside = role.facts.clamped and not role.is_output
+    if role.facts.updates or (roles.is_open and roles.widens(role)):
+        # Halide 21 makes wrong code of definitions that begin off vector boundaries and others
+        # that do not, and of widened values that begin anywhere.
+        return ("round_up",) if inside else ("guard_with_if",)
+    if inside:
+        return ("round_up", "shift_inwards")
+    if not roles.is_open or any(roles.widens(roles.by_name[name]) for name, _ in role.facts.reads):
+        return _TAILS
+    return _MOVED
+
+
+def guard_constraints(roles: Roles) -> Iterator[Constraint]:
+    """Where callers choose extents, guards only where nothing else is right."""
+    widened = [role for role in _stored(roles) if roles.widens(role)]
+    if roles.is_open and roles.has_tiles and widened:
+        stored = " or ".join(f"place_{role.key} != 'inline'" for role in widened)
+        yield Constraint(
+            f"tail_x != 'guard_with_if' or {stored}",
+            "loads that are guarded lane by lane take longer to compile than a candidate may",
+        )
+
+
+def _stored(roles: Roles) -> tuple[Role, ...]:
+    return roles.all[:-1]
