@@ -169,20 +169,22 @@ class ResizeBilinearU8(Kernel):
         return settle(self.space(problem), {"rows_at": "inline"})
 
     def textbook_config(self, problem: Problem) -> Config:
-        """Each direction on its own, four vectors in flight: a look-up is many steps.
+        """Each direction on its own, eight vectors in flight: a look-up is many steps.
 
-        Resized rows that the cache does not hold are used while they are there.
+        Two rows share what is looked up. Copied and resized rows that the cache does not hold are
+        made when they are needed and used while they are there.
         """
         params = problem.workload.params
         wanted: dict[str, KnobValue] = {
             "rows_at": "root",
+            "group_rows": 2,
             "row_unroll": 4,
-            "unroll_x": 4,
+            "unroll_x": 2,
             "copy_unroll": 2,
         }
         resized_bytes = self.buffers(params)[0].shape[0] * params["width"]
         if resized_bytes > problem.target.l2_bytes // 2:
-            wanted |= {"rows_at": "tile", "slide_rows": "on", "tile_rows": 8}
+            wanted |= {"rows_at": "tile", "slide_rows": "on", "tile_rows": 8, "pad_at": "group"}
         return settle(self.space(problem), wanted)
 
 
