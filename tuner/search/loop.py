@@ -88,7 +88,8 @@ class TuningLoop:
         self._textbook = self._starts["textbook"]
         self._transfers = tuple(transfers)
         # What remains to be found of the cycles says nothing of several goals.
-        self._gain = GainWatch(space, job.spec.seed) if len(self._goals) == 1 else None
+        peak = kernel.work(self._problem.workload.params).peak_cycles(self._problem.target)
+        self._gain = GainWatch(space, job.spec.seed, peak) if len(self._goals) == 1 else None
         self._stored_gain = job.remaining
         self._front = Front()
         self._improvements = Improvements(self._goals)

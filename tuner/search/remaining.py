@@ -32,11 +32,13 @@ class GainEstimator:
     """Estimates from the trials of one search; whatever sampler proposed them.
 
     The model is the one of the surrogate sampler; it draws what the configs not measured may take,
-    jointly, and looks how far the least of each draw lies below the best so far.
+    jointly, and looks how far the least of each draw lies below the best so far. ``peak_cycles``
+    are those of the HVX peak (:meth:`tuner.kernels.WorkCounts.peak_cycles`): no schedule takes
+    fewer, whatever the model draws.
     """
 
-    def __init__(self, space: Space, seed: int) -> None:
-        self._space, self._seed = space, seed
+    def __init__(self, space: Space, seed: int, peak_cycles: float = 0.0) -> None:
+        self._space, self._seed, self._peak_cycles = space, seed, peak_cycles
         self._metric = Metric(space)
         self._fitter = Fitter(len(space.knobs), 0.0)
         self._rng = np.random.default_rng(seed)
@@ -64,7 +66,10 @@ class GainEstimator:
         some = left if len(left) <= _LOOKED_AT else self._rng.choice(left, _LOOKED_AT, False)
         known = order if len(order) <= _MOST_KNOWN else self._known(order)
         logs = np.log(np.asarray(cycles, float))
-        gains = self._drawn(rows[known], logs[known], float(logs.min()), some)
+        best = float(logs.min())
+        gains = self._drawn(rows[known], logs[known], best, some)
+        if 0.0 < self._peak_cycles <= np.exp(best):
+            gains = np.minimum(gains, best - np.log(self._peak_cycles))
         # Of what looks best, as much will fail as failed so far.
         valid = len(rows) / (len(rows) + len(lost))
         shares = (1.0 - np.exp(-gains)) * valid
@@ -108,9 +113,9 @@ def remaining_of(estimator: GainEstimator, trials: Sequence[Trial]) -> Remaining
 class GainWatch:
     """The estimate for a search under way, made anew every few trials."""
 
-    def __init__(self, space: Space, seed: int) -> None:
-        self._space, self._seed = space, seed
-        self._estimator = GainEstimator(space, seed)
+    def __init__(self, space: Space, seed: int, peak_cycles: float) -> None:
+        self._asked = space, seed, peak_cycles
+        self._estimator = GainEstimator(*self._asked)
         self._looked_at = 0
         self.remaining: RemainingGain | None = None
 
@@ -122,5 +127,5 @@ class GainWatch:
 
     def conclude(self, trials: Mapping[int, Trial]) -> None:
         """The last estimate: by these trials alone, whatever was estimated on the way to them."""
-        fresh = GainEstimator(self._space, self._seed)
+        fresh = GainEstimator(*self._asked)
         self.remaining = remaining_of(fresh, [trials[n] for n in sorted(trials)])

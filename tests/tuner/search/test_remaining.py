@@ -60,3 +60,14 @@ def test_a_job_stops_once_the_bound_is_below_what_is_wanted(remaining, stops):
     reason = reason_to_stop(budget, 40, 1.0, 5, remaining)
     assert (reason is not None) == stops
     assert not stops or "likely worth less than 1.00% of the cycles" in reason
+
+
+def test_no_more_is_left_than_the_peak_allows():
+    configs = some_configs(LARGE, 12)
+    cycles = [bowl(c) for c in configs]
+    free = GainEstimator(LARGE, 5).estimate(configs, cycles, ())
+    near = GainEstimator(LARGE, 5, 0.99 * min(cycles)).estimate(configs, cycles, ())
+    assert free.bound > 0.02
+    assert 0.0 < near.expected <= near.bound <= 0.0100001
+    beaten = GainEstimator(LARGE, 5, 2.0 * min(cycles)).estimate(configs, cycles, ())
+    assert beaten == free, "a peak that was beaten is none"
