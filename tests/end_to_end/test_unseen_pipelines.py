@@ -84,7 +84,9 @@ def test_most_schedules_are_right_and_the_best_is_much_faster_than_none(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["decay", "middle", "pixels", "quarters", "contrast", "ninths"])
+@pytest.mark.parametrize(
+    "name", ["decay", "middle", "pixels", "quarters", "contrast", "ninths", "features"]
+)
 def test_what_a_compiler_gets_wrong_is_no_schedule(name):
     """Each has a pattern of which Halide 21 or its LLVM make wrong code, or none."""
     store = MemoryStore()

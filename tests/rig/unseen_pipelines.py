@@ -27,6 +27,7 @@ SIZES = {
     "ninths": {"x": 128, "y": 8},
     "exposure": {"x": 256, "y": 16, "gain": 40, "shift": 5, "offset": -9},
     "edges": {"x": 256, "y": 16},
+    "features": {"c": 16, "x": 60, "y": 8},
 }
 """The pipelines with small sizes: what is written without a schedule takes seconds in QEMU."""
 
@@ -239,6 +240,16 @@ def edges(hl: Any) -> Any:
     across = hl.absd(smooth[x, y], smooth[x + 2, y])
     slopes[x, y] = (across, hl.i16(smooth[x + 1, y]) - hl.i16(image[x, y]))
     return [smooth, slopes]
+
+
+def features(hl: Any) -> Any:
+    """Sixteen channels beside each other, blurred, with a value for each added."""
+    c, x, y = hl.Var("c"), hl.Var("x"), hl.Var("y")
+    image, bias = hl.ImageParam(hl.UInt(8), 3, "image"), hl.ImageParam(hl.UInt(8), 1, "bias")
+    rows, out = hl.Func("rows"), hl.Func("out")
+    rows[c, x, y] = hl.u16(image[c, x, y]) + 2 * hl.u16(image[c, x + 1, y]) + image[c, x + 2, y]
+    out[c, x, y] = hl.u8((rows[c, x, y] + rows[c, x, y + 1] + bias[c] + 4) >> 4)
+    return out
 
 
 def main() -> None:

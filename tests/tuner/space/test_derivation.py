@@ -320,3 +320,32 @@ def test_rows_read_under_a_guard_begin_on_vector_boundaries():
                 assert config[f"align_{stored}"] == "on"
                 seen.add(stored)
     assert seen == {"first", "second"}
+
+
+def featured(channels: int, pixels: int = 56, **changed: object) -> PipelineFacts:
+    shape = {"dimensions": ("c", "x", "y"), "extents": (channels, pixels, 16), "picks": True}
+    rows = stage("rows", bits=16, **shape, **changed)
+    return pipeline(rows, stage("out", reads={"rows": 2}, **shape))
+
+
+@pytest.mark.parametrize("channels", [8, 16, 32])
+def test_a_vector_has_all_channels_of_several_pixels(channels):
+    for config, directives in schedules(featured(channels)):
+        if config["lanes"] == 1:
+            continue
+        assert config["place_rows"] == "inline"
+        assert config.get("tail_x") in (None, "shift_inwards")
+        vectors = {d.args for d in directives if d.op == "vectorize"}
+        assert vectors == {("c",), ("x_i",)}
+        lengths = {d.args[3] for d in directives if d.op == "split" and d.args[2] == "x_i"}
+        assert min(lengths) * channels == config["lanes"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [featured(24), featured(16, 7), featured(16, operations=300), featured(16, updates=(SUM,))],
+    ids=["wrong code", "less than a vector", "too much to compute again", "reduces"],
+)
+def test_other_channels_are_no_part_of_vectors(facts):
+    for _, directives in schedules(facts):
+        assert ("c",) not in {d.args for d in directives if d.op == "vectorize"}

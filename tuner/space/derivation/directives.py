@@ -45,7 +45,7 @@ def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
         _schedule_updates(steps, roles, role, config)
         return
     x, y = role.vector, role.row
-    lanes, rows = config.integer("lanes"), config.integer("tile_rows")
+    lanes, rows = config.integer("lanes") // roles.pixel_share, config.integer("tile_rows")
     if y is not None:
         stage.split(y, f"{y}_o", f"{y}_i", rows, _tail(config, "tail_y"))
     tail, unroll = _tail(config, "tail_x"), config.integer("unroll")

@@ -97,7 +97,7 @@ def _lanes(roles: Roles) -> tuple[int, ...]:
 
 
 def _output_knobs(roles: Roles) -> Iterator[Knob]:
-    output = roles.output
+    output, step = roles.output, _output_step(roles)
     height = output.extent(output.row)
     yield Knob("unroll", (1, 2, 4), "output vectors in one iteration", when=SCHEDULED)
     rows = tuple(count for count in (1, 2, 4, 8) if count <= max(1, height // 2) or count == 1)
@@ -118,8 +118,8 @@ def _output_knobs(roles: Roles) -> Iterator[Knob]:
     yield Knob(
         "tail_x",
         vector_tails(roles),
-        "last vectors, where lanes * unroll does not divide the extent",
-        when=f"lanes > 1 and {roles.ragged(output, output.vector, 'lanes * unroll')}",
+        f"last vectors, where {step} does not divide the extent",
+        when=f"lanes > 1 and {roles.ragged(output, output.vector, step)}",
     )
     yield Knob(
         "tail_y",
@@ -129,14 +129,24 @@ def _output_knobs(roles: Roles) -> Iterator[Knob]:
     )
 
 
+def _output_step(roles: Roles) -> str:
+    """Elements of the output along its vector dimension in one iteration."""
+    share = roles.pixel_share
+    return "lanes * unroll" if share == 1 else f"lanes * unroll // {share}"
+
+
 def channel_forms(roles: Roles) -> tuple[str, ...]:
     """What may be done with the output's short innermost dimension beside the vectors."""
+    if roles.pixel_share > 1:
+        return ("vectors",)
     if roles.is_open:
         return ("apart",)  # loops of unknown length are neither written out nor vectors
     return ("apart", "unrolled", "vectors") if roles.output.facts.picks else ("apart", "unrolled")
 
 
-def _place_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
+def _places(roles: Roles, role: Role) -> tuple[str, ...]:
+    if roles.pixel_share > 1:
+        return ("inline",)
     near = roles.has_tiles and role.may_tile
     places = ["root"]  # all there is for another output
     if near and roles.output.row is not None:
@@ -145,9 +155,14 @@ def _place_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
         places.append("tile")
     if role.may_inline:
         places.append("inline")
+    return tuple(places)
+
+
+def _place_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
+    places = _places(roles, role)
     name = f"place_{role.key}"
     doc = f"{role.facts.name}: before all, per strip of rows, per tile, or where it is read"
-    yield Knob(name, tuple(places), doc, when=SCHEDULED)
+    yield Knob(name, places, doc, when=SCHEDULED)
     if "rows" in places:
         yield Knob(
             f"slide_{role.key}",
@@ -241,7 +256,8 @@ def _output_constraints(roles: Roles) -> Iterator[Constraint]:
     bodies = f"lanes // {lanes} * unroll * tile_rows"
     registers, operations = max(1, output.facts.widest_bits // 8), f"{output.operations}"
     if output.channel is not None:  # what is strided apart lies together with all channels
-        bodies += f" * (1 if channels == 'apart' else {output.extent(output.channel)})"
+        vectors = output.extent(output.channel) // roles.pixel_share
+        bodies += f" * (1 if channels == 'apart' else {vectors})"
         together = output.facts.operations
         operations = f"({operations} if channels == 'apart' else {together})"
     smallest = f"lanes == {lanes} and unroll == 1 and tile_rows == 1"
@@ -254,20 +270,18 @@ def _output_constraints(roles: Roles) -> Iterator[Constraint]:
         "longer loop bodies take longer to compile than a candidate may",
     )
     width, height = output.extent(output.vector), output.extent(output.row)
-    yield Constraint(
-        f"{width} >= lanes * unroll or lanes * unroll == {lanes}",
-        _BEYOND,
-    )
+    step, least = _output_step(roles), lanes // roles.pixel_share
+    yield Constraint(f"{width} >= {step} or {step} == {least}", _BEYOND)
     yield Constraint(
         "tail_x != 'predicate_stores' or unroll == 1",
         "Halide splits no loop again whose stores are predicated",
     )
-    for tail, step, extent in (
-        ("tail_x", "lanes * unroll", width),
+    for tail, whole, extent in (
+        ("tail_x", step, width),
         ("tail_y", "tile_rows", height),
     ):
         yield Constraint(
-            f"{tail} != 'shift_inwards' or {extent} >= {step}",
+            f"{tail} != 'shift_inwards' or {extent} >= {whole}",
             "a tile can only be moved inwards if the extent holds at least one",
         )
 

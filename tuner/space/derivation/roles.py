@@ -188,7 +188,7 @@ class Roles:
         }
 
     def _role(self, stage: StageFacts, key: str, readers: tuple[str, ...]) -> Role:
-        vector = self._vector_of(stage)
+        vector = self._pixels_of(stage) or self._vector_of(stage)
         channel = self._channel_of(stage, vector)
         row = self._row_of(stage, vector, channel)
         last = self.facts.last
@@ -222,12 +222,46 @@ class Roles:
         free = [d for d in long if all(d in update.pure for update in stage.updates)]
         return next(iter(free or long), None)
 
-    @staticmethod
-    def _channel_of(stage: StageFacts, vector: str | None) -> str | None:
+    def _pixels_of(self, stage: StageFacts) -> str | None:
+        """The dimension of the output's pixels, if a vector holds several with all channels.
+
+        Only so many channels as divide a vector: of others Halide 21 makes wrong code (24 and 40
+        of them, with a value for each channel added to all pixels).
+        """
+        if stage is not self.facts.last or self.is_open or stage.updates or not stage.picks:
+            return None
+        if len(stage.dimensions) < 2 or {*stage.dimensions[:2], EVERY_DIMENSION} & {*stage.divides}:
+            return None
+        channels, pixels = stage.extents[:2]
+        several = _MOST_CHANNELS < channels < self.lanes // 2 and self.lanes % channels == 0
+        filled = pixels * channels >= self.lanes
+        return stage.dimensions[1] if several and filled and self._is_inlined() else None
+
+    def _is_inlined(self) -> bool:
+        """Whether the output may have all other stages inline: what is kept in memory between has
+        vectors of its own along pixels, which would be taken apart again."""
+        whole: dict[str, int] = {}
+        for stage in self.facts.stages:
+            read = sum(count * whole[name] for name, count in stage.reads)
+            whole[stage.name] = stage.operations + read
+        others = self.facts.stages[:-1]
+        plain = not any(one.updates or one.divides or one.is_output for one in others)
+        return plain and whole[self.facts.last.name] <= _MOST_INLINE_OPERATIONS
+
+    @cached_property
+    def pixel_share(self) -> int:
+        """How many times fewer elements than lanes a vector of the output has along its vector
+        dimension, because it has channels too; 1 where each of a few has a vector of its own."""
+        output = self.output
+        several = output.vector is not None and output.vector == self._pixels_of(output.facts)
+        return output.extent(output.channel) if several else 1
+
+    def _channel_of(self, stage: StageFacts, vector: str | None) -> str | None:
         first = stage.dimensions[0] if stage.dimensions else None
         if first is None or vector in (None, first) or stage.updates:
             return None
-        return first if 1 < _extent(stage, first) <= _MOST_CHANNELS else None
+        few = 1 < _extent(stage, first) <= _MOST_CHANNELS
+        return first if few or vector == self._pixels_of(stage) else None
 
     @staticmethod
     def _row_of(stage: StageFacts, vector: str | None, channel: str | None) -> str | None:

@@ -18,6 +18,8 @@ longer than a candidate may, or Halide 21 fails on look-ups (``Shufle with zero 
 
 def vector_tails(roles: Roles) -> tuple[str, ...]:
     """Those of the vectors of an output whose loops hold other stages."""
+    if roles.pixel_share > 1:
+        return _MOVED  # guards take such vectors apart, and Halide 21 makes wrong code of some
     if not roles.is_open:
         return _CLAMPED_TAILS if roles.output.facts.clamped else _TAILS
     # What is moved inwards must not read widened values (see _shift_constraints of knobs).
