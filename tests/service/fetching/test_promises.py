@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import re
 
 import pytest
 
 from service.fetching.promises import header_text
 from tests.rig.scale_u8 import KERNELS
+from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen.toolchain import NativePart, built
 from tuner.contract import Contract
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
+from tuner.pipelines import keep_pipeline
 from tuner.tuning import find_problem
 
 SOURCE = """
@@ -141,3 +144,24 @@ def test_less_than_the_contract_promised_does_not_compile(compiled):
     compiled(Contract.HOST, "-DHVXTUNE_scale_PROMISED_LEVEL=1")
     with pytest.raises(Exception, match="does not imply contract 'static'"):
         compiled(Contract.STATIC, "-DHVXTUNE_scale_PROMISED_LEVEL=1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("exposure", ["*image", "gain", "offset", "shift", "*out"]),
+        ("edges", ["*image", "*smooth", "*slopes_0", "*slopes_1"]),
+    ],
+)
+def test_all_arguments_of_an_upload_are_declared(name, parameters, tmp_path, monkeypatch):
+    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path))
+    kernel = keep_pipeline(unseen_pipeline(name))
+    problem = find_problem(kernel, SIZES[name], "hexagon-v66", "static")
+    text = header_text("tuned", problem, Contract.STATIC, "the_schedule")
+    (declared,) = re.findall(r"static inline int tuned\(([^)]*)\)", text)
+    assert [one.split()[-1] for one in declared.split(", ")] == parameters
+    if name == "edges":  # read by the other outputs: larger than what was chosen
+        assert "smooth->dim[0].extent != 258" in text
+    else:
+        assert "uint8_t gain, int16_t offset, uint16_t shift" in declared
