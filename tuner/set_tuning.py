@@ -30,7 +30,7 @@ from tuner.measure import Measurer, open_measurer
 from tuner.measure.deadline import AbandonableMeasurer
 from tuner.search.loop import TuningLoop
 from tuner.search.progress import Progress
-from tuner.search.relatives import Relative, proposals
+from tuner.search.relatives import Relative, moves, proposals
 from tuner.search.stopping import StopRequest
 from tuner.search.task_scheduler import Task, next_task
 from tuner.search.transfer import transferred
@@ -45,6 +45,8 @@ _SEEDS = 1
 _CUTOFF_FACTOR = 2.0
 """Less than in a job of its own: trials are few, and what runs twice as long as the best so far
 says no more by its cycles than by being cut off."""
+_NEAR_TRIALS = 6
+"""Trials of a job before its sampler is asked, which would spread as many over the space."""
 _MOST_TRIALS_OF_A_JOB = 10_000
 _JOBS_LOOKED_AT = 10_000
 _POLL_S = 0.2
@@ -331,13 +333,10 @@ class _Batch:
         family = self._tasks[position].family
         others = (n for n, task in enumerate(self._tasks) if task.family == family)
         with self._lock:
-            return [
-                *proposals(
-                    self._relatives[position],
-                    [self._relatives[other] for other in others if other != position],
-                ),
-                *self._stored[position],
-            ]
+            own = self._relatives[position]
+            relatives = [self._relatives[other] for other in others if other != position]
+            near = moves(own) if own.trials < _NEAR_TRIALS else []
+            return [*proposals(own, relatives), *self._stored[position], *near]
 
     def _tell(self, position: int, progress: Progress) -> None:
         with self._lock:

@@ -129,7 +129,8 @@ class PendingTrial:
     number: int
     config: Config
     origin: str
-    """Who proposed it: ``default``, ``textbook``, ``transfer:JOB-TRIAL`` or the sampler's name."""
+    """Who proposed it: ``default``, ``textbook``, ``transfer:JOB-TRIAL``, in a set ``neighbour``,
+    or the sampler's name."""
 
 
 @dataclass(frozen=True)

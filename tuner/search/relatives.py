@@ -2,7 +2,9 @@
 
 A config is judged by what it gained against the textbook config on every problem it was tried on,
 problems alike counting most. One that helped a single layer is tried on those like it; how it fares
-there decides whether it is tried on the rest.
+there decides whether it is tried on the rest. So that there is something to hand on, each search
+begins near the best it knows, with changes of one knob, other ones in each: what is anywhere in the
+space is seldom better than a textbook, and no search of a set has the trials to find it.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from random import Random
 
 from tuner.candidate import Problem
+from tuner.kernels.settle import settle
 from tuner.search.transfer import ORIGIN, project
 from tuner.space import Config, Space
 from tuner.store import problem_distance
@@ -19,6 +23,8 @@ from tuner.trial import Trial
 
 TEXTBOOK = "textbook"
 """The origin of the trial that all others are compared with."""
+NEIGHBOUR = "neighbour"
+"""The origin of a trial that changes one knob of the best before it."""
 _LEAST_GAIN = 0.01
 """Less than a hundredth is not worth a trial elsewhere. Gains are logarithms of speed-ups."""
 _CUT_OFF = -math.log(2)
@@ -58,6 +64,16 @@ class Relative:
             for config, gain in self._gains.items()
             if gain > _LEAST_GAIN
         }
+
+    @property
+    def trials(self) -> int:
+        """How many it has learned from."""
+        return len(self._gains)
+
+    @property
+    def best(self) -> Config | None:
+        """The config that gained most, the textbook one if none gained anything."""
+        return max(self._gains, key=lambda config: self._gains[config], default=None)
 
     def own(self, config: Config) -> Config:
         """The config of this space nearest to ``config`` of another."""
@@ -99,3 +115,19 @@ def _promise(config: Config, family: list[Relative], weights: list[float]) -> fl
             total += weight * gain
             weight_sum += weight
     return total / weight_sum
+
+
+def moves(relative: Relative) -> list[tuple[Config, str]]:
+    """Changes of one knob of the best config, in an order of the search's own, not tried yet."""
+    best = relative.best
+    if best is None:
+        return []
+    near = {
+        settle(relative.space, {**best, knob.name: choice})
+        for knob in relative.space.walk(best)
+        for choice in knob.choices
+        if choice != best[knob.name]
+    }
+    fresh = sorted((c for c in near if relative.gain(c) is None), key=lambda c: c.digest)
+    Random(relative.job).shuffle(fresh)  # noqa: S311 - a search, not a secret
+    return [(config, NEIGHBOUR) for config in fresh]

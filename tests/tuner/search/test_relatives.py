@@ -8,7 +8,7 @@ from tests.rig.scale_u8 import ScaleU8
 from tests.tuner import sample_records
 from tuner.contract import Contract
 from tuner.outcome import Outcome
-from tuner.search.relatives import Relative, proposals
+from tuner.search.relatives import Relative, moves, proposals
 from tuner.space import Config, Constraint, Knob, Space
 from tuner.target import find_target
 from tuner.trial import Trial
@@ -75,3 +75,23 @@ def test_what_the_space_has_not_becomes_what_is_nearest() -> None:
 
 def test_without_a_valid_textbook_nothing_is_known_to_be_better() -> None:
     assert tried(relative("a", 640, u1=None, u2=500)) == []
+
+
+TWO = Space("two", (*SPACE.knobs, Knob("tile", (1, 2), "rows of a tile")))
+
+
+def test_a_search_begins_with_changes_of_one_knob_of_its_best() -> None:
+    own = relative("own", 512)
+    own.space = TWO
+    textbook = Config({"unroll": 2, "tile": 1})
+    own.learn([replace(trial(0, 2, 1000, "textbook"), config=textbook)])
+    found = {(config["unroll"], config["tile"]) for config, _ in moves(own)}
+    assert found == {(1, 1), (4, 1), (8, 1), (2, 2)}
+    better = replace(trial(1, 8, 900, "neighbour"), config=Config({"unroll": 8, "tile": 1}))
+    own.learn([replace(trial(0, 2, 1000, "textbook"), config=textbook), better])
+    found = {(config["unroll"], config["tile"]) for config, _ in moves(own)}
+    assert found == {(1, 1), (4, 1), (8, 2)}
+
+
+def test_without_a_valid_textbook_there_is_nothing_to_begin_near() -> None:
+    assert moves(relative("own", 512)) == []
