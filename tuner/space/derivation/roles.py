@@ -166,6 +166,18 @@ class Roles:
         """The role of the last stage: the output whose loops may hold others."""
         return self.by_name[self.facts.last.name]
 
+    def fits_vtcm(self, role: Role) -> bool:
+        """Whether the values of ``role`` may lie in VTCM: what fits at one size may not at
+        another."""
+        known = not self.is_open and not role.is_output
+        return known and 0 < role.facts.bytes <= self.target.vtcm_bytes
+
+    @property
+    def output_step(self) -> str:
+        """Elements of the output along its vector dimension in one iteration."""
+        share = self.pixel_share
+        return "lanes * unroll" if share == 1 else f"lanes * unroll // {share}"
+
     @property
     def has_tiles(self) -> bool:
         """Whether the output's loops can hold other stages: Halide cannot tell the loops of
