@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tuner.codegen.halide.children import PATIENCE
 from tuner.codegen.halide.server import MODULE
 from tuner.codegen.toolchain import NativePart, built
 from tuner.errors import ToolchainError
@@ -117,7 +118,7 @@ class CompileServer:
         except BrokenPipeError:
             self.stop()
             raise ServerDiedError("it had ended before the job") from None
-        answer = self._read_answer(self._time_limit_s + _ANSWER_GRACE_S)
+        answer = self._read_answer(PATIENCE * self._time_limit_s + _ANSWER_GRACE_S)
         return str(answer["how"]), int(answer["number"])
 
     def _read_answer(self, limit_s: float) -> dict[str, Any]:

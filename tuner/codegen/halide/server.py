@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.codegen.confinement import confine
-from tuner.codegen.halide.children import PR_SET_PDEATHSIG, wait_for
+from tuner.codegen.halide.children import PATIENCE, PR_SET_PDEATHSIG, wait_for
 
 MODULE = "tuner.codegen.halide.server"
 ADDR_NO_RANDOMIZE = 0x0040000  # linux/personality.h
@@ -131,7 +131,7 @@ def _serve(time_limit_s: float) -> None:
                 _child()
             finally:
                 os._exit(EXIT_REFUSED)
-        how, number = wait_for(pid, time_limit_s)
+        how, number = wait_for(pid, time_limit_s, patience=PATIENCE)
         os.write(1, b'{"how": "%s", "number": %d}\n' % (how.encode(), number))
 
 
