@@ -46,7 +46,7 @@ def store_errors(place: Place) -> Iterator[None]:
         raise
     except DamagedRowError as error:
         raise _corrupt(place, str(error)) from error
-    except (SQLAlchemyError, sqlite3.Error, OSError, OverflowError) as error:
+    except (SQLAlchemyError, sqlite3.Error, OSError, OverflowError, UnicodeDecodeError) as error:
         raise translated(error, place) from error
 
 
@@ -57,6 +57,8 @@ def translated(error: Exception, place: Place) -> HvxtuneError:
         cause = error.orig
     if isinstance(cause, sqlite3.Error):
         return _from_sqlite(cause, place)
+    if isinstance(cause, UnicodeDecodeError):  # of an error's text, which quotes damaged bytes
+        return _corrupt(place, f"it holds what is no text: {cause.reason}")
     if isinstance(cause, OverflowError):
         return UserError("a number is too large to store", accepted="at most 63 bits")
     if isinstance(cause, OSError):

@@ -212,7 +212,7 @@ class ScheduleReads:
         SQLite and from the one thread that asks for it always."""
         try:
             row: tuple[Any, ...] | None = self._own().execute(_FIRST_BY_PLACE, values).fetchone()
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise translated(error, self._store.place) from error
         return row
 
@@ -221,7 +221,7 @@ class ScheduleReads:
         process (SQLite's ``PRAGMA data_version``)."""
         try:
             return cast(int, self._own().execute("PRAGMA data_version").fetchone()[0])
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise translated(error, self._store.place) from error
 
     def _own(self) -> sqlite3.Connection:

@@ -95,6 +95,15 @@ def test_a_damaged_file_is_named_and_left_as_it_is(
     assert file.read_bytes() == damaged
 
 
+def test_a_schema_whose_text_is_damaged_is_reported(file: Path) -> None:
+    """The error of sqlite3 quotes it, and cannot be read as text itself."""
+    good = file.read_bytes()
+    for name in (b"jobs", b"trials", b"toolchains"):
+        file.write_bytes(good.replace(b"CREATE TABLE " + name, b"CREATE \xf4ABLE " + name))
+        with pytest.raises(StoreError):
+            read_everything()
+
+
 def test_a_flipped_bit_is_reported_or_harmless_but_never_a_traceback(file: Path) -> None:
     good = file.read_bytes()
     choose = random.Random(20)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import struct
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
@@ -152,3 +154,30 @@ def test_a_wrong_address_of_a_server_is_told(monkeypatch: pytest.MonkeyPatch, gi
     monkeypatch.setenv("HVXTUNE_ADB_SERVER", given)
     with pytest.raises(ToolchainError, match="HVXTUNE_ADB_SERVER"):
         AdbServer()
+
+
+def test_a_server_whose_queue_is_full_is_waited_for(folder: Path) -> None:
+    async def run() -> int:
+        path = str(folder / "socket")
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(path)
+            listening.listen(0)
+            others = []
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    others.append(socket.socket(socket.AF_UNIX))
+                    others[-1].setblocking(False)
+                    others[-1].connect(path)
+            asked = asyncio.create_task(AdbClient(Address(path=path)).version())
+            await asyncio.sleep(0.05)
+            for _ in others[:-1]:
+                listening.accept()[0].close()
+            adb = ScriptedAdb([OKAY + text("0029")])
+            server = await asyncio.start_unix_server(adb.serve, sock=listening)
+            async with server:
+                version = await asked
+            for other in others:
+                other.close()
+            return version
+
+    assert asyncio.run(run()) == 41

@@ -148,12 +148,12 @@ def test_first_requests_at_once_wait_for_one_connection(phone: EmulatedPhone) ->
         server = AdbServer()
         link = PhoneLink(phone.address, by_address=True)
         try:
-            asked = (link.shell(server, f"echo {n}", 20) for n in range(6))
+            asked = (link.shell(server, f"echo {n}", 20) for n in range(24))
             return [output.stdout for output in await asyncio.gather(*asked)]
         finally:
             server.close()
 
-    assert asyncio.run(run()) == [b"%d\n" % n for n in range(6)]
+    assert asyncio.run(run()) == [b"%d\n" % n for n in range(24)]
 
 
 def test_a_phone_that_was_forgotten_is_connected_again(phone: EmulatedPhone) -> None:

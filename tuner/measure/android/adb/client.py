@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import socket
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ from tuner.measure.android.adb.frames import (
 
 ANSWER_S = 5.0
 """For what the server answers by itself."""
+_QUEUE_S = 0.01
 SHELL_BYTES = 1 << 22
 PULL_BYTES = 1 << 28
 _CONNECTED = re.compile(r"(already )?connected to \S+")
@@ -181,7 +183,8 @@ class AdbClient:
         where = self.address
         try:
             if where.path:
-                reader, writer = await asyncio.open_unix_connection(where.path)
+                made = await _connected_socket(where.path)
+                reader, writer = await asyncio.open_unix_connection(sock=made)
             else:
                 reader, writer = await asyncio.open_connection(where.host, where.port)
         except OSError as error:
@@ -189,6 +192,26 @@ class AdbClient:
                 f"no adb server answers at {where}: {error.strerror or error}"
             ) from None
         return _Stream(reader, writer), writer
+
+
+async def _connected_socket(path: str) -> socket.socket:
+    """A connection to the Unix socket at ``path``, once its queue has room: adb's holds four.
+
+    Where there is none the kernel says to try again, which asyncio takes for "under way": what it
+    then hands out is not connected.
+    """
+    while True:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        try:
+            made.connect(path)
+        except BlockingIOError:
+            made.close()
+            await asyncio.sleep(_QUEUE_S)
+        except BaseException:
+            made.close()
+            raise
+        else:
+            return made
 
 
 @contextlib.asynccontextmanager
