@@ -8,7 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.search.samplers.gaussian_process import Fitter, Floats, GaussianProcess, Metric
+from tuner.search.samplers.fitting import Fitter
+from tuner.search.samplers.gaussian_process import GaussianProcess
+from tuner.search.samplers.metric import Floats, Metric
 from tuner.search.samplers.points import Points
 from tuner.space import Config, Space
 from tuner.trial import RemainingGain, Trial
@@ -90,7 +92,7 @@ class GainEstimator:
         spread = float(held.std()) + 1e-9
         targets = (held - held.mean()) / spread
         taken = self._points.rows[rows]
-        settings = self._fitter.fit(self._metric.by_knob(taken), targets, _FIT_STEPS)
+        settings = self._fitter.fit(self._metric.pairs(taken), targets, _FIT_STEPS)
         model = GaussianProcess(self._metric, taken, targets, settings)
         features = self._metric.features(self._points.rows[some])
         mean, deviation = model.predict(features)

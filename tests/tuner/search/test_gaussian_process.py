@@ -5,15 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tuner.search.samplers.gaussian_process import (
-    Fitter,
-    GaussianProcess,
-    Metric,
-    Settings,
-    loss_and_slope,
-    main_effects,
-)
+from tuner.search.samplers.fitting import Fitter, Settings, loss_and_slope
+from tuner.search.samplers.gaussian_process import GaussianProcess
+from tuner.search.samplers.metric import Metric
 from tuner.search.samplers.points import INACTIVE
+from tuner.search.samplers.triangles import lower_inverse
 from tuner.space import Knob, Space
 
 CHOICES = (3, 4, 2, 5)
@@ -44,16 +40,35 @@ def nudged(settings, place, by):
 @pytest.mark.parametrize("balance", [-6.0, 0.4])
 def test_slopes_are_those_of_the_loss(balance):
     rng = np.random.default_rng(1)
-    by_knob, targets = METRIC.by_knob(some_rows(15)), rng.standard_normal(15)
-    mains = main_effects(by_knob)
+    pairs, targets = METRIC.pairs(some_rows(15)), rng.standard_normal(15)
     settings = Settings(rng.standard_normal(5), -2.0, balance, 0.0)
-    _, slope = loss_and_slope(by_knob, mains, targets, settings)
+    _, slope = loss_and_slope(pairs, targets, settings)
     for place in range(7):
         above, below = (
-            loss_and_slope(by_knob, mains, targets, nudged(settings, place, by))[0]
-            for by in (1e-5, -1e-5)
+            loss_and_slope(pairs, targets, nudged(settings, place, by))[0] for by in (1e-5, -1e-5)
         )
         assert slope[place] == pytest.approx((above - below) / 2e-5, rel=1e-3, abs=1e-5)
+
+
+def test_pairs_have_the_distances_that_features_have():
+    """For one pair of rows after the other, by each knob alone and by its own term alone."""
+    rows = some_rows(20)
+    features, pairs = METRIC.features(rows), METRIC.pairs(rows)
+    for knob, only in enumerate(np.eye(len(SPACE.knobs))):
+        for form, found in (
+            (METRIC.form(only), pairs.distances[knob]),
+            (METRIC.main_form(only), pairs.mains[knob]),
+        ):
+            matrix = features @ form @ features.T
+            assert found == pytest.approx(matrix[pairs.later, pairs.earlier], abs=1e-6)
+    assert len(pairs.later) == 20 * 19 // 2
+
+
+@pytest.mark.parametrize("rows", [1, 32, 33, 77, 120])
+def test_the_inverse_of_a_triangle_is_one(rows):
+    lower = np.tril(np.random.default_rng(rows).uniform(0.1, 1.0, (rows, rows))) / rows
+    lower[np.diag_indices(rows)] += 1.0
+    assert lower_inverse(lower) @ lower == pytest.approx(np.eye(rows), abs=1e-12)
 
 
 def test_the_covariance_is_one_where_rows_agree_and_no_less_than_none():
@@ -76,7 +91,7 @@ def test_what_each_choice_is_worth_is_learned_from_few_results():
     order = rng.permutation(len(rows))
     known, rest = order[:14], order[14:]
     fitter = Fitter(5, 0.0)
-    settings = fitter.fit(METRIC.by_knob(rows[known]), truth[known], 40)
+    settings = fitter.fit(METRIC.pairs(rows[known]), truth[known], 40)
     model = GaussianProcess(METRIC, rows[known], truth[known], settings)
     mean, deviation = model.predict(METRIC.features(rows[rest]))
     assert np.corrcoef(mean, truth[rest])[0, 1] > 0.7

@@ -10,157 +10,25 @@ from nearest neighbours.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.search.samplers.points import INACTIVE, Rows
-from tuner.space import Space
+from tuner.search.samplers.fitting import JITTER, Settings
+from tuner.search.samplers.metric import Features, Floats, Metric
+from tuner.search.samplers.points import Rows
+from tuner.search.samplers.triangles import inverse_root
 
-Floats = NDArray[np.float64]
-Features = NDArray[np.float32]
 _Real = TypeVar("_Real", np.float32, np.float64)
 
-_WEIGHT_SPREAD = 1.3
-_NOISE_MEAN, _NOISE_SPREAD = -5.0, 1.5
-"""Priors of the logarithms."""
-_BALANCE_SPREAD = 1.0
-"""Prior of the log odds of the two terms of the covariance; the mean is even odds."""
-_MAIN_DECAY = 2.0
-"""By how much a knob's own term falls from one end of the knob to the other, a logarithm."""
-_STEP = 0.1
-"""Of the distance of an ordered knob, the share for being different at all: a size that divides
-the extent and one that does not lie side by side."""
-_JITTER, _DRAW_JITTER = 1e-6, 1e-5
-_FIRST_LENGTH, _LENGTHS = 0.3, (0.01, 0.6)
-_LONGER, _SHORTER = 1.3, 0.5
-_BOUNDS = (-9.0, 6.0)
-"""Of the steps of a fit, and of the logarithms fitted."""
-
-
-class Metric:
-    """Squared distances of configs in each knob, as a product of feature vectors.
-
-    A row becomes one-hot features; the weighted distance of two rows is then a bilinear form of
-    them, which BLAS does for all pairs at once.
-    """
-
-    def __init__(self, space: Space) -> None:
-        self._sizes = [len(knob.choices) + 1 for knob in space.knobs]
-        self._starts = np.cumsum([0, *self._sizes])
-        self._blocks = [_distances(len(k.choices), ordered=k.ordered) for k in space.knobs]
-        self._mains = [main_effects(block) for block in self._blocks]
-
-    def features(self, rows: Rows) -> Features:
-        """One-hot features of each row."""
-        found = np.zeros((len(rows), self._starts[-1]), np.float32)
-        # An inactive knob has the last place of its block.
-        places = np.where(rows == INACTIVE, np.array(self._sizes) - 1, rows) + self._starts[:-1]
-        np.put_along_axis(found, places.astype(np.intp), 1.0, axis=1)
-        return found
-
-    def form(self, weights: Floats) -> Features:
-        """The bilinear form for these weights, one a knob."""
-        return self._form(weights, self._blocks)
-
-    def main_form(self, shares: Floats) -> Features:
-        """The bilinear form of the sum of the knobs' own terms, each with its share."""
-        return self._form(shares, self._mains)
-
-    def _form(self, factors: Floats, blocks: Sequence[Floats]) -> Features:
-        form = np.zeros((self._starts[-1], self._starts[-1]), np.float32)
-        for block, start, size, factor in zip(
-            blocks, self._starts, self._sizes, factors, strict=False
-        ):
-            form[start : start + size, start : start + size] = factor * block
-        return form
-
-    def by_knob(self, rows: Rows) -> Floats:
-        """Distances of all pairs of rows, for each knob."""
-        return np.stack(
-            [block[np.ix_(c, c)] for block, c in zip(self._blocks, rows.T, strict=True)]
-        )
-
-
-def _distances(choices: int, *, ordered: bool) -> Floats:
-    """Squared distances between the choices of a knob; the last row is for "inactive"."""
-    rank = np.arange(choices) / max(1, choices - 1)
-    if ordered and choices > 2:
-        near = (rank[:, None] - rank[None, :]) ** 2 * (1 - _STEP) + _STEP * (1 - np.eye(choices))
-    else:
-        near = 1 - np.eye(choices)
-    block = np.ones((choices + 1, choices + 1))
-    block[:choices, :choices] = near
-    block[choices, choices] = 0.0
-    return block
+_DRAW_JITTER = 1e-5
 
 
 def covariance(distance: NDArray[_Real]) -> NDArray[_Real]:
     """Matérn 5/2 of squared distances (Rasmussen and Williams 2006, equation 4.17)."""
     root = np.sqrt(5.0 * np.maximum(distance, 0.0), dtype=distance.dtype)
     return np.asarray((1.0 + root + root * root / 3.0) * np.exp(-root), distance.dtype)
-
-
-def main_effects(by_knob: Floats) -> Floats:
-    """A knob's own term of the covariance, of its squared distances."""
-    return np.asarray(np.exp(-_MAIN_DECAY * by_knob))
-
-
-@dataclass
-class Settings:
-    """What is fitted: logarithms of the weights of the knobs and of the noise, and the mix."""
-
-    weights: Floats
-    noise: float
-    balance: float
-    """Log odds of the sum over knobs against the product."""
-    typical_weight: float
-    """The mean of the prior of weights."""
-
-    @classmethod
-    def typical(cls, knobs: int, weight: float) -> Settings:
-        """What holds without data; ``weight`` is a logarithm."""
-        return cls(np.full(knobs, weight), _NOISE_MEAN, 0.0, weight)
-
-    @property
-    def main_share(self) -> float:
-        """The part of the variance that is a sum over the knobs."""
-        return 1.0 / (1.0 + math.exp(-self.balance))
-
-    @property
-    def shares(self) -> Floats:
-        """What part each knob has in that sum: what matters in the one term does in the other."""
-        weights = np.exp(self.weights)
-        return np.asarray(weights / weights.sum())
-
-    def moved(self, moves: Floats) -> Settings:
-        """These less ``moves`` (weights, noise, balance), within bounds."""
-        return Settings(
-            np.clip(self.weights - moves[:-2], *_BOUNDS),
-            float(np.clip(self.noise - moves[-2], *_BOUNDS)),
-            float(np.clip(self.balance - moves[-1], *_BOUNDS)),
-            self.typical_weight,
-        )
-
-    def penalty(self) -> float:
-        """Minus the logarithm of the prior."""
-        return 0.5 * float((self._from_prior() ** 2).sum())
-
-    def penalty_slope(self) -> Floats:
-        """The slope of :meth:`penalty` in each weight, in the noise and in the balance."""
-        return np.asarray(self._from_prior() / self._spreads())
-
-    def _from_prior(self) -> Floats:
-        away = [*(self.weights - self.typical_weight), self.noise - _NOISE_MEAN, self.balance]
-        return np.asarray(np.array(away) / self._spreads())
-
-    def _spreads(self) -> Floats:
-        weights = [_WEIGHT_SPREAD] * len(self.weights)
-        return np.array([*weights, _NOISE_SPREAD, _BALANCE_SPREAD])
 
 
 class GaussianProcess:
@@ -176,8 +44,8 @@ class GaussianProcess:
         self._main_form = metric.main_form(settings.main_share * settings.shares)
         self._known = metric.features(rows)
         kernel = self._covariance(self._known, self._known).astype(np.float64)
-        kernel[np.diag_indices_from(kernel)] = 1.0 + np.exp(settings.noise) + _JITTER
-        self._root = np.linalg.inv(np.linalg.cholesky(kernel))
+        kernel[np.diag_indices_from(kernel)] = 1.0 + np.exp(settings.noise) + JITTER
+        self._root = inverse_root(kernel)
         told = self._root[: len(targets), : len(targets)]
         self._alpha = np.zeros(len(rows))
         self._alpha[: len(targets)] = told.T @ (told @ targets)
@@ -219,75 +87,3 @@ def _root_of(joint: Floats) -> Floats:
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(joint)  # takes ten times as long
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
-
-
-def loss_and_slope(
-    by_knob: Floats, mains: Floats, targets: Floats, settings: Settings
-) -> tuple[float, Floats]:
-    """Minus the logarithm of likelihood times prior, and its slope in each setting.
-
-    ``mains`` are the :func:`main_effects` of ``by_knob``. Rasmussen and Williams 2006, equations
-    5.8 and 5.9. Infinite where rounding makes the covariance no covariance.
-    """
-    weights, shares, main_share = np.exp(settings.weights), settings.shares, settings.main_share
-    root = np.sqrt(5.0 * np.maximum(np.tensordot(weights, by_knob, axes=1), 0.0))
-    decay = np.exp(-root)
-    product = (1.0 + root + root * root / 3.0) * decay
-    total = np.tensordot(shares, mains, axes=1)
-    noise = math.exp(settings.noise)
-    kernel = product + main_share * (total - product)
-    kernel[np.diag_indices_from(kernel)] = 1.0 + noise + _JITTER
-    try:
-        half = np.linalg.inv(np.linalg.cholesky(kernel))
-    except np.linalg.LinAlgError:
-        return math.inf, np.zeros(len(weights) + 2)
-    inverse = half.T @ half
-    alpha = inverse @ targets
-    value = 0.5 * float(targets @ alpha) - float(np.log(np.diag(half)).sum())
-    misfit = inverse - np.outer(alpha, alpha)
-
-    # Of the product by the squared distance: -5/6 (1 + root) exp(-root).
-    by_distance = misfit * ((-5.0 / 6.0) * (1.0 + root) * decay)
-    by_weight = weights * (by_knob.reshape(len(weights), -1) @ by_distance.ravel())
-    by_share = mains.reshape(len(weights), -1) @ misfit.ravel()
-    by_share = shares * (by_share - shares @ by_share)
-    by_noise = noise * float(np.trace(misfit))
-    by_balance = main_share * (1.0 - main_share) * float(np.vdot(total - product, misfit))
-    by_weight = (1.0 - main_share) * by_weight + main_share * by_share
-    slope = 0.5 * np.append(by_weight, (by_noise, by_balance))
-    return value + settings.penalty(), slope + settings.penalty_slope()
-
-
-class Fitter:
-    """Settings that follow the data: some steps downhill each time there is more of it.
-
-    Steps go by the signs of the slope alone (Riedmiller and Braun 1993, resilient propagation):
-    what is most likely moves little from trial to trial, and lengths of steps are remembered.
-    """
-
-    def __init__(self, knobs: int, typical_weight: float) -> None:
-        self.settings = Settings.typical(knobs, typical_weight)
-        self._lengths = np.full(knobs + 2, _FIRST_LENGTH)
-        self._signs = np.zeros(knobs + 2)
-
-    def fit(self, by_knob: Floats, targets: Floats, steps: int) -> Settings:
-        """The best settings met in ``steps`` steps from those of the last time."""
-        tried = lowest = self.settings
-        least = math.inf
-        mains = main_effects(by_knob)
-        for step in range(steps + 1):
-            value, slope = loss_and_slope(by_knob, mains, targets, tried)
-            if value < least:
-                least, lowest = value, tried
-            if step == steps or not math.isfinite(value):
-                break
-            tried = self._moved(tried, np.sign(slope))
-        self.settings = lowest
-        return lowest
-
-    def _moved(self, settings: Settings, signs: Floats) -> Settings:
-        turned = signs * self._signs
-        self._lengths *= np.where(turned > 0, _LONGER, np.where(turned < 0, _SHORTER, 1.0))
-        self._lengths = np.clip(self._lengths, *_LENGTHS)
-        self._signs = signs
-        return settings.moved(self._lengths * signs)

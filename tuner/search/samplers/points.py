@@ -16,7 +16,8 @@ INACTIVE = -1
 _ENUMERATED = 20_000
 """Spaces up to this size are listed at once (0.4 s); of larger ones only a part is known."""
 _FIRST_SAMPLES = 500
-_MORE_SAMPLES = 10
+_MORE_SAMPLES, _MOST_SAMPLES = 10, 4_000
+"""Random configs more at each trial, and at most: what is drawn from them hardly changes then."""
 
 
 class Points:
@@ -34,11 +35,12 @@ class Points:
         self._configs: list[Config] = []
         self._rows: Rows = np.empty((256, len(space.knobs)), np.int16)
         self._expanded: set[int] = set()
+        self._sampled = 0
         self.complete = space.count(_ENUMERATED + 1) <= _ENUMERATED
         if self.complete:
             self._add(space)
         else:
-            self._add(space.sample(self._random) for _ in range(_FIRST_SAMPLES))
+            self._add_samples(_FIRST_SAMPLES)
 
     @property
     def rows(self) -> Rows:
@@ -57,7 +59,8 @@ class Points:
         """Of a space too large to list: more random configs, and all neighbours of ``around``."""
         if self.complete:
             return
-        self._add(self._space.sample(self._random) for _ in range(_MORE_SAMPLES))
+        if self._sampled < _MOST_SAMPLES:
+            self._add_samples(_MORE_SAMPLES)
         for row in around:
             if row not in self._expanded:
                 self._expanded.add(row)
@@ -86,6 +89,10 @@ class Points:
             else:
                 values[knob.name] = self._random.choice(knob.choices)
         return Config(values) if self._space.violation(values) is None else None
+
+    def _add_samples(self, count: int) -> None:
+        self._add(self._space.sample(self._random) for _ in range(count))
+        self._sampled += count
 
     def _add(self, configs: Iterable[Config]) -> None:
         for config in configs:

@@ -10,14 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from optuna.samplers import BaseSampler
 
-from tuner.search.samplers.gaussian_process import (
-    Features,
-    Fitter,
-    Floats,
-    GaussianProcess,
-    Metric,
-    Settings,
-)
+from tuner.search.samplers.fitting import Fitter, Settings
+from tuner.search.samplers.gaussian_process import GaussianProcess
+from tuner.search.samplers.metric import Features, Floats, Indices, Metric
 from tuner.search.samplers.point_sampler import History, PointSampler
 from tuner.search.samplers.points import Rows
 from tuner.space import Space
@@ -53,8 +48,6 @@ _CYCLES_WEIGHT, _VALIDITY_WEIGHT = 0.0, -2.5
 """Logarithms. Most knobs matter for the cycles, few for whether the schedule works."""
 
 _NORMAL = NormalDist()
-
-Indices = NDArray[np.intp]
 
 
 class SurrogateSampler(PointSampler):
@@ -194,7 +187,7 @@ class SurrogateSampler(PointSampler):
             some = self._rng.choice(len(rows), _MOST_FITTED, replace=False)
             rows, targets = rows[some], targets[some]
         steps = max(_LEAST_FIT_STEPS, min(_FIT_STEPS, _FIT_WORK // len(rows)))
-        return fitter.fit(self._metric.by_knob(rows), targets, steps)
+        return fitter.fit(self._metric.pairs(rows), targets, steps)
 
 
 def _worth_knowing(order: Indices) -> Indices:
