@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from tuner.buffers import BufferSpec
-from tuner.candidate import Problem
-from tuner.kernels import pool
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
-from tuner.kernels.settle import settle
-from tuner.space import Config, Directive, Space
+from tuner.kernels.kernel import Array, HalidePipeline, Param, WorkCounts
+from tuner.kernels.pool import WINDOW, Pool, image
 
 if TYPE_CHECKING:
     import halide as hl
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 _FACTOR_BITS = 15
 
 
-class AvgPoolU8(Kernel):
+class AvgPoolU8(Pool):
     """output[y, x, c] = the mean of input over size x size pixels, to the nearest; halves go up.
 
     The window of an output pixel begins at stride * (y, x): all windows lie inside the input. One
@@ -35,15 +32,15 @@ class AvgPoolU8(Kernel):
         Param("height", 16, "rows of the output"),
         Param("width", 16, "pixels of a row of the output"),
         Param("channels", 128, "channels"),
-        *pool.WINDOW,
+        *WINDOW,
     )
 
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
         height, width, channels = params["height"], params["width"], params["channels"]
         rows, columns = (params["stride"] * (n - 1) + params["size"] for n in (height, width))
         return (
-            pool.image("input", (rows, columns, channels), "input"),
-            pool.image("output", (height, width, channels), "output"),
+            image("input", (rows, columns, channels)),
+            image("output", (height, width, channels)),
         )
 
     def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
@@ -75,12 +72,12 @@ class AvgPoolU8(Kernel):
         import halide as hl
 
         c, x, y = hl.Var("c"), hl.Var("x"), hl.Var("y")
-        image = hl.ImageParam(hl.UInt(8), 3, "input")
+        source = hl.ImageParam(hl.UInt(8), 3, "input")
         size, stride = params["size"], params["stride"]
         # Whole vectors are computed even beyond the last channel: what they hold is not used.
         every = (hl.Expr(), hl.Expr())
-        channels = image.dim(0).extent()
-        wide = hl.BoundaryConditions.repeat_edge(image, [(0, channels), every, every])
+        channels = source.dim(0).extent()
+        wide = hl.BoundaryConditions.repeat_edge(source, [(0, channels), every, every])
         columns = hl.Func("columns")
         columns[c, x, y] = reduce(add, [hl.u16(wide[c, x, stride * y + i]) for i in range(size)])
         total = reduce(add, [columns[c, stride * x + j, y] for j in range(size)])
@@ -89,20 +86,7 @@ class AvgPoolU8(Kernel):
         output = hl.Func("output")
         output[c, x, y] = combined[c, x, y]
         stages = {"columns": columns, "combined": combined, "output": output}
-        return HalidePipeline((image,), output, stages)
-
-    def space(self, problem: Problem) -> Space:
-        return pool.space(problem, self.buffers(problem.workload.params)[1])
-
-    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
-        return pool.schedule(problem, config)
-
-    def default_config(self, problem: Problem) -> Config:
-        return settle(self.space(problem), {})
-
-    def textbook_config(self, problem: Problem) -> Config:
-        output = self.buffers(problem.workload.params)[1]
-        return settle(self.space(problem), pool.textbook(output))
+        return HalidePipeline((source,), output, stages)
 
 
 def _mean(total: hl.Expr, pixels: int) -> hl.Expr:

@@ -9,14 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from tuner.buffers import BufferSpec
-from tuner.candidate import Problem
-from tuner.kernels import pool
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
-from tuner.kernels.settle import settle
-from tuner.space import Config, Directive, Space
+from tuner.kernels.kernel import Array, HalidePipeline, Param, WorkCounts
+from tuner.kernels.pool import WINDOW, Pool, image
 
 
-class MaxPoolU8(Kernel):
+class MaxPoolU8(Pool):
     """output[y, x, c] = the maximum of input over a window of size x size pixels.
 
     Windows are ``stride`` apart, the first one begins ``max(0, size - stride + 1) // 2`` pixels
@@ -30,15 +27,15 @@ class MaxPoolU8(Kernel):
         Param("height", 32, "rows of the input"),
         Param("width", 32, "pixels of a row of the input"),
         Param("channels", 128, "channels"),
-        *pool.WINDOW,
+        *WINDOW,
     )
 
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
         height, width, channels = params["height"], params["width"], params["channels"]
         stride = params["stride"]
         return (
-            pool.image("input", (height, width, channels), "input"),
-            pool.image("output", (-(-height // stride), -(-width // stride), channels), "output"),
+            image("input", (height, width, channels)),
+            image("output", (-(-height // stride), -(-width // stride), channels)),
         )
 
     def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
@@ -68,13 +65,13 @@ class MaxPoolU8(Kernel):
         import halide as hl
 
         c, x, y = hl.Var("c"), hl.Var("x"), hl.Var("y")
-        image = hl.ImageParam(hl.UInt(8), 3, "input")
-        channels, width, height = (image.dim(i).extent() for i in range(3))
+        source = hl.ImageParam(hl.UInt(8), 3, "input")
+        channels, width, height = (source.dim(i).extent() for i in range(3))
         size, stride, before = params["size"], params["stride"], _before(params)
 
         # Whole vectors are computed even beyond the last channel: what they hold is not used.
         every = (hl.Expr(), hl.Expr())
-        wide = hl.BoundaryConditions.repeat_edge(image, [(0, channels), every, every])
+        wide = hl.BoundaryConditions.repeat_edge(source, [(0, channels), every, every])
         # Every window holds the pixel nearest to what it misses: that one twice changes nothing.
         rows = [hl.clamp(stride * y + i - before, 0, height - 1) for i in range(size)]
         columns = hl.Func("columns")
@@ -86,20 +83,7 @@ class MaxPoolU8(Kernel):
         output = hl.Func("output")
         output[c, x, y] = combined[c, x, y]
         stages = {"columns": columns, "combined": combined, "output": output}
-        return HalidePipeline((image,), output, stages)
-
-    def space(self, problem: Problem) -> Space:
-        return pool.space(problem, self.buffers(problem.workload.params)[1])
-
-    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
-        return pool.schedule(problem, config)
-
-    def default_config(self, problem: Problem) -> Config:
-        return settle(self.space(problem), {})
-
-    def textbook_config(self, problem: Problem) -> Config:
-        output = self.buffers(problem.workload.params)[1]
-        return settle(self.space(problem), pool.textbook(output))
+        return HalidePipeline((source,), output, stages)
 
 
 def _before(params: Mapping[str, int]) -> int:

@@ -2,17 +2,19 @@
 
 Channels are the vector lanes. ``columns`` holds, for a row of the output, what each pixel column of
 the input comes to; neighbouring windows that overlap can share them. ``combined`` holds what whole
-windows come to, and ``output`` is a copy of that. Kernels of this shape define how values combine,
-and share space and schedule.
+windows come to, and ``output`` is a copy of that. Kernels of this shape are :class:`Pool`: they say
+where windows lie and how values combine, and share space and schedule.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal
 
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
-from tuner.kernels.kernel import Param
+from tuner.kernels.kernel import Kernel, Param
+from tuner.kernels.settle import settle
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
 from tuner.space.steps import Steps
@@ -23,26 +25,68 @@ WINDOW = (
 )
 
 
-def image(name: str, shape: tuple[int, int, int], role: str) -> BufferSpec:
-    """A u8 image of ``shape`` (rows, pixels of a row, channels), ``role`` input or output."""
-    return BufferSpec(name, "uint8", shape, "input" if role == "input" else "output")
+def image(role: Literal["input", "output"], shape: tuple[int, int, int]) -> BufferSpec:
+    """The u8 image of ``shape`` (rows, pixels of a row, channels) that is named for its role."""
+    return BufferSpec(role, "uint8", shape, role)
 
 
-def space(problem: Problem, output: BufferSpec) -> Space:
-    """The schedules of a pooling whose result is ``output``."""
-    params, lanes = problem.workload.params, problem.target.lanes(1)
-    height, width, channels = output.shape
-    constants = {
-        "height": height,
-        "width": width,
-        "channels": channels,
-        "size": params["size"],
-        "height_multiple": known_multiple(problem, height),
-        "width_multiple": known_multiple(problem, width),
-        "channels_multiple": known_multiple(problem, channels, output),
-        "byte_lanes": lanes,
-    }
-    return Space(problem.workload.kernel, _knobs(), _CONSTRAINTS, constants)
+class Pool(Kernel):
+    """One value for each window of ``input`` (u8, NHWC without N), by the stages ``columns``,
+    ``combined`` and ``output``."""
+
+    def space(self, problem: Problem) -> Space:
+        params, output = problem.workload.params, self._output(problem)
+        height, width, channels = output.shape
+        constants = {
+            "height": height,
+            "width": width,
+            "channels": channels,
+            "size": params["size"],
+            "height_multiple": known_multiple(problem, height),
+            "width_multiple": known_multiple(problem, width),
+            "channels_multiple": known_multiple(problem, channels, output),
+            "byte_lanes": problem.target.lanes(1),
+        }
+        return Space(problem.workload.kernel, _knobs(), _CONSTRAINTS, constants)
+
+    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
+        lanes = problem.target.lanes(1)
+        steps = Steps()
+        output = steps.stage("output").compute_root()
+        output.split("c", "co", "ci", lanes, tail(config, "tail_c"))
+        output.split("x", "xo", "xi", config.integer("tile_x"), tail(config, "tail_x"))
+        output.split("y", "yo", "yi", config.integer("tile_y"), tail(config, "tail_y"))
+        outer = ("xo", "yo", "co")
+        if config.text("order") == "channels_inner":
+            outer = ("co", "xo", "yo")
+        tile = ("xi", "yi") if config.text("walk") == "across" else ("yi", "xi")
+        output.reorder("ci", *tile, *outer).vectorize("ci").unroll("xi").unroll("yi")
+        if tail(config, "tail_c") is TailStrategy.GUARD_WITH_IF:
+            # Guarding every operation would take them one by one: only the copy is guarded.
+            combined = steps.stage("combined").compute_at("output", outer[0])
+            combined.reorder("c", *(loop[0] for loop in tile))
+            combined.vectorize("c", lanes, TailStrategy.ROUND_UP).unroll("x").unroll("y")
+        if config.text("columns_at") == "tile":
+            columns = steps.stage("columns").compute_at("output", outer[0])
+            columns.vectorize("c", lanes, TailStrategy.ROUND_UP).unroll("x").unroll("y")
+        return steps.directives
+
+    def default_config(self, problem: Problem) -> Config:
+        """Every choice the first there is."""
+        return settle(self.space(problem), {})
+
+    def textbook_config(self, problem: Problem) -> Config:
+        """Eight results in flight, in two rows, or as many as there are."""
+        height, width, _ = self._output(problem).shape
+        wanted: dict[str, KnobValue] = {
+            "order": "channels_inner",
+            "tile_x": max(n for n in (1, 2, 4) if n <= width),
+            "tile_y": max(n for n in (1, 2) if n <= height),
+        }
+        return settle(self.space(problem), wanted)
+
+    def _output(self, problem: Problem) -> BufferSpec:
+        return self.buffers(problem.workload.params)[1]
 
 
 @cache
@@ -73,35 +117,3 @@ _CONSTRAINTS = (
     tail_constraint("tail_x", "tile_x", "width"),
     tail_constraint("tail_y", "tile_y", "height"),
 )
-
-
-def schedule(problem: Problem, config: Config) -> list[Directive]:
-    """The directives of ``config`` for ``columns``, ``combined`` and ``output``."""
-    lanes = problem.target.lanes(1)
-    steps = Steps()
-    output = steps.stage("output").compute_root()
-    output.split("c", "co", "ci", lanes, tail(config, "tail_c"))
-    output.split("x", "xo", "xi", config.integer("tile_x"), tail(config, "tail_x"))
-    output.split("y", "yo", "yi", config.integer("tile_y"), tail(config, "tail_y"))
-    outer = ("xo", "yo", "co")
-    if config.text("order") == "channels_inner":
-        outer = ("co", "xo", "yo")
-    tile = ("xi", "yi") if config.text("walk") == "across" else ("yi", "xi")
-    output.reorder("ci", *tile, *outer).vectorize("ci").unroll("xi").unroll("yi")
-    if tail(config, "tail_c") is TailStrategy.GUARD_WITH_IF:
-        # Guarding every operation would take them one by one: only the copy is guarded.
-        combined = steps.stage("combined").compute_at("output", outer[0])
-        combined.reorder("c", *(loop[0] for loop in tile))
-        combined.vectorize("c", lanes, TailStrategy.ROUND_UP).unroll("x").unroll("y")
-    if config.text("columns_at") == "tile":
-        columns = steps.stage("columns").compute_at("output", outer[0])
-        columns.vectorize("c", lanes, TailStrategy.ROUND_UP).unroll("x").unroll("y")
-    return steps.directives
-
-
-def textbook(output: BufferSpec) -> dict[str, KnobValue]:
-    """Eight results in flight, in two rows, or as many as there are."""
-    height, width, _ = output.shape
-    tile_y = max(n for n in (1, 2) if n <= height)
-    tile_x = max(n for n in (1, 2, 4) if n <= width)
-    return {"order": "channels_inner", "tile_x": tile_x, "tile_y": tile_y}
