@@ -9,7 +9,13 @@ from sqlalchemy.orm import Session
 
 from db.failure import DamagedRowError
 from db.models import ArtifactRow, JobRow, MeasurementRow, PromotionRow, ScheduleRow, TrialRow
-from db.records import measurement_record, problem_record, toolchain_record, trial_record
+from db.records import (
+    job_record,
+    measurement_record,
+    problem_record,
+    toolchain_record,
+    trial_record,
+)
 from tuner.trial import Schedule
 
 _MOST_DAMAGED = 20
@@ -81,14 +87,7 @@ def _schedule(
         measurement=measurement_record(measurement),
         artifact_digest=artifact.digest,
         symbol=artifact.symbol,
-        provenance={
-            "job": job.id,
-            "trial": trial.number,
-            **({"promoted": True} if promoted else {}),
-            "space_digest": job.space_digest,
-            "sampler": job.sampler,
-            "seed": job.seed,
-            "toolchain": toolchain_record(row.toolchain),
-            "created_at": trial.finished_at,
-        },
+        provenance=job_record(job).provenance(
+            trial.number, trial.finished_at, toolchain_record(row.toolchain) if promoted else None
+        ),
     )

@@ -23,7 +23,7 @@ from db.models import (
     TrialRow,
     WorkloadRow,
 )
-from db.records import problem_record, space_record
+from db.records import job_record, problem_record, space_record
 from db.serving import ServingRow
 from db.sql_store import SqlStore
 from tuner.candidate import CacheState, Fidelity, Problem
@@ -121,6 +121,8 @@ def _of_trial(session: Session, trial: TrialRow) -> StoredSchedule:
     job = session.get_one(JobRow, trial.job_id)
     artifact = session.get_one(ArtifactRow, trial.artifact_digest)
     assert trial.measurement is not None  # noqa: S101 - the caller saw to it
+    provenance = job_record(job).provenance(trial.number, trial.finished_at)
+    del provenance["toolchain"]  # it is a row
     schedule = ScheduleRow(
         id=0,
         public_id=f"{job.id}-{trial.number}",
@@ -132,14 +134,7 @@ def _of_trial(session: Session, trial: TrialRow) -> StoredSchedule:
         config_digest=trial.config_digest,
         generator=job.generator,
         symbol=artifact.symbol,
-        provenance={
-            "job": job.id,
-            "trial": trial.number,
-            "space_digest": job.space_digest,
-            "sampler": job.sampler,
-            "seed": job.seed,
-            "created_at": trial.finished_at,
-        },
+        provenance=provenance,
         updated_at=trial.finished_at,
         quarantined_at=None,
         quarantine_reason="",

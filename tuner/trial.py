@@ -227,3 +227,22 @@ class Job:
     """A queued job that waits until somebody resumes it."""
     remaining: RemainingGain | None = None
     """What more search is likely to find, as last estimated; ``None`` while too little is known."""
+
+    def provenance(
+        self,
+        trial: int,
+        created_at: float | None,
+        promoted_with: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """That of a schedule which the job's trial of this number gave; ``promoted_with`` is the
+        toolchain of the trial's promotion, if that was what was measured."""
+        return {
+            "job": self.id,
+            "trial": trial,
+            **({} if promoted_with is None else {"promoted": True}),
+            "space_digest": self.space_digest,
+            "sampler": self.spec.sampler,
+            "seed": self.spec.seed,
+            "toolchain": dict(self.toolchain if promoted_with is None else promoted_with),
+            "created_at": created_at,
+        }

@@ -238,16 +238,9 @@ class Ladder:
             measurement=done.promotion.measurement,
             artifact_digest=done.artifact.digest,
             symbol=done.artifact.symbol,
-            provenance={
-                "job": self._job.id,
-                "trial": trial.number,
-                "promoted": True,
-                "space_digest": self._job.space_digest,
-                "sampler": self._job.spec.sampler,
-                "seed": self._job.spec.seed,
-                "toolchain": dict(done.promotion.toolchain),
-                "created_at": done.promotion.finished_at,
-            },
+            provenance=self._job.provenance(
+                trial.number, done.promotion.finished_at, done.promotion.toolchain
+            ),
         )
 
     def __enter__(self) -> Ladder:

@@ -334,15 +334,7 @@ class TuningLoop:
             measurement=trial.measurement,
             artifact_digest=artifact.digest,
             symbol=artifact.symbol,
-            provenance={
-                "job": self._job.id,
-                "trial": trial.number,
-                "space_digest": self._job.space_digest,
-                "sampler": self._job.spec.sampler,
-                "seed": self._job.spec.seed,
-                "toolchain": dict(self._job.toolchain),
-                "created_at": trial.finished_at,
-            },
+            provenance=self._job.provenance(trial.number, trial.finished_at),
         )
 
     def _keep_assembly(self, best: Trial) -> None:
