@@ -56,7 +56,7 @@ def space(
     if as_json:
         print_json(space_json(problem, generator))
         return
-    found = find_kernel(kernel)
+    found = find_kernel(problem.workload.kernel)  # an upload may be asked for by its name
     knobs, starts = space_of(generator, found, problem), starts_of(generator, found, problem)
     print_line(f"{problem_label(problem)}: {_size(knobs)}")
     _print_space(knobs, starts["default"], starts["textbook"])
