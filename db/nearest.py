@@ -103,4 +103,5 @@ class NearestWorkloads:
 
 
 def _differing(one: Workload, other: Workload) -> int:
-    return sum(one.params[name] != value for name, value in other.params.items())
+    names = {*one.params, *other.params}  # optional ones are not in all
+    return sum(one.params.get(name) != other.params.get(name) for name in names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Literal, NamedTuple
@@ -20,7 +21,9 @@ class BufferSpec(NamedTuple):
     ``dtype`` is a NumPy name (``uint8``, ``int8``, ``int32``, ``uint32``). ``promised`` is false
     for small tables (3x3 weights, say) to which the ``stride`` and ``extent`` promises do not
     apply; the host alignment applies to all. ``mins`` are the coordinates of the first element, in
-    the order of the shape; empty where all are 0.
+    the order of the shape; empty where all are 0. ``loose`` takes promises back, whatever the
+    contract: not 0, the buffer begins anywhere, and rows of its ``loose`` innermost dimensions,
+    dense in themselves, lie at strides that the caller chooses.
     """
 
     name: str
@@ -29,6 +32,7 @@ class BufferSpec(NamedTuple):
     role: Literal["input", "output"]
     promised: bool = True
     mins: tuple[int, ...] = ()
+    loose: int = 0
 
     @property
     def element_bytes(self) -> int:
@@ -67,14 +71,34 @@ class BufferLayout:
 
 def layout_of(spec: BufferSpec, contract: Contract, target: Target) -> BufferLayout:
     """How a caller that keeps ``contract``, and nothing more, lays out ``spec``."""
-    row = spec.shape[-1]
-    if spec.promised and contract in (Contract.STRIDE, Contract.EXTENT):
-        lanes = target.vector_alignment_bytes // spec.element_bytes
-        row = -(-row // lanes) * lanes
+    lanes = target.vector_alignment_bytes // spec.element_bytes
+    pitch = spec.shape[-1]
+    if spec.promised and not spec.loose and contract in (Contract.STRIDE, Contract.EXTENT):
+        pitch = -(-pitch // lanes) * lanes
     strides = [1]
-    pitch = row
-    for extent in reversed(spec.shape[:-1]):
+    for dimension, extent in enumerate(reversed(spec.shape[:-1]), start=1):
+        if spec.loose and dimension == promised_strides(spec, contract):
+            # Part of a larger buffer, whose rows begin everywhere in a vector.
+            pitch = (pitch + min(pitch, lanes // 2)) | 1
         strides.insert(0, pitch)
         pitch *= extent
-    offset = spec.element_bytes if contract is Contract.NONE else 0
+    offset = spec.element_bytes if spec.loose or contract is Contract.NONE else 0
     return BufferLayout(tuple(strides), offset, pitch * spec.element_bytes)
+
+
+def promised_strides(spec: BufferSpec, contract: Contract) -> int:
+    """Of how many dimensions, innermost first, ``contract`` says the strides of ``spec``: all under
+    ``static`` if it is not loose; at least 1, for innermost elements are dense."""
+    if contract is not Contract.STATIC:
+        return 1
+    return min(spec.loose, len(spec.shape)) or len(spec.shape)
+
+
+def loose_lines(buffers: Iterable[BufferSpec], contract: Contract) -> Iterator[str]:
+    """For people: of each buffer that is loose, what ``contract`` does not say."""
+    for spec in buffers:
+        if spec.loose:
+            known = promised_strides(spec, contract)
+            which = "" if known == 1 else f" from dimension {known} on"
+            strides = f", with any strides{which}" if known < len(spec.shape) else ""
+            yield f"{spec.name} is loose: it may lie at any address{strides}"

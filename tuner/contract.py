@@ -2,7 +2,8 @@
 
 The promises, more than anything else, decide how fast HVX code can be. Each level includes the
 ones before it, so a schedule made under a weaker contract may be served to a caller that promises
-more, never the other way round.
+more, never the other way round. A buffer that is loose (:class:`tuner.buffers.BufferSpec`) is left
+out of what is said about addresses and strides.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def _covers(near: Near, asked: Asked, values: Any) -> bool:
         return False
     kernel = find_kernel(asked.problem.workload.kernel)
     own, theirs = asked.problem.workload.params, near.neighbour.workload.params
-    if any(own[p.name] != theirs[p.name] for p in kernel.params if not p.is_extent):
+    if any(own.get(p.name) != theirs.get(p.name) for p in kernel.params if not p.is_extent):
         return False
     try:
         problem = kernel.problem(own, contract, asked.problem.target)

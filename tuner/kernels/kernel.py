@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -33,7 +33,8 @@ class Param:
     """An integer parameter of a kernel, with its default and accepted range (inclusive).
 
     ``multiple`` is what it must be divisible by. ``is_extent`` tells shape parameters from
-    settings such as a requantization shift.
+    settings such as a requantization shift. One that ``is_optional`` is no part of the workload at
+    its default, so that keys do not tell a kernel that has it from one that had it not yet.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Param:
     maximum: int = 65536
     multiple: int = 1
     is_extent: bool = True
+    is_optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ class Kernel(ABC):
     """A named, versioned algorithm that can be tuned.
 
     Instances hold no state and may be used from several threads. Nothing but :meth:`pipeline`
-    may import Halide. ``params`` given to the methods are complete and checked.
+    may import Halide. ``params`` given to the methods are checked, and complete but for optional
+    ones at their defaults.
     """
 
     name: ClassVar[str]
@@ -198,33 +201,37 @@ class Kernel(ABC):
                 continue
             value = larger[param.name]
             larger[param.name] = value + (param.multiple if param.multiple > 1 else 1 + value % 2)
-            if problem.contract is Contract.EXTENT and self._ragged(larger, problem.target):
+            if problem.contract is Contract.EXTENT and any(self._ragged(larger, problem.target)):
                 # Some buffer's innermost extent, which is promised to be whole vectors.
                 larger[param.name] = value + problem.target.vector_alignment_bytes
         return [larger]
 
-    def _ragged(self, params: Mapping[str, int], target: Target) -> tuple[BufferSpec, int] | None:
-        """The first buffer whose innermost extent is no whole number of vectors, and how many
-        elements a vector holds; ``None`` if all keep contract ``extent``."""
+    def _ragged(
+        self, params: Mapping[str, int], target: Target
+    ) -> Iterator[tuple[BufferSpec, int]]:
+        """Each buffer whose innermost extent is no whole number of vectors, and how many elements
+        a vector holds; none if all keep contract ``extent``."""
         for spec in self.buffers(params):
             lanes = target.vector_alignment_bytes // spec.element_bytes
             if spec.promised and spec.shape[-1] % lanes:
-                return spec, lanes
-        return None
+                yield spec, lanes
 
     def kept_contracts(self, problem: Problem) -> tuple[Contract, ...]:
         """Every contract a caller of ``problem`` keeps, weakest first, its own included.
 
         Code made for the same workload under any of them may be called. The promises of ``host``,
         ``stride`` and ``extent`` include the weaker ones. ``static`` has dense strides, so it
-        keeps ``stride`` and ``extent`` only if rows happen to be whole vectors.
+        keeps ``stride`` and ``extent`` only if rows happen to be whole vectors, of buffers that
+        are loose only ``extent``: nothing is said of their strides.
         """
         weaker = _CONTRACTS[: problem.contract.level + 1]
         if problem.contract is not Contract.STATIC:
             return weaker
-        if self._ragged(problem.workload.params, problem.target) is None:
-            return weaker
-        return tuple(c for c in weaker if c not in (Contract.STRIDE, Contract.EXTENT))
+        ragged = list(self._ragged(problem.workload.params, problem.target))
+        broken = {Contract.EXTENT} if ragged else set()
+        if any(not spec.loose for spec, _ in ragged):
+            broken.add(Contract.STRIDE)
+        return tuple(contract for contract in weaker if contract not in broken)
 
     def workload(self, params: Mapping[str, int] | None = None) -> Workload:
         """The workload with ``params`` over the defaults.
@@ -252,6 +259,11 @@ class Kernel(ABC):
                     accepted=f"{param.minimum} to {param.maximum}{multiple}",
                     next_step=f"try -p {param.name}={param.default}",
                 )
+        values = {
+            param.name: values[param.name]
+            for param in self.params
+            if not param.is_optional or values[param.name] != param.default
+        }
         total = sum(b.payload_bytes for b in self.buffers(values))
         if total > MAX_BUFFER_BYTES:
             shape = " ".join(f"{k}={v}" for k, v in values.items())
@@ -271,9 +283,8 @@ class Kernel(ABC):
         is no multiple of the vector, say), naming the buffer, its extent and the multiple.
         """
         workload = self.workload(params)
-        ragged = self._ragged(workload.params, target) if contract is Contract.EXTENT else None
-        if ragged is not None:
-            spec, lanes = ragged
+        ragged = self._ragged(workload.params, target) if contract is Contract.EXTENT else ()
+        for spec, lanes in ragged:
             raise UserError(
                 f"{workload.label} does not keep contract 'extent': the innermost extent "
                 f"of buffer {spec.name} is {spec.shape[-1]}",

@@ -11,7 +11,7 @@ from typing import Any
 
 import halide as hl
 
-from tuner.buffers import BufferSpec, layout_of
+from tuner.buffers import BufferSpec, layout_of, promised_strides
 from tuner.contract import Contract
 from tuner.kernels.kernel import HalidePipeline
 from tuner.target import Target
@@ -55,19 +55,22 @@ def promise(
         return
     alignment = target.vector_alignment_bytes
     lanes = alignment // spec.element_bytes
-    parameter.set_host_alignment(alignment)
+    if not spec.loose:
+        parameter.set_host_alignment(alignment)
     if contract is Contract.STATIC:
         strides = layout_of(spec, contract, target).strides
+        known = promised_strides(spec, contract)
         for dimension, (least, extent, stride) in enumerate(
             zip(mins, reversed(spec.shape), reversed(strides), strict=True)
         ):
             if has_shape:
                 parameter.dim(dimension).set_bounds(least, extent)
-            parameter.dim(dimension).set_stride(stride)
+            if dimension < known:
+                parameter.dim(dimension).set_stride(stride)
         return
     if not spec.promised:
         return
-    if contract in (Contract.STRIDE, Contract.EXTENT):
+    if contract in (Contract.STRIDE, Contract.EXTENT) and not spec.loose:
         for dimension in range(1, len(spec.shape)):
             outer: Any = parameter.dim(dimension)
             outer.set_stride((outer.stride() // lanes) * lanes)

@@ -1,0 +1,125 @@
+"""Buffers of which the contract does not hold: how they lie, what keys and callers see of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from tests.rig.scale_u8 import ScaleU8
+from tuner.buffers import BufferSpec, layout_of, loose_lines
+from tuner.contract import Contract
+from tuner.errors import UserError
+from tuner.kernels.kernel import Param
+from tuner.measure.cases import CaseSet, case_of
+from tuner.measure.image import image_of
+from tuner.target import find_target
+
+TARGET = find_target("hexagon-v66")
+ALIGNMENT = TARGET.vector_alignment_bytes
+
+
+class LooseScale(ScaleU8):
+    """As an uploaded pipeline: the promises about its input can be taken back."""
+
+    params = (*ScaleU8.params, Param("input_loose", 0, "", 0, 2, is_extent=False, is_optional=True))
+
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+        source, output = super().buffers(params)
+        return source._replace(loose=params.get("input_loose", 0)), output
+
+
+def kept(n: int, contract: Contract, **params: int) -> tuple[Contract, ...]:
+    kernel = LooseScale()
+    return kernel.kept_contracts(kernel.problem({"n": n, **params}, contract, TARGET))
+
+
+@pytest.mark.parametrize("contract", Contract)
+@pytest.mark.parametrize("dtype", ["uint8", "int32"])
+@pytest.mark.parametrize("extent", [1, 3, 255, 256])
+def test_a_loose_buffer_begins_off_vectors_and_its_rows_at_odd_strides(contract, dtype, extent):
+    spec = BufferSpec("frame", dtype, (4, extent), "input", loose=1)
+    layout = layout_of(spec, contract, TARGET)
+    assert layout.host_offset_bytes % ALIGNMENT
+    assert layout.strides[0] > extent
+    assert layout.strides[0] % 2
+    assert layout.span_bytes == 4 * layout.strides[0] * spec.element_bytes
+
+
+def test_rows_of_several_dimensions_stay_dense_where_shapes_are_static():
+    spec = BufferSpec("frame", "uint8", (4, 64, 3), "input", loose=2)
+    assert layout_of(spec, Contract.STATIC, TARGET).strides[1:] == (3, 1)
+    assert layout_of(spec, Contract.STATIC, TARGET).strides[0] > 3 * 64
+    assert layout_of(spec, Contract.HOST, TARGET).strides[1] > 3  # nobody knows an extent there
+    whole = layout_of(spec._replace(loose=3), Contract.STATIC, TARGET)
+    assert (whole.strides, whole.host_offset_bytes) == ((192, 3, 1), 1)
+
+
+def test_verified_and_timed_calls_get_loose_buffers_so_and_others_aligned():
+    kernel = LooseScale()
+    source = np.arange(4 * 512, dtype=np.uint8).reshape(4, 512)
+    specs = kernel.buffers({"h": 4, "n": 512, "input_loose": 1})
+    case = case_of("counting", specs, [source, source + np.uint8(1)], Contract.STATIC, TARGET)
+    image = image_of(CaseSet((case, case)), TARGET)
+    for loose, aligned in image.starts:
+        assert loose % ALIGNMENT
+        assert aligned % ALIGNMENT == 0
+    assert image.difference(image.after) is None
+    padding = image.after.copy()
+    padding[image.starts[0][0] + 512] ^= 1
+    assert "in the row padding of input" in str(image.difference(padding))
+
+
+def test_what_nobody_chose_is_in_no_key():
+    """Schedules from before there was the parameter are still those of the workload."""
+    kernel = LooseScale()
+    plain = ScaleU8().workload({"n": 512})
+    assert kernel.workload({"n": 512}).digest == plain.digest
+    assert kernel.workload({"n": 512, "input_loose": 0}) == plain
+    loose = kernel.workload({"n": 512, "input_loose": 1})
+    assert loose.digest != plain.digest
+    assert loose.label == "scale_u8 h=4 n=512 input_loose=1"
+    with pytest.raises(UserError, match="input_loose=3 of scale_u8") as refused:
+        kernel.workload({"input_loose": 3})
+    assert refused.value.accepted == "0 to 2"
+
+
+def test_digests_of_cases_without_loose_buffers_stay_as_they_were():
+    source = np.zeros((4, 512), np.uint8)
+    case = case_of("z", ScaleU8().buffers({"h": 4, "n": 512})[:1], [source], Contract.HOST, TARGET)
+    named = "BufferSpec(name='input', dtype='uint8', shape=(4, 512), role='input', promised=True, "
+    layout = "BufferLayout(strides=(512, 1), host_offset_bytes=0, span_bytes=2048)"
+    wanted = hashlib.sha256(f"z {named}mins=()) {layout}".encode() + bytes(4 * 512))
+    assert CaseSet((case,)).digest == wanted.hexdigest()
+
+
+def test_contracts_that_a_caller_keeps_ask_no_strides_of_loose_buffers():
+    every = tuple(Contract)
+    without = {Contract.STRIDE, Contract.EXTENT}
+    assert kept(512, Contract.STATIC) == kept(512, Contract.STATIC, input_loose=1) == every
+    assert set(every) - set(kept(500, Contract.STATIC)) == without
+    # The output's rows are no whole vectors either.
+    assert kept(500, Contract.STATIC, input_loose=1) == kept(500, Contract.STATIC)
+    assert kept(500, Contract.STRIDE, input_loose=1) == every[:3]
+
+    class OnlyInput(LooseScale):
+        def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+            return super().buffers(params)[:1]
+
+    problem = OnlyInput().problem({"n": 500, "input_loose": 1}, Contract.STATIC, TARGET)
+    assert OnlyInput().kept_contracts(problem) == (*every[:3], Contract.STATIC)
+
+
+def test_people_are_told_what_is_loose():
+    frame = BufferSpec("frame", "uint8", (4, 64, 3), "input", loose=2)
+    line = BufferSpec("line", "uint8", (64,), "output", loose=1)
+    aligned = BufferSpec("base", "uint8", (4, 64), "input")
+    assert list(loose_lines([frame, aligned, line], Contract.STATIC)) == [
+        "frame is loose: it may lie at any address, with any strides from dimension 2 on",
+        "line is loose: it may lie at any address",
+    ]
+    assert list(loose_lines([frame], Contract.STRIDE)) == [
+        "frame is loose: it may lie at any address, with any strides"
+    ]
