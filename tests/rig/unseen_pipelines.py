@@ -28,6 +28,7 @@ SIZES = {
     "exposure": {"x": 256, "y": 16, "gain": 40, "shift": 5, "offset": -9},
     "edges": {"x": 256, "y": 16},
     "features": {"c": 16, "x": 60, "y": 8},
+    "blend": {"x": 256, "y": 32},
 }
 """The pipelines with small sizes: what is written without a schedule takes seconds in QEMU."""
 
@@ -249,6 +250,17 @@ def features(hl: Any) -> Any:
     rows, out = hl.Func("rows"), hl.Func("out")
     rows[c, x, y] = hl.u16(image[c, x, y]) + 2 * hl.u16(image[c, x + 1, y]) + image[c, x + 2, y]
     out[c, x, y] = hl.u8((rows[c, x, y] + rows[c, x, y + 1] + bias[c] + 4) >> 4)
+    return out
+
+
+def blend(hl: Any) -> Any:
+    """A crop of a frame, blurred, joined with an image: inputs from two callers."""
+    x, y = hl.Var("x"), hl.Var("y")
+    frame, base = hl.ImageParam(hl.UInt(8), 2, "frame"), hl.ImageParam(hl.UInt(8), 2, "base")
+    across, out = hl.Func("across"), hl.Func("out")
+    across[x, y] = hl.u16(frame[x, y]) + 2 * hl.u16(frame[x + 1, y]) + frame[x + 2, y]
+    blurred = (across[x, y] + 2 * across[x, y + 1] + across[x, y + 2] + 8) >> 4
+    out[x, y] = hl.u8((blurred + base[x, y] + 1) >> 1)
     return out
 
 

@@ -42,8 +42,8 @@ class PipelineKernel(Kernel):
     """The pipeline in ``data``. ``analysed`` gives its analysis at sizes, by default for none.
 
     Its parameters are the extents of the outputs and of the dimensions of inputs that no output
-    decides, and the values of scalar inputs. The reference is the pipeline itself, compiled for
-    this machine and run in a contained process.
+    decides, the values of scalar inputs, and which buffers are loose. The reference is the
+    pipeline itself, compiled for this machine and run in a contained process.
     """
 
     default_is_naive = True
@@ -64,6 +64,7 @@ class PipelineKernel(Kernel):
                 minimum=one.minimum,
                 maximum=one.maximum,
                 is_extent=one.is_extent,
+                is_optional=one.is_optional,
             )
             for one in analysis.params
         )
@@ -200,6 +201,7 @@ def _spec(buffer: BufferFacts, *, is_input: bool) -> BufferSpec:
         role="input" if is_input else "output",
         promised=buffer.extents[0] > _MOST_TABLE,
         mins=buffer.mins[::-1] if any(buffer.mins) else (),
+        loose=buffer.loose,
     )
 
 

@@ -17,13 +17,17 @@ from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tests.rig.uploads import flipped, serialized_pipeline
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, execute_pipeline
 from tuner.codegen.halide.uploads.expressions import divided, operations_of, with_extents
+from tuner.codegen.halide.uploads.sizes import Sizes
 from tuner.errors import UserError
+from tuner.space.derivation import BufferFacts
 
 GOOD: dict[str, Any] = {
     "inputs": [
-        {"name": "a", "dtype": "uint8", "mins": [-1], "extents": [10], "free": []},
+        {"name": "a", "dtype": "uint8", "mins": [-1], "extents": [10], "free": [], "loose": 0},
     ],
-    "outputs": [{"name": "f", "dtype": "uint8", "mins": [0], "extents": [8], "free": []}],
+    "outputs": [
+        {"name": "f", "dtype": "uint8", "mins": [0], "extents": [8], "free": [], "loose": 1},
+    ],
     "scalars": [{"name": "s", "dtype": "int8", "value": -3}],
     "stages": [
         {
@@ -63,6 +67,7 @@ GOOD: dict[str, Any] = {
             "minimum": 1,
             "maximum": 65536,
             "is_extent": True,
+            "is_optional": False,
         }
     ],
 }
@@ -214,6 +219,18 @@ def test_scalars_have_values_and_decide_what_is_read():
     assert np.array_equal(output, pixels[:, 200:] * np.uint8(200))
 
 
+def test_each_buffer_has_a_parameter_of_its_own_that_takes_no_other_name():
+    sizes = Sizes({"frame_loose": 2})
+    sizes.output("out", ["x", "frame_loose"])
+    buffers = [sizes.loose(BufferFacts(n, "uint8", (0, 0), (8, 2))) for n in ("frame", "a.0", "$")]
+    assert [buffer.loose for buffer in buffers] == [0, 0, 0]
+    extents, loose = sizes.params()[:2], sizes.params()[2:]
+    assert [one["name"] for one in extents] == ["x", "frame_loose"]
+    assert [one["name"] for one in loose] == ["loose", "a_0_loose", "loose_2"]
+    assert {(one["default"], one["minimum"], one["maximum"]) for one in loose} == {(0, 0, 2)}
+    assert not any(one["is_extent"] or not one["is_optional"] for one in loose)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("program", "reason"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_tuned_is_refused_with_the_reason(program, reason):
@@ -238,6 +255,8 @@ def test_damaged_bytes_are_refused_or_analysed_never_more():
         (("outputs", 0, "extents"), [9]),
         (("outputs", 0, "extents"), [8, 8]),
         (("outputs", 0, "dtype"), "float32"),
+        (("outputs", 0, "loose"), 2),
+        (("outputs", 0, "loose"), True),
         (("outputs",), []),
         (("scalars", 0, "dtype"), "int64"),
         (("scalars", 0, "name"), "a"),

@@ -349,3 +349,22 @@ def test_a_vector_has_all_channels_of_several_pixels(channels):
 def test_other_channels_are_no_part_of_vectors(facts):
     for _, directives in schedules(facts):
         assert ("c",) not in {d.args for d in directives if d.op == "vectorize"}
+
+
+@pytest.mark.parametrize("facts", [PIXELS, featured(16)], ids=["colours", "features"])
+def test_no_vector_has_channels_of_pixels_that_lie_anywhere(facts):
+    """They would be loaded one by one. Rows that lie anywhere are as good as others."""
+
+    def loose(value: int) -> PipelineFacts:
+        shape = {"mins": (0, 0, 0), "extents": facts.last.extents}
+        return replace(facts, inputs=(replace(facts.inputs[0], **shape, loose=value),))
+
+    def forms(facts: PipelineFacts) -> set[str]:
+        knobs = {knob.name: knob.choices for knob in derived_space("p", facts, TARGET).knobs}
+        return set(knobs.get("channels", ()))
+
+    assert forms(loose(2)) == forms(loose(3)) == forms(facts)
+    assert "vectors" in forms(facts)
+    assert forms(loose(1)) <= {"apart"}
+    for _, directives in schedules(loose(1)):
+        assert ("c",) not in {d.args for d in directives if d.op in ("vectorize", "unroll")}

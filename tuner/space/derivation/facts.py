@@ -91,7 +91,7 @@ class BufferFacts:
     """An input or output: its NumPy dtype, and the region of it that is used, innermost first.
 
     ``free`` are the dimensions whose extent no output decides (clamped or reduced over): the
-    caller chooses them.
+    caller chooses them. ``loose`` is as in :class:`tuner.buffers.BufferSpec`.
     """
 
     name: str
@@ -99,6 +99,7 @@ class BufferFacts:
     mins: tuple[int, ...]
     extents: tuple[int, ...]
     free: tuple[int, ...] = ()
+    loose: int = 0
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ def channel_forms(roles: Roles) -> tuple[str, ...]:
     """What may be done with the output's short innermost dimension beside the vectors."""
     if roles.pixel_share > 1:
         return ("vectors",)
-    if roles.is_open:
+    if not roles.knows_pixels(roles.output.facts):
         return ("apart",)  # loops of unknown length are neither written out nor vectors
     return ("apart", "unrolled", "vectors") if roles.output.facts.picks else ("apart", "unrolled")
 

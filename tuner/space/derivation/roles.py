@@ -131,6 +131,15 @@ class Roles:
         """Whether a stage's values are wider than what they are made of."""
         return role.facts.bits > 8 * self.narrowest_bytes
 
+    def knows_pixels(self, stage: StageFacts) -> bool:
+        """Whether it is known how far apart pixels lie whose channels are the innermost dimension
+        of ``stage``: not where callers choose extents, nor of a buffer that is loose from there."""
+        buffers = (*self.facts.inputs, *self.facts.outputs)
+        return not self.is_open and not any(
+            buffer.loose == 1 < len(buffer.extents) and buffer.extents[0] <= stage.extents[0]
+            for buffer in buffers
+        )
+
     def ragged(self, role: Role, dimension: str | None, step: str) -> str:
         """Whether ``step`` may not divide the extent of a dimension, as an expression on knobs."""
         if self.whole_bytes is None:
@@ -240,9 +249,11 @@ class Roles:
         Only so many channels as divide a vector: of others Halide 21 makes wrong code (24 and 40
         of them, with a value for each channel added to all pixels).
         """
-        if stage is not self.facts.last or self.is_open or stage.updates or not stage.picks:
+        if stage is not self.facts.last or stage.updates or not stage.picks:
             return None
-        if len(stage.dimensions) < 2 or {*stage.dimensions[:2], EVERY_DIMENSION} & {*stage.divides}:
+        if len(stage.dimensions) < 2 or not self.knows_pixels(stage):
+            return None
+        if {*stage.dimensions[:2], EVERY_DIMENSION} & {*stage.divides}:
             return None
         channels, pixels = stage.extents[:2]
         several = _MOST_CHANNELS < channels < self.lanes // 2 and self.lanes % channels == 0

@@ -104,6 +104,7 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
         for name in opened.stages
         if name not in helpers
     ]
+    inputs, outputs = list(map(sizes.loose, inputs)), list(map(sizes.loose, outputs))
     facts = PipelineFacts(tuple(inputs), tuple(outputs), tuple(stages), tuple(scalars))
     return {**asdict(facts), "params": sizes.params()}
 

@@ -21,6 +21,8 @@ MOST_STAGES = 64
 MOST_BUFFERS = 16
 MOST_DIMENSIONS = 6
 """Both are what one call of the harness passes (``image.h``)."""
+_MOST_PARAMS = MOST_BUFFERS * (MOST_DIMENSIONS + 1)
+"""The extents of each buffer, and whether it is loose."""
 _MOST_UPDATES = 16
 _MOST_VALUES = 8
 _MOST_EXTENT = 1 << 27
@@ -35,7 +37,8 @@ V = TypeVar("V")
 @dataclass(frozen=True)
 class SizeParam:
     """What whoever tunes the pipeline chooses: an extent, of which a ``default`` of 0 means as
-    needed, or the value of a scalar. ``minimum`` and ``maximum`` are accepted."""
+    needed, the value of a scalar, or whether a buffer is loose. ``minimum`` and ``maximum`` are
+    accepted; one that ``is_optional`` is no part of a workload at its default."""
 
     name: str
     default: int
@@ -43,6 +46,7 @@ class SizeParam:
     minimum: int
     maximum: int
     is_extent: bool
+    is_optional: bool
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Analysis:
         for at, stage in enumerate(facts.stages):
             if not {name for name, _ in stage.reads} <= set(names[:at]):
                 raise ValueError(f"stage {stage.name} reads what is computed after it")
-        params = several(form["params"], MOST_BUFFERS * MOST_DIMENSIONS, _param)
+        params = several(form["params"], _MOST_PARAMS, _param)
         if not all(param.name.isidentifier() for param in params):
             raise ValueError("the name of a size is no identifier")
         return cls(facts, params, form)
@@ -98,16 +102,19 @@ def output_names(stage: str, values: int) -> list[str]:
 
 
 def _buffer(data: Any) -> BufferFacts:
-    form = fields(data, {"name", "dtype", "mins", "extents", "free"})
+    form = fields(data, set(BufferFacts.__dataclass_fields__))
     found = BufferFacts(
         name=a_name(form["name"]),
         dtype=_one_of(form["dtype"], _DTYPES),
         mins=several(form["mins"], MOST_DIMENSIONS, _coordinate),
         extents=several(form["extents"], MOST_DIMENSIONS, _extent),
         free=several(form["free"], MOST_DIMENSIONS, _extent),
+        loose=a_count(form["loose"], MOST_DIMENSIONS),
     )
     if not 1 <= len(found.extents) == len(found.mins) or 0 in found.extents:
         raise ValueError(f"buffer {found.name} has no elements")
+    if found.loose > len(found.extents):
+        raise ValueError(f"buffer {found.name} has not {found.loose} dimensions")
     return found
 
 
@@ -158,8 +165,8 @@ def _param(data: Any) -> SizeParam:
     default, minimum, maximum = (_word(form[name]) for name in ("default", "minimum", "maximum"))
     if not minimum <= default <= maximum:
         raise ValueError("the default of a size is not in its range")
-    is_extent = _switch(form["is_extent"])
-    return SizeParam(a_name(form["name"]), default, doc, minimum, maximum, is_extent)
+    is_extent, is_optional = _switch(form["is_extent"]), _switch(form["is_optional"])
+    return SizeParam(a_name(form["name"]), default, doc, minimum, maximum, is_extent, is_optional)
 
 
 def _scalar(data: Any) -> ScalarFacts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -76,9 +76,22 @@ class Sizes:
         """The scalar input ``name``: its value is a parameter."""
         own = self._named(name, f"scalar_{len(self._names)}")
         bounds = np.iinfo(dtype)
-        limits = {"minimum": int(bounds.min), "maximum": int(bounds.max)}
-        self._add(own, _SCALAR, f"value of the scalar {name}", is_extent=False, **limits)
+        least, most = int(bounds.min), int(bounds.max)
+        doc = f"value of the scalar {name}"
+        self._add(own, _SCALAR, doc, minimum=least, maximum=most, is_extent=False)
         return ScalarFacts(name, dtype, self.given.get(own, _SCALAR))
+
+    def loose(self, buffer: BufferFacts) -> BufferFacts:
+        """``buffer`` with what is taken back of its promises: a parameter too. Ask after all that
+        have extents: these keep their names."""
+        rank = len(buffer.extents)
+        own = self._named(f"{buffer.name}_loose", "loose")
+        doc = (
+            f"{buffer.name} lies anywhere, as rows of so many dense dimensions at any stride; "
+            "0: as the contract says"
+        )
+        self._add(own, 0, doc, minimum=0, maximum=rank, is_extent=False, is_optional=True)
+        return replace(buffer, loose=self.given.get(own, 0))
 
     def params(self) -> list[dict[str, Any]]:
         """The parameters there are: name, default, range, and what they mean."""
@@ -98,9 +111,11 @@ class Sizes:
         minimum: int,
         maximum: int = _LARGEST,
         is_extent: bool = True,
+        is_optional: bool = False,
     ) -> None:
-        limits = {"minimum": minimum, "maximum": maximum, "is_extent": is_extent}
-        self._names[own] = {"default": default, "doc": doc, **limits}
+        limits = {"minimum": minimum, "maximum": maximum}
+        kind = {"is_extent": is_extent, "is_optional": is_optional}
+        self._names[own] = {"default": default, "doc": doc, **limits, **kind}
 
     def _named(self, wanted: str, otherwise: str) -> str:
         plain = _plain(wanted)
