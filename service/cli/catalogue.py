@@ -15,7 +15,7 @@ from service.cli.options import (
     read_problem,
 )
 from service.cli.output import print_json, print_line, print_table
-from service.cli.summary import problem_label
+from service.cli.summary import print_loose, problem_label
 from service.json_forms import kernel_json, space_json
 from tuner.target import DEFAULT_TARGET
 
@@ -59,6 +59,7 @@ def space(
     found = find_kernel(problem.workload.kernel)  # an upload may be asked for by its name
     knobs, starts = space_of(generator, found, problem), starts_of(generator, found, problem)
     print_line(f"{problem_label(problem)}: {_size(knobs)}")
+    print_loose(problem)
     _print_space(knobs, starts["default"], starts["textbook"])
 
 

@@ -23,6 +23,7 @@ from service.cli.options import (
     read_server,
 )
 from service.cli.output import print_json, print_line
+from service.cli.summary import print_loose
 from tuner.errors import UserError
 from tuner.target import DEFAULT_TARGET
 
@@ -87,6 +88,7 @@ def fetch(
         f"{wish.name}: schedule {pin.schedule}, {pin.cycles:,} cycles ({pin.fidelity}), "
         f"contract {pin.contract}, {verb} in {lock}"
     )
+    print_loose(problem)
     for path in fetched.files.values():
         print_line(f"  {path}")
 

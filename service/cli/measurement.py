@@ -21,7 +21,7 @@ from service.cli.options import (
     read_problem,
 )
 from service.cli.output import print_json, print_line
-from service.cli.summary import print_config, print_measurement, problem_label
+from service.cli.summary import print_config, print_loose, print_measurement, problem_label
 from service.json_forms import peak_cycles, problem_json, trial_json
 from tuner.errors import UserError
 from tuner.target import DEFAULT_TARGET
@@ -126,6 +126,7 @@ def _as_json(problem: Problem, tried: list[Tried]) -> dict[str, Any]:
 
 def _print(problem: Problem, tried: list[Tried]) -> None:
     print_line(problem_label(problem))
+    print_loose(problem)
     for one in tried:
         name = f"{one.name}: " if len(tried) > 1 else ""
         if one.trial.measurement is None:

@@ -22,6 +22,17 @@ def problem_label(problem: Problem) -> str:
     return f"{problem.workload.label}, contract {problem.contract}, {problem.target.name}"
 
 
+def print_loose(problem: Problem) -> None:
+    """What the contract of ``problem`` does not say of single buffers, if there are such."""
+    from tuner.buffers import loose_lines
+    from tuner.kernels import find_kernel
+
+    workload = problem.workload
+    buffers = find_kernel(workload.kernel).buffers(workload.params)
+    for line in loose_lines(buffers, problem.contract):
+        print_line(f"  {line}")
+
+
 def problem_options(problem: Problem) -> str:
     """The part of a command line that names a problem: ``gemm_u8 -p m=256 ... --target ...``."""
     workload = problem.workload

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tuner.buffers import BufferSpec, ScalarSpec, layout_of
+from tuner.buffers import BufferSpec, ScalarSpec, layout_of, loose_lines, promised_strides
 from tuner.candidate import Problem
 from tuner.contract import Contract
 
@@ -25,7 +25,7 @@ _TOP = """\
  *
  * Made by `hvxtune fetch`. {name}() calls it; in debug builds it checks the promises first.
  * A broken one ends the program: define HVXTUNE_BROKEN_PROMISE(text) to do something else.
- */
+{loose} */
 #ifndef HVXTUNE_{name}_H
 #define HVXTUNE_{name}_H
 
@@ -133,6 +133,7 @@ def header_text(name: str, problem: Problem, contract: Contract, symbol: str) ->
         contract=contract.value,
         level=contract.level,
         alignment=target.vector_alignment_bytes,
+        loose="".join(f" * {line}\n" for line in loose_lines(buffers, contract)),
     )
     functions = _FUNCTIONS.format(
         name=name,
@@ -182,12 +183,13 @@ def _checks(spec: BufferSpec, problem: Problem) -> Iterator[tuple[str, str]]:
     if problem.contract is Contract.NONE:
         return
     alignment = problem.target.vector_alignment_bytes
-    misaligned = f"(uintptr_t){name}->host % {alignment} != 0"
-    yield misaligned, f"{name} is not aligned to {alignment} bytes"
+    if not spec.loose:
+        misaligned = f"(uintptr_t){name}->host % {alignment} != 0"
+        yield misaligned, f"{name} is not aligned to {alignment} bytes"
     if problem.contract is Contract.STATIC:
         yield from _static_checks(spec, problem)
     elif spec.promised and problem.contract is not Contract.HOST:
-        for d in range(1, dims):
+        for d in range(1, 1 if spec.loose else dims):
             stride = f"the stride of dimension {d} of {name}"
             yield f"{name}->dim[{d}].stride % {lanes} != 0", f"{stride} is no multiple of {lanes}"
         if problem.contract is Contract.EXTENT:
@@ -200,12 +202,12 @@ def _static_checks(spec: BufferSpec, problem: Problem) -> Iterator[tuple[str, st
     for d, (extent, stride) in enumerate(zip(spec.shape[::-1], strides[::-1], strict=True)):
         where = f"of dimension {d} of {spec.name} is not"
         yield f"{spec.name}->dim[{d}].extent != {extent}", f"the extent {where} {extent}"
-        if d > 0:
+        if 0 < d < promised_strides(spec, problem.contract):
             yield f"{spec.name}->dim[{d}].stride != {stride}", f"the stride {where} {stride}"
 
 
 def _constants(name: str, problem: Problem, buffers: Sequence[BufferSpec]) -> str:
-    """The promises as C++ values. Extents are there where they are promised."""
+    """The promises as C++ values. Extents and strides are there where they are promised."""
     lines = [
         "",
         "#ifdef __cplusplus",
@@ -215,10 +217,14 @@ def _constants(name: str, problem: Problem, buffers: Sequence[BufferSpec]) -> st
         f"constexpr size_t alignment_bytes = {problem.target.vector_alignment_bytes};",
         f"constexpr bool shapes_are_static = {str(problem.contract is Contract.STATIC).lower()};",
     ]
+    for spec in buffers:
+        is_loose = str(bool(spec.loose)).lower()
+        lines += [f"constexpr bool {spec.name}_is_loose = {is_loose};"]
     if problem.contract is Contract.STATIC:
         lines.append("/* Innermost first, as in halide_buffer_t; strides in elements. */")
         for spec in buffers:
             strides = layout_of(spec, problem.contract, problem.target).strides[::-1]
+            strides = strides[: promised_strides(spec, problem.contract)]
             for what, numbers in (("extent", spec.shape[::-1]), ("stride", strides)):
                 text = ", ".join(map(str, numbers))
                 lines.append(f"constexpr int32_t {spec.name}_{what}[] = {{{text}}};")

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from service.fetching.promises import header_text
-from tests.rig.scale_u8 import KERNELS
+from tests.rig.scale_u8 import KERNELS, ScaleU8
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen.toolchain import NativePart, built
 from tuner.contract import Contract
@@ -88,12 +88,12 @@ def compiled(tmp_path, monkeypatch):
     return build
 
 
-def said(library, spoil=lambda buffer: None, function="broken") -> str | None:
+def said(library, spoil=lambda buffer: None, function="broken", spoilt="output") -> str | None:
     call = getattr(library, function)
     call.restype = ctypes.c_char_p
-    good, spoiled = good_buffer(), good_buffer()
-    spoil(spoiled)
-    text = call(ctypes.byref(good), ctypes.byref(spoiled))
+    buffers = {"input": good_buffer(), "output": good_buffer()}
+    spoil(buffers[spoilt])
+    text = call(*map(ctypes.byref, buffers.values()))
     return None if text is None else text.decode()
 
 
@@ -131,6 +131,36 @@ def test_each_contract_asks_for_its_promises_and_no_more(compiled, contract):
             assert text in found
         else:
             assert found.startswith("scale: ")
+
+
+@pytest.mark.parametrize("contract", [Contract.STRIDE, Contract.STATIC])
+def test_a_loose_buffer_may_lie_anywhere_and_the_others_may_not(compiled, monkeypatch, contract):
+    specs = ScaleU8().buffers({"h": 4, "n": 512})
+    loose = (specs[0], specs[1]._replace(loose=1))
+    monkeypatch.setattr(ScaleU8, "buffers", lambda *_: loose)
+    library = compiled(contract)
+    for text in ("is not aligned to 128 bytes", "is no multiple of 128"):
+        spoil, _ = BREAKS[text]
+        assert said(library, spoil) is None
+        assert said(library, spoil, spoilt="input") is not None
+    assert "are not uint8" in said(library, BREAKS["are not uint8"][0])
+    changed = said(library, set_dim(1, "extent", 5))
+    assert (changed is None) == (contract is Contract.STRIDE)
+
+
+def test_the_header_says_which_buffers_are_loose(monkeypatch, tmp_path):
+    monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
+    problem = find_problem("scale_u8", {"n": 512, "h": 4}, "hexagon-v66", "static")
+    plain = header_text("scale", problem, Contract.STATIC, "the_schedule")
+    assert "loose: " not in plain
+    specs = ScaleU8().buffers({"h": 4, "n": 512})
+    monkeypatch.setattr(ScaleU8, "buffers", lambda *_: (specs[0]._replace(loose=1), specs[1]))
+    text = header_text("scale", problem, Contract.STATIC, "the_schedule")
+    assert "input is loose: it may lie at any address, with any strides" in text.partition("*/")[0]
+    assert "constexpr bool input_is_loose = true;" in text
+    assert "constexpr bool output_is_loose = false;" in text
+    assert "constexpr int32_t input_stride[] = {1};" in text
+    assert "constexpr int32_t output_stride[] = {1, 512};" in text
 
 
 def test_debug_builds_check_and_release_builds_just_call(compiled):
