@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def peak_cycles(problem: Problem) -> float:
-    """Cycles the problem needs at the HVX peak of its target, on one context."""
+    """Cycles the problem needs at the HVX peak of its target, on the contexts it may use."""
     from tuner.kernels import find_kernel
 
     workload = problem.workload

@@ -85,9 +85,7 @@ def _print_roofline(explanation: Explanation) -> None:
     ]
     print_table(columns, rows, numeric=columns[1:])
     binding = roofline.binding
-    print_line(
-        f"{binding.resource} binds: one HVX context needs at least {binding.cycles:,.0f} cycles"
-    )
+    print_line(f"{binding.resource} binds: it needs at least {binding.cycles:,.0f} cycles")
 
 
 def _print_instructions(explanation: Explanation) -> None:

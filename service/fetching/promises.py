@@ -25,7 +25,7 @@ _TOP = """\
  *
  * Made by `hvxtune fetch`. {name}() calls it; in debug builds it checks the promises first.
  * A broken one ends the program: define HVXTUNE_BROKEN_PROMISE(text) to do something else.
-{loose} */
+{loose}{needs} */
 #ifndef HVXTUNE_{name}_H
 #define HVXTUNE_{name}_H
 
@@ -94,6 +94,11 @@ typedef struct halide_buffer_t {{
 #endif
 """
 
+_PARALLEL = """\
+ * Its loops are parallel: the program has halide_do_par_for (HalideRuntime.h), whose tasks may each
+ * use an HVX context and call halide_malloc and halide_free at the same time.
+"""
+
 _FUNCTIONS = """
 /* The first broken promise, or NULL. */
 static inline const char *{name}_broken_promise({parameters}) {{
@@ -128,6 +133,7 @@ def header_text(name: str, problem: Problem, contract: Contract, symbol: str) ->
         name=name,
         symbol=symbol,
         label=workload.label,
+        needs=_PARALLEL if kernel.work(workload.params).parallel else "",
         target=target.name,
         arch=target.arch[1:],
         contract=contract.value,

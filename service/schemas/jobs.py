@@ -196,7 +196,7 @@ class JobStandingForm(JobForm):
     best_cycles: int | None
     default_cycles: int | None
     textbook_cycles: int | None
-    share_of_peak: float | None = Field(description="Of one HVX context, by the best.")
+    share_of_peak: float | None = Field(description="By the best, of the contexts it may use.")
     rate_trials_per_s: float | None
     eta_s: float | None = Field(description="Seconds to go, while it runs.")
 
@@ -265,7 +265,7 @@ class JobDetail(JobStandingForm):
     pareto: list[TrialForm] = Field(
         description="Those that no other trial beats in every goal, the fastest first."
     )
-    peak_cycles: float | None = Field(description="At the HVX peak, on one context.")
+    peak_cycles: float | None = Field(description="At the HVX peak of the contexts it may use.")
     toolchain: dict[str, str] = Field(description="All that decides objects and cycles.")
     space_digest: str
     ladder: LadderForm | None = Field(description="Its promotions; null: it has none to make.")

@@ -22,15 +22,21 @@ from tests.service.served import served
 from tuner.candidate import Candidate, Problem
 from tuner.codegen import find_generator
 from tuner.codegen.halide.uploads import readers
+from tuner.contract import Contract
+from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.measure.cases import cases_of
 from tuner.memory_store import MemoryStore
 from tuner.outcome import Outcome
 from tuner.paths import STATE_DIR_VARIABLE, state_dir
+from tuner.pipelines import keep_pipeline
 from tuner.search.evaluation import Evaluator
+from tuner.space import Config
+from tuner.target import find_target
 from tuner.trial import Trial
 
 HVXTUNE = Path(sys.executable).with_name("hvxtune")
+TARGET = find_target("hexagon-v66")
 DRAWN = 25
 FEW = 5
 SEEDS = 2
@@ -120,6 +126,44 @@ def test_scalars_and_several_outputs_are_arguments(name, arguments):
     with find_generator("halide")(1) as generator:
         made = generator.compile(Candidate(result.job.spec.problem, result.best.config))
     assert re.search(arguments, made.files["header"].decode())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("sharpen", {"x": 512, "y": 48}),
+        ("running_sum", {"x": 512, "y": 64}),
+        ("dense", {"o": 256, "n": 32}),
+    ],
+)
+def test_most_schedules_with_parallel_loops_are_right(name, sizes):
+    store = MemoryStore()
+    result = tuner.tune_pipeline(
+        unseen_pipeline(name), {**sizes, "parallel": 1}, store=store, trials=10, sampler="random"
+    )
+    trials = store.trials(result.job.id)
+    right = [t for t in trials if t.outcome in (Outcome.OK, Outcome.CUTOFF)]
+    assert len(right) / len(trials) >= LEAST_RIGHT, [t.error for t in trials if t.error]
+    assert any(trial.config.get("strips", 1) != 1 for trial in right)
+
+
+@pytest.mark.slow
+def test_parallel_loops_are_tasks_for_all_contexts():
+    """Cycles are those of the slowest context, and the peak that of all."""
+    kernel = find_kernel(keep_pipeline(unseen_pipeline("sharpen")))
+    problem = kernel.problem({"x": 512, "y": 256, "parallel": 1}, Contract.STATIC, TARGET)
+    textbook = kernel.textbook_config(problem)
+    cycles = {}
+    with find_generator("halide")(1) as generator, find_measurer("qemu")() as measurer:
+        for strips in (1, TARGET.hvx_contexts):
+            config = Config({**textbook.as_dict(), "strips": strips})
+            artifact = generator.compile(Candidate(problem, config))
+            assert (b"halide_do_par_for" in artifact.object_bytes) == (strips > 1)
+            cycles[strips] = measurer.measure(problem, artifact).measurement.cycles
+    assert cycles[1] > 2 * cycles[TARGET.hvx_contexts]
+    peak = kernel.work(problem.workload.params).peak_cycles(TARGET)
+    assert cycles[TARGET.hvx_contexts] > peak
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def test_an_upload_that_can_be_tuned_is_answered_with_its_space(client: TestClie
     found = upload(client, unseen_pipeline("sharpen")).json()
     assert found["not_tunable"] is None
     extents, loose = ["x", "y", "image_0", "image_1"], ["image_loose", "sharp_loose"]
-    assert [param["name"] for param in found["params"]] == extents + loose
+    assert [param["name"] for param in found["params"]] == [*extents, *loose, "parallel"]
     assert {"lanes", "place_blurred"} <= {knob["name"] for knob in found["space"]["knobs"]}
     assert client.get(f"/v1/kernels/{found['kernel']}").json()["params"] == found["params"]
 

@@ -38,8 +38,8 @@ class Bound:
 class Roofline:
     """A measurement of ``cycles`` under its bounds.
 
-    ``bounds`` are those of the kernel's work on one HVX context, whatever the code; ``memory`` is
-    that of the bytes that this run moved from and to DDR, if it did.
+    ``bounds`` are those of the kernel's work on the HVX contexts it may use, whatever the code;
+    ``memory`` is that of the bytes that this run moved from and to DDR, if it did.
     """
 
     cycles: int

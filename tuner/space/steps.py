@@ -45,6 +45,15 @@ class Stage:
         """Keeps the values over the whole pipeline, so that they slide along the loops."""
         return self._add("store_root")
 
+    def store_at(self, consumer: str, loop: str) -> Stage:
+        """Keeps the values over one iteration of ``consumer``'s loop ``loop``, so that they slide
+        along the loops inside."""
+        return self._add("store_at", consumer, loop)
+
+    def parallel(self, var: str) -> Stage:
+        """Makes a task of each iteration of ``var``, for ``halide_do_par_for``."""
+        return self._add("parallel", var)
+
     def store_in(self, memory: str) -> Stage:
         """Keeps the values in a memory, one of Halide's ``MemoryType`` names."""
         return self._add("store_in", memory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -35,6 +35,9 @@ _MOST_TABLE = 16
 """Rows of so few elements are those of a small table, or the channels of pixels: nobody pads them
 to whole vectors, so stride and extent are not promised of them."""
 
+_PARALLEL = "parallel"
+"""The parameter by which a caller says that it has what parallel loops need."""
+
 Sizes = tuple[tuple[str, int], ...]
 
 
@@ -42,8 +45,9 @@ class PipelineKernel(Kernel):
     """The pipeline in ``data``. ``analysed`` gives its analysis at sizes, by default for none.
 
     Its parameters are the extents of the outputs and of the dimensions of inputs that no output
-    decides, the values of scalar inputs, and which buffers are loose. The reference is the
-    pipeline itself, compiled for this machine and run in a contained process.
+    decides, the values of scalar inputs, which buffers are loose, and whether loops may be
+    parallel. The reference is the pipeline itself, compiled for this machine and run in a contained
+    process.
     """
 
     default_is_naive = True
@@ -56,7 +60,7 @@ class PipelineKernel(Kernel):
         facts = analysis.facts
         outputs = ", ".join(buffer.name for buffer in facts.outputs)
         self.summary = f"uploaded pipeline: {outputs} of {len(facts.stages)} stages"  # type: ignore[misc]
-        self.params = tuple(  # type: ignore[misc]
+        sizes = [
             Param(
                 name=one.name,
                 default=one.default,
@@ -67,16 +71,28 @@ class PipelineKernel(Kernel):
                 is_optional=one.is_optional,
             )
             for one in analysis.params
-        )
+        ]
+        self._parallel = _parallel({size.name for size in sizes})
+        self.params = (*sizes, self._parallel)  # type: ignore[misc]
+
+    def _sizes(self, params: Mapping[str, int]) -> Sizes:
+        """Those parameters of a workload that the pipeline itself has."""
+        return tuple(item for item in params.items() if item[0] != self._parallel.name)
+
+    def _is_parallel(self, params: Mapping[str, int]) -> bool:
+        return params.get(self._parallel.name, self._parallel.default) > 0
 
     def facts(self, params: Mapping[str, int]) -> PipelineFacts:
         """The facts at the sizes ``params``; takes the contained process the first time."""
-        return self._analysed(tuple(params.items()), False).facts
+        return self._analysed(self._sizes(params), False).facts
+
+    def _analysis_of(self, problem: Problem) -> Analysis:
+        """What is scheduled: under a contract that is not static an example."""
+        is_open = problem.contract is not Contract.STATIC
+        return self._analysed(self._sizes(problem.workload.params), is_open)
 
     def _facts_of(self, problem: Problem) -> PipelineFacts:
-        """The facts that are scheduled: under a contract that is not static an example."""
-        params = tuple(problem.workload.params.items())
-        return self._analysed(params, problem.contract is not Contract.STATIC).facts
+        return self._analysis_of(problem).facts
 
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
         facts = self.facts(params)
@@ -115,7 +131,13 @@ class PipelineKernel(Kernel):
         specs = self.buffers(params)
         written_bytes = sum(spec.payload_bytes for spec in specs if spec.role == "output")
         read_bytes = sum(spec.payload_bytes for spec in specs) - written_bytes
-        return WorkCounts(macs, lane_ops + written_bytes, read_bytes, written_bytes)
+        return WorkCounts(
+            macs,
+            lane_ops + written_bytes,
+            read_bytes,
+            written_bytes,
+            parallel=self._is_parallel(params),
+        )
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         from tuner.codegen.halide.uploads.deserialized import deserialized
@@ -151,8 +173,9 @@ class PipelineKernel(Kernel):
     def space(self, problem: Problem) -> Space:
         facts = self._facts_of(problem)
         for other in self.other_shapes(problem):
-            facts = facts.varying(self._analysed(tuple(other.items()), True).facts)
-        return _space(self.name, facts, problem.target, _whole_bytes(problem))
+            facts = facts.varying(self._analysed(self._sizes(other), True).facts)
+        parallel = self._is_parallel(problem.workload.params)
+        return _space(self.name, facts, problem.target, _whole_bytes(problem), parallel)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         return derived_schedule(self._facts_of(problem), problem.target, config)
@@ -173,17 +196,26 @@ class PipelineKernel(Kernel):
         return ("-enable-pipeliner=false",) if any(update.scans for update in updates) else ()
 
     def attachment(self, problem: Problem) -> dict[str, Any]:
-        params = tuple(problem.workload.params.items())
-        analysis = self._analysed(params, problem.contract is not Contract.STATIC)
         return {
             "pipeline": base64.b64encode(self.data).decode(),
-            "analysis": dict(analysis.form),
+            "analysis": dict(self._analysis_of(problem).form),
         }
 
 
+def _parallel(sizes: Collection[str]) -> Param:
+    """The parameter beside ``sizes``, whose names come first."""
+    name, number = _PARALLEL, 2
+    while name in sizes:
+        name, number = f"{_PARALLEL}_{number}", number + 1
+    doc = "1: loops may be parallel; the caller has halide_do_par_for and all HVX contexts"
+    return Param(name, 0, doc, 0, 1, is_extent=False, is_optional=True)
+
+
 @lru_cache(maxsize=_KEPT_SIZES)
-def _space(name: str, facts: PipelineFacts, target: Target, whole_bytes: int | None) -> Space:
-    return derived_space(name, facts, target, whole_bytes)
+def _space(
+    name: str, facts: PipelineFacts, target: Target, whole_bytes: int | None, parallel: bool
+) -> Space:
+    return derived_space(name, facts, target, whole_bytes, parallel=parallel)
 
 
 def _whole_bytes(problem: Problem) -> int | None:

@@ -113,7 +113,7 @@ def test_the_split_is_printed_with_its_causes(hvxtune, explaining):
 
 
 def test_the_roofline_says_what_binds(hvxtune, explaining):
-    assert "alu binds: one HVX context needs at least 4 cycles" in explained(hvxtune)
+    assert "alu binds: it needs at least 4 cycles" in explained(hvxtune)
 
 
 def test_stalls_and_dear_accesses_are_told_at_their_packet(hvxtune, explaining):

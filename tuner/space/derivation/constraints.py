@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tuner.space import Constraint
 from tuner.space.derivation.roles import Role, Roles
+from tuner.space.derivation.strips import strip_constraints
 from tuner.space.derivation.tails import guard_constraints
 
 _LEVELS = ("root", "rows", "tile")
@@ -21,6 +22,7 @@ def constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
     """Those of a space with these ``knobs``, each with its reason."""
     yield from _output_constraints(roles)
     yield from guard_constraints(roles)
+    yield from strip_constraints(roles, knobs)
     for role in roles.all[:-1]:
         yield from _place_constraints(roles, role)
         if "vtcm" in knobs and roles.fits_vtcm(role):

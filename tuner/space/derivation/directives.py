@@ -5,6 +5,7 @@ from __future__ import annotations
 from tuner.space import Config, Directive, TailStrategy
 from tuner.space.derivation.facts import PipelineFacts, UpdateFacts
 from tuner.space.derivation.roles import Role, Roles
+from tuner.space.derivation.strips import output_strip, stage_strip
 from tuner.space.steps import Stage, Steps
 from tuner.target import Target
 
@@ -41,7 +42,7 @@ def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
     if role.vector is None:
         return
     if not roles.has_tiles:
-        _vectors(stage, role, config, config.integer("lanes"))
+        _vectors(stage, roles, role, config)
         _schedule_updates(steps, roles, role, config)
         return
     x, y = role.vector, role.row
@@ -51,6 +52,10 @@ def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
     tail, unroll = _tail(config, "tail_x"), config.integer("unroll")
     stage.split(x, f"{x}_o", f"{x}_i", lanes * unroll, tail)
     inner, outer = [f"{x}_i"], list(role.outer)
+    strip = output_strip(roles, config)
+    if strip is not None:
+        strip.cut(stage)
+        outer.append(strip.around)
     if unroll > 1:
         stage.split(f"{x}_i", f"{x}_u", f"{x}_i", lanes, _ROUND_UP).unroll(f"{x}_u")
         inner.append(f"{x}_u")
@@ -69,6 +74,8 @@ def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
     elif role.channel is not None and channels == "vectors":
         stage.vectorize(role.channel)
     stage.vectorize(f"{x}_i")
+    if strip is not None:
+        stage.parallel(strip.around)
 
 
 def _schedule_stage(steps: Steps, roles: Roles, role: Role, config: Config) -> None:
@@ -81,7 +88,10 @@ def _schedule_stage(steps: Steps, roles: Roles, role: Role, config: Config) -> N
         stage.compute_root()
     elif place == "rows":
         stage.compute_at(output.facts.name, f"{output.row}_o")
-        if config.is_on(f"slide_{role.key}"):
+        strip = output_strip(roles, config)
+        if config.is_on(f"slide_{role.key}") and strip is not None:
+            stage.store_at(output.facts.name, strip.around)  # strips know nothing of one another
+        elif config.is_on(f"slide_{role.key}"):
             stage.store_root()
     else:
         stage.compute_at(output.facts.name, f"{output.vector}_o")
@@ -98,19 +108,26 @@ def _schedule_stage(steps: Steps, roles: Roles, role: Role, config: Config) -> N
         if config.get(f"layout_{role.key}") == "transposed":
             innermost = role.vector
         stage.align_storage(innermost, roles.lanes)
-    _vectors(stage, role, config, config.integer("lanes"))
+    _vectors(stage, roles, role, config)
     _schedule_updates(steps, roles, role, config)
 
 
-def _vectors(stage: Stage, role: Role, config: Config, lanes: int) -> None:
+def _vectors(stage: Stage, roles: Roles, role: Role, config: Config) -> None:
     """Splits the vector dimension of the stage's first definition and nests its loops."""
     x, unroll = role.vector, config.integer(f"unroll_{role.key}")
+    lanes = config.integer("lanes")
     assert x is not None  # noqa: S101 - callers saw to it
     stage.split(x, f"{x}_o", f"{x}_i", lanes * unroll, _tail(config, f"tail_{role.key}"))
     stage.split(f"{x}_i", f"{x}_u", f"{x}_i", lanes, _ROUND_UP)
-    rows = [role.row] if role.row is not None else []
-    stage.reorder(f"{x}_i", f"{x}_u", f"{x}_o", *rows, *role.outer)
+    outer = [d for d in (role.row, *role.outer) if d is not None]
+    strip = stage_strip(roles, role, config)
+    if strip is not None:
+        strip.cut(stage)
+        outer.append(strip.around)
+    stage.reorder(f"{x}_i", f"{x}_u", f"{x}_o", *outer)
     stage.vectorize(f"{x}_i").unroll(f"{x}_u")
+    if strip is not None:
+        stage.parallel(strip.around)
 
 
 def _schedule_updates(steps: Steps, roles: Roles, role: Role, config: Config) -> None:
@@ -121,7 +138,7 @@ def _schedule_updates(steps: Steps, roles: Roles, role: Role, config: Config) ->
         if form == "rfactor":
             _rfactor(steps, stage, role, number, update, config.integer("lanes"))
         elif role.vectorized(update):
-            _vector_update(stage, role, number, update, config)
+            _vector_update(stage, roles, role, number, update, config)
         elif unrolled != "off":
             _unroll(stage, [name for name, _ in update.rvars], unrolled)
 
@@ -132,7 +149,7 @@ def _unroll(stage: Stage, rvars: list[str], how: str) -> None:
 
 
 def _vector_update(
-    stage: Stage, role: Role, number: int, update: UpdateFacts, config: Config
+    stage: Stage, roles: Roles, role: Role, number: int, update: UpdateFacts, config: Config
 ) -> None:
     x, lanes = role.vector, config.integer("lanes")
     assert x is not None  # noqa: S101 - it is vectorized
@@ -149,11 +166,18 @@ def _vector_update(
         rvars[0] = rest
         first.insert(0, four)
     others = [d for d in (role.row, *role.outer) if d is not None and d in update.pure]
+    # Halide updates atomically what is atomic and parallel: LLVM crashes on such vectors.
+    strip = None if len(first) > 2 else stage_strip(roles, role, config, update.pure)
+    around = [] if strip is None else [strip.around]
+    if strip is not None:
+        strip.cut(stage)
     if config.get(f"order_{role.key}_{number}") == "outside":
-        stage.reorder(*first, f"{x}_o", *others, *rvars)
+        stage.reorder(*first, f"{x}_o", *others, *rvars, *around)
     else:
-        stage.reorder(*first, *rvars, f"{x}_o", *others)
+        stage.reorder(*first, *rvars, f"{x}_o", *others, *around)
     stage.vectorize(f"{x}_i").unroll(f"{x}_u")
+    for loop in around:
+        stage.parallel(loop)
     if len(first) > 2:
         stage.atomic().vectorize(first[0])
     else:

@@ -8,6 +8,7 @@ from tuner.space import Knob, KnobValue, Space
 from tuner.space.derivation.constraints import constraints
 from tuner.space.derivation.facts import PipelineFacts, UpdateFacts
 from tuner.space.derivation.roles import Role, Roles
+from tuner.space.derivation.strips import strip_knob
 from tuner.space.derivation.tails import (
     row_tails,
     stage_tails,
@@ -22,11 +23,17 @@ _HEAVY = 40
 
 
 def derived_space(
-    kernel: str, facts: PipelineFacts, target: Target, whole_bytes: int | None = None
+    kernel: str,
+    facts: PipelineFacts,
+    target: Target,
+    whole_bytes: int | None = None,
+    *,
+    parallel: bool = False,
 ) -> Space:
     """All schedules considered for the pipeline with these facts on ``target``. With
-    ``whole_bytes`` (:class:`Roles`) callers choose the extents, and the facts are an example."""
-    roles = Roles(facts, target, whole_bytes)
+    ``whole_bytes`` (:class:`Roles`) callers choose the extents, and the facts are an example;
+    with ``parallel`` loops may run on all of its HVX contexts."""
+    roles = Roles(facts, target, whole_bytes, parallel)
     knobs = tuple(_knobs(roles))
     return Space(kernel, knobs, tuple(constraints(roles, {knob.name for knob in knobs})))
 
@@ -39,6 +46,7 @@ def textbook_values(
     roles = Roles(facts, target, whole_bytes)
     wanted: dict[str, KnobValue] = {"lanes": roles.lanes, "tile_rows": 4, "walk": "down"}
     wanted["channels"] = channel_forms(roles)[-1]
+    wanted["strips"] = target.hvx_contexts
     for role in roles.all[:-1]:
         heavy = bool(role.facts.updates) or role.operations > _HEAVY
         place = "rows" if role.may_tile else "root"
@@ -70,6 +78,7 @@ def _knobs(roles: Roles) -> Iterator[Knob]:
     if kept and roles.target.vtcm_bytes:
         names = (_NONE, *(role.key for role in kept))
         yield Knob("vtcm", names, "the stage whose values lie in VTCM", when=SCHEDULED)
+    yield from strip_knob(roles)
     assert lanes  # noqa: S101 - a register holds at least one
 
 

@@ -115,12 +115,14 @@ class Roles:
     """All stages' roles, and what holds for the pipeline as a whole.
 
     ``whole_bytes`` is what the innermost extents of outputs are multiples of where callers choose
-    extents, 1 if of nothing; ``None`` means that all extents are those of the facts.
+    extents, 1 if of nothing; ``None`` means that all extents are those of the facts. ``parallel``
+    is true if loops may run on all HVX contexts.
     """
 
     facts: PipelineFacts
     target: Target
     whole_bytes: int | None = None
+    parallel: bool = False
 
     @property
     def is_open(self) -> bool:

@@ -1,0 +1,153 @@
+"""Strips of derived spaces: loops for several HVX contexts. Nothing is compiled here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from tests.tuner.space.test_derivation import (
+    CHAIN,
+    DENSE,
+    SCAN,
+    TARGET,
+    TOTAL,
+    pipeline,
+    stage,
+)
+from tuner.kernels.settle import settle
+from tuner.space import Config, Directive
+from tuner.space.derivation import (
+    PipelineFacts,
+    derived_schedule,
+    derived_space,
+    textbook_values,
+)
+
+CONTEXTS = TARGET.hvx_contexts
+LINE = pipeline(stage("out", dimensions=("x",), extents=(65536,)))
+ALL = {"chain": CHAIN, "sum": TOTAL, "dot": DENSE, "scan": SCAN, "line": LINE}
+
+
+def cut(facts: PipelineFacts) -> Iterator[tuple[Config, list[Directive]]]:
+    """Random schedules with more strips than one."""
+    space = derived_space("pipeline:test", facts, TARGET, parallel=True)
+    random = Random(5)
+    for _ in range(200):
+        config = space.sample(random)
+        if config.get("strips", 1) != 1:
+            yield config, derived_schedule(facts, TARGET, config)
+
+
+@pytest.mark.parametrize("facts", ALL.values(), ids=ALL)
+def test_nothing_is_parallel_unless_asked_for(facts):
+    space = derived_space("pipeline:test", facts, TARGET)
+    allowed = derived_space("pipeline:test", facts, TARGET, parallel=True)
+    assert "strips" not in {knob.name for knob in space.knobs}
+    assert [knob for knob in allowed.knobs if knob.name != "strips"] == list(space.knobs)
+    random = Random(2)
+    for config in (space.sample(random) for _ in range(50)):
+        assert all(d.op != "parallel" for d in derived_schedule(facts, TARGET, config))
+        if config["lanes"] != 1:
+            assert derived_schedule(facts, TARGET, config) == derived_schedule(
+                facts, TARGET, Config({**config.as_dict(), "strips": 1})
+            )
+
+
+def test_strips_are_whole_rounds_of_the_target_s_contexts():
+    def choices(facts: PipelineFacts, contexts: int) -> tuple[object, ...]:
+        target = replace(TARGET, hvx_contexts=contexts)
+        space = derived_space("pipeline:test", facts, target, parallel=True)
+        return next((knob.choices for knob in space.knobs if knob.name == "strips"), ())
+
+    assert choices(CHAIN, 4) == (1, 4, 8, 16)
+    assert choices(CHAIN, 6) == (1, 6, 12, 24)
+    assert choices(CHAIN, 1) == ()
+    assert choices(pipeline(stage("out", extents=(512, 9))), 4) == (1, 4, 8)
+    assert choices(pipeline(stage("out", extents=(512, 3))), 4) == ()
+
+
+@pytest.mark.parametrize("facts", ALL.values(), ids=ALL)
+def test_a_parallel_loop_is_around_all_others_and_none_of_a_reduction(facts):
+    rvars = {name for one in facts.stages for u in one.updates for name, _ in u.rvars}
+    seen = 0
+    for config, directives in cut(facts):
+        parallel = [d for d in directives if d.op == "parallel"]
+        seen += len(parallel)
+        for directive in parallel:
+            of_stage = [
+                d for d in directives if (d.func, d.update) == (directive.func, directive.update)
+            ]
+            (split,) = [d for d in of_stage if d.op == "split" and d.args[1] == directive.args[0]]
+            assert split.args[0] not in rvars
+            assert isinstance(split.args[3], int)
+            (order,) = [d for d in of_stage if d.op == "reorder"]
+            assert order.args[-1] == directive.args[0]
+        assert len({(d.func, d.update) for d in parallel}) == len(parallel), config
+    assert seen
+
+
+def test_each_task_of_a_scan_goes_all_the_way():
+    updates = [d for _, ds in cut(SCAN) for d in ds if d.update is not None]
+    shared = {d.args[0] for d in updates if d.op == "parallel"}
+    assert shared == {"x_s"}
+    assert {d.args[0] for d in updates if d.args[1:2] == ("x_s",)} == {"x_o"}
+
+
+def test_what_slides_is_kept_for_a_strip_at_a_time():
+    slid = 0
+    for config, directives in cut(CHAIN):
+        kept = [d for d in directives if d.op == "store_at"]
+        assert all(d.args == ("out", "y_s") for d in kept)
+        assert all(d.op != "store_root" for d in directives)
+        assert len(kept) == sum(config.is_on(f"slide_{d.func}") for d in kept)
+        slid += len(kept)
+    assert slid
+
+
+def test_a_strip_holds_whole_tiles_and_all_strips_the_output():
+    for config, directives in cut(CHAIN):
+        (split,) = [d for d in directives if d.func == "out" and d.args[1:2] == ("y_s",)]
+        tiles = -(-64 // config.integer("tile_rows"))
+        strips = -(-tiles // int(split.args[3]))
+        assert split.args[:3] == ("y_o", "y_s", "y_o")
+        assert 1 < strips <= config.integer("strips") <= tiles
+
+
+def test_a_line_is_cut_between_its_vectors():
+    steps = {d.args[:3] for _, ds in cut(LINE) for d in ds if d.args[1:2] == ("x_s",)}
+    assert steps == {("x_o", "x_s", "x_o")}
+
+
+def test_small_stages_stay_on_one_context():
+    small = stage("table", dimensions=("x", "y"), extents=(256, 8))
+    facts = pipeline(small, stage("out", reads={"table": 1}))
+    shared = {d.func for _, ds in cut(facts) for d in ds if d.op == "parallel"}
+    assert shared == {"out"}
+
+
+@pytest.mark.parametrize("facts", ALL.values(), ids=ALL)
+def test_widened_values_are_kept_either_for_parallel_loops_or_for_none(facts):
+    """Functions of their own, of which Halide 21 does not see how the values lie in memory."""
+    wide = {one.name for one in facts.stages if one.bits > 8 and one.dimensions}
+    kept = 0
+    for _, directives in cut(facts):
+        roots = {d.func for d in directives if d.op == "compute_root"}
+        for name in roots & wide:
+            readers = {one.name for one in facts.stages if name in dict(one.reads)} & roots
+            definitions = {
+                (d.func, d.update)
+                for d in directives
+                if d.func in {name, *readers} and d.op in ("vectorize", "parallel")
+            }
+            shared = {(d.func, d.update) for d in directives if d.op == "parallel"}
+            assert definitions <= shared
+            kept += 1
+    assert kept or not wide
+
+
+def test_a_textbook_uses_all_contexts():
+    space = derived_space("pipeline:test", CHAIN, TARGET, parallel=True)
+    assert settle(space, textbook_values(CHAIN, TARGET))["strips"] == CONTEXTS
