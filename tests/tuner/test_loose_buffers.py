@@ -8,31 +8,22 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from tests.rig.loose_u8 import LOOSE, LooseU8
 from tests.rig.scale_u8 import ScaleU8
 from tuner.buffers import BufferSpec, layout_of, loose_lines
 from tuner.contract import Contract
 from tuner.errors import UserError
-from tuner.kernels.kernel import Param
 from tuner.measure.cases import CaseSet, case_of
 from tuner.measure.image import image_of
 from tuner.target import find_target
+from tuner.workload import Workload
 
 TARGET = find_target("hexagon-v66")
 ALIGNMENT = TARGET.vector_alignment_bytes
 
 
-class LooseScale(ScaleU8):
-    """As an uploaded pipeline: the promises about its input can be taken back."""
-
-    params = (*ScaleU8.params, Param("input_loose", 0, "", 0, 2, is_extent=False, is_optional=True))
-
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        source, output = super().buffers(params)
-        return source._replace(loose=params.get("input_loose", 0)), output
-
-
 def kept(n: int, contract: Contract, **params: int) -> tuple[Contract, ...]:
-    kernel = LooseScale()
+    kernel = LooseU8()
     return kernel.kept_contracts(kernel.problem({"n": n, **params}, contract, TARGET))
 
 
@@ -58,7 +49,7 @@ def test_rows_of_several_dimensions_stay_dense_where_shapes_are_static():
 
 
 def test_verified_and_timed_calls_get_loose_buffers_so_and_others_aligned():
-    kernel = LooseScale()
+    kernel = LooseU8()
     source = np.arange(4 * 512, dtype=np.uint8).reshape(4, 512)
     specs = kernel.buffers({"h": 4, "n": 512, "input_loose": 1})
     case = case_of("counting", specs, [source, source + np.uint8(1)], Contract.STATIC, TARGET)
@@ -74,14 +65,15 @@ def test_verified_and_timed_calls_get_loose_buffers_so_and_others_aligned():
 
 def test_what_nobody_chose_is_in_no_key():
     """Schedules from before there was the parameter are still those of the workload."""
-    kernel = LooseScale()
-    plain = ScaleU8().workload({"n": 512})
+    kernel = LooseU8()
+    plain = Workload("loose_u8", 1, ScaleU8().workload({"n": 512}).params)
+    assert LOOSE.name not in plain.params
     assert kernel.workload({"n": 512}).digest == plain.digest
     assert kernel.workload({"n": 512, "input_loose": 0}) == plain
     loose = kernel.workload({"n": 512, "input_loose": 1})
     assert loose.digest != plain.digest
-    assert loose.label == "scale_u8 h=4 n=512 input_loose=1"
-    with pytest.raises(UserError, match="input_loose=3 of scale_u8") as refused:
+    assert loose.label == "loose_u8 h=4 n=512 input_loose=1"
+    with pytest.raises(UserError, match="input_loose=3 of loose_u8") as refused:
         kernel.workload({"input_loose": 3})
     assert refused.value.accepted == "0 to 2"
 
@@ -104,7 +96,7 @@ def test_contracts_that_a_caller_keeps_ask_no_strides_of_loose_buffers():
     assert kept(500, Contract.STATIC, input_loose=1) == kept(500, Contract.STATIC)
     assert kept(500, Contract.STRIDE, input_loose=1) == every[:3]
 
-    class OnlyInput(LooseScale):
+    class OnlyInput(LooseU8):
         def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
             return super().buffers(params)[:1]
 
