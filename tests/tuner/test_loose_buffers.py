@@ -8,12 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from tests.rig.loose_u8 import LOOSE, LooseU8
+from tests.rig.loose_u8 import KERNELS, LOOSE, LooseU8
 from tests.rig.scale_u8 import ScaleU8
 from tuner.buffers import BufferSpec, layout_of, loose_lines
 from tuner.contract import Contract
 from tuner.errors import UserError
-from tuner.measure.cases import CaseSet, case_of
+from tuner.kernels import EXTRA_KERNELS_VARIABLE
+from tuner.measure.cases import CaseSet, case_of, cases_of
 from tuner.measure.image import image_of
 from tuner.target import find_target
 from tuner.workload import Workload
@@ -61,6 +62,20 @@ def test_verified_and_timed_calls_get_loose_buffers_so_and_others_aligned():
     padding = image.after.copy()
     padding[image.starts[0][0] + 512] ^= 1
     assert "in the row padding of input" in str(image.difference(padding))
+
+
+def test_code_must_be_right_where_a_loose_buffer_happens_to_lie_well(monkeypatch):
+    monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
+    plain, loose = (
+        cases_of(LooseU8().problem({"n": 500, "input_loose": value}, Contract.STATIC, TARGET)).cases
+        for value in (0, 1)
+    )
+    names = [case.name for case in plain]
+    assert [case.name for case in loose] == [*names, "random values, no buffer loose"]
+    timed, last = loose[0].arguments, loose[-1].arguments
+    assert [one.layout.strides[0] for one in timed] == [565, 500]
+    assert [one.layout for one in last] == [one.layout for one in plain[0].arguments]
+    assert all(np.array_equal(one.elements, o.elements) for one, o in zip(timed, last, strict=True))
 
 
 def test_what_nobody_chose_is_in_no_key():
