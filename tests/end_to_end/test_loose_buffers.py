@@ -83,7 +83,7 @@ def test_a_crop_is_tuned_beside_aligned_images_and_served_to_none_that_promises_
     [
         ("blend", {"frame": 1, "out": 1}, "static"),
         ("pixels", {"image": 2, "out": 2}, "static"),
-        ("sharpen", {"sharp": 1}, "stride"),
+        ("blend", {"out": 1}, "stride"),
     ],
 )
 def test_most_schedules_are_right_where_buffers_lie_anywhere(name, loose, contract):
