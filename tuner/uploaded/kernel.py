@@ -178,7 +178,8 @@ class PipelineKernel(Kernel):
         return _space(self.name, facts, problem.target, _whole_bytes(problem), parallel)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
-        return derived_schedule(self._facts_of(problem), problem.target, config)
+        whole_bytes = _whole_bytes(problem)
+        return derived_schedule(self._facts_of(problem), problem.target, config, whole_bytes)
 
     def default_config(self, problem: Problem) -> Config:
         """The pipeline as it was written, without any schedule."""

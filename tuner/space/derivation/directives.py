@@ -20,11 +20,14 @@ _QUAD = 4
 """Bytes that one vrmpy lane reduces."""
 
 
-def derived_schedule(facts: PipelineFacts, target: Target, config: Config) -> list[Directive]:
-    """What ``config``, a point of the derived space, does to the pipeline's stages."""
+def derived_schedule(
+    facts: PipelineFacts, target: Target, config: Config, whole_bytes: int | None = None
+) -> list[Directive]:
+    """What ``config``, a point of the derived space with ``whole_bytes``, does to the pipeline's
+    stages."""
     steps = Steps()
     if config.integer("lanes") > 1:
-        roles = Roles(facts, target)
+        roles = Roles(facts, target, whole_bytes)
         _schedule_output(steps, roles, config)
         for role in reversed(roles.all[:-1]):
             _schedule_stage(steps, roles, role, config)
