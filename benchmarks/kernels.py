@@ -30,11 +30,12 @@ from tuner.codegen.portfolio import GENERATOR
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel, kernel_names
 from tuner.memory_store import MemoryStore
+from tuner.one_config import measure, named_config
 from tuner.search.progress import Progress
 from tuner.space import Config
 from tuner.target import DEFAULT_TARGET
 from tuner.trial import Trial
-from tuner.tuning import JobOptions, default_workers, find_problem, measure, named_config
+from tuner.tuning import JobOptions, default_workers, find_problem
 
 C, BEST, TEXTBOOK = "C", "best", "textbook"
 _TOLD_EVERY = 20

@@ -35,7 +35,8 @@ from tuner.measure.qemu.session import Caches, Orders, Session
 from tuner.measure.qemu.simulator import find_simulator
 from tuner.measure.qemu.timing import Timing, timing_of
 from tuner.measure.qemu.verdict import judge
-from tuner.tuning import find_problem, named_config
+from tuner.one_config import named_config
+from tuner.tuning import find_problem
 
 COUNTING_LIMIT, CACHES_LIMIT, ANALYSIS_LIMIT_S = 1.1, 1.6, 0.020
 DETERMINISM_RUNS = 10

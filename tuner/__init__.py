@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tuner.job_result import TuneResult, result
     from tuner.pipelines import tune_pipeline
-    from tuner.tuning import explain, find_problem, measure, run, submit, tune
+    from tuner.tuning import find_problem, run, submit, tune
 
 __all__ = [
     "TuneResult",
-    "explain",
     "find_problem",
-    "measure",
     "result",
     "run",
     "submit",

@@ -1,4 +1,4 @@
-"""Tuning from Python: submit a job, run or resume it, measure one config.
+"""Tuning from Python: submit a job, run or resume it.
 
 The command line and the service are thin layers over these functions.
 """
@@ -15,10 +15,10 @@ from importlib.metadata import version
 from itertools import product
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from tuner.candidate import CACHE_STATES, Artifact, CacheState, Candidate, Problem
-from tuner.codegen import CodeGenerator, find_generator, generator_names, space_of, starts_of
+from tuner.candidate import CACHE_STATES, CacheState, Problem
+from tuner.codegen import CodeGenerator, find_generator, generator_names, space_of
 from tuner.contract import find_contract
-from tuner.errors import CandidateError, ToolchainError, UserError
+from tuner.errors import ToolchainError, UserError
 from tuner.goals import DEFAULT_GOALS, GOALS, checked_goals
 from tuner.job_result import TuneResult, result
 from tuner.kernels import find_kernel
@@ -29,13 +29,12 @@ from tuner.promotion import DEFAULT_PROMOTIONS
 from tuner.rungs import require_above, upper_of
 from tuner.search.samplers import require_fits, sampler_for
 from tuner.search.stopping import checked_budget
-from tuner.space import Config, Space
+from tuner.space import Space
 from tuner.store import TrialStore
 from tuner.target import DEFAULT_TARGET, find_target
-from tuner.trial import Job, JobSpec, Submission, Trial
+from tuner.trial import Job, JobSpec, Submission
 
 if TYPE_CHECKING:
-    from tuner.measure.explanation import Explanation
     from tuner.search.ladder import Rung
     from tuner.search.progress import Progress
 
@@ -325,71 +324,3 @@ def tune(
     store = store or MemoryStore()
     job = submit(kernel, params, store=store, **options)
     return run(job.id, store, on_progress=on_progress, stop=stop)
-
-
-def named_config(problem: Problem, name: str, generator: str = "halide") -> Config | None:
-    """The ``default`` or ``textbook`` config of a problem, or ``None`` for another name."""
-    if name not in ("default", "textbook"):
-        return None
-    kernel = find_kernel(problem.workload.kernel)
-    return starts_of(generator, kernel, problem)[name]
-
-
-def measure(
-    problem: Problem,
-    config: Config,
-    *,
-    generator: str = "halide",
-    measurer: str = "qemu",
-    on: str = "",
-    cache: CacheState = "warm",
-    roster: Roster | None = None,
-) -> tuple[Trial, Artifact | None]:
-    """Compiles, verifies and times one config, without a job and without storing anything.
-
-    ``on`` and ``roster`` as in :func:`plan`.
-
-    ``config`` must be a point of the problem's space (``Space.config`` makes sure). Returns a
-    trial numbered 0 with its outcome, and if it compiled the artifact that was measured, with
-    assembly as near to it as the compiler gives it (none if that takes too long).
-    """
-    from tuner.search.evaluation import Evaluator
-
-    with (
-        find_generator(generator)(1) as codegen,
-        open_measurer(measurer, cache=cache, on=on, roster=roster) as device,
-    ):
-        device.require(problem.target)
-        candidate = Candidate(problem, config, generator)
-        evaluation = Evaluator(codegen, device).evaluate(candidate, number=0, origin="measure")
-        measured = evaluation.artifact
-        if measured is None:
-            return evaluation.trial, None
-        # Asked for assembly too, LLVM may order instructions otherwise: keep the object measured.
-        try:
-            files = {**codegen.compile(candidate, with_assembly=True).files, **measured.files}
-        except CandidateError:
-            return evaluation.trial, measured  # a busy machine made it miss its limit now
-        return evaluation.trial, replace(measured, files=files)
-
-
-def compiled(
-    problem: Problem, config: Config, *, generator: str = "halide", with_assembly: bool = False
-) -> Artifact:
-    """The code of one config for any target, whether or not it could be run here.
-
-    Raises ``CandidateError`` if the compiler refuses it, fails or takes too long.
-    """
-    with find_generator(generator)(1) as codegen:
-        return codegen.compile(Candidate(problem, config, generator), with_assembly=with_assembly)
-
-
-def explain(
-    problem: Problem, artifact: Artifact, *, measurer: str = "qemu", cache: CacheState = "warm"
-) -> Explanation:
-    """Runs a compiled config once more and says where its cycles go.
-
-    Raises ``UserError`` if the measurer cannot tell, ``CandidateError`` if the candidate is bad.
-    """
-    with open_measurer(measurer, cache=cache) as device:
-        return device.explain(problem, artifact)

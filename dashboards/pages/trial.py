@@ -23,8 +23,8 @@ from service.problem_details import not_found
 from tuner.errors import HvxtuneError, UserError
 from tuner.measure.explanation import GROUPS, ExplainedPacket, Explanation, Region
 from tuner.measure.statistics import Summary, summarize
+from tuner.one_config import explain
 from tuner.trial import Trial
-from tuner.tuning import explain
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 

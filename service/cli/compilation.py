@@ -49,12 +49,12 @@ def compile(  # noqa: A001 - the command's name
 
     Works for every target, and says which measurers could run the code.
     """
-    from tuner import tuning
+    from tuner import one_config
     from tuner.measure import refusals
 
     problem = read_problem(kernel, param, target, contract)
     chosen = read_config(problem, cache, "--config", config)
-    artifact = tuning.compiled(
+    artifact = one_config.compiled(
         problem,
         chosen.config,
         generator=chosen.generator,

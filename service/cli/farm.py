@@ -193,7 +193,7 @@ def run(
     from db import open_store
     from service.json_forms import peak_cycles, problem_json, trial_json
     from tuner.measure import FARM
-    from tuner.tuning import measure
+    from tuner.one_config import measure
 
     problem = read_problem(kernel, param, target, contract)
     chosen = read_config(problem, "warm", "--config", config)

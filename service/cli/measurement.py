@@ -94,8 +94,8 @@ def measure(
 
 
 def _try(name: str, candidate: Candidate, cache: CacheState, *, explained: bool) -> Tried:
-    from tuner.tuning import explain as explain_artifact
-    from tuner.tuning import measure as measure_config
+    from tuner.one_config import explain as explain_artifact
+    from tuner.one_config import measure as measure_config
 
     problem = candidate.problem
     trial, artifact = measure_config(
@@ -162,7 +162,7 @@ def read_config(problem: Problem, cache: CacheState, option: str, text: str) -> 
 
     A config in a file that names its generator is one of a portfolio.
     """
-    from tuner.tuning import named_config
+    from tuner.one_config import named_config
 
     if text == "best":  # checked: it may be from a time when the space was another
         best = _stored_best(problem, cache)

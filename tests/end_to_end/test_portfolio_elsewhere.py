@@ -12,7 +12,8 @@ from db import open_store
 from db.exchange import export_schedules, import_schedules
 from tuner.codegen.portfolio import GENERATOR, members
 from tuner.kernels import find_kernel
-from tuner.tuning import compiled, find_problem, installed_toolchains
+from tuner.one_config import compiled
+from tuner.tuning import find_problem, installed_toolchains
 
 KERNEL, PARAMS = "box_blur_u8", {"width": 256, "height": 8}
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.rig.scale_u8 import KERNELS, ScaleU8
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
-from tuner import tuning
+from tuner import one_config
 from tuner.candidate import Artifact, Candidate, Problem
 from tuner.contract import Contract
 from tuner.identity import digest_of_bytes
@@ -31,14 +31,14 @@ class FickleGenerator(StandInGenerator):
 @pytest.fixture
 def problem(monkeypatch: pytest.MonkeyPatch) -> Problem:
     monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
-    monkeypatch.setattr(tuning, "find_generator", lambda name: FickleGenerator)
+    monkeypatch.setattr(one_config, "find_generator", lambda name: FickleGenerator)
     monkeypatch.setattr("tuner.measure.find_measurer", lambda name: StandInMeasurer)
     return ScaleU8().problem(None, Contract.STATIC, find_target("hexagon-v66"))
 
 
 def test_the_artifact_is_the_one_that_was_measured(problem: Problem) -> None:
     config = ScaleU8().default_config(problem)
-    trial, artifact = tuning.measure(problem, config)
+    trial, artifact = one_config.measure(problem, config)
     assert artifact is not None
     assert artifact.digest == trial.artifact_digest == digest_of_bytes(artifact.object_bytes)
     assert artifact.files["assembly"] == b"nop"

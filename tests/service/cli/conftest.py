@@ -12,7 +12,7 @@ from service.cli import main
 from tests.databases import put_database
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
-from tuner import rungs, tuning
+from tuner import one_config, rungs, tuning
 from tuner.errors import CandidateError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.outcome import Outcome
@@ -104,11 +104,12 @@ class Generator(StandInGenerator):
 def bench(monkeypatch):
     """Puts the stand-ins where the command looks for compilers and simulators."""
     made = Bench()
-    monkeypatch.setattr(
-        tuning,
-        "find_generator",
-        lambda name: lambda workers=1: Generator(workers, fault=made.fault),
-    )
+    for module in (tuning, one_config):
+        monkeypatch.setattr(
+            module,
+            "find_generator",
+            lambda name: lambda workers=1: Generator(workers, fault=made.fault),
+        )
 
     def find(name: str) -> partial[StandInMeasurer]:
         fidelity = "hardware" if name == STAND_IN_PHONE else "model"

@@ -10,7 +10,7 @@ from db import open_store
 from db.audit import newest_entries
 from tests.rig.stand_in_devices import SCRIPTS, Script, stand_in_phones
 from tests.rig.stand_ins import StandInGenerator
-from tuner import tuning
+from tuner import one_config, tuning
 from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
 from tuner.space import Config
 
@@ -48,7 +48,8 @@ class Objects:
 def objects(monkeypatch: pytest.MonkeyPatch) -> Objects:
     made = Objects()
     generator = lambda workers=1: StandInGenerator(workers, object_of=lambda c: made.text(c))  # noqa: E731
-    monkeypatch.setattr(tuning, "find_generator", lambda name: generator)
+    for module in (tuning, one_config):
+        monkeypatch.setattr(module, "find_generator", lambda name: generator)
     return made
 
 

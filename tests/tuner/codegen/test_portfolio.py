@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from tests.tuner.codegen.generator_conformance import GeneratorConformance, HostileConformance
-from tuner import tuning
+from tuner import one_config, tuning
 from tuner.candidate import Candidate
 from tuner.codegen import space_of, starts_of
 from tuner.codegen.clang import command
@@ -41,7 +41,9 @@ class TestHalideAuto(GeneratorConformance):
     def test_every_start_is_right_code_with_its_symbol_and_header(self, generator):
         """Autoschedulers are wrong at times: no schedule is right."""
         problem = self.problem()
-        trial, _ = tuning.measure(problem, Config({"autoscheduler": "none"}), generator=self.name)
+        trial, _ = one_config.measure(
+            problem, Config({"autoscheduler": "none"}), generator=self.name
+        )
         assert trial.outcome is Outcome.OK
 
 
