@@ -54,6 +54,11 @@ class Stage:
         """Makes a task of each iteration of ``var``, for ``halide_do_par_for``."""
         return self._add("parallel", var)
 
+    def prefetch(self, image: str, var: str, distance: int) -> Stage:
+        """Asks in each iteration of ``var`` for what the one ``distance`` further reads of the
+        input ``image``."""
+        return self._add("prefetch", image, var, distance)
+
     def store_in(self, memory: str) -> Stage:
         """Keeps the values in a memory, one of Halide's ``MemoryType`` names."""
         return self._add("store_in", memory)

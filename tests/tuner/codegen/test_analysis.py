@@ -57,6 +57,7 @@ GOOD: dict[str, Any] = {
             "skipped": False,
             "is_output": True,
             "is_edge": False,
+            "inputs": ["a"],
         }
     ],
     "params": [
@@ -129,6 +130,7 @@ def test_extents_readers_and_edges_of_a_stencil():
     assert across.clamped
     assert (across.narrowest_bits, across.widest_bits) == (8, 16)
     assert dict(blurred.reads) == {"across": 3}
+    assert [stage.inputs for stage in facts.stages] == [("image",), (), ("image",)]
     assert dict(sharp.reads) == {"blurred": 1}
 
 
@@ -274,6 +276,7 @@ def test_damaged_bytes_are_refused_or_analysed_never_more():
         (("stages", 0, "divides"), ["/"]),
         (("stages", 0, "strided"), ["x"]),
         (("stages", 0, "picks"), None),
+        (("stages", 0, "inputs"), ["other"]),
         (("params", 0, "name"), "__import__('os')"),
         (("params", 0, "doc"), "\x1b[2J"),
         (("stages",), []),

@@ -73,7 +73,7 @@ def compile_request(request: Mapping[str, Any]) -> None:
         _autoschedule(whole, machine, request["autoscheduler"], parameters, problem)
     else:
         directives = kernel.schedule(problem, Config(request["config"]))
-        schedule.apply(directives, pipeline.stages)
+        schedule.apply(directives, pipeline.stages, pipeline.inputs)
     with stderr_to("loopnest"):
         whole.print_loop_nest()
     arguments = [hl.Argument(one) for one in (*pipeline.inputs, *pipeline.scalars)]

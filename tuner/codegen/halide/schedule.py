@@ -16,6 +16,12 @@ _PLACEMENTS = {"compute_at", "store_at", "hoist_storage"}
 _MAKES_STAGE = "rfactor"
 """The operation whose result is a new stage, named by its last argument."""
 
+_PREFETCH = "prefetch"
+"""The operation whose arguments are an input, a loop and a distance in iterations."""
+
+_CPP_PARAMETER = ".value().as<::Halide::Internal::Call>()->param"
+"""The input behind the Func that wraps it, which is all that a pipeline gives of it."""
+
 _SPLIT_RESULTS = {"split": (0, (1, 2)), "fuse": (0, (2,))}
 """Operation to (position of an existing variable, positions of the variables it makes)."""
 
@@ -43,16 +49,27 @@ def reduction_variables(
     return frozenset(names)
 
 
-def apply(directives: Sequence[Directive], stages: Mapping[str, hl.Func]) -> None:
-    """Calls every directive on its stage, in order.
+def apply(
+    directives: Sequence[Directive],
+    stages: Mapping[str, hl.Func],
+    inputs: Sequence[hl.ImageParam] = (),
+) -> None:
+    """Calls every directive on its stage, in order. ``inputs`` are those that may be prefetched.
 
     Raises ``hl.HalideError`` where Halide refuses one.
     """
     reductions = reduction_variables(stages, directives)
     known = dict(stages)
+    images = {image.name(): image for image in inputs}
     for directive in directives:
         stage = _stage(known, directive.func)
         target: Any = stage if directive.update is None else stage.update(directive.update)
+        if directive.op == _PREFETCH:
+            name, loop, distance = directive.args
+            at = _variable(str(loop), reductions)
+            # By keywords: positions bind to another overload, whose prefetch is dropped.
+            target.prefetch(image=images[str(name)], at=at, offset=distance, **{"from": at})
+            continue
         made = getattr(target, directive.op)(*_arguments(directive, known, reductions))
         if directive.op == _MAKES_STAGE:
             known[str(directive.args[-1])] = made
@@ -77,9 +94,13 @@ def _arguments(
         elif isinstance(value, TailStrategy):
             yield getattr(hl.TailStrategy, value.value)
         elif isinstance(value, str):
-            yield hl.RVar(value) if value in reductions else hl.Var(value)
+            yield _variable(value, reductions)
         else:
             yield value
+
+
+def _variable(name: str, reductions: frozenset[str]) -> hl.Var | hl.RVar:
+    return hl.RVar(name) if name in reductions else hl.Var(name)
 
 
 def as_cpp(
@@ -94,6 +115,15 @@ def as_cpp(
     for directive in directives:
         used_stages[directive.func] = None
         rendered = []
+        if directive.op == _PREFETCH:
+            image, loop, distance = directive.args
+            used_stages[f"{image}_im"] = variables[str(loop)] = None
+            at = _cpp_name(str(loop))
+            calls.append(
+                f"{_cpp_stage(directive.func, stages)}.prefetch("
+                f"{_cpp_stage(f'{image}_im', stages)}{_CPP_PARAMETER}, {at}, {at}, {distance});"
+            )
+            continue
         made = str(directive.args[-1]) if directive.op == _MAKES_STAGE else ""
         for position, value in enumerate(directive.args[:-1] if made else directive.args):
             if directive.op in _PLACEMENTS and position == 0:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tuner.space import Config, Directive, TailStrategy
 from tuner.space.derivation.facts import PipelineFacts, UpdateFacts
-from tuner.space.derivation.roles import Role, Roles
+from tuner.space.derivation.prefetches import prefetch
+from tuner.space.derivation.roles import Role, Roles, is_whole
 from tuner.space.derivation.strips import output_strip, stage_strip
 from tuner.space.steps import Stage, Steps
 from tuner.target import Target
@@ -79,6 +80,7 @@ def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
     stage.vectorize(f"{x}_i")
     if strip is not None:
         stage.parallel(strip.around)
+    prefetch(stage, roles, role, config, f"{y or x}_o", long=y is not None)
 
 
 def _schedule_stage(steps: Steps, roles: Roles, role: Role, config: Config) -> None:
@@ -131,6 +133,9 @@ def _vectors(stage: Stage, roles: Roles, role: Role, config: Config) -> None:
     stage.vectorize(f"{x}_i").unroll(f"{x}_u")
     if strip is not None:
         stage.parallel(strip.around)
+    if is_whole(role, config):
+        loop = role.row or f"{x}_o"
+        prefetch(stage, roles, role, config, loop, long=role.row is not None)
 
 
 def _schedule_updates(steps: Steps, roles: Roles, role: Role, config: Config) -> None:
@@ -181,10 +186,16 @@ def _vector_update(
     stage.vectorize(f"{x}_i").unroll(f"{x}_u")
     for loop in around:
         stage.parallel(loop)
+    unrolled = str(config.get(f"unroll_{role.key}_{number}", "off"))
+    if is_whole(role, config):
+        outside = config.get(f"order_{role.key}_{number}") == "outside" and unrolled == "off"
+        loops = [*others[:1], *(rvars[-1:] if outside else ())]
+        long = bool(loops or rvars)
+        prefetch(stage, roles, role, config, [f"{x}_o", *loops][-1], long=long)
     if len(first) > 2:
         stage.atomic().vectorize(first[0])
     else:
-        _unroll(stage, rvars, str(config.get(f"unroll_{role.key}_{number}", "off")))
+        _unroll(stage, rvars, unrolled)
 
 
 def _rfactor(

@@ -54,7 +54,7 @@ class StageFacts:
     definition only as the innermost index of what is read, as with the colours of pixels.
     ``skipped`` is true if others read it at multiples along its rows, as they do to halve it.
     ``is_output`` is true if its values go to the caller's buffers, ``is_edge`` if it is an input
-    continued beyond its ends.
+    continued beyond its ends. ``inputs`` are those it reads.
     """
 
     name: str
@@ -74,6 +74,7 @@ class StageFacts:
     skipped: bool = False
     is_output: bool = False
     is_edge: bool = False
+    inputs: tuple[str, ...] = ()
 
     @property
     def elements(self) -> int:

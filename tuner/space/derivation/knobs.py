@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tuner.space import Knob, KnobValue, Space
 from tuner.space.derivation.constraints import constraints
 from tuner.space.derivation.facts import PipelineFacts, UpdateFacts
+from tuner.space.derivation.prefetches import prefetch_knob
 from tuner.space.derivation.roles import Role, Roles
 from tuner.space.derivation.strips import strip_knob
 from tuner.space.derivation.tails import (
@@ -47,6 +48,7 @@ def textbook_values(
     wanted: dict[str, KnobValue] = {"lanes": roles.lanes, "tile_rows": 4, "walk": "down"}
     wanted["channels"] = channel_forms(roles)[-1]
     wanted["strips"] = target.hvx_contexts
+    wanted["prefetch"] = 2
     for role in roles.all[:-1]:
         heavy = bool(role.facts.updates) or role.operations > _HEAVY
         place = "rows" if role.may_tile else "root"
@@ -79,6 +81,7 @@ def _knobs(roles: Roles) -> Iterator[Knob]:
         names = (_NONE, *(role.key for role in kept))
         yield Knob("vtcm", names, "the stage whose values lie in VTCM", when=SCHEDULED)
     yield from strip_knob(roles)
+    yield from prefetch_knob(roles)
     assert lanes  # noqa: S101 - a register holds at least one
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from tuner.space import Config
 from tuner.space.derivation.facts import (
     EVERY_DIMENSION,
     PipelineFacts,
@@ -297,6 +298,12 @@ class Roles:
         around = [*stage.dimensions[at + 1 :], *stage.dimensions[:at]]
         others = [d for d in around if d != channel]
         return next((d for d in others if _extent(stage, d) > 1), next(iter(others), None))
+
+
+def is_whole(role: Role, config: Config) -> bool:
+    """Whether ``config`` has the stage computed in whole, before all that read it; true of an
+    output whatever it has."""
+    return role.is_output or config.text(f"place_{role.key}") == "root"
 
 
 def _extent(stage: StageFacts, dimension: str) -> int:

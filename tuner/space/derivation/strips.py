@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from tuner.space import Config, Constraint, Knob, TailStrategy
-from tuner.space.derivation.roles import Role, Roles
+from tuner.space.derivation.roles import Role, Roles, is_whole
 from tuner.space.steps import Stage
 
 KNOB = "strips"
@@ -118,9 +118,7 @@ def stage_strip(
 ) -> Strip | None:
     """That of a definition of any other stage, which leaves the dimensions ``pure`` as they are;
     ``None`` if none of its loops is shared."""
-    if not role.is_output and config.text(f"place_{role.key}") != "root":
-        return None
-    if not _is_shared(roles, role):
+    if not is_whole(role, config) or not _is_shared(roles, role):
         return None
     dimension = _longest(role, role.facts.dimensions if pure is None else pure)
     return _in_whole(roles, role, config, dimension, f"unroll_{role.key}")

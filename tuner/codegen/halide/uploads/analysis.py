@@ -246,6 +246,7 @@ def _stage(
         skipped=any(reads_multiples(text, name) for text in texts.values()),
         is_output=bool(written),
         is_edge=not written and bool(_EDGES.match(name)),
+        inputs=tuple(sorted(set(called) & set(opened.inputs))),
     )
 
 

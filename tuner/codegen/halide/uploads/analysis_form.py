@@ -75,6 +75,8 @@ class Analysis:
         for at, stage in enumerate(facts.stages):
             if not {name for name, _ in stage.reads} <= set(names[:at]):
                 raise ValueError(f"stage {stage.name} reads what is computed after it")
+            if not set(stage.inputs) <= {buffer.name for buffer in facts.inputs}:
+                raise ValueError(f"stage {stage.name} reads an input that there is not")
         params = several(form["params"], _MOST_PARAMS, _param)
         if not all(param.name.isidentifier() for param in params):
             raise ValueError("the name of a size is no identifier")
@@ -139,6 +141,7 @@ def _stage(data: Any) -> StageFacts:
         skipped=_switch(form["skipped"]),
         is_output=_switch(form["is_output"]),
         is_edge=_switch(form["is_edge"]),
+        inputs=several(form["inputs"], MOST_BUFFERS, a_name),
     )
     if len(found.extents) != len(found.dimensions):
         raise ValueError(f"stage {found.name} has not an extent for each dimension")
