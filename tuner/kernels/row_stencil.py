@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
+from tuner.kernels import prefetches
 from tuner.kernels.kernel import Kernel, Param
 from tuner.kernels.settle import settle
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
@@ -55,13 +56,16 @@ class RowStencil(Kernel):
             "height_multiple": known_multiple(problem, height),
             "byte_lanes": lanes,
         }
-        return Space(problem.workload.kernel, _knobs(lanes), _CONSTRAINTS, constants)
+        streams = prefetches.streams(problem, self.buffers(params))
+        knobs = _knobs(lanes, streams=streams)
+        return Space(problem.workload.kernel, knobs, _CONSTRAINTS, constants)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         steps = Steps()
         _schedule_output(steps, config)
         _schedule_rows(steps, config)
         _schedule_padded(steps, config, problem.target.lanes(1))
+        _prefetch(steps, config)
         return steps.directives
 
     def default_config(self, problem: Problem) -> Config:
@@ -69,13 +73,18 @@ class RowStencil(Kernel):
         return settle(self.space(problem), {})
 
     def textbook_config(self, problem: Problem) -> Config:
-        """Line buffers, as in Halide's HVX examples: tiles of 4 rows that reuse earlier rows."""
+        """Line buffers, as in Halide's HVX examples: tiles of 4 rows that reuse earlier rows.
+
+        Where L2 does not hold the image, rows are padded when they are needed.
+        """
         wanted: dict[str, KnobValue] = {
             "tile_rows": 4,
             "rows_at": "tile",
             "slide_rows": "on",
             "align_rows": "on",
         }
+        if prefetches.streams(problem, self.buffers(problem.workload.params)):
+            wanted |= {"pad_at": "tile", "slide_pad": "on", **prefetches.TEXTBOOK}
         return settle(self.space(problem), wanted)
 
 
@@ -101,7 +110,7 @@ def repeat_edges(pixels: hl.ImageParam, radius: int) -> hl.Func:
 
 
 @cache
-def _knobs(lanes: int) -> tuple[Knob, ...]:
+def _knobs(lanes: int, *, streams: bool) -> tuple[Knob, ...]:
     """All knobs. They are the same for every shape, which their conditions name by constants."""
     return (
         Knob("vector_lanes", (lanes, 2 * lanes), "pixels of a vector"),
@@ -125,6 +134,7 @@ def _knobs(lanes: int) -> tuple[Knob, ...]:
         ),
         tail_knob("tail_x", _STEP_X, "width_multiple"),
         tail_knob("tail_y", "tile_rows", "height_multiple"),
+        *((prefetches.KNOB,) if streams else ()),
     )
 
 
@@ -224,3 +234,17 @@ def _schedule_padded(steps: Steps, config: Config, lanes: int) -> None:
         edge.unroll("edge$x")
     for copy in (inner, *edges):
         copy.unroll("y", rows, _ROUND_UP)
+
+
+def _prefetch(steps: Steps, config: Config) -> None:
+    """Has the outermost loop that reads the input ask for what later iterations read."""
+    distance = prefetches.distance(config)
+    if not distance:
+        return
+    pad_at, rows_at = config.text("pad_at"), config.text("rows_at")
+    if pad_at == "root":
+        steps.stage("padded", 0).prefetch("input", "y", distance)
+    elif pad_at == "filter" and rows_at == "root":
+        steps.stage("rows").prefetch("input", "group", distance)
+    else:
+        steps.stage("output").prefetch("input", "tile", distance)
