@@ -34,9 +34,10 @@ def row_tails(roles: Roles) -> tuple[str, ...]:
 def stage_tails(roles: Roles, role: Role) -> tuple[str, ...]:
     """Those of the vectors of any other stage."""
     inside = role.facts.clamped and not role.is_output
-    if role.facts.updates or (roles.is_open and roles.widens(role)):
+    if role.facts.updates or roles.widens(role):
         # Halide 21 makes wrong code of definitions that begin off vector boundaries and others
-        # that do not, and of widened values that begin anywhere.
+        # that do not, and of widened values that begin anywhere: where it is right with those that
+        # are moved inwards, guards are as fast.
         return ("round_up",) if inside else ("guard_with_if",)
     if inside:
         return ("round_up", "shift_inwards")
