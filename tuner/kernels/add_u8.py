@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from tuner.buffers import BufferSpec
-from tuner.candidate import Problem
-from tuner.kernels import pointwise
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
-from tuner.kernels.settle import settle
-from tuner.space import Config, Directive, Space
+from tuner.kernels.kernel import Array, HalidePipeline, Param, WorkCounts
+from tuner.kernels.pointwise import Pointwise
 
 if TYPE_CHECKING:
     import halide as hl
@@ -34,7 +31,7 @@ def quantized_sum(a: hl.Expr, b: hl.Expr, params: Mapping[str, int]) -> hl.Expr:
     return hl.u8_sat(hl.rounding_shift_right(total, hl.u16(params["shift"])))
 
 
-class AddU8(Kernel):
+class AddU8(Pointwise):
     """Requantized sum of a and b, each with a scale (multiplier * 2**-shift) and a zero point::
 
         sum = (a - zero_a) * multiplier_a + (b - zero_b) * multiplier_b
@@ -46,7 +43,7 @@ class AddU8(Kernel):
     name: ClassVar[str] = "add_u8"
     summary: ClassVar[str] = "requantized sum of two u8 images with their own scales"
     params: ClassVar[tuple[Param, ...]] = (
-        *pointwise.PARAMS,
+        *Pointwise.params,
         # 8-bit products of two multipliers up to 128 and their sum fit u16; see pipeline().
         Param("multiplier_a", 120, "scale of a, in 2**-shift", 0, 128, is_extent=False),
         Param("multiplier_b", 90, "scale of b, in 2**-shift", 0, 128, is_extent=False),
@@ -91,16 +88,3 @@ class AddU8(Kernel):
         output = hl.Func("output")
         output[x, y] = quantized_sum(a[x, y], b[x, y], params)
         return HalidePipeline((a, b), output, {"output": output})
-
-    def space(self, problem: Problem) -> Space:
-        return pointwise.space(problem, self.buffers(problem.workload.params)[0])
-
-    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
-        row = self.buffers(problem.workload.params)[0]
-        return pointwise.schedule(problem, config, row)
-
-    def default_config(self, problem: Problem) -> Config:
-        return settle(self.space(problem), {})
-
-    def textbook_config(self, problem: Problem) -> Config:
-        return settle(self.space(problem), pointwise.textbook(problem))

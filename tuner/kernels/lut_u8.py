@@ -6,23 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from tuner.buffers import BufferSpec
-from tuner.candidate import Problem
-from tuner.kernels import pointwise
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
-from tuner.kernels.settle import settle
-from tuner.space import Config, Directive, Space
+from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
+from tuner.kernels.pointwise import Pointwise
 
 _ENTRIES = 256
 _TABLE_READ = 32
 """Entries of the table that one ``vlut32`` looks at (V66 HVX manual)."""
 
 
-class LutU8(Kernel):
+class LutU8(Pointwise):
     """output = table[input]."""
 
     name: ClassVar[str] = "lut_u8"
     summary: ClassVar[str] = "look-up of u8 elements in a table of 256 bytes"
-    params: ClassVar[tuple[Param, ...]] = pointwise.PARAMS
+    whole_vectors: ClassVar[bool] = True
 
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
         shape = (params["height"], params["width"])
@@ -56,17 +53,3 @@ class LutU8(Kernel):
         output = hl.Func("output")
         output[x, y] = table[hl.i32(elements[x, y])]
         return HalidePipeline((elements, table), output, {"output": output})
-
-    def space(self, problem: Problem) -> Space:
-        row = self.buffers(problem.workload.params)[0]
-        return pointwise.space(problem, row, whole_vectors=True)
-
-    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
-        row = self.buffers(problem.workload.params)[0]
-        return pointwise.schedule(problem, config, row, whole_vectors=True)
-
-    def default_config(self, problem: Problem) -> Config:
-        return settle(self.space(problem), {})
-
-    def textbook_config(self, problem: Problem) -> Config:
-        return settle(self.space(problem), pointwise.textbook(problem))

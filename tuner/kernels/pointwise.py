@@ -1,6 +1,7 @@
 """Functions of single elements of u8 images: rows and columns in tiles, nothing kept.
 
-Such kernels have one stage, ``output``, over ``x`` and ``y``, and share space and schedule.
+Such kernels are :class:`Pointwise`: they have one stage, ``output``, over ``x`` and ``y``, and
+share space and schedule.
 
 Halide guards a vector that reaches beyond a row by computing its elements one by one. Where that
 is hopeless (long code, or code that Halide 21 cannot make), ``whole_vectors`` leaves the guard out:
@@ -9,92 +10,124 @@ tiles are no wider than a row, and rows narrower than a vector are left to scala
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from typing import ClassVar
 
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
 from tuner.contract import Contract
-from tuner.kernels.kernel import Param
+from tuner.kernels import prefetches
+from tuner.kernels.kernel import Kernel, Param
+from tuner.kernels.settle import settle
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
-from tuner.space.steps import Steps
+from tuner.space.steps import Stage, Steps
 
-PARAMS = (
-    Param("width", 512, "elements of a row"),
-    Param("height", 64, "rows"),
-)
 _UNROLLS = (1, 2, 3, 4, 6, 8)
 _STEP_X = "vector_lanes * unroll_x"
 
 
-def space(problem: Problem, row: BufferSpec, *, whole_vectors: bool = False) -> Space:
-    """The schedules of ``output``. ``row`` is a buffer whose rows promise the width's multiple."""
-    params, lanes = problem.workload.params, problem.target.lanes(1)
-    width, height = params["width"], params["height"]
-    constants = {
-        "width": width,
-        "height": height,
-        "width_multiple": known_multiple(problem, width, row),
-        "height_multiple": known_multiple(problem, height),
-        "byte_lanes": lanes,
-        "static": int(problem.contract is Contract.STATIC),
-    }
-    knobs, constraints = _knobs(lanes), (*_CONSTRAINTS, *_TAILS)
-    if whole_vectors:
-        steps = [step for step in _UNROLLS if step * lanes <= max(width, lanes)]
-        knobs = tuple(
-            replace(knob, choices=tuple(steps)) if knob.name == "unroll_x" else knob
-            for knob in knobs
-            if knob.name != "tail_x"
+class Pointwise(Kernel):
+    """A function of one element of each image. Its rows are as long as those of buffer ``row``."""
+
+    row: ClassVar[int] = 0
+    whole_vectors: ClassVar[bool] = False
+    params: ClassVar[tuple[Param, ...]] = (
+        Param("width", 512, "elements of a row"),
+        Param("height", 64, "rows"),
+    )
+
+    def space(self, problem: Problem) -> Space:
+        params, lanes = problem.workload.params, problem.target.lanes(1)
+        width, height = params["width"], params["height"]
+        constants = {
+            "width": width,
+            "height": height,
+            "width_multiple": known_multiple(problem, width, self._row(problem)),
+            "height_multiple": known_multiple(problem, height),
+            "byte_lanes": lanes,
+            "static": int(problem.contract is Contract.STATIC),
+        }
+        knobs, constraints = _knobs(lanes, streams=self._streams(problem)), _CONSTRAINTS + _TAILS
+        if self.whole_vectors:
+            steps = [step for step in _UNROLLS if step * lanes <= max(width, lanes)]
+            knobs = tuple(
+                replace(knob, choices=tuple(steps)) if knob.name == "unroll_x" else knob
+                for knob in knobs
+                if knob.name != "tail_x"
+            )
+            constraints = (*_CONSTRAINTS, _WHOLE_VECTORS, _TAILS[1])
+        return Space(problem.workload.kernel, knobs, constraints, constants)
+
+    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
+        lanes = config.integer("vector_lanes")
+        steps = Steps()
+        output = steps.stage("output").compute_root()
+        output.split("y", "yo", "yi", config.integer("tile_rows"), tail(config, "tail_y"))
+        step = lanes * config.integer("unroll_x")
+        tail_x = self._tail_x(problem, step) if self.whole_vectors else tail(config, "tail_x")
+        output.split("x", "xo", "xi", step, tail_x)
+        output.split("xi", "xu", "xi", lanes, TailStrategy.ROUND_UP)
+        inner, outer = "xo", "yo"
+        if config.text("order") == "rows_inner":
+            inner, outer = outer, inner
+        if config.text("walk") == "down":
+            output.reorder("xi", "xu", "yi", inner, outer).unroll("yi")
+        elif inner == "xo":
+            output.reorder("xi", "xu", "xo", "yi", "yo")
+        else:
+            output.reorder("xi", "xu", "yi", "yo", "xo")
+        if not self.whole_vectors or tail_x is not TailStrategy.GUARD_WITH_IF:
+            output.vectorize("xi").unroll("xu")
+        if config.is_on("fuse"):
+            output.fuse(inner, outer, "tiles")
+        self._prefetch(output, problem, config)
+        return steps.directives
+
+    def default_config(self, problem: Problem) -> Config:
+        """Every choice the first there is."""
+        return settle(self.space(problem), {})
+
+    def textbook_config(self, problem: Problem) -> Config:
+        """Two vectors at a time and four rows, the layout of Halide's HVX examples."""
+        return self._settled(
+            problem,
+            {"vector_lanes": 2 * problem.target.lanes(1), "tile_rows": 4, "walk": "down"},
         )
-        constraints = (*_CONSTRAINTS, _WHOLE_VECTORS, _TAILS[1])
-    return Space(problem.workload.kernel, knobs, constraints, constants)
 
+    def _settled(self, problem: Problem, wanted: Mapping[str, KnobValue]) -> Config:
+        """The config that is nearest to ``wanted``, of a textbook: data from DDR is asked for."""
+        return settle(self.space(problem), {**wanted, **prefetches.TEXTBOOK})
 
-def schedule(
-    problem: Problem, config: Config, row: BufferSpec, *, whole_vectors: bool = False
-) -> list[Directive]:
-    """The directives of ``config`` for ``output``; arguments as for :func:`space`."""
-    lanes = config.integer("vector_lanes")
-    steps = Steps()
-    output = steps.stage("output").compute_root()
-    output.split("y", "yo", "yi", config.integer("tile_rows"), tail(config, "tail_y"))
-    step = lanes * config.integer("unroll_x")
-    tail_x = _tail_of(problem, row, step) if whole_vectors else tail(config, "tail_x")
-    output.split("x", "xo", "xi", step, tail_x)
-    output.split("xi", "xu", "xi", lanes, TailStrategy.ROUND_UP)
-    inner, outer = "xo", "yo"
-    if config.text("order") == "rows_inner":
-        inner, outer = outer, inner
-    if config.text("walk") == "down":
-        output.reorder("xi", "xu", "yi", inner, outer).unroll("yi")
-    elif inner == "xo":
-        output.reorder("xi", "xu", "xo", "yi", "yo")
-    else:
-        output.reorder("xi", "xu", "yi", "yo", "xo")
-    if not whole_vectors or tail_x is not TailStrategy.GUARD_WITH_IF:
-        output.vectorize("xi").unroll("xu")
-    if config.is_on("fuse"):
-        output.fuse(inner, outer, "tiles")
-    return steps.directives
+    def _prefetch(self, output: Stage, problem: Problem, config: Config) -> None:
+        distance = prefetches.distance(config)
+        if not distance:
+            return
+        loop = "tiles" if config.is_on("fuse") else "yo"
+        if loop == "tiles" or config.text("order") == "rows_inner":
+            distance *= prefetches.STEPS
+        for spec in self.buffers(problem.workload.params):
+            if spec.role == "input" and spec.promised:  # tables are in the cache soon
+                output.prefetch(spec.name, loop, distance)
 
+    def _row(self, problem: Problem) -> BufferSpec:
+        return self.buffers(problem.workload.params)[self.row]
 
-def _tail_of(problem: Problem, row: BufferSpec, step: int) -> TailStrategy:
-    """The only strategy that keeps vectors whole; a guard means that there are none."""
-    width = problem.workload.params["width"]
-    if known_multiple(problem, width, row) % step == 0:
-        return TailStrategy.ROUND_UP
-    return TailStrategy.SHIFT_INWARDS if width >= step else TailStrategy.GUARD_WITH_IF
+    def _streams(self, problem: Problem) -> bool:
+        return prefetches.streams(problem, self.buffers(problem.workload.params))
 
-
-def textbook(problem: Problem) -> dict[str, KnobValue]:
-    """Two vectors at a time and four rows, the layout of Halide's HVX examples."""
-    return {"vector_lanes": 2 * problem.target.lanes(1), "tile_rows": 4, "walk": "down"}
+    def _tail_x(self, problem: Problem, step: int) -> TailStrategy:
+        """The only strategy that keeps vectors whole; a guard means that there are none."""
+        width = problem.workload.params["width"]
+        if known_multiple(problem, width, self._row(problem)) % step == 0:
+            return TailStrategy.ROUND_UP
+        return TailStrategy.SHIFT_INWARDS if width >= step else TailStrategy.GUARD_WITH_IF
 
 
 @cache
-def _knobs(lanes: int) -> tuple[Knob, ...]:
+def _knobs(lanes: int, *, streams: bool) -> tuple[Knob, ...]:
     """All knobs. They are the same for every shape, which their conditions name by constants."""
     return (
         Knob("vector_lanes", (lanes, 2 * lanes, 4 * lanes), "elements of a vector"),
@@ -111,6 +144,7 @@ def _knobs(lanes: int) -> tuple[Knob, ...]:
         ),
         tail_knob("tail_x", _STEP_X, "width_multiple"),
         tail_knob("tail_y", "tile_rows", "height_multiple"),
+        *((prefetches.KNOB,) if streams else ()),
     )
 
 

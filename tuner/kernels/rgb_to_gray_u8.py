@@ -9,17 +9,16 @@ import numpy as np
 
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
-from tuner.kernels import pointwise
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
-from tuner.kernels.settle import settle
-from tuner.space import Config, Directive, Space
+from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
+from tuner.kernels.pointwise import Pointwise
+from tuner.space import Config
 
 _WEIGHTS = (77, 150, 29)
 """0.299, 0.587 and 0.114 (ITU-R BT.601) in 256ths; they add up to 256."""
 _CHANNELS = 3
 
 
-class RgbToGrayU8(Kernel):
+class RgbToGrayU8(Pointwise):
     """output = (77 R + 150 G + 29 B + 128) >> 8, exact; halves round up.
 
     A row of the input holds red, green and blue of pixel 0, then those of pixel 1, ...
@@ -27,7 +26,8 @@ class RgbToGrayU8(Kernel):
 
     name: ClassVar[str] = "rgb_to_gray_u8"
     summary: ClassVar[str] = "luma (BT.601) of interleaved RGB, u8"
-    params: ClassVar[tuple[Param, ...]] = pointwise.PARAMS
+    row: ClassVar[int] = 1
+    whole_vectors: ClassVar[bool] = True
 
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
         width, height = params["width"], params["height"]
@@ -65,18 +65,7 @@ class RgbToGrayU8(Kernel):
         output[x, y] = hl.u8(hl.rounding_shift_right(red + green + blue, hl.u16(8)))
         return HalidePipeline((rows,), output, {"output": output})
 
-    def space(self, problem: Problem) -> Space:
-        row = self.buffers(problem.workload.params)[1]
-        return pointwise.space(problem, row, whole_vectors=True)
-
-    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
-        row = self.buffers(problem.workload.params)[1]
-        return pointwise.schedule(problem, config, row, whole_vectors=True)
-
-    def default_config(self, problem: Problem) -> Config:
-        return settle(self.space(problem), {})
-
     def textbook_config(self, problem: Problem) -> Config:
         """Rows one by one, four vectors of pixels in flight: drawing channels apart waits long."""
         wanted = {"vector_lanes": 2 * problem.target.lanes(1), "unroll_x": 2}
-        return settle(self.space(problem), wanted)
+        return self._settled(problem, wanted)
