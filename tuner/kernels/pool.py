@@ -13,6 +13,7 @@ from typing import Literal
 
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
+from tuner.kernels import prefetches
 from tuner.kernels.kernel import Kernel, Param
 from tuner.kernels.settle import settle
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
@@ -47,7 +48,9 @@ class Pool(Kernel):
             "channels_multiple": known_multiple(problem, channels, output),
             "byte_lanes": problem.target.lanes(1),
         }
-        return Space(problem.workload.kernel, _knobs(), _CONSTRAINTS, constants)
+        streams = prefetches.streams(problem, self.buffers(params))
+        knobs = _knobs(streams=streams)
+        return Space(problem.workload.kernel, knobs, _CONSTRAINTS, constants)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         lanes = problem.target.lanes(1)
@@ -69,6 +72,8 @@ class Pool(Kernel):
         if config.text("columns_at") == "tile":
             columns = steps.stage("columns").compute_at("output", outer[0])
             columns.vectorize("c", lanes, TailStrategy.ROUND_UP).unroll("x").unroll("y")
+        if (distance := prefetches.distance(config)) > 0:
+            output.prefetch("input", "yo", distance)
         return steps.directives
 
     def default_config(self, problem: Problem) -> Config:
@@ -76,13 +81,18 @@ class Pool(Kernel):
         return settle(self.space(problem), {})
 
     def textbook_config(self, problem: Problem) -> Config:
-        """Eight results in flight, in two rows, or as many as there are."""
+        """Eight results in flight, in two rows, or as many as there are.
+
+        Single rows where L2 does not hold the image: more of its rows are no single ``l2fetch``.
+        """
         height, width, _ = self._output(problem).shape
         wanted: dict[str, KnobValue] = {
             "order": "channels_inner",
             "tile_x": max(n for n in (1, 2, 4) if n <= width),
             "tile_y": max(n for n in (1, 2) if n <= height),
         }
+        if prefetches.streams(problem, self.buffers(problem.workload.params)):
+            wanted |= {"tile_y": 1, **prefetches.TEXTBOOK}
         return settle(self.space(problem), wanted)
 
     def _output(self, problem: Problem) -> BufferSpec:
@@ -90,7 +100,7 @@ class Pool(Kernel):
 
 
 @cache
-def _knobs() -> tuple[Knob, ...]:
+def _knobs(*, streams: bool) -> tuple[Knob, ...]:
     """All knobs. They are the same for every shape, which their conditions name by constants."""
     return (
         Knob("order", ("channels_outer", "channels_inner"), "loops over blocks of channels"),
@@ -101,6 +111,7 @@ def _knobs() -> tuple[Knob, ...]:
         tail_knob("tail_c", "byte_lanes", "channels_multiple"),
         tail_knob("tail_x", "tile_x", "width_multiple"),
         tail_knob("tail_y", "tile_y", "height_multiple"),
+        *((prefetches.KNOB,) if streams else ()),
     )
 
 

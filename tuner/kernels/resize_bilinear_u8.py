@@ -16,6 +16,7 @@ import numpy as np
 
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
+from tuner.kernels import prefetches
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
@@ -140,7 +141,9 @@ class ResizeBilinearU8(Kernel):
             "height_multiple": known_multiple(problem, height),
             "byte_lanes": lanes,
         }
-        return Space(self.name, _knobs(lanes), _CONSTRAINTS, constants)
+        streams = prefetches.streams(problem, self.buffers(params))
+        knobs = _knobs(lanes, streams=streams)
+        return Space(self.name, knobs, _CONSTRAINTS, constants)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         lanes = config.integer("vector_lanes")
@@ -162,6 +165,7 @@ class ResizeBilinearU8(Kernel):
         copy = steps.stage("padded", 0)
         copy.vectorize("inner$x", problem.target.lanes(1))
         copy.unroll("inner$x", config.integer("copy_unroll"))
+        _prefetch(steps, config)
         return steps.directives
 
     def default_config(self, problem: Problem) -> Config:
@@ -181,6 +185,7 @@ class ResizeBilinearU8(Kernel):
             "row_unroll": 4,
             "unroll_x": 2,
             "copy_unroll": 2,
+            **prefetches.TEXTBOOK,
         }
         resized_bytes = self.buffers(params)[0].shape[0] * params["width"]
         if resized_bytes > problem.target.l2_bytes // 2:
@@ -228,7 +233,7 @@ def _between(first: hl.Expr, second: hl.Expr, weight: hl.Expr) -> hl.Expr:
 
 
 @cache
-def _knobs(lanes: int) -> tuple[Knob, ...]:
+def _knobs(lanes: int, *, streams: bool) -> tuple[Knob, ...]:
     """All knobs. They are the same for every shape, which their conditions name by constants."""
     rows = "rows_at != 'inline'"
     return (
@@ -243,6 +248,7 @@ def _knobs(lanes: int) -> tuple[Knob, ...]:
         Knob("copy_unroll", (1, 2), "copied vectors in one iteration"),
         tail_knob("tail_x", "vector_lanes * unroll_x", "width_multiple"),
         tail_knob("tail_y", "tile_rows", "height_multiple"),
+        *((prefetches.KNOB,) if streams else ()),
     )
 
 
@@ -289,3 +295,16 @@ def _schedule_tables(steps: Steps, lanes: int) -> None:
     for name in ("first", "second", "weights"):
         stage = steps.stage(name).compute_root().align_bounds("x", _BLOCK)
         stage.vectorize("x", lanes, _ROUND_UP)
+
+
+def _prefetch(steps: Steps, config: Config) -> None:
+    """Has the outermost loop that copies the input ask for what later iterations copy."""
+    distance = prefetches.distance(config)
+    if not distance:
+        return
+    if config.text("pad_at") == "root":
+        steps.stage("padded", 0).prefetch("input", "y", distance)
+    elif config.text("rows_at") == "root":
+        steps.stage("rows").prefetch("input", "group", distance)
+    else:
+        steps.stage("output").prefetch("input", "tile", distance)

@@ -15,6 +15,7 @@ import numpy as np
 
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
+from tuner.kernels import prefetches
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
@@ -158,7 +159,8 @@ class SoftmaxU8(Kernel):
             "height_multiple": known_multiple(problem, height),
             "byte_lanes": lanes,
         }
-        return Space(self.name, _knobs(), _CONSTRAINTS, constants)
+        streams = prefetches.streams(problem, self.buffers(params))
+        return Space(self.name, _knobs(streams=streams), _CONSTRAINTS, constants)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         lanes = problem.target.lanes(1)
@@ -181,6 +183,7 @@ class SoftmaxU8(Kernel):
             _schedule_reduction(steps, config, across, along, lanes)
         for name in ("multipliers", "shifts"):
             _place(steps.stage(name), config)
+        _prefetch(steps, config)
         return steps.directives
 
     def default_config(self, problem: Problem) -> Config:
@@ -195,12 +198,13 @@ class SoftmaxU8(Kernel):
             "exponentials_at": "tile",
             "unroll_x": 2,
             "unroll_reduction": 2,
+            **prefetches.TEXTBOOK,
         }
         return settle(self.space(problem), wanted)
 
 
 @cache
-def _knobs() -> tuple[Knob, ...]:
+def _knobs(*, streams: bool) -> tuple[Knob, ...]:
     """All knobs. They are the same for every shape, which their conditions name by constants."""
     return (
         Knob("tile_rows", (1, 2, 4, 8), "rows of a tile"),
@@ -216,6 +220,7 @@ def _knobs() -> tuple[Knob, ...]:
         ),
         tail_knob("tail_x", "byte_lanes * unroll_x", "width_multiple"),
         tail_knob("tail_y", "tile_rows", "height_multiple"),
+        *((prefetches.KNOB,) if streams else ()),
     )
 
 
@@ -240,3 +245,14 @@ def _schedule_reduction(steps: Steps, config: Config, across: str, along: str, l
         update = steps.stage(along, 0).reorder("lane", "blocks$x", "y").vectorize("lane", lanes)
         update.unroll("blocks$x", config.integer("unroll_reduction"))
         steps.stage(across, 0).atomic().vectorize("lanes$x", lanes)
+
+
+def _prefetch(steps: Steps, config: Config) -> None:
+    """Has every loop that goes through the input ask for what later iterations read."""
+    distance = prefetches.distance(config)
+    if not distance:
+        return
+    steps.stage("output").prefetch("input", "tile", distance)
+    if config.text("rows_at") == "root":
+        for along in ("lane_maxima", "lane_sums"):
+            steps.stage(along, 0).prefetch("input", "y", distance)

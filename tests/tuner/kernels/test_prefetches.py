@@ -1,0 +1,92 @@
+"""Inputs that L2 does not hold are asked for ahead: which kernels do, and what it saves."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tuner.candidate import Candidate, Problem
+from tuner.codegen import find_generator
+from tuner.contract import Contract
+from tuner.kernels import find_kernel
+from tuner.measure import find_measurer
+from tuner.outcome import Outcome
+from tuner.search.evaluation import Evaluator
+from tuner.space import Config
+from tuner.target import find_target
+
+TARGET = find_target("hexagon-v66")
+STREAMING = {
+    "add_u8": {"width": 1024, "height": 512},
+    "lut_u8": {"width": 1024, "height": 640},
+    "rgb_to_gray_u8": {"width": 1024, "height": 320},
+    "gaussian5x5_u8": {"width": 1024, "height": 640},
+    "sobel_u8": {"width": 1024, "height": 640},
+    "box_blur_u8": {"width": 1024, "height": 640},
+    "resize_bilinear_u8": {"width": 1024, "height": 1024},
+    "softmax_u8": {"width": 1024, "height": 640},
+    "avg_pool_u8": {"width": 48, "height": 48, "channels": 128},
+    "max_pool_u8": {"width": 96, "height": 96, "channels": 128},
+}
+PAYS = {"rgb_to_gray_u8": 2.0, "gaussian5x5_u8": 1.5, "avg_pool_u8": 1.5}
+"""How many times the cycles it takes without, at least."""
+
+
+def streaming(kernel: str, contract: Contract = Contract.STATIC) -> Problem:
+    return find_kernel(kernel).problem(STREAMING[kernel], contract, TARGET)
+
+
+def with_distance(config: Config, distance: int) -> Config:
+    return Config({**config.as_dict(), "prefetch": distance})
+
+
+@pytest.mark.parametrize("kernel", STREAMING)
+def test_only_what_l2_does_not_hold_is_asked_for_ahead(kernel):
+    found = find_kernel(kernel)
+    small = found.problem({}, Contract.STATIC, TARGET)
+    assert "prefetch" not in {knob.name for knob in found.space(small).knobs}
+    assert sum(b.payload_bytes for b in found.buffers(small.workload.params)) <= TARGET.l2_bytes
+    large = streaming(kernel)
+    assert "prefetch" in {knob.name for knob in found.space(large).knobs}
+    assert found.textbook_config(large)["prefetch"] == 2
+    assert found.default_config(large)["prefetch"] == 0
+
+
+@pytest.mark.parametrize("contract", [Contract.STATIC, Contract.NONE])
+@pytest.mark.parametrize("kernel", STREAMING)
+def test_every_schedule_asks_for_every_image(kernel, contract):
+    found, problem = find_kernel(kernel), streaming(kernel, contract)
+    space = found.space(problem)
+    images = {
+        spec.name
+        for spec in found.buffers(problem.workload.params)
+        if spec.role == "input" and spec.payload_bytes > TARGET.l1d_bytes
+    }
+    for seed in range(30):
+        config = space.sample(Random(seed))
+        for distance in (0, 2):
+            directives = found.schedule(problem, with_distance(config, distance))
+            asked = [d.args for d in directives if d.op == "prefetch"]
+            assert {args[0] for args in asked} == (images if distance else set())
+            assert all(isinstance(args[-1], int) and args[-1] >= distance for args in asked)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", PAYS)
+def test_what_was_asked_for_in_time_is_not_waited_for(kernel):
+    found, problem = find_kernel(kernel), streaming(kernel)
+    textbook = found.textbook_config(problem)
+    drawn = [found.space(problem).sample(Random(seed)) for seed in range(2)]
+    with find_generator("halide")(2) as generator, find_measurer("qemu")() as measurer:
+        evaluator = Evaluator(generator, measurer)
+        ahead, late, *others = (
+            evaluator.evaluate(Candidate(problem, config), number=number, origin="test").trial
+            for number, config in enumerate(
+                [textbook, with_distance(textbook, 0), *(with_distance(one, 1) for one in drawn)]
+            )
+        )
+        code = generator.compile(Candidate(problem, textbook), with_assembly=True)
+    assert b"l2fetch" in code.files["assembly"]
+    assert [trial.outcome for trial in (ahead, late, *others)] == [Outcome.OK] * 4
+    assert late.measurement.cycles > PAYS[kernel] * ahead.measurement.cycles
