@@ -150,11 +150,11 @@ def test_widened_values_are_kept_either_for_parallel_loops_or_for_none(facts):
 
 def test_predicates_and_vectors_moved_inwards_do_not_meet_in_strips():
     facts = pipeline(
-        stage("columns", extents=(502, 64), widest_bits=8),
+        stage("columns", extents=(502, 64), widest_bits=8, clamped=True),
         stage("out", reads={"columns": 3}, extents=(500, 64), widest_bits=8, clamped=True),
     )
     tails = {(c.get("tail_x"), c.get("tail_columns")) for c, _ in cut(facts)}
-    assert {("predicate_stores", "guard_with_if"), ("shift_inwards", "shift_inwards")} <= tails
+    assert {("predicate_stores", "round_up"), ("shift_inwards", "shift_inwards")} <= tails
     assert ("predicate_stores", "shift_inwards") not in tails
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tuner.space import Constraint
 from tuner.space.derivation.roles import Role, Roles
@@ -12,18 +12,18 @@ _CLAMPED_TAILS = ("shift_inwards", "predicate_stores")
 """Where nothing is read beyond an input's end. Guards keep loads apart lane by lane: twenty times
 slower, and with boundary conditions Halide 21 often fails on them."""
 _MOVED = ("shift_inwards",)
-"""Where callers choose extents, and so Halide knows nothing of how guards come out: LLVM takes
-longer than a candidate may, or Halide 21 fails on look-ups (``Shufle with zero indices``)."""
+"""Where nothing speaks against it. Guards are no faster; Halide 21 fails on some (``Shufle with zero
+indices``, ``argument 0 undefined``) and makes wrong code of others, mostly in the last rows; and
+where callers choose extents LLVM takes longer than a candidate may."""
 
 
 def vector_tails(roles: Roles) -> tuple[str, ...]:
     """Those of the vectors of an output whose loops hold other stages."""
     if roles.pixel_share > 1:
         return _MOVED  # guards take such vectors apart, and Halide 21 makes wrong code of some
-    if not roles.is_open:
-        return _CLAMPED_TAILS if roles.output.facts.clamped else _TAILS
-    # What is moved inwards must not read widened values (see _shift_constraints of knobs).
-    return _TAILS if any(roles.widens(role) for role in _stored(roles)) else _MOVED
+    if not roles.is_open and roles.output.facts.clamped:
+        return _CLAMPED_TAILS
+    return _moved(roles, roles.output, _stored(roles))
 
 
 def row_tails(roles: Roles) -> tuple[str, ...]:
@@ -41,9 +41,14 @@ def stage_tails(roles: Roles, role: Role) -> tuple[str, ...]:
         return ("round_up",) if inside else ("guard_with_if",)
     if inside:
         return ("round_up", "shift_inwards")
-    if not roles.is_open or any(roles.widens(roles.by_name[name]) for name, _ in role.facts.reads):
-        return _TAILS
-    return _MOVED
+    return _moved(roles, role, [roles.by_name[name] for name, _ in role.facts.reads])
+
+
+def _moved(roles: Roles, role: Role, producers: Iterable[Role]) -> tuple[str, ...]:
+    """Guards only for what fills no vector, or may read widened values: those not off vector
+    boundaries (see ``_shift_constraints``)."""
+    short = not roles.is_open and role.extent(role.vector) < roles.lanes
+    return _TAILS if short or any(map(roles.widens, producers)) else _MOVED
 
 
 def guard_constraints(roles: Roles) -> Iterator[Constraint]:
