@@ -12,9 +12,9 @@ _CLAMPED_TAILS = ("shift_inwards", "predicate_stores")
 """Where nothing is read beyond an input's end. Guards keep loads apart lane by lane: twenty times
 slower, and with boundary conditions Halide 21 often fails on them."""
 _MOVED = ("shift_inwards",)
-"""Where nothing speaks against it. Guards are no faster; Halide 21 fails on some (``Shufle with zero
-indices``, ``argument 0 undefined``) and makes wrong code of others, mostly in the last rows; and
-where callers choose extents LLVM takes longer than a candidate may."""
+"""Where nothing speaks against it. Guards are no faster; Halide 21 fails on some (``Shufle with
+zero indices``, ``argument 0 undefined``) and makes wrong code of others, mostly in the last rows;
+and where callers choose extents LLVM takes longer than a candidate may."""
 
 
 def vector_tails(roles: Roles) -> tuple[str, ...]:
