@@ -7,6 +7,7 @@ there are not so many, with 64 channels of two or 32 of four.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from math import gcd
@@ -14,7 +15,7 @@ from math import gcd
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
 from tuner.contract import Contract
-from tuner.kernels import byte_sums
+from tuner.kernels import byte_sums, prefetches
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
 from tuner.space.steps import Steps
@@ -28,9 +29,10 @@ _MOST_PIXELS = 8
 _ROUND_UP = TailStrategy.ROUND_UP
 
 
-def space(problem: Problem, output: BufferSpec) -> Space:
-    """The schedules of a convolution whose result is ``output``."""
+def space(problem: Problem, buffers: Sequence[BufferSpec]) -> Space:
+    """The schedules of a convolution on ``buffers``, of which the last is its result."""
     params, lanes = problem.workload.params, problem.target.lanes(1)
+    output = buffers[-1]
     height, width, channels = output.shape
     constants = {
         "height": height,
@@ -44,11 +46,14 @@ def space(problem: Problem, output: BufferSpec) -> Space:
         "byte_lanes": lanes,
         "static": int(problem.contract is Contract.STATIC),
     }
-    if problem.contract is Contract.STATIC and channels % QUAD == 0:
-        return Space(problem.workload.kernel, _knobs(lanes), _CONSTRAINTS, constants)
-    # Vectors of several pixels: their distance must be known, and whole words.
-    constants["block_c"] = lanes
-    return Space(problem.workload.kernel, _wide_knobs(lanes), _CONSTRAINTS, constants)
+    knobs, constraints = _knobs(lanes), _CONSTRAINTS
+    if problem.contract is not Contract.STATIC or channels % QUAD:
+        # Vectors of several pixels: their distance must be known, and whole words.
+        constants["block_c"] = lanes
+        knobs = _wide_knobs(lanes)
+    if prefetches.streams(problem, buffers):
+        knobs, constraints = _streaming_knobs(knobs), _STREAMING_CONSTRAINTS
+    return Space(problem.workload.kernel, knobs, constraints, constants)
 
 
 def default(problem: Problem) -> dict[str, KnobValue]:
@@ -56,22 +61,26 @@ def default(problem: Problem) -> dict[str, KnobValue]:
     return {"reduction": "plain", "block_c": problem.target.lanes(1)}
 
 
-def textbook(problem: Problem, output: BufferSpec) -> dict[str, KnobValue]:
+def textbook(problem: Problem, buffers: Sequence[BufferSpec]) -> dict[str, KnobValue]:
     """vrmpy, sixteen vectors of sums in registers, two quads of loads under way.
 
     Where there are half as many channels as fill a vector or fewer, those of several pixels do.
+    Where L2 does not hold all ``buffers``, it holds a copy of a block's weights.
     """
-    _, width, channels = output.shape
+    _, width, channels = buffers[-1].shape
     lanes = problem.target.lanes(1)
     block = min((n for n in (lanes // QUAD, lanes // 2) if channels <= n), default=lanes)
     pixels = (1, 2, 4) if block == lanes else (lanes // block, 4, 8)
+    streams = prefetches.streams(problem, buffers)
+    copies = "block" if streams else "off" if channels % block == 0 else "on"
     return {
         "reduction": "vrmpy",
         "block_c": block,
         "tile_x": max((n for n in pixels if n <= width), default=pixels[0]),
         "tile_y": 1,
         "unroll_k": 2,
-        "copy_weights": "off" if channels % block == 0 else "on",
+        "copy_weights": copies,
+        **(prefetches.TEXTBOOK if streams else {}),
     }
 
 
@@ -83,6 +92,7 @@ def schedule(problem: Problem, config: Config, *, flipped: bool) -> list[Directi
     _schedule_operands(steps, config, problem)
     if flipped:
         byte_sums.schedule(steps, problem, "pixel_sums", "x")
+    _prefetch(steps, config, problem, flipped=flipped)
     return steps.directives
 
 
@@ -128,7 +138,9 @@ def _wide_knobs(lanes: int) -> tuple[Knob, ...]:
     )
 
 
-_CONSTRAINTS = (
+_COPIED = "copy_weights == 'on' or channels % block_c == 0"
+
+_CONSTRAINTS: tuple[Constraint, ...] = (
     Constraint(
         f"tile_x * tile_y * block_c <= {_MOST_PIXELS} * byte_lanes",
         "a tile of sums beyond the 32 vector registers only spills",
@@ -142,7 +154,7 @@ _CONSTRAINTS = (
         "a plain product widens bytes: fewer than a whole byte vector makes wrong code",
     ),
     Constraint(
-        "copy_weights == 'on' or channels % block_c == 0",
+        _COPIED,
         "the innermost loop would ask for weights beyond the last channel",
     ),
     Constraint(
@@ -169,6 +181,30 @@ _CONSTRAINTS = (
     tail_constraint("tail_c", "byte_lanes", "channels"),
     tail_constraint("tail_x", "tile_x", "width"),
     tail_constraint("tail_y", "tile_y", "height"),
+)
+
+
+@cache
+def _streaming_knobs(knobs: tuple[Knob, ...]) -> tuple[Knob, ...]:
+    """``knobs`` where L2 does not hold all buffers."""
+    copies = Knob(
+        "copy_weights",
+        ("off", "on", "block"),
+        "weights copied to vector boundaries first: not, whole, a block of channels at a time",
+        when="static == 1",
+    )
+    return (*(copies if knob.name == copies.name else knob for knob in knobs), prefetches.KNOB)
+
+
+_STREAMING_CONSTRAINTS = (
+    *(
+        replace(one, text=_COPIED.replace("== 'on'", "!= 'off'")) if one.text == _COPIED else one
+        for one in _CONSTRAINTS
+    ),
+    Constraint(
+        "copy_weights != 'block' or order == 'channels_outer'",
+        "with blocks of channels inside, every tile of pixels would copy all weights again",
+    ),
 )
 
 
@@ -256,7 +292,35 @@ def _schedule_operands(steps: Steps, config: Config, problem: Problem) -> None:
             # Only where there are edges to add does the input go on beyond its channels.
             plain = problem.workload.params["size"] == 1
             padded.vectorize("c", lanes, TailStrategy.GUARD_WITH_IF if plain else _ROUND_UP)
-    if config.get("copy_weights") != "off":
-        steps.stage("packed").compute_root().vectorize("c", lanes, _ROUND_UP)
+    copies = config.get("copy_weights", "on")
+    if copies != "off":
+        packed = steps.stage("packed")
+        if copies == "block":
+            packed.compute_at("output", "co")
+        else:
+            packed.compute_root()
+        packed.vectorize("c", lanes, _ROUND_UP)
     if _block(config, problem) < lanes:
         steps.stage("start").compute_root().vectorize("c", problem.target.lanes(4), _ROUND_UP)
+
+
+def _prefetch(steps: Steps, config: Config, problem: Problem, *, flipped: bool) -> None:
+    """Has the outermost loops that read an input ask for what later iterations read."""
+    distance = prefetches.distance(config)
+    if not distance:
+        return
+    if flipped:
+        steps.stage("pixel_sums", 0).prefetch("input", "y", distance)
+    if config.text("pad_at") == "root":
+        steps.stage("padded").prefetch("input", "y", distance)
+    else:
+        steps.stage("output").prefetch("input", "yo", distance)
+    copies = config.get("copy_weights", "on")
+    if copies != "off":
+        whole = problem.workload.params["channels_out"]
+        row_bytes = QUAD * (_block(config, problem) if copies == "block" else whole)
+        rows = prefetches.rows(distance, row_bytes, problem.target)
+        steps.stage("packed").prefetch("weights", "quad", rows)
+    elif config.text("order") == "channels_outer":
+        # All of a block at once: tiles read it again, and are not to ask again.
+        steps.stage("output").prefetch("weights", "co", 0)

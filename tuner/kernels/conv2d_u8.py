@@ -167,7 +167,7 @@ class Conv2dU8(Kernel):
         )
 
     def space(self, problem: Problem) -> Space:
-        return conv2d_tiles.space(problem, self.buffers(problem.workload.params)[-1])
+        return conv2d_tiles.space(problem, self.buffers(problem.workload.params))
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         flipped = _flips_signs(problem.workload.params)
@@ -177,8 +177,8 @@ class Conv2dU8(Kernel):
         return settle(self.space(problem), conv2d_tiles.default(problem))
 
     def textbook_config(self, problem: Problem) -> Config:
-        output = self.buffers(problem.workload.params)[-1]
-        return settle(self.space(problem), conv2d_tiles.textbook(problem, output))
+        buffers = self.buffers(problem.workload.params)
+        return settle(self.space(problem), conv2d_tiles.textbook(problem, buffers))
 
 
 def _flips_signs(params: Mapping[str, int]) -> bool:

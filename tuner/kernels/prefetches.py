@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
 from tuner.space import Config, Knob, KnobValue
+from tuner.target import Target
 
 KNOB = Knob("prefetch", (0, 1, 2, 4), "rows of tiles that inputs are asked for ahead")
 TEXTBOOK: dict[str, KnobValue] = {KNOB.name: 2}
@@ -30,3 +31,8 @@ def streams(problem: Problem, buffers: Iterable[BufferSpec]) -> bool:
 def distance(config: Config) -> int:
     """Rows of tiles to ask ahead; 0 for not at all."""
     return config.integer(KNOB.name) if KNOB.name in config else 0
+
+
+def rows(distance: int, row_bytes: int, target: Target) -> int:
+    """As many rows of ``row_bytes`` as are about as long as ``distance`` rows of tiles."""
+    return max(1, distance * STEPS * target.vector_bytes // row_bytes)
