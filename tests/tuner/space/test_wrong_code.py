@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.tuner.space.test_derivation import pipeline, samples, stage
+import pytest
+
+from tests.tuner.space.test_derivation import DOT, pipeline, samples, stage
+from tuner.space.derivation import UpdateFacts
 
 
 def test_widened_values_are_not_written_by_vectors_moved_inwards():
@@ -27,3 +30,20 @@ def test_guards_are_for_what_may_not_be_moved_inwards():
     )
     found = samples(short)
     assert {config.get("tail_x") for config in found} == {None, "guard_with_if"}
+
+
+@pytest.mark.parametrize(("width", "lanes"), [(768, {128, 256}), (300, {128})])
+def test_guards_are_of_vectors_of_one_register_that_are_no_vrmpy(width, lanes):
+    sums = stage("sums", bits=32, widest_bits=32, extents=(width, 64), updates=(DOT,))
+    found = samples(pipeline(sums, stage("out", extents=(width, 64), reads={"sums": 1})))
+    guarded = [config for config in found if config.get("tail_sums") == "guard_with_if"]
+    assert {config["lanes"] for config in guarded} == lanes
+    assert ("vrmpy" in {config["form_sums_0"] for config in guarded}) == (width == 768)
+
+
+def test_reductions_of_several_values_have_no_guard_in_earnest():
+    most = UpdateFacts(("x", "y"), (("k$x", 64),), scans=False, combines="", dot=False)
+    for width, vectors in ((384, True), (300, False)):
+        best = stage("best", values=2, extents=(width, 64), updates=(most,))
+        found = samples(pipeline(best, stage("out", extents=(width, 64), reads={"best": 1})))
+        assert any(config["lanes"] > 1 for config in found) == vectors

@@ -21,7 +21,7 @@ _BEYOND = "vectors wholly beyond the end compute nothing, and Halide 21 makes wr
 def constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
     """Those of a space with these ``knobs``, each with its reason."""
     yield from _output_constraints(roles)
-    yield from guard_constraints(roles)
+    yield from guard_constraints(roles, knobs)
     yield from strip_constraints(roles, knobs)
     for role in roles.all[:-1]:
         yield from _place_constraints(roles, role)

@@ -51,8 +51,10 @@ def _moved(roles: Roles, role: Role, producers: Iterable[Role]) -> tuple[str, ..
     return _TAILS if short or any(map(roles.widens, producers)) else _MOVED
 
 
-def guard_constraints(roles: Roles) -> Iterator[Constraint]:
-    """Where callers choose extents, guards only where nothing else is right."""
+def guard_constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
+    """Guards only where nothing else is right, and of what they are right for."""
+    for role in () if roles.is_open else roles.all:
+        yield from _guarded_constraints(roles, role, knobs)
     widened = [role for role in _stored(roles) if roles.widens(role)]
     if roles.is_open and roles.has_tiles and widened:
         stored = " or ".join(f"place_{role.key} != 'inline'" for role in widened)
@@ -60,6 +62,29 @@ def guard_constraints(roles: Roles) -> Iterator[Constraint]:
             f"tail_x != 'guard_with_if' or {stored}",
             "loads that are guarded lane by lane take longer to compile than a candidate may",
         )
+
+
+def _guarded_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
+    """What is guarded in earnest: where a guard only closes what unrolling began, all is right."""
+    tiled = role is roles.output and roles.has_tiles
+    tail = "tail_x" if tiled else f"tail_{role.key}"
+    choices = vector_tails(roles) if tiled else stage_tails(roles, role)
+    if tail not in knobs or "guard_with_if" not in choices:
+        return
+    whole = f"{tail} != 'guard_with_if' or {role.extent(role.vector)} % lanes == 0"
+    if role.facts.values > 1 and role.facts.updates:
+        yield Constraint(whole, "Halide 21 fails on guarded reductions of several values")
+        return
+    yield Constraint(
+        f"{whole} or lanes == {roles.lanes}",
+        "guards of vectors of two registers: Halide 21 fails on them or makes wrong code",
+    )
+    for number, update in enumerate(role.facts.updates):
+        if role.can_vrmpy(update):
+            yield Constraint(
+                f"{whole} or form_{role.key}_{number} != 'vrmpy'",
+                "Halide 21 fails on guarded vrmpy sums",
+            )
 
 
 def _stored(roles: Roles) -> tuple[Role, ...]:
