@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.codegen.halide.client import CompileServer
+from tuner.codegen.halide.client import VECTOR_COPIES, CompileServer
 from tuner.codegen.halide.servers import CompileServers
 from tuner.codegen.toolchain import find_toolchain
 from tuner.space import Config, Knob, KnobValue
@@ -35,7 +35,10 @@ _SWITCHES: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     ("llvm_combine", "off"): ("-mllvm", "-hexagon-vector-combine=0"),
 }
-BASE_SWITCHES = ("-fomit-frame-pointer", "-fno-crash-diagnostics", "-w")
+BASE_SWITCHES = (
+    *("-fomit-frame-pointer", "-fno-crash-diagnostics", "-w"),
+    *(part for argument in VECTOR_COPIES for part in ("-mllvm", argument)),
+)
 OBJECT, ASSEMBLY = "object", "assembly"
 
 

@@ -22,7 +22,10 @@ from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
 _START_LIMIT_S = 60.0
 _ANSWER_GRACE_S = 10.0
-LLVM_ARGUMENTS = "-ifcvt-limit=0"
+VECTOR_COPIES = ("-disable-memcpy-idiom", "-disable-loop-idiom-memcpy")
+"""Loops over vectors that copy stay loops. Two passes of LLVM make calls of ``memcpy`` of them, and
+Hexagon's goes eight bytes at a time: ten times as long for rows that are copied tile by tile."""
+LLVM_ARGUMENTS = " ".join(("-ifcvt-limit=0", *VECTOR_COPIES))
 """Switches LLVM's If Converter pass off: under register pressure it aborts on one HVX candidate in
 ten ("Couldn't find the register class"), and without it the code is as fast."""
 _ENVIRONMENT = {
