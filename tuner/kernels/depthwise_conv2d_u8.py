@@ -16,7 +16,7 @@ import numpy as np
 
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
-from tuner.kernels import requantize
+from tuner.kernels import prefetches, requantize
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
@@ -139,7 +139,9 @@ class DepthwiseConv2dU8(Kernel):
             "channels_multiple": known_multiple(problem, channels, output),
             "byte_lanes": lanes,
         }
-        return Space(self.name, _knobs(), _CONSTRAINTS, constants)
+        streams = prefetches.streams(problem, self.buffers(params))
+        knobs = (*_knobs(), prefetches.KNOB) if streams else _knobs()
+        return Space(self.name, knobs, _CONSTRAINTS, constants)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         lanes = problem.target.lanes(1)
@@ -160,6 +162,7 @@ class DepthwiseConv2dU8(Kernel):
                 _lay_out(stage, config, "odd").unroll("lane")
             # Half a byte vector of 32-bit corrections: the width at which they are multiplied.
             stage.vectorize("c", lanes // 2 if name == "corrections" else lanes, _ROUND_UP)
+        _prefetch(steps, config)
         return steps.directives
 
     def default_config(self, problem: Problem) -> Config:
@@ -176,6 +179,8 @@ class DepthwiseConv2dU8(Kernel):
         blocks, rest = divmod(problem.workload.params["channels"], problem.target.lanes(1))
         if rest or blocks > 4:  # where all at once goes wrong, see the constraints
             wanted["quads_at"] = "strip"
+        if prefetches.streams(problem, self.buffers(problem.workload.params)):
+            wanted |= prefetches.TEXTBOOK
         return settle(self.space(problem), wanted)
 
 
@@ -271,3 +276,14 @@ def _schedule_quads(steps: Steps, config: Config, lanes: int, tile: str) -> None
     quads.unroll("x", config.integer("quads_unroll"), _ROUND_UP)
     if config.is_on("align_quads"):
         quads.align_storage("c", lanes)
+
+
+def _prefetch(steps: Steps, config: Config) -> None:
+    """Has the outermost loop along rows that reads the input ask for what later ones read."""
+    distance = prefetches.distance(config)
+    if not distance:
+        return
+    if config.text("quads_at") == "root":
+        steps.stage("quads").prefetch("input", "y", distance)
+    else:
+        steps.stage("output").prefetch("input", "yo", distance)

@@ -28,12 +28,19 @@ STREAMING = {
     "softmax_u8": {"width": 1024, "height": 640},
     "avg_pool_u8": {"width": 48, "height": 48, "channels": 128},
     "max_pool_u8": {"width": 96, "height": 96, "channels": 128},
+    "depthwise_conv2d_u8": {"width": 96, "height": 96, "channels": 96, "stride": 2},
     "conv2d_u8": {"width": 96, "height": 96, "channels_in": 16, "channels_out": 112},
 }
 CLASSIFIER = {"height": 1, "width": 1, "channels_in": 1280, "channels_out": 1000}
 """Of MobileNetV2: weights of 1.3 MB for one pixel."""
 MEASURED = STREAMING | {"conv2d_u8": CLASSIFIER}
-PAYS = {"rgb_to_gray_u8": 2.0, "gaussian5x5_u8": 1.5, "avg_pool_u8": 1.5, "conv2d_u8": 2.0}
+PAYS = {
+    "rgb_to_gray_u8": 2.0,
+    "gaussian5x5_u8": 1.5,
+    "avg_pool_u8": 1.5,
+    "conv2d_u8": 2.0,
+    "depthwise_conv2d_u8": 2.0,
+}
 """How many times the cycles it takes without, at least."""
 
 
