@@ -47,3 +47,12 @@ def test_reductions_of_several_values_have_no_guard_in_earnest():
         best = stage("best", values=2, extents=(width, 64), updates=(most,))
         found = samples(pipeline(best, stage("out", extents=(width, 64), reads={"best": 1})))
         assert any(config["lanes"] > 1 for config in found) == vectors
+
+
+def test_what_is_halved_and_doubled_again_has_several_rows_in_a_tile():
+    whole = stage("whole", extents=(256, 64), skipped=True)
+    half = stage("half", extents=(128, 32), reads={"whole": 4})
+    facts = pipeline(whole, half, stage("out", extents=(512, 64), reads={"half": 1}))
+    found = [config for config in samples(facts) if config.get("place_whole") == "rows"]
+    assert found
+    assert {config["tile_rows"] for config in found} <= {4, 8}

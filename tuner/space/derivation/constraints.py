@@ -111,6 +111,16 @@ def _skipped_constraints(roles: Roles, role: Role) -> Iterator[Constraint]:
     if roles.output.row is not None:
         yield Constraint(f"{place} != 'rows' or tile_rows > 1", reason)
         yield Constraint(f"{place} != 'rows' or walk == 'across'", reason)
+    rows = _rows_of_one(roles, role)
+    if rows > 1:  # what is doubled again has one row in several tiles
+        yield Constraint(f"{place} != 'rows' or tile_rows > {rows}", reason)
+
+
+def _rows_of_one(roles: Roles, role: Role) -> int:
+    """How many rows of the output need the same one row of what reads ``role``."""
+    readers = [one for one in roles.all if role.facts.name in dict(one.facts.reads)]
+    height = roles.output.extent(roles.output.row)
+    return max((-(-height // one.extent(one.row)) for one in readers), default=1)
 
 
 def _reads_of(roles: Roles, role: Role) -> int:
