@@ -108,6 +108,21 @@ def test_what_a_compiler_gets_wrong_is_no_schedule(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
+    ("name", "sizes"),
+    [("tone_chain", {"x": 300, "y": 37}), ("dense", {"o": 300, "n": 7})],
+)
+def test_most_schedules_are_right_where_no_vector_divides_the_width(name, sizes):
+    store = MemoryStore()
+    result = tuner.tune_pipeline(
+        unseen_pipeline(name), sizes, store=store, trials=FEW + SEEDS, sampler="random"
+    )
+    trials = store.trials(result.job.id)
+    right = [t for t in trials if t.outcome in (Outcome.OK, Outcome.CUTOFF)]
+    assert len(right) / len(trials) >= LEAST_RIGHT, [t.error for t in trials if t.error]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
     ("name", "arguments"),
     [
         ("exposure", r"_image_buffer, uint8_t _gain, int16_t _offset, uint16_t _shift, .*_out_buf"),
