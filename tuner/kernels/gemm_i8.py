@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from tuner.candidate import Problem
-from tuner.kernels import byte_sums
+from tuner.kernels import byte_sums, prefetches
 from tuner.kernels.gemm_u8 import GemmU8
 from tuner.space import Config, Directive
 from tuner.space.steps import Steps
@@ -49,4 +49,7 @@ class GemmI8(GemmU8):
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         steps = Steps()
         byte_sums.schedule(steps, problem, "row_sums", "y")
+        if distance := prefetches.distance(config):
+            rows = prefetches.rows(distance, problem.workload.params["k"], problem.target)
+            steps.stage("row_sums", 0).prefetch("A", "y", rows)
         return [*super().schedule(problem, config), *steps.directives]

@@ -16,6 +16,7 @@ import numpy as np
 from tuner.buffers import BufferSpec
 from tuner.candidate import Problem
 from tuner.contract import Contract
+from tuner.kernels import prefetches
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
@@ -115,7 +116,9 @@ class GemmU8(Kernel):
             "word_lanes": words,
             "static": int(problem.contract is Contract.STATIC),
         }
-        return Space(self.name, _knobs(words), _CONSTRAINTS, constants)
+        streams = prefetches.streams(problem, self.buffers(params))
+        knobs = (*_knobs(words), prefetches.KNOB) if streams else _knobs(words)
+        return Space(self.name, knobs, _CONSTRAINTS, constants)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         bytes_, words = problem.target.lanes(1), problem.target.lanes(4)
@@ -134,6 +137,7 @@ class GemmU8(Kernel):
         sums.vectorize("xi").unroll("xv").unroll("yi")
         _reduce(steps.stage("sums", 0), config, bytes_, words)
         _pack(steps, problem, config, outer)
+        _prefetch(steps, problem, config)
         return steps.directives
 
     def default_config(self, problem: Problem) -> Config:
@@ -150,6 +154,8 @@ class GemmU8(Kernel):
             "pack_b": "root",
             "align_packed": "on",
         }
+        if prefetches.streams(problem, self.buffers(problem.workload.params)):
+            wanted |= prefetches.TEXTBOOK
         return settle(self.space(problem), wanted)
 
 
@@ -273,3 +279,21 @@ def _pack(steps: Steps, problem: Problem, config: Config, outer: str) -> None:
         a.vectorize("k", lanes, _ROUND_UP if whole else TailStrategy.GUARD_WITH_IF)
         if align:
             a.align_storage("k", lanes)
+
+
+def _prefetch(steps: Steps, problem: Problem, config: Config) -> None:
+    """Has the outermost loops that read an operand ask for what later iterations read."""
+    distance = prefetches.distance(config)
+    if not distance:
+        return
+    params, target = problem.workload.params, problem.target
+    if config.text("pack_a") == "root":
+        rows = prefetches.rows(distance, params["k"], target)
+        steps.stage("packed_a").prefetch("A", "y", rows)
+    else:
+        steps.stage("C").prefetch("A", "yo", distance)
+    # Not packed, B is read again by every tile, in rows too short to be worth asking for.
+    if config.text("pack_b") != "none":
+        columns = params["n"] if config.text("pack_b") == "root" else config.integer("tile_n")
+        quads = prefetches.rows(distance, QUAD * columns, target)
+        steps.stage("packed_b").prefetch("B", "quad", quads)
