@@ -12,9 +12,9 @@ _CLAMPED_TAILS = ("shift_inwards", "predicate_stores")
 """Where nothing is read beyond an input's end. Guards keep loads apart lane by lane: twenty times
 slower, and with boundary conditions Halide 21 often fails on them."""
 _MOVED = ("shift_inwards",)
-"""Where nothing speaks against it. Guards are no faster; Halide 21 fails on some (``Shufle with
-zero indices``, ``argument 0 undefined``) and makes wrong code of others, mostly in the last rows;
-and where callers choose extents LLVM takes longer than a candidate may."""
+"""Where nothing speaks against it. Halide 21 fails on some guards (``Shufle with zero indices``,
+``argument 0 undefined``) and makes wrong code of others, mostly in the last rows; and where callers
+choose extents LLVM takes longer than a candidate may."""
 
 
 def vector_tails(roles: Roles) -> tuple[str, ...]:
@@ -36,8 +36,7 @@ def stage_tails(roles: Roles, role: Role) -> tuple[str, ...]:
     inside = role.facts.clamped and not role.is_output
     if role.facts.updates or roles.widens(role):
         # Halide 21 makes wrong code of definitions that begin off vector boundaries and others
-        # that do not, and of widened values that begin anywhere: where it is right with those that
-        # are moved inwards, guards are as fast.
+        # that do not, and of widened values that begin anywhere.
         return ("round_up",) if inside else ("guard_with_if",)
     if inside:
         return ("round_up", "shift_inwards")
