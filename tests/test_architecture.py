@@ -1,4 +1,4 @@
-"""The house holds: imports point one way, files stay readable, nothing of one machine gets in."""
+"""The house holds: imports point one way, nothing of one machine gets in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ ROOMS = ("tuner", "db", "service", "dashboards")
 """From the ground up: a room may import from itself and those before it."""
 TUNER_ROOMS = ("space", "kernels", "codegen", "uploaded", "measure", "search")
 """The same for the rooms of ``tuner``. Types alone may be named the other way round, too."""
-MOST_LINES = 400
 
 
 def tracked_files() -> list[Path]:
@@ -97,14 +96,6 @@ def test_relative_imports_are_not_used() -> None:
         if isinstance(node, ast.ImportFrom) and node.level > 0
     ]
     assert relative == []
-
-
-def test_files_stay_short() -> None:
-    lengths = {
-        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
-        for path in [*SOURCES, ROOT / "Makefile"]
-    }
-    assert {path: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}
 
 
 def test_nothing_names_a_registry_or_a_path_of_one_machine() -> None:
