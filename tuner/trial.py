@@ -11,8 +11,10 @@ from typing import Any
 from tuner.candidate import CacheState, Measurement, Problem
 from tuner.goals import DEFAULT_GOALS
 from tuner.outcome import Outcome
-from tuner.search.samplers import DEFAULT_SAMPLER
 from tuner.space import Config
+
+DEFAULT_SAMPLER = "surrogate"
+"""The sampler of a job with one objective, unless told otherwise."""
 
 
 class JobState(StrEnum):

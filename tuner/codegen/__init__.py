@@ -1,44 +1,44 @@
 """(problem, config) -> Hexagon object: code generators, each in killable worker processes.
 
-One line in ``_REGISTRY`` makes a new one known; ``tests/tuner/codegen`` holds the conformance
-suite that each inherits.
+One line in ``_REGISTRY`` makes a new one known, and in a package an entry point of the group
+``hvxtune.generators``; ``tests/tuner/codegen`` holds the conformance suite that each inherits.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tuner.codegen.generator import CodeGenerator
-from tuner.errors import UserError
+from tuner.registry import Registry
 
 if TYPE_CHECKING:
     from tuner.candidate import Problem
     from tuner.kernels import Kernel
     from tuner.space import Config, Space
 
-_REGISTRY = {
-    "halide": "tuner.codegen.halide.generator:HalideGenerator",
-    "halide-clang": "tuner.codegen.clang.generator:HalideClangGenerator",
-    "c-autovec": "tuner.codegen.c.generator:CGenerator",
-    "halide-auto": "tuner.codegen.halide.autoscheduled:AutoscheduledGenerator",
-    "portfolio": "tuner.codegen.portfolio:Portfolio",
-}
-"""Generator name to ``module:class``; imported on first use."""
+_REGISTRY: Registry[CodeGenerator] = Registry(
+    "code generator",
+    "hvxtune.generators",
+    {
+        "halide": "tuner.codegen.halide.generator:HalideGenerator",
+        "halide-clang": "tuner.codegen.clang.generator:HalideClangGenerator",
+        "c-autovec": "tuner.codegen.c.generator:CGenerator",
+        "halide-auto": "tuner.codegen.halide.autoscheduled:AutoscheduledGenerator",
+        "portfolio": "tuner.codegen.portfolio:Portfolio",
+    },
+    CodeGenerator,
+    choose_with="choose with --generator",
+)
 
 
 def generator_names() -> list[str]:
     """The names of all code generators."""
-    return list(_REGISTRY)
+    return _REGISTRY.names()
 
 
 def find_generator(name: str) -> type[CodeGenerator]:
     """The class of the generator called ``name``; it takes ``workers`` as its first argument."""
-    if name not in _REGISTRY:
-        raise UserError(f"unknown code generator '{name}'", accepted=", ".join(_REGISTRY))
-    module, _, cls = _REGISTRY[name].partition(":")
-    found: type[CodeGenerator] = getattr(import_module(module), cls)
-    return found
+    return _REGISTRY.find(name)
 
 
 def space_of(generator: str, kernel: Kernel, problem: Problem) -> Space:

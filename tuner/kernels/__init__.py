@@ -1,4 +1,5 @@
-"""What can be tuned. One file a kernel; one line in ``_REGISTRY`` makes it known.
+"""What can be tuned. One file a kernel; one line in ``_REGISTRY`` makes it known, and in a
+package an entry point of the group ``hvxtune.kernels``.
 
 ``docs/adding-a-kernel.md`` walks through a new one; ``tests/tuner/kernels`` holds the conformance
 suite that each kernel inherits.
@@ -6,35 +7,40 @@ suite that each kernel inherits.
 
 from __future__ import annotations
 
-import difflib
-import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from tuner.errors import UserError
 from tuner.kernels.kernel import HalidePipeline, Kernel, Param, WorkCounts
-
-_REGISTRY = {
-    "gemm_u8": "tuner.kernels.gemm_u8:GemmU8",
-    "depthwise_conv2d_u8": "tuner.kernels.depthwise_conv2d_u8:DepthwiseConv2dU8",
-    "add_u8": "tuner.kernels.add_u8:AddU8",
-    "gaussian5x5_u8": "tuner.kernels.gaussian5x5_u8:Gaussian5x5U8",
-    "sobel_u8": "tuner.kernels.sobel_u8:SobelU8",
-    "lut_u8": "tuner.kernels.lut_u8:LutU8",
-    "rgb_to_gray_u8": "tuner.kernels.rgb_to_gray_u8:RgbToGrayU8",
-    "box_blur_u8": "tuner.kernels.box_blur_u8:BoxBlurU8",
-    "max_pool_u8": "tuner.kernels.max_pool_u8:MaxPoolU8",
-    "avg_pool_u8": "tuner.kernels.avg_pool_u8:AvgPoolU8",
-    "resize_bilinear_u8": "tuner.kernels.resize_bilinear_u8:ResizeBilinearU8",
-    "softmax_u8": "tuner.kernels.softmax_u8:SoftmaxU8",
-    "gemm_i8": "tuner.kernels.gemm_i8:GemmI8",
-    "conv2d_u8": "tuner.kernels.conv2d_u8:Conv2dU8",
-}
-"""Kernel name to ``module:class``; imported on first use."""
+from tuner.registry import Registry
 
 EXTRA_KERNELS_VARIABLE = "HVXTUNE_KERNELS"
-"""Kernels from other packages: ``name=module:class`` pairs, separated by commas."""
+"""Kernels that are not installed: ``name=module:class`` pairs, separated by commas. They come
+before others of the same name."""
+
+_REGISTRY: Registry[Kernel] = Registry(
+    "kernel",
+    "hvxtune.kernels",
+    {
+        "gemm_u8": "tuner.kernels.gemm_u8:GemmU8",
+        "depthwise_conv2d_u8": "tuner.kernels.depthwise_conv2d_u8:DepthwiseConv2dU8",
+        "add_u8": "tuner.kernels.add_u8:AddU8",
+        "gaussian5x5_u8": "tuner.kernels.gaussian5x5_u8:Gaussian5x5U8",
+        "sobel_u8": "tuner.kernels.sobel_u8:SobelU8",
+        "lut_u8": "tuner.kernels.lut_u8:LutU8",
+        "rgb_to_gray_u8": "tuner.kernels.rgb_to_gray_u8:RgbToGrayU8",
+        "box_blur_u8": "tuner.kernels.box_blur_u8:BoxBlurU8",
+        "max_pool_u8": "tuner.kernels.max_pool_u8:MaxPoolU8",
+        "avg_pool_u8": "tuner.kernels.avg_pool_u8:AvgPoolU8",
+        "resize_bilinear_u8": "tuner.kernels.resize_bilinear_u8:ResizeBilinearU8",
+        "softmax_u8": "tuner.kernels.softmax_u8:SoftmaxU8",
+        "gemm_i8": "tuner.kernels.gemm_i8:GemmI8",
+        "conv2d_u8": "tuner.kernels.conv2d_u8:Conv2dU8",
+    },
+    Kernel,
+    choose_with="see `hvxtune kernels`",
+    variable=EXTRA_KERNELS_VARIABLE,
+)
 
 PIPELINE_PREFIX = "pipeline:"
 """Begins the names of kernels that are uploaded pipelines; the digest of their bytes follows."""
@@ -45,25 +51,9 @@ _UPLOADED = "tuner.uploaded"
 _loaded: dict[str, Kernel] = {}
 
 
-def _registry() -> dict[str, str]:
-    extra = os.environ.get(EXTRA_KERNELS_VARIABLE)
-    return {**_REGISTRY, **_extra_kernels(extra)} if extra else _REGISTRY
-
-
-def _extra_kernels(extra: str) -> dict[str, str]:
-    pairs = [item.partition("=") for item in extra.split(",") if item.strip()]
-    for name, _, place in pairs:
-        if not name.strip().isidentifier() or ":" not in place:
-            raise UserError(
-                f"{EXTRA_KERNELS_VARIABLE}={extra} cannot be read",
-                accepted="name=module:class, separated by commas",
-            )
-    return {name.strip(): place.strip() for name, _, place in pairs}
-
-
 def kernel_names() -> list[str]:
     """The names of all kernels, in the order of the registry."""
-    return list(_registry())
+    return _REGISTRY.names()
 
 
 def find_kernel(name: str) -> Kernel:
@@ -74,23 +64,8 @@ def find_kernel(name: str) -> Kernel:
     if name.startswith(PIPELINE_PREFIX):
         found: Kernel = import_module(_UPLOADED).find_pipeline(name)
         return found
-    registry = _registry()
-    if name not in registry:
-        near = difflib.get_close_matches(name, registry, n=1)
-        raise UserError(
-            f"unknown kernel '{name}'",
-            accepted=", ".join(registry),
-            next_step=f"did you mean {near[0]}?" if near else "see `hvxtune kernels`",
-        )
     if name not in _loaded:
-        module, _, cls = registry[name].partition(":")
-        try:
-            _loaded[name] = getattr(import_module(module), cls)()
-        except (ImportError, AttributeError) as error:
-            raise UserError(
-                f"kernel '{name}' cannot be loaded from {registry[name]}: {error}",
-                next_step=f"correct {EXTRA_KERNELS_VARIABLE}",
-            ) from None
+        _loaded[name] = _REGISTRY.find(name)()
     return _loaded[name]
 
 

@@ -1,17 +1,17 @@
 """Artifact -> verified measurement: measurers and the cases they verify against.
 
-One line in ``_REGISTRY`` makes a new measurer known; ``tests/tuner/measure`` holds the
-conformance suite that each inherits.
+One line in ``_REGISTRY`` makes a new measurer known, and in a package an entry point of the group
+``hvxtune.measurers``; ``tests/tuner/measure`` holds the conformance suite that each inherits.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tuner.candidate import CacheState
 from tuner.errors import HvxtuneError, UserError
 from tuner.measure.measurer import Measurer, Timed
+from tuner.registry import Registry
 from tuner.target import Target
 
 if TYPE_CHECKING:
@@ -21,26 +21,27 @@ QEMU = "qemu"
 """The measurer that every installation has."""
 FARM = "farm"
 """The measurer that shares candidates out to the devices of a farm."""
-_REGISTRY = {
-    QEMU: "tuner.measure.qemu.measurer:QemuMeasurer",
-    "hexagon-sim": "tuner.measure.hexagon_sim.measurer:HexagonSimMeasurer",
-    FARM: "tuner.measure.farm.measurer:FarmMeasurer",
-}
-"""Measurer name to ``module:class``; imported on first use."""
+_REGISTRY: Registry[Measurer] = Registry(
+    "measurer",
+    "hvxtune.measurers",
+    {
+        QEMU: "tuner.measure.qemu.measurer:QemuMeasurer",
+        "hexagon-sim": "tuner.measure.hexagon_sim.measurer:HexagonSimMeasurer",
+        FARM: "tuner.measure.farm.measurer:FarmMeasurer",
+    },
+    Measurer,
+    choose_with="choose with --measurer",
+)
 
 
 def measurer_names() -> list[str]:
     """The names of all measurers."""
-    return list(_REGISTRY)
+    return _REGISTRY.names()
 
 
 def find_measurer(name: str) -> type[Measurer]:
     """The class of the measurer called ``name``; it can be made without arguments."""
-    if name not in _REGISTRY:
-        raise UserError(f"unknown measurer '{name}'", accepted=", ".join(_REGISTRY))
-    module, _, cls = _REGISTRY[name].partition(":")
-    found: type[Measurer] = getattr(import_module(module), cls)
-    return found
+    return _REGISTRY.find(name)
 
 
 def open_measurer(
@@ -77,7 +78,7 @@ def refusals(target: Target) -> dict[str, HvxtuneError | None]:
     from tuner.measure.farm.farm_file import NoFarmError
 
     found: dict[str, HvxtuneError | None] = {}
-    for name in _REGISTRY:
+    for name in measurer_names():
         try:
             with find_measurer(name)() as measurer:
                 measurer.require(target)

@@ -14,8 +14,7 @@ from tuner.codegen.portfolio import MAIN
 from tuner.goals import DEFAULT_GOALS, figures_of
 from tuner.outcome import Outcome
 from tuner.search import encoding
-from tuner.search.samplers import make_sampler, notes_of_replayed, walks_all
-from tuner.search.samplers.brute_force import SpaceExhaustedError
+from tuner.search.samplers import SpaceExhaustedError, find_sampler
 from tuner.search.shares import Shares
 from tuner.space import Config, Knob, KnobValue, Space
 from tuner.trial import Trial
@@ -55,12 +54,13 @@ class Proposer:
         self._space = space
         self._distributions = encoding.distributions(space)
         self._goals = goals
+        self._sampler = find_sampler(sampler)
         self._study = optuna.create_study(
-            sampler=make_sampler(sampler, space, seed), directions=["minimize"] * len(goals)
+            sampler=self._sampler.make(space, seed), directions=["minimize"] * len(goals)
         )
         self._random = Random(seed)  # noqa: S311 - a search, not a secret
         self._seen: set[str] = set()
-        self._shares = Shares(space, limited=not walks_all(sampler))
+        self._shares = Shares(space, limited=not self._sampler.walks_all)
 
     @property
     def study(self) -> optuna.Study:
@@ -81,7 +81,7 @@ class Proposer:
                     values=[float(figure) for figure in figures] if figures else None,
                     params=params,
                     distributions={name: self._distributions[name] for name in params},
-                    system_attrs=notes_of_replayed(self._study.sampler),
+                    system_attrs=self._sampler.notes_of_replayed(self._study.sampler),
                 )
             )
 

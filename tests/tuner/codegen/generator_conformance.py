@@ -19,7 +19,7 @@ from tuner.errors import CandidateError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.outcome import Outcome
-from tuner.search.samplers import make_sampler
+from tuner.search.samplers import find_sampler
 from tuner.space import Config, KnobValue
 from tuner.target import find_target
 
@@ -62,7 +62,7 @@ class GeneratorConformance:
         space, starts = made.space(kernel, problem), made.starts(kernel, problem)
         assert list(starts)[:2] == ["default", "textbook"]
         assert [space.config(config.as_dict()) for config in starts.values()] == [*starts.values()]
-        assert make_sampler("surrogate", space, seed=0)
+        assert find_sampler("surrogate").make(space, seed=0)
 
     @pytest.mark.slow
     def test_every_start_is_right_code_with_its_symbol_and_header(self, generator) -> None:

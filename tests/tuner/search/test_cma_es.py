@@ -11,7 +11,7 @@ from tests.tuner.space.test_space import TILING
 from tuner.errors import ToolchainError, UserError
 from tuner.outcome import Outcome
 from tuner.search.proposer import Proposer
-from tuner.search.samplers import make_sampler, require_fits
+from tuner.search.samplers import find_sampler, require_fits
 
 
 def test_closes_in_on_the_bottom():
@@ -29,7 +29,7 @@ def test_a_space_with_one_ordered_knob_is_refused_before_it_is_searched():
         require_fits("cmaes", TILING)
     assert "--sampler" in refusal.value.next_step
     with pytest.raises(UserError):
-        make_sampler("cmaes", TILING, 0)
+        find_sampler("cmaes").make(TILING, 0)
 
 
 def test_without_its_package_the_refusal_says_how_to_install_it(monkeypatch):

@@ -9,8 +9,7 @@ from tests.tuner.space.test_space import TILING
 from tuner.outcome import Outcome
 from tuner.search import encoding
 from tuner.search.proposer import Proposer
-from tuner.search.samplers import make_sampler
-from tuner.search.samplers.brute_force import SpaceExhaustedError
+from tuner.search.samplers import SpaceExhaustedError, find_sampler
 from tuner.search.samplers.points import Points
 from tuner.space import Config, Constraint, Knob, Space
 
@@ -52,7 +51,7 @@ def least(sampler, trials, fails=lambda config: False, seed=0):
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_works_in_any_study_and_never_repeats(name):
-    study = optuna.create_study(sampler=make_sampler(name, TILING, 0))
+    study = optuna.create_study(sampler=find_sampler(name).make(TILING, 0))
     seen = []
     for _ in range(len(list(TILING))):
         trial = study.ask()
@@ -80,7 +79,7 @@ def test_the_model_learns_what_fails():
 
 
 def test_trials_of_something_else_are_not_looked_at():
-    study = optuna.create_study(sampler=make_sampler("surrogate", TILING, 0))
+    study = optuna.create_study(sampler=find_sampler("surrogate").make(TILING, 0))
     study.add_trial(optuna.trial.create_trial(value=1.0))
     x = optuna.distributions.FloatDistribution(0, 1)
     study.add_trial(optuna.trial.create_trial(value=2.0, params={"x": 0.5}, distributions={"x": x}))

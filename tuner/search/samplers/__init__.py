@@ -1,64 +1,63 @@
-"""Samplers, by name. Each is an Optuna sampler; one file and one line in ``_REGISTRY`` add one."""
+"""Samplers by name: each makes an Optuna sampler for a space.
+
+One file and one line in ``_REGISTRY`` add one here; a package adds one by an entry point of the
+group ``hvxtune.samplers``. ``sampler`` holds the contract.
+"""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tuner.errors import UserError
-from tuner.space import Space
+from tuner.registry import Registry
+from tuner.search.samplers.sampler import Sampler, SpaceExhaustedError
+from tuner.trial import DEFAULT_SAMPLER
 
 if TYPE_CHECKING:
-    from optuna.samplers import BaseSampler
+    from tuner.space import Space
 
-_REGISTRY = {
-    "tpe": "tuner.search.samplers.tpe",
-    "random": "tuner.search.samplers.random",
-    "surrogate": "tuner.search.samplers.surrogate",
-    "hill": "tuner.search.samplers.hill_climbing",
-    "nsga2": "tuner.search.samplers.nsga2",
-    "cmaes": "tuner.search.samplers.cma_es",
-    "brute": "tuner.search.samplers.brute_force",
-}
-"""Sampler name to the module whose ``make(space, seed)`` returns the Optuna sampler. One that does
-not fit every space has ``require_fits(space)``, which raises what ``make`` would. One that can
-search for several goals at once says so: ``SEVERAL_GOALS = True``; and one that proposes every
-config there is, whatever becomes of them: ``WALKS_ALL = True``."""
-
-
-DEFAULT_SAMPLER = "surrogate"
-"""What a job searches with unless told otherwise."""
 DEFAULT_FOR_SEVERAL = "tpe"
-"""What one with several goals does."""
+"""The sampler of a job with several objectives, unless told otherwise."""
+
+_REGISTRY: Registry[Sampler] = Registry(
+    "sampler",
+    "hvxtune.samplers",
+    {
+        "tpe": "tuner.search.samplers.tpe:Tpe",
+        "random": "tuner.search.samplers.random:Random",
+        "surrogate": "tuner.search.samplers.surrogate:Surrogate",
+        "hill": "tuner.search.samplers.hill_climbing:HillClimbing",
+        "nsga2": "tuner.search.samplers.nsga2:Nsga2",
+        "cmaes": "tuner.search.samplers.cma_es:CmaEs",
+        "brute": "tuner.search.samplers.brute_force:BruteForce",
+    },
+    Sampler,
+    choose_with="choose with --sampler",
+)
 
 
 def sampler_names() -> list[str]:
     """The names of all samplers."""
-    return list(_REGISTRY)
+    return _REGISTRY.names()
 
 
 def require_sampler(name: str) -> None:
     """``UserError`` naming the accepted ones if there is no sampler called ``name``."""
-    if name not in _REGISTRY:
-        near = difflib.get_close_matches(name, _REGISTRY, n=1)
-        raise UserError(
-            f"unknown sampler '{name}'",
-            accepted=", ".join(_REGISTRY),
-            next_step=f"did you mean --sampler {near[0]}?" if near else "choose with --sampler",
-        )
+    _REGISTRY.require(name)
+
+
+def find_sampler(name: str) -> Sampler:
+    """The sampler called ``name``; ``UserError`` names the accepted ones otherwise."""
+    return _REGISTRY.find(name)()
 
 
 def require_fits(name: str, space: Space) -> None:
-    """Raises what :func:`make_sampler` would for ``space``, without the time it takes.
+    """Raises what making the sampler for ``space`` would, without the time it takes.
 
     ``UserError`` if the sampler cannot search it, ``ToolchainError`` if its package is missing.
     """
-    require_sampler(name)
-    check = getattr(import_module(_REGISTRY[name]), "require_fits", None)
-    if check is not None:
-        check(space)
+    find_sampler(name).require_fits(space)
 
 
 def sampler_for(name: str | None, goals: Sequence[str]) -> str:
@@ -68,35 +67,25 @@ def sampler_for(name: str | None, goals: Sequence[str]) -> str:
     """
     if name is None:
         return DEFAULT_SAMPLER if len(goals) == 1 else DEFAULT_FOR_SEVERAL
-    require_sampler(name)
-    if len(goals) > 1 and not _several_goals(name):
+    if len(goals) > 1 and not find_sampler(name).several_objectives:
+        able = [n for n in sampler_names() if find_sampler(n).several_objectives]
         raise UserError(
             f"sampler={name} searches for one goal, not for {', '.join(goals)}",
-            accepted=", ".join(filter(_several_goals, _REGISTRY)),
+            accepted=", ".join(able),
             next_step="choose one of these, or none, with --sampler",
         )
+    require_sampler(name)
     return name
 
 
-def walks_all(name: str) -> bool:
-    """Whether the sampler proposes every config of a space, and has no choice to make."""
-    require_sampler(name)
-    return bool(getattr(import_module(_REGISTRY[name]), "WALKS_ALL", False))
-
-
-def _several_goals(name: str) -> bool:
-    return bool(getattr(import_module(_REGISTRY[name]), "SEVERAL_GOALS", False))
-
-
-def notes_of_replayed(sampler: BaseSampler) -> dict[str, Any]:
-    """What ``sampler`` would have noted with trials that it did not propose itself, if it keeps
-    notes with trials (``replayed_notes``)."""
-    notes: dict[str, Any] = getattr(sampler, "replayed_notes", {})
-    return dict(notes)
-
-
-def make_sampler(name: str, space: Space, seed: int) -> BaseSampler:
-    """A fresh sampler for ``space``; the same seed makes the same proposals."""
-    require_sampler(name)
-    sampler: BaseSampler = import_module(_REGISTRY[name]).make(space, seed)
-    return sampler
+__all__ = [
+    "DEFAULT_FOR_SEVERAL",
+    "DEFAULT_SAMPLER",
+    "Sampler",
+    "SpaceExhaustedError",
+    "find_sampler",
+    "require_fits",
+    "require_sampler",
+    "sampler_for",
+    "sampler_names",
+]

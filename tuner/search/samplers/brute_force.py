@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import optuna
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, RandomSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
 from tuner.search.encoding import distributions, encode
+from tuner.search.samplers.sampler import Sampler, SpaceExhaustedError
 from tuner.space import Config, Space
-
-SEVERAL_GOALS = True
-WALKS_ALL = True
-
-
-class SpaceExhaustedError(Exception):
-    """Every valid config has been proposed."""
 
 
 class BruteForceSampler(BaseSampler):
@@ -58,6 +51,11 @@ class BruteForceSampler(BaseSampler):
         return self._fallback.sample_independent(study, trial, param_name, param_distribution)
 
 
-def make(space: Space, seed: int) -> optuna.samplers.BaseSampler:
-    """The walk; ``seed`` does not matter to it."""
-    return BruteForceSampler(space)
+class BruteForce(Sampler):
+    """The walk; the seed does not matter to it."""
+
+    several_objectives = True
+    walks_all = True
+
+    def make(self, space: Space, seed: int) -> BaseSampler:
+        return BruteForceSampler(space)

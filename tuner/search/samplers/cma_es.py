@@ -12,7 +12,8 @@ from optuna.trial import FrozenTrial
 
 from tuner.errors import ToolchainError, UserError
 from tuner.search.encoding import distributions
-from tuner.search.samplers import tpe
+from tuner.search.samplers.sampler import Sampler
+from tuner.search.samplers.tpe import Tpe
 from tuner.space import Space
 
 _LEAST_KNOBS = 2
@@ -26,7 +27,7 @@ class _OrderedKnobs(CmaEsSampler):
 
     def __init__(self, ordered: dict[str, BaseDistribution], space: Space, seed: int) -> None:
         super().__init__(
-            seed=seed, independent_sampler=tpe.make(space, seed), warn_independent_sampling=False
+            seed=seed, independent_sampler=Tpe().make(space, seed), warn_independent_sampling=False
         )
         self._ordered = ordered
 
@@ -36,22 +37,29 @@ class _OrderedKnobs(CmaEsSampler):
         return self._ordered
 
 
-def require_fits(space: Space) -> None:
-    """``UserError`` if ``space`` has too few ordered knobs, ``ToolchainError`` without cmaes."""
-    if importlib.util.find_spec("cmaes") is None:
-        raise ToolchainError(
-            "the sampler cmaes needs the Python package 'cmaes', which is missing",
-            next_step="run `pip install cmaes` in the environment of hvxtune, "
-            "or install hvxtune[cmaes]",
-        )
-    ordered = len(_ordered(space))
-    if ordered < _LEAST_KNOBS:
-        raise UserError(
-            f"the sampler cmaes does not fit {space.kernel}: "
-            f"of its knobs {ordered} are ordered and in every config",
-            accepted=f"a space with at least {_LEAST_KNOBS} such knobs",
-            next_step="choose another with --sampler",
-        )
+class CmaEs(Sampler):
+    """CMA-ES over the ordered knobs; needs the package ``cmaes``."""
+
+    def require_fits(self, space: Space) -> None:
+        """``UserError`` for too few ordered knobs, ``ToolchainError`` without cmaes."""
+        if importlib.util.find_spec("cmaes") is None:
+            raise ToolchainError(
+                "the sampler cmaes needs the Python package 'cmaes', which is missing",
+                next_step="run `pip install cmaes` in the environment of hvxtune, "
+                "or install hvxtune[cmaes]",
+            )
+        ordered = len(_ordered(space))
+        if ordered < _LEAST_KNOBS:
+            raise UserError(
+                f"the sampler cmaes does not fit {space.kernel}: "
+                f"of its knobs {ordered} are ordered and in every config",
+                accepted=f"a space with at least {_LEAST_KNOBS} such knobs",
+                next_step="choose another with --sampler",
+            )
+
+    def make(self, space: Space, seed: int) -> BaseSampler:
+        self.require_fits(space)
+        return _OrderedKnobs(_ordered(space), space, seed)
 
 
 def _ordered(space: Space) -> dict[str, BaseDistribution]:
@@ -64,9 +72,3 @@ def _ordered(space: Space) -> dict[str, BaseDistribution]:
         for knob in space.knobs
         if knob.ordered and knob.name in every and all(knob.name in c for c in configs)
     }
-
-
-def make(space: Space, seed: int) -> BaseSampler:
-    """CMA-ES for ``space``; raises as :func:`require_fits` does."""
-    require_fits(space)
-    return _OrderedKnobs(_ordered(space), space, seed)

@@ -6,6 +6,7 @@ import numpy as np
 from optuna.samplers import BaseSampler
 
 from tuner.search.samplers.point_sampler import History, PointSampler
+from tuner.search.samplers.sampler import Sampler
 from tuner.space import Space
 
 
@@ -45,6 +46,8 @@ class HillClimbingSampler(PointSampler):
         return int(self._rng.choice(np.flatnonzero(free)))
 
 
-def make(space: Space, seed: int) -> BaseSampler:
-    """Hill climbing over the valid configs of ``space``."""
-    return HillClimbingSampler(space, seed)
+class HillClimbing(Sampler):
+    """Hill climbing over the valid configs of a space."""
+
+    def make(self, space: Space, seed: int) -> BaseSampler:
+        return HillClimbingSampler(space, seed)

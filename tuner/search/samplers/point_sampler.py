@@ -13,8 +13,8 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.search.encoding import distributions, encode
-from tuner.search.samplers.brute_force import SpaceExhaustedError
 from tuner.search.samplers.points import Points
+from tuner.search.samplers.sampler import SpaceExhaustedError
 from tuner.space import Config, KnobValue, Space
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from optuna.samplers import BaseSampler, RandomSampler
 
+from tuner.search.samplers.sampler import Sampler
 from tuner.space import Space
 
-SEVERAL_GOALS = True
 
-
-def make(space: Space, seed: int) -> BaseSampler:
+class Random(Sampler):
     """Optuna's random sampler."""
-    return RandomSampler(seed=seed)
+
+    several_objectives = True
+
+    def make(self, space: Space, seed: int) -> BaseSampler:
+        return RandomSampler(seed=seed)

@@ -15,6 +15,7 @@ from tuner.search.samplers.gaussian_process import GaussianProcess
 from tuner.search.samplers.metric import Features, Floats, Indices, Metric
 from tuner.search.samplers.point_sampler import History, PointSampler
 from tuner.search.samplers.points import Rows
+from tuner.search.samplers.sampler import Sampler
 from tuner.space import Space
 
 CHOSEN_ON = frozenset({"add_u8", "depthwise_conv2d_u8"})
@@ -227,6 +228,8 @@ def _log_expected_improvement(mean: Floats, deviation: Floats, best: float) -> F
     return np.asarray(np.log(np.maximum(deviation * (density + z * below), 1e-300)))
 
 
-def make(space: Space, seed: int) -> BaseSampler:
-    """The sampler for the valid configs of ``space``."""
-    return SurrogateSampler(space, seed)
+class Surrogate(Sampler):
+    """Expected improvement by a Gaussian process, times the probability of being valid."""
+
+    def make(self, space: Space, seed: int) -> BaseSampler:
+        return SurrogateSampler(space, seed)

@@ -1,0 +1,152 @@
+"""Extension points by name: what is built in, and what installed packages add.
+
+A package adds a kernel, a sampler, a code generator, a measurer or a kind of device by an entry
+point of the group, in its ``pyproject.toml``::
+
+    [project.entry-points."hvxtune.samplers"]
+    annealing = "my_package.annealing:Annealing"
+
+Nothing is imported before it is asked for by name, and the metadata of installed packages is not
+looked at for a built-in name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from tuner.errors import ToolchainError, UserError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """The classes of one extension point by name, built-in ones first.
+
+    ``kind`` is what people call one (``sampler``), ``group`` its group of entry points, and
+    ``built_in`` maps names to ``module:attribute``. ``base`` is the abstract class that every entry
+    inherits. ``choose_with`` ends the message on an unknown name: how to choose another.
+    ``variable`` is an environment variable that adds what is not installed, as
+    ``name=module:attribute`` pairs with commas between; they come before others of their name.
+    Safe for several threads.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        group: str,
+        built_in: Mapping[str, str],
+        base: type[T],
+        *,
+        choose_with: str = "",
+        variable: str = "",
+    ) -> None:
+        self.kind = kind
+        self.group = group
+        self._built_in = dict(built_in)
+        self._base = base
+        self._choose_with = choose_with
+        self._variable = variable
+
+    def names(self) -> list[str]:
+        """All names: built-in ones in the order of the registry, then installed ones sorted."""
+        return list(dict.fromkeys((*self._built_in, *self._installed, *self._extra())))
+
+    def find(self, name: str) -> type[T]:
+        """The class called ``name``.
+
+        Raises ``UserError`` with the accepted names if there is none, and ``ToolchainError``
+        naming the package if an installed one cannot be loaded or does not keep the contract.
+        """
+        extra = self._extra()
+        if name in extra:
+            return self._loaded_extra(name, extra[name])
+        if name in self._built_in:
+            return cast("type[T]", _attribute(self._built_in[name]))
+        self.require(name)
+        return self._loaded(name)
+
+    def require(self, name: str) -> None:
+        """Raises ``UserError`` with the accepted names if there is none called ``name``."""
+        if name in self._built_in or name in self._extra() or name in self._installed:
+            return
+        names = self.names()
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]}?" if near else ""
+        raise UserError(
+            f"unknown {self.kind} '{name}'",
+            accepted=", ".join(names),
+            next_step=hint or self._choose_with,
+        )
+
+    def _extra(self) -> dict[str, str]:
+        text = os.environ.get(self._variable, "") if self._variable else ""
+        pairs = [item.partition("=") for item in text.split(",") if item.strip()]
+        for name, _, place in pairs:
+            if not name.strip().isidentifier() or ":" not in place:
+                raise UserError(
+                    f"{self._variable}={text} cannot be read",
+                    accepted="name=module:class, separated by commas",
+                )
+        return {name.strip(): place.strip() for name, _, place in pairs}
+
+    def _loaded_extra(self, name: str, place: str) -> type[T]:
+        try:
+            return cast("type[T]", _attribute(place))
+        except (ImportError, AttributeError) as error:
+            raise UserError(
+                f"{self.kind} '{name}' cannot be loaded from {place}: {error}",
+                next_step=f"correct {self._variable}",
+            ) from None
+
+    @cached_property
+    def _installed(self) -> dict[str, tuple[EntryPoint, ...]]:
+        """Entry points by name, without those that would replace something built in. Several of
+        one name are refused once it is asked for."""
+        from importlib.metadata import entry_points  # late: it takes longer than a whole look-up
+
+        found: dict[str, tuple[EntryPoint, ...]] = {}
+        for point in sorted(entry_points(group=self.group), key=lambda one: one.name):
+            if point.name not in self._built_in:
+                found[point.name] = (*found.get(point.name, ()), point)
+        return found
+
+    def _loaded(self, name: str) -> type[T]:
+        points = self._installed[name]
+        packages = " and ".join(_package(point) for point in points)
+        if len({point.value for point in points}) > 1:
+            raise ToolchainError(
+                f"{self.kind} '{name}' is defined by {packages}",
+                next_step="uninstall one of them",
+            )
+        try:
+            found = points[0].load()
+        except Exception as error:  # noqa: BLE001 - code of others, as it loads
+            raise self._broken(name, packages, f"{type(error).__name__}: {error}") from None
+        if not (isinstance(found, type) and issubclass(found, self._base)):
+            raise self._broken(
+                name, packages, f"{points[0].value} is not a {self._base.__name__} class"
+            )
+        return found
+
+    def _broken(self, name: str, package: str, why: str) -> ToolchainError:
+        return ToolchainError(
+            f"{self.kind} '{name}' of {package} cannot be loaded: {why}",
+            next_step=f"upgrade or uninstall {package}",
+        )
+
+
+def _attribute(place: str) -> object:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.value

@@ -1,0 +1,50 @@
+"""The contract of a sampler."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+
+    from tuner.space import Space
+
+
+class SpaceExhaustedError(Exception):
+    """Every valid config has been proposed."""
+
+
+class Sampler(ABC):
+    """Makes Optuna samplers that search a space; made without arguments, and keeps no state.
+
+    The search asks and tells in memory, several candidates in flight, and rebuilds the study of
+    a resumed job from its trials: a sampler must take trials that it did not propose, and trials
+    whose parameters were fixed (``fixed_params`` in their system attributes). Its distributions are
+    those of :mod:`tuner.search.encoding`. What breaks a constraint is told as ``PRUNED``, and a
+    valid config drawn in its place: a sampler need not know constraints, but searches better if it
+    does. One that has proposed every valid config raises :class:`SpaceExhaustedError` from
+    ``sample_relative``. The same seed and the same results give the same proposals.
+
+    The conformance suite is :class:`tuner.conformance.samplers.SamplerConformance`.
+    """
+
+    several_objectives: ClassVar[bool] = False
+    """Whether it can minimize several objectives at once."""
+    walks_all: ClassVar[bool] = False
+    """Whether it proposes every config of a space, whatever becomes of them."""
+
+    @abstractmethod
+    def make(self, space: Space, seed: int) -> BaseSampler:
+        """A fresh Optuna sampler for ``space``. Raises what :meth:`require_fits` raises."""
+
+    def require_fits(self, space: Space) -> None:
+        """Returns at once if it can search ``space``; by default it can search any.
+
+        Raises ``UserError`` if it cannot, ``ToolchainError`` naming a missing package.
+        """
+        return
+
+    def notes_of_replayed(self, made: BaseSampler) -> dict[str, Any]:
+        """System attributes that trials of an earlier session need, for ``made`` to know them."""
+        return {}
