@@ -33,7 +33,6 @@ from tuner.codegen.halide.uploads.expressions import (
 )
 from tuner.codegen.halide.uploads.refusals import NotTunableError
 from tuner.codegen.halide.uploads.sizes import Sizes
-from tuner.codegen.halide.uploads.unscheduled import require_unscheduled
 from tuner.space.derivation.facts import (
     EVERY_DIMENSION,
     BufferFacts,
@@ -74,7 +73,6 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
     """
     opened = deserialized(data)
     _require_kind(opened)
-    require_unscheduled(opened)
     sizes = Sizes(given)
     texts = _definitions(opened)
     helpers = _helpers(opened, is_open=is_open)
@@ -120,9 +118,6 @@ def _require_kind(opened: Deserialized) -> None:
     count = len(opened.inputs) + len(opened.scalars) + outputs
     if count > MOST_BUFFERS:
         raise NotTunableError(f"it has {count} inputs, scalars and outputs; {MOST_BUFFERS} at most")
-    for name, func in opened.stages.items():
-        if func.is_extern():
-            raise NotTunableError(f"its stage {name} is code from elsewhere (define_extern)")
 
 
 def _outputs(opened: Deserialized, sizes: Sizes) -> tuple[list[BufferFacts], _Lowered]:

@@ -62,13 +62,14 @@ def analyse_pipeline(data: bytes, sizes: Mapping[str, int], *, is_open: bool = F
     )
 
 
-def execute_pipeline(
+def reference_outputs(
     data: bytes, facts: PipelineFacts, calls: Sequence[Sequence[NDArray[Any]]]
 ) -> list[list[NDArray[Any]]]:
-    """The outputs of the pipeline for the inputs of each of ``calls``, computed on this machine.
+    """The outputs of the pipeline for the inputs of each of ``calls``, of whatever sizes ``facts``
+    says: its definitions are evaluated, nothing is compiled.
 
-    Raises as :func:`describe_pipeline`, ``UserError`` also if the pipeline fails on these inputs
-    or takes too long.
+    Raises as :func:`describe_pipeline`, ``UserError`` also if the pipeline has no values for these
+    inputs or takes too long.
     """
     payload_bytes = len(calls) * output_bytes(facts)
     arguments = {
@@ -78,7 +79,7 @@ def execute_pipeline(
         "outputs": [asdict(buffer) for buffer in facts.outputs],
     }
     arrays = [np.ascontiguousarray(array).tobytes() for call in calls for array in call]
-    answer = _asked("execute", arguments, b"".join([data, *arrays]), payload_bytes)
+    answer = _asked("reference", arguments, b"".join([data, *arrays]), payload_bytes)
     if len(answer) != payload_bytes:
         raise _refused("it gives less than its outputs")
     return outputs_in(answer, facts)

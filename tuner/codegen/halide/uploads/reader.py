@@ -51,16 +51,16 @@ def give_up(folder: Path, memory_bytes: int, cpu_s: int, *, files: int, answer_b
 
 
 def answer_to(task: str, arguments: dict[str, Any], data: bytes) -> bytes:
-    """The answer to a task: ``describe``, ``analyse`` or ``execute``."""
+    """The answer to a task: ``describe``, ``analyse`` or ``reference``."""
     if task == "analyse":
         from tuner.codegen.halide.uploads.analysis import analyse
 
         return json.dumps(analyse(data, arguments["sizes"], is_open=arguments["is_open"])).encode()
-    if task == "execute":
-        from tuner.codegen.halide.uploads.execution import execute
+    if task == "reference":
+        from tuner.codegen.halide.uploads.reference import reference
 
         named = ("pipeline_bytes", "inputs", "scalars", "outputs")
-        return execute(data, **{name: arguments[name] for name in named})
+        return reference(data, **{name: arguments[name] for name in named})
     from tuner.codegen.halide.uploads.deserialized import described
 
     return json.dumps(described(data)).encode(errors="replace")
@@ -131,7 +131,7 @@ def serve(idle_s: float = _IDLE_S) -> None:
 
 def main() -> None:
     """Loads everything that a child needs, while files can be opened, then serves."""
-    for module in ("analysis", "deserialized", "execution"):
+    for module in ("analysis", "deserialized", "reference"):
         import_module(f"tuner.codegen.halide.uploads.{module}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
     try:
