@@ -82,6 +82,12 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
     ]
     for fact, param in zip(scalars, opened.scalars.values(), strict=True):
         param.set_range(fact.value, fact.value)  # what is read of inputs may depend on it
+    # One loop for each variable; and written into one another, stages grow beyond all measure.
+    for name, func in opened.stages.items():
+        if name not in helpers:
+            func.compute_root().never_partition_all()
+            for update in range(func.num_update_definitions()):
+                func.update(update).never_partition_all()
     outputs, first = _outputs(opened, sizes)
     inputs = []
     for name, entry in opened.inputs.items():
@@ -91,11 +97,6 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
         inputs.append(buffer)
     known = {f"{b.name}.extent.{n}": each for b in inputs for n, each in enumerate(b.extents)}
     texts = {name: with_extents(text, known) for name, text in texts.items()}
-    for name, func in opened.stages.items():
-        if name not in helpers:
-            func.compute_root().never_partition_all()  # one loop for each variable
-            for update in range(func.num_update_definitions()):
-                func.update(update).never_partition_all()
     lowered = _lower(opened).text
     stages = [
         _stage(name, opened, texts, helpers, lowered, outputs)
@@ -284,17 +285,19 @@ def _is_clamped(name: str, opened: Deserialized, texts: Mapping[str, str]) -> bo
         for one, func in opened.stages.items()
     }
 
-    def reaches(one: str, visited: frozenset[str]) -> bool:
+    visited, waiting = {name}, [name]
+    while waiting:
+        one = waiting.pop()
         for called, indices in calls_of(texts[one]):
             if called in visited or called not in known:
                 continue
             if not any(follows_loops(index, known, fixed[one]) for index in indices):
                 continue
-            if called in inputs or reaches(called, visited | {called}):
-                return True
-        return False
-
-    return not reaches(name, frozenset({name}))
+            if called in inputs:
+                return False
+            visited.add(called)
+            waiting.append(called)
+    return True
 
 
 def _allocated(name: str, dimensions: int, lowered: str) -> tuple[int, ...]:
