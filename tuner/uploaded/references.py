@@ -17,15 +17,15 @@ from tuner.space.derivation import PipelineFacts
 
 _FOLDER = "references"
 _MOST_FILES = 64
-_VERSION = b"2"
-"""Raise it when the pipeline is run otherwise, or by another Halide."""
+_VERSION = b"3"
+"""Raise it when the pipeline is interpreted otherwise: what was kept before is not used then."""
 
 
 def references(
     data: bytes, facts: PipelineFacts, calls: Sequence[Sequence[Array]]
 ) -> list[list[Array]]:
-    """The outputs of the pipeline ``data`` for the inputs of each call, computed once by a host
-    compile in a contained process and then kept in the state directory."""
+    """The outputs of the pipeline ``data`` for the inputs of each call, computed once in a
+    contained process and then kept in the state directory."""
     key = hashlib.sha256(b"\0".join([_VERSION, data, repr(facts).encode()]))
     for call in calls:
         for array in call:

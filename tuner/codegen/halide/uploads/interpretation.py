@@ -609,13 +609,16 @@ def _loop_shape(scope: _Scope) -> tuple[int, ...]:
     return np.broadcast_shapes((1,) * scope.rank, *shapes)
 
 
-def _axis(positions: Array) -> int | None:
-    """The loop that positions alone follow, one for each; ``None`` if it is not so."""
+def _only_axis(positions: Array) -> int | None:
+    """The loop that positions follow; ``None`` if they follow several."""
     axes = [axis for axis, extent in enumerate(positions.shape) if extent > 1]
-    if len(axes) != 1:
-        return None
-    flat = positions.reshape(-1)
-    return axes[0] if (np.diff(flat) > 0).all() else None
+    return axes[0] if len(axes) == 1 else None
+
+
+def _axis(positions: Array) -> int | None:
+    """The same where there is another position for each of its iterations."""
+    axis = _only_axis(positions)
+    return axis if axis is not None and (np.diff(positions.reshape(-1)) > 0).all() else None
 
 
 def _gathered(elements: Array, indices: Sequence[Array], region: Region, rank: int) -> Array:
@@ -628,24 +631,31 @@ def _gathered(elements: Array, indices: Sequence[Array], region: Region, rank: i
 
 
 def _cut(elements: Array, positions: Sequence[Array], rank: int) -> Array | None:
-    """A view, where each dimension is gone along by a loop of its own in equal steps."""
-    slices, along, shape = [], [], [1] * rank
+    """The same where each dimension is gone along by a loop of its own: a view if in equal steps,
+    and whole rows in any case."""
+    slices, along, picked, shape = [], [], [], [1] * rank
     for number, position in enumerate(positions):
-        if position.size == 1:
-            at = int(position.reshape(-1)[0])
-            slices.append(slice(at, at + 1))
-            continue
-        axis = _axis(position)
         flat = position.reshape(-1)
-        step = int(flat[1] - flat[0])
-        if axis is None or shape[axis] != 1 or (np.diff(flat) != step).any():
+        if flat.size == 1:
+            slices.append(slice(int(flat[0]), int(flat[0]) + 1))
+            continue
+        axis = _only_axis(position)
+        if axis is None or shape[axis] != 1:
             return None
-        slices.append(slice(int(flat[0]), int(flat[-1]) + 1, step))
         shape[axis] = flat.size
         along.append((axis, number))
+        step = int(flat[1] - flat[0])
+        if step > 0 and (np.diff(flat) == step).all():
+            slices.append(slice(int(flat[0]), int(flat[-1]) + 1, step))
+        else:
+            slices.append(slice(None))
+            picked.append((number, flat))
+    cut = elements[tuple(slices)]
+    for number, flat in picked:
+        cut = cut.take(flat, axis=number)
     still = [n for n in range(len(positions)) if n not in {number for _, number in along}]
     order = [*still, *(number for _, number in sorted(along))]
-    return elements[tuple(slices)].transpose(order).reshape(shape)
+    return cut.transpose(order).reshape(shape)
 
 
 def _whole_mask(scope: _Scope) -> Array:

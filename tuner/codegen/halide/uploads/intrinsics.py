@@ -63,6 +63,9 @@ def _product(kind: np.dtype[Any], a: Array, b: Array) -> Array:
 def shifted(values: Array, amounts: Array) -> Array:
     """``values * 2 ** amounts``, rounded down; 64-bit ``values`` in and out."""
     amounts = _wide(amounts)
+    if amounts.size == 1 and -64 < amounts.item() < 64:  # most are constant
+        by = amounts.item()
+        return np.asarray(values << by if by >= 0 else values >> -by)
     left = np.where(amounts >= 64, 0, values << np.clip(amounts, 0, 63).astype(values.dtype))
     right = values >> np.clip(-amounts, 0, 63).astype(values.dtype)
     return np.asarray(np.where(amounts >= 0, left, right))

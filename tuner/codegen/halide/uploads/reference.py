@@ -19,23 +19,20 @@ def reference(
     scalars: Mapping[str, int],
     outputs: Sequence[Mapping[str, Any]],
 ) -> bytes:
-    """The outputs of the pipeline in the first ``pipeline_bytes`` of ``data``, call after call.
+    """The outputs of the pipeline in the first ``pipeline_bytes`` of ``data``.
 
     ``inputs`` and ``outputs`` say of each buffer its ``name``, ``dtype``, ``mins`` and ``extents``,
     innermost first, ``scalars`` what the others are. After the pipeline come the elements of the
-    inputs, for as many calls as there are.
+    inputs.
     """
     contents = checked(data[:pipeline_bytes])
-    position, answers = pipeline_bytes, []
-    while position < len(data):
-        buffers = {}
-        for one in inputs:
-            flat = np.frombuffer(data, one["dtype"], prod(one["extents"]), position)
-            position += flat.nbytes
-            buffers[one["name"]] = Buffer(flat.reshape(one["extents"][::-1]), tuple(one["mins"]))
-        found = interpreted(contents, buffers, scalars, _wanted(contents.outputs, outputs))
-        answers += [values.tobytes() for name in contents.outputs for values in found[name]]
-    return b"".join(answers)
+    position, buffers = pipeline_bytes, {}
+    for one in inputs:
+        flat = np.frombuffer(data, one["dtype"], prod(one["extents"]), position)
+        position += flat.nbytes
+        buffers[one["name"]] = Buffer(flat.reshape(one["extents"][::-1]), tuple(one["mins"]))
+    found = interpreted(contents, buffers, scalars, _wanted(contents.outputs, outputs))
+    return b"".join(values.tobytes() for name in contents.outputs for values in found[name])
 
 
 def _wanted(names: Sequence[str], outputs: Sequence[Mapping[str, Any]]) -> dict[str, Region]:
