@@ -38,7 +38,10 @@ _ATTEMPTS = 2
 _MOST_REASON_CHARACTERS = 300
 _MOST_REFUSAL_BYTES = 4096
 _ACCEPTED = "what Halide 21's serialize_pipeline writes"
-_TUNABLE = "unscheduled pipelines of integers of 8 to 32 bits"
+_TUNABLE = (
+    "unscheduled pipelines of integers of 8 to 32 bits, which call their own Funcs, their inputs "
+    "and Halide's arithmetic"
+)
 _NEXT_STEP = "write it anew with the version of Halide that `hvxtune doctor` shows"
 
 T = TypeVar("T")

@@ -178,6 +178,9 @@ class _Check:
         _require(bool(self._outputs), "it has no output")
         for name in self._outputs:
             _require(name in self._names, f"no stage computes its output {name}")
+        for func in root["funcs"]:
+            _require_plain(func)
+        _require_arithmetic([node for node in order if node.kind == "Call"])
         self._funcs = [self._signature(func) for func in root["funcs"]]
 
     def contents(self) -> Contents:
@@ -291,21 +294,14 @@ class _Check:
         return kind
 
     def _call(self, node: Node) -> Type:
-        name, how, kind = node["name"], node["call_type"], _called_type(node)
-        if how == "PureIntrinsic" and name in INTRINSICS and kind is not None:
+        name, kind = node["name"], _type(node["type"], node.where)
+        if node["call_type"] == "PureIntrinsic":
             types = [self._of(one, node) for one in node["args"]]
             fits = INTRINSICS[name].type_of(types, kind) == kind
             _require(fits, f"{node.where} calls {name} with types it does not take")
             return kind
-        if how == "Halide" and kind is not None:
-            fits = self._known.is_value(node, kind)
-        elif how == "Image" and kind is not None:
-            fits = self._known.is_element(node, kind)
-        else:
-            raise NotTunableError(
-                f"{node.where} calls {name[:60]} ({how}); its own Funcs and inputs, and the "
-                "arithmetic of docs/pipelines.md, are what it may call"
-            )
+        is_func = node["call_type"] == "Halide"
+        fits = self._known.is_value(node, kind) if is_func else self._known.is_element(node, kind)
         _require(fits, f"{node.where} calls {name[:60]!r}, which is nothing in it")
         _require(
             all(self._of(one, node) == _INDEX for one in node["args"]),
@@ -314,9 +310,36 @@ class _Check:
         return kind
 
 
-def _called_type(node: Node) -> Type | None:
-    """The type of a call; ``None`` for a pointer, which no accepted one gives."""
-    return None if node["type"]["code"] == "handle" else _type(node["type"], node.where)
+def _require_plain(func: Node) -> None:
+    """That a Func is defined here, and does nothing but compute."""
+    if func["extern_function_name"] or func["extern_arguments"]:
+        raise NotTunableError(
+            f"{func.where} is code from elsewhere (define_extern "
+            f"{func['extern_function_name'][:60]!r})"
+        )
+    _require(func["extern_proxy_expr"].kind == "UndefinedExpr", f"{func.where} is damaged")
+    if func["debug_file"]:
+        raise NotTunableError(f"{func.where} writes a file (debug_to_file)")
+    if func["trace_loads"] or func["trace_stores"] or func["trace_realizations"]:
+        raise NotTunableError(f"{func.where} is traced")
+    if func["trace_tags"]:
+        raise NotTunableError(f"{func.where} is traced (add_trace_tag)")
+
+
+def _require_arithmetic(calls: Sequence[Node]) -> None:
+    """That all calls are of those that are accepted, by name and kind."""
+    refused = [
+        call
+        for call in calls
+        if call["call_type"] not in ("Halide", "Image")
+        and not (call["call_type"] == "PureIntrinsic" and call["name"] in INTRINSICS)
+    ]
+    if refused:  # code of the host, rather than what Halide wraps it in
+        call = min(refused, key=lambda one: "Extern" not in one["call_type"])
+        raise NotTunableError(
+            f"{call.where} calls {call['name'][:60]} ({call['call_type']}), which is not of "
+            "Halide's arithmetic"
+        )
 
 
 def _immediate(node: Node, code: str) -> Type:
@@ -396,7 +419,10 @@ class _Stage:
     def func(
         self, node: Node, parameters: Mapping[str, tuple[Type, int]], *, is_output: bool
     ) -> Func:
-        self._require_plain(node)
+        required = tuple(_type(one, str(self)) for one in node["required_types"])
+        _require(required in ((), self.types), f"{self} requires other types than its own")
+        fits = node["required_dims"] in (-1, len(self.dimensions))
+        _require(fits, f"{self} requires {node['required_dims']} dimensions")
         self._require_buffers(node, parameters)
         self._require_unscheduled(node["func_schedule"], is_output=is_output)
         definition = node["init_def"]
@@ -504,24 +530,6 @@ class _Stage:
         for node in expressions_in(domain["predicate"]):
             if node.kind == "Variable" and not (node["param_name"] or node["image_name"]):
                 _require(node["name"] in names, f"{self} reduces where {node['name']} says")
-
-    def _require_plain(self, node: Node) -> None:
-        if node["extern_function_name"] or node["extern_arguments"]:
-            raise NotTunableError(
-                f"{self} is code from elsewhere (define_extern "
-                f"{node['extern_function_name'][:60]!r}); definitions in Halide are accepted"
-            )
-        _require(node["extern_proxy_expr"].kind == "UndefinedExpr", f"{self} is damaged")
-        if node["debug_file"]:
-            raise NotTunableError(f"{self} writes a file (debug_to_file)")
-        if node["trace_loads"] or node["trace_stores"] or node["trace_realizations"]:
-            raise NotTunableError(f"{self} is traced")
-        if node["trace_tags"]:
-            raise NotTunableError(f"{self} is traced (add_trace_tag)")
-        required = tuple(_type(one, str(self)) for one in node["required_types"])
-        _require(required in ((), self.types), f"{self} requires other types than its own")
-        fits = node["required_dims"] in (-1, len(self.dimensions))
-        _require(fits, f"{self} requires {node['required_dims']} dimensions")
 
     def _require_buffers(self, node: Node, parameters: Mapping[str, tuple[Type, int]]) -> None:
         names = node["output_buffers_names"]

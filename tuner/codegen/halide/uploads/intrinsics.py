@@ -208,6 +208,17 @@ def _conversion(types: Sequence[Type], wanted: Type) -> Type | None:
     return wanted if len(types) == 1 and types[0] != BOOL and _is_integer(wanted) else None
 
 
+def _joined(types: Sequence[Type], wanted: Type) -> Type | None:
+    fit = len(types) in (1, 2, 4) and len(set(types)) == 1 and _is_integer(types[0])
+    bits = len(types) * types[0][1] if fit else 0
+    return ("uint", bits) if 0 < bits <= 32 else None
+
+
+def _extracted(types: Sequence[Type], wanted: Type) -> Type | None:
+    fit = len(types) == 2 and all(map(_is_integer, types)) and _is_integer(wanted)
+    return wanted if fit and wanted[1] <= types[0][1] <= 32 else None
+
+
 def _choice(types: Sequence[Type], wanted: Type) -> Type | None:
     fit = len(types) == 3 and types[0] == BOOL and types[1] == types[2]
     return types[1] if fit else None
@@ -226,6 +237,14 @@ def _promise(types: Sequence[Type], wanted: Type) -> Type | None:
     return types[0] if len(types) == 3 and len(set(types)) == 1 else None
 
 
+def _concat(kind: np.dtype[Any], *parts: Array) -> Array:
+    bits = 8 * parts[0].dtype.itemsize
+    joined = np.zeros((), np.int64)
+    for number, part in enumerate(parts):
+        joined = joined | _wide(_unsigned(part)) << number * bits
+    return joined.astype(kind)
+
+
 def _first(kind: np.dtype[Any], a: Array, *_: Array) -> Array:
     return a
 
@@ -242,6 +261,10 @@ INTRINSICS: dict[str, Intrinsic] = {
     "count_trailing_zeros": Intrinsic(_integers(1), _trailing),
     "popcount": Intrinsic(
         _integers(1), lambda kind, a: np.bitwise_count(_unsigned(a)).astype(kind)
+    ),
+    "concat_bits": Intrinsic(_joined, _concat),
+    "extract_bits": Intrinsic(
+        _extracted, lambda kind, a, b: shifted(_wide(_unsigned(a)), -_wide(b)).astype(kind)
     ),
     # Fixed point
     "abs": Intrinsic(

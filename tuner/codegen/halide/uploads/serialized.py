@@ -31,6 +31,9 @@ _MOST_SHARED = 16
 """Nothing that Halide writes is shared but vtables. Some leeway costs nothing."""
 
 
+_NAMED = {"Func": "its stage", "Parameter": "the buffer of"}
+
+
 class DamagedError(ValueError):
     """The bytes are not what ``serialize_pipeline`` writes; the text says where."""
 
@@ -87,8 +90,8 @@ def read(data: bytes) -> tuple[Node, list[Node]]:
             if value is None and one.is_required:
                 raise DamagedError(f"a {place.kind} lacks its {one.name}")
             node.fields[one.name] = value
-            if one.name == "name" and isinstance(value, str) and place.kind == "Func":
-                node.where = f"its stage {value[:60]}"  # the first field, before all in it
+            if one.name == "name" and place.kind in _NAMED and isinstance(value, str):
+                node.where = f"{_NAMED[place.kind]} {value[:60]}"  # it precedes what is in them
     for node in order:
         for name, value in node.fields.items():
             if isinstance(value, list):
