@@ -46,7 +46,7 @@ class PipelineKernel(Kernel):
 
     Its parameters are the extents of the outputs and of the dimensions of inputs that no output
     decides, the values of scalar inputs, which buffers are loose, and whether loops may be
-    parallel. The reference is the pipeline itself, compiled for this machine and run in a contained
+    parallel. The reference is the pipeline itself: its definitions, evaluated in a contained
     process.
     """
 

@@ -31,6 +31,7 @@ from tuner.codegen.halide.uploads.serialized_form import SERIALIZATION_VERSION
 _NAME = re.compile(r"[A-Za-z0-9_.$]{1,200}")
 _MOST_BUFFER_BYTES = 16 << 20
 _BITS = {"int": (8, 16, 32, 64), "uint": (1, 8, 16, 32, 64), "float": (16, 32, 64), "bfloat": (16,)}
+_ARITHMETIC = frozenset((name, one.call_type) for name, one in INTRINSICS.items())
 _INDEX: Type = ("int", 32)
 _COMPARISONS = frozenset(("EQ", "NE", "LT", "LE", "GT", "GE"))
 _BINARY = _COMPARISONS | {"Add", "Sub", "Mul", "Div", "Mod", "Min", "Max", "And", "Or"}
@@ -125,6 +126,11 @@ def expressions_in(root: Node) -> Iterator[Node]:
         node = waiting.pop()
         yield node
         waiting += parts_of(node)
+
+
+def is_read(call: Node) -> bool:
+    """Whether a call is one to a Func, an input or a table."""
+    return call["call_type"] in ("Halide", "Image")
 
 
 def parts_of(node: Node) -> list[Node]:
@@ -295,7 +301,7 @@ class _Check:
 
     def _call(self, node: Node) -> Type:
         name, kind = node["name"], _type(node["type"], node.where)
-        if node["call_type"] == "PureIntrinsic":
+        if not is_read(node):
             types = [self._of(one, node) for one in node["args"]]
             fits = INTRINSICS[name].type_of(types, kind) == kind
             _require(fits, f"{node.where} calls {name} with types it does not take")
@@ -331,8 +337,7 @@ def _require_arithmetic(calls: Sequence[Node]) -> None:
     refused = [
         call
         for call in calls
-        if call["call_type"] not in ("Halide", "Image")
-        and not (call["call_type"] == "PureIntrinsic" and call["name"] in INTRINSICS)
+        if not is_read(call) and (call["name"], call["call_type"]) not in _ARITHMETIC
     ]
     if refused:  # code of the host, rather than what Halide wraps it in
         call = min(refused, key=lambda one: "Extern" not in one["call_type"])
@@ -459,10 +464,7 @@ class _Stage:
             for bound in (one["min"], one["extent"]):
                 _require(self.of.get(bound) == _INDEX, f"{self} reduces over no int32")
                 self._require_scope(bound, frozenset(), ())
-                calls = any(
-                    part.kind == "Call" and part["call_type"] in ("Halide", "Image")
-                    for part in expressions_in(bound)
-                )
+                calls = any(part.kind == "Call" and is_read(part) for part in expressions_in(bound))
                 _require(not calls, f"{self} reduces as far as values say")
         pure = {
             dimension

@@ -29,6 +29,7 @@ from tuner.codegen.halide.uploads.contents import (
     alike,
     callees,
     expressions_in,
+    is_read,
     parts_of,
 )
 from tuner.codegen.halide.uploads.intrinsics import INTRINSICS, Array, Type
@@ -315,10 +316,7 @@ class _Interpreter:
         """Whether there is a call to a Func or buffer in an expression."""
         known = self._reading.get(node)
         if known is None:
-            known = any(
-                one.kind == "Call" and one["call_type"] != "PureIntrinsic"
-                for one in expressions_in(node)
-            )
+            known = any(one.kind == "Call" and is_read(one) for one in expressions_in(node))
             self._reading[node] = known
         return known
 
@@ -329,7 +327,7 @@ class _Interpreter:
             return self._variable(node, scope)
         if kind in ("IntImm", "UIntImm", "FloatImm"):
             return np.asarray(node["value"], _dtype(self._contents.types[node]))
-        if kind == "Call" and node["call_type"] != "PureIntrinsic":
+        if kind == "Call" and is_read(node):
             return self._element(node, scope)
         if kind == "Let":
             value = self._of(node["value"], scope)

@@ -1,7 +1,7 @@
 """The one list of calls that an upload may make besides those of its Funcs and inputs.
 
-A pure intrinsic of Halide is accepted if it stands here, with the type of its value and what that
-is. Nothing else is a call that an upload may make: no extern function of any kind, for that is code
+An intrinsic of Halide is accepted if it stands here, with the type of its value and what that is.
+Nothing else is a call that an upload may make: no extern function of any kind, for that is code
 that whoever loads the object supplies, and no intrinsic that prints, traces, allocates, asks for
 memory to be loaded, or has a meaning in lowered code only.
 
@@ -38,10 +38,12 @@ BOOL: Type = ("uint", 1)
 class Intrinsic:
     """``type_of`` gives the type of the value for those of the arguments, ``None`` if they do not
     fit; ``wanted`` is the type that the call has, for those that are conversions. ``value`` takes
-    the type of the value, then the arguments."""
+    the type of the value, then the arguments. ``call_type`` is as which kind of call Halide makes
+    it."""
 
     type_of: Callable[[Sequence[Type], Type], Type | None]
     value: Callable[..., Array]
+    call_type: str = "PureIntrinsic"
 
 
 def _wide(array: Array) -> Array:
@@ -262,9 +264,11 @@ INTRINSICS: dict[str, Intrinsic] = {
     "popcount": Intrinsic(
         _integers(1), lambda kind, a: np.bitwise_count(_unsigned(a)).astype(kind)
     ),
-    "concat_bits": Intrinsic(_joined, _concat),
+    "concat_bits": Intrinsic(_joined, _concat, "Intrinsic"),
     "extract_bits": Intrinsic(
-        _extracted, lambda kind, a, b: shifted(_wide(_unsigned(a)), -_wide(b)).astype(kind)
+        _extracted,
+        lambda kind, a, b: shifted(_wide(_unsigned(a)), -_wide(b)).astype(kind),
+        "Intrinsic",
     ),
     # Fixed point
     "abs": Intrinsic(
