@@ -25,10 +25,9 @@ MOST_DEPTH = 1000
 """Tables inside one another. Halide follows them by recursion: of its stack of 64 MB
 (``reader``) 64 kB are left for each, and a few are what it takes."""
 MOST_TABLES = 1_000_000
-_LEAST_BYTES_A_TABLE = 4
-"""What a table takes at least: the offset of its vtable, which several may share."""
-_MOST_SHARED = 16
-"""Nothing that Halide writes is shared but vtables. Some leeway costs nothing."""
+_LEAST_BYTES_A_TABLE = 8
+"""What a table takes at least: the offset of its vtable, and an offset that leads to it. Nothing
+that Halide writes is shared but vtables."""
 
 
 _NAMED = {"Func": "its stage", "Parameter": "the buffer of"}
@@ -74,7 +73,7 @@ def read(data: bytes) -> tuple[Node, list[Node]]:
     found: list[Any] = [None]
     order: list[Node] = []
     waiting = [_Place("Pipeline", buffer.reference(0), found, 0, 0, "it")]
-    most = min(MOST_TABLES, _MOST_SHARED * len(data) // _LEAST_BYTES_A_TABLE)
+    most = min(MOST_TABLES, len(data) // _LEAST_BYTES_A_TABLE)
     while waiting:
         place = waiting.pop()
         if place.depth > MOST_DEPTH:
