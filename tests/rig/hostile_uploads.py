@@ -96,7 +96,11 @@ PROGRAMS: dict[str, tuple[str, dict[str, str], str]] = {
     # Intrinsics that do more than compute
     "undefined": ("g[x, y] = hl.undef(hl.UInt(8))", {}, CALLS.format("undef")),
     "memoize_tag": ("g[x, y] = hl.memoize_tag(pixel)", {}, CALLS.format("memoize_expr")),
-    "require": ("g[x, y] = hl.require(pixel > 3, pixel, pixel)", {}, "calls (require|halide_error)"),
+    "require": (
+        "g[x, y] = hl.require(pixel > 3, pixel, pixel)",
+        {},
+        "calls (require|halide_error)",
+    ),
     "target": ("g[x, y] = hl.u8(hl.target_bits())", {}, CALLS.format("target_bits")),
     **{
         f"intrinsic {name}": (

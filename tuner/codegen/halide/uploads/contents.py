@@ -133,6 +133,12 @@ def is_read(call: Node) -> bool:
     return call["call_type"] in ("Halide", "Image")
 
 
+def is_variable(node: Node, name: str) -> bool:
+    """Whether an expression is the loop variable of that name."""
+    is_input = node.kind == "Variable" and (node["param_name"] or node["image_name"])
+    return bool(node.kind == "Variable" and node["name"] == name and not is_input)
+
+
 def parts_of(node: Node) -> list[Node]:
     """The expressions that the expression ``node`` is made of."""
     parts: list[Node] = []
@@ -295,8 +301,6 @@ class _Check:
         _name(name, f"a variable in {node.where}")
         if param or node["image_name"]:
             self._known.require(name, param, node["image_name"], kind, node.where)
-        else:
-            _require(kind == _INDEX or bool(kind), f"{node.where} has a damaged variable")
         return kind
 
     def _call(self, node: Node) -> Type:
@@ -433,12 +437,15 @@ class _Stage:
         definition = node["init_def"]
         _require(definition["is_init"], f"{self} has no definition")
         values = self._values(definition)
-        places = [arg["name"] if arg.kind == "Variable" else "" for arg in definition["args"]]
-        _require(tuple(places) == self.dimensions, f"{self} is defined at other places")
+        places = definition["args"]
+        fits = len(places) == len(self.dimensions) and all(
+            map(is_variable, places, self.dimensions)
+        )
+        _require(fits, f"{self} is defined at other places")
         _require(not definition["stage_schedule"]["rvars"], f"the definition of {self} reduces")
         _require(_is_true(definition["predicate"]), f"the definition of {self} has a condition")
         for value in (*values, *definition["args"]):
-            self._require_scope(value, frozenset(self.dimensions), ())
+            self._require_scope(value, self.dimensions)
         self._require_stage(definition, self.dimensions)
         _require(len(node["updates"]) <= MOST_UPDATES, f"{self} has {len(node['updates'])} updates")
         updates = tuple(self._update(update) for update in node["updates"])
@@ -463,17 +470,17 @@ class _Stage:
         for one in rvars:
             for bound in (one["min"], one["extent"]):
                 _require(self.of.get(bound) == _INDEX, f"{self} reduces over no int32")
-                self._require_scope(bound, frozenset(), ())
+                self._require_scope(bound, ())
                 calls = any(part.kind == "Call" and is_read(part) for part in expressions_in(bound))
                 _require(not calls, f"{self} reduces as far as values say")
         pure = {
             dimension
             for dimension, place in zip(self.dimensions, places, strict=True)
-            if place.kind == "Variable" and place["name"] == dimension
+            if is_variable(place, dimension)
         }
         _require(self.of.get(node["predicate"]) == BOOL, f"{self} has a condition that is none")
         for expression in (*values, *places, node["predicate"]):
-            self._require_scope(expression, frozenset((*pure, *names)), rvars)
+            self._require_scope(expression, (*pure, *names), rvars)
             self._require_own(expression, pure)
         order = (*names, *(one for one in self.dimensions if one in pure))
         self._require_stage(node, order)
@@ -485,33 +492,28 @@ class _Stage:
         for node in expressions_in(expression):
             if node.kind == "Call" and node["call_type"] == "Halide" and node["name"] == self.name:
                 for dimension, index in zip(self.dimensions, node["args"], strict=True):
-                    stays = index.kind == "Variable" and index["name"] == dimension
+                    stays = is_variable(index, dimension)
                     _require(stays or dimension not in pure, f"{self} reads itself elsewhere")
 
     def _require_scope(
-        self, root: Node, variables: frozenset[str], reductions: Sequence[Node]
+        self, root: Node, variables: Sequence[str], reductions: Sequence[Node] = ()
     ) -> None:
         """That each variable in ``root`` is one of those, or of a Let around it."""
-        waiting = [(root, variables)]
+        waiting = [(root, dict.fromkeys(variables, _INDEX))]
         while waiting:
             node, scope = waiting.pop()
             if node.kind == "Let":
-                name = _name(node["name"], f"a Let in {self}")
-                waiting += [(node["value"], scope), (node["body"], scope | {name})]
+                name, value = _name(node["name"], f"a Let in {self}"), node["value"]
+                waiting += [(value, scope), (node["body"], {**scope, name: self.of[value]})]
                 continue
             waiting += [(part, scope) for part in parts_of(node)]
             if node.kind != "Variable" or node["param_name"] or node["image_name"]:
                 continue
-            domain = node["reduction_domain"]
-            if domain["defined"]:
-                self._require_domain(node["name"], domain, reductions)
-                _require(self.of[node] == _INDEX, f"{self} reduces over no int32")
-            else:
-                _require(
-                    node["name"] in scope, f"{self} depends on {node['name']}, which is nothing"
-                )
-                if node["name"] in self.dimensions:
-                    _require(self.of[node] == _INDEX, f"{self} has a dimension of no int32")
+            name = node["name"]
+            _require(name in scope, f"{self} depends on {name}, which is nothing in it")
+            _require(scope[name] == self.of[node], f"{self} takes {name} for another type")
+            if node["reduction_domain"]["defined"]:
+                self._require_domain(name, node["reduction_domain"], reductions)
 
     def _require_domain(self, name: str, domain: Node, reductions: Sequence[Node]) -> None:
         """That a variable's own domain is that of the definition."""

@@ -30,6 +30,7 @@ from tuner.codegen.halide.uploads.contents import (
     callees,
     expressions_in,
     is_read,
+    is_variable,
     parts_of,
 )
 from tuner.codegen.halide.uploads.intrinsics import INTRINSICS, Array, Type
@@ -539,12 +540,8 @@ def _pure_dimensions(func: Func, update: Update) -> frozenset[str]:
     return frozenset(
         dimension
         for dimension, place in zip(func.dimensions, update.places, strict=True)
-        if _is_variable(place, dimension)
+        if is_variable(place, dimension)
     )
-
-
-def _is_variable(node: Node, name: str) -> bool:
-    return node.kind == "Variable" and node["name"] == name and not node["param_name"]
 
 
 def _pure_nest(
@@ -571,7 +568,7 @@ def _apart(func: Func, update: Update) -> set[str]:
         name
         for name, _, _ in update.rvars
         for number in range(len(func.dimensions))
-        if all(_is_variable(indices[number], name) for indices in (update.places, *own))
+        if all(is_variable(indices[number], name) for indices in (update.places, *own))
     }
 
 
