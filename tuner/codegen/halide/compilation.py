@@ -93,6 +93,13 @@ def compile_request(request: Mapping[str, Any]) -> None:
     _guard_header(request["symbol"])
 
 
+def load_autoscheduler(name: str) -> None:
+    """Has Halide load its autoscheduler ``name``, if it is not empty."""
+    if name:
+        library = f"libautoschedule_{name.lower()}.so"
+        hl.load_plugin(str(Path(hl.__file__).parent / "lib64" / library))
+
+
 def _autoschedule(
     pipeline: hl.Pipeline,
     machine: hl.Target,
@@ -100,7 +107,8 @@ def _autoschedule(
     parameters: Sequence[Any],
     problem: Problem,
 ) -> None:
-    """Has Halide's autoscheduler ``name`` schedule ``pipeline``; an empty name leaves it as it is.
+    """Has Halide's autoscheduler ``name``, which is loaded, schedule ``pipeline``; an empty name
+    leaves it as it is.
 
     Its estimates are the shapes of ``problem``.
     """
@@ -111,8 +119,6 @@ def _autoschedule(
     for parameter, spec in zip(parameters, buffers, strict=True):
         for dimension, extent in enumerate(reversed(spec.shape)):
             parameter.dim(dimension).set_estimate(0, extent)
-    library = f"libautoschedule_{name.lower()}.so"
-    hl.load_plugin(str(Path(hl.__file__).parent / "lib64" / library))
     pipeline.apply_autoscheduler(machine, hl.AutoschedulerParams(name, {"parallelism": "1"}))
 
 

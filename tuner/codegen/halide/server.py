@@ -25,8 +25,8 @@ import contextlib
 import ctypes
 import gc
 import json
+import math
 import os
-import resource
 import select
 import shutil
 import signal
@@ -34,7 +34,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tuner.codegen.confinement import confine
+from tuner.codegen.confinement import COMPILER, PROGRAM, Confinement, Limits, Program, confine
 from tuner.codegen.halide.children import PATIENCE, PR_SET_PDEATHSIG, wait_for
 
 MODULE = "tuner.codegen.halide.server"
@@ -43,6 +43,7 @@ EXIT_REFUSED = 3
 """Exit status of a child whose candidate could not be compiled; the file ``error`` says why."""
 _THREAD_STACK_BYTES = 64 << 20
 _FILE_LIMIT_BYTES = 64 << 20
+_CPU_GRACE_S = 5
 _PIPE_BYTES = 1 << 16
 _NEVER_S = 1e6
 
@@ -69,22 +70,25 @@ def _read_line() -> bytes:
     return line
 
 
-def _limit(request: dict[str, Any]) -> None:
-    with open("/proc/self/statm") as statm:
-        mapped_bytes = int(statm.read().split()[0]) * resource.getpagesize()
-    memory = mapped_bytes + int(request["memory_limit_bytes"])
-    for limit, value in (
-        (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_FSIZE, _FILE_LIMIT_BYTES),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(limit, (value, value))
+def _confined(request: dict[str, Any]) -> Confinement:
+    """The child in its role; a time-out ends it before the limit of processor time does."""
+    program = None
+    if "program" in request:
+        reads = map(Path, request.get("reads", ()))
+        program = Program(Path(request["program"][0]), tuple(reads))
+    limits = Limits(
+        int(request["memory_limit_bytes"]),
+        math.ceil(float(sys.argv[1])) + _CPU_GRACE_S,
+        _FILE_LIMIT_BYTES,
+    )
+    return confine(PROGRAM if program else COMPILER, Path("."), limits, program)
 
 
-def _compile(request: dict[str, Any], done: int) -> None:
+def _compile(request: dict[str, Any], confinement: Confinement, done: int) -> None:
     """Body of the child's thread; writes the exit status to the descriptor ``done``."""
     from tuner.codegen.halide.compilation import compile_request
 
+    confinement.seal()
     try:
         compile_request(request)
         status = 0
@@ -105,15 +109,18 @@ def _child() -> None:
     os.dup2(log, 2)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    _limit(request)
-    if "program" in request:
-        confine(Path("."), may_start_programs=True)
-        os.execve(request["program"][0], request["program"], {})  # noqa: S606 - no shell
-    confine(Path("."))
     ended, done = os.pipe()
+    if "autoscheduler" in request:
+        from tuner.codegen.halide.compilation import load_autoscheduler
+
+        load_autoscheduler(request["autoscheduler"])
+    confinement = _confined(request)
+    if "program" in request:
+        confinement.seal()
+        os.execve(request["program"][0], request["program"], {})  # noqa: S606 - no shell
     sys.setswitchinterval(_NEVER_S)  # the thread has its turn once this one waits, not before
     _thread.stack_size(_THREAD_STACK_BYTES)
-    _thread.start_new_thread(_compile, (request, done))
+    _thread.start_new_thread(_compile, (request, confinement, done))
     os._exit(os.read(ended, 1)[0])
 
 
