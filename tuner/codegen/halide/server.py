@@ -31,6 +31,7 @@ import select
 import shutil
 import signal
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,12 @@ MODULE = "tuner.codegen.halide.server"
 ADDR_NO_RANDOMIZE = 0x0040000  # linux/personality.h
 EXIT_REFUSED = 3
 """Exit status of a child whose candidate could not be compiled; the file ``error`` says why."""
+_NEEDED = (
+    "tuner.codegen.halide.compilation",
+    "tuner.codegen.halide.uploads.deserialized",
+    "tuner.uploaded",
+)
+"""Modules that children use, who can open no file to load one."""
 _THREAD_STACK_BYTES = 64 << 20
 _FILE_LIMIT_BYTES = 64 << 20
 _CPU_GRACE_S = 5
@@ -145,14 +152,14 @@ def _serve(time_limit_s: float) -> None:
 def main() -> None:
     """Loads everything a child may need, then serves until standard input closes."""
     _switch_off_randomization()
-    from tuner.codegen.halide import compilation
     from tuner.errors import UserError
     from tuner.kernels import find_kernel, kernel_names
 
+    for module in _NEEDED:
+        import_module(module)
     for name in kernel_names():
         with contextlib.suppress(UserError):  # one that cannot be loaded fails in its own jobs
             find_kernel(name)
-    assert compilation  # noqa: S101 - loaded so that children need not
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
     try:
