@@ -86,6 +86,37 @@ def layout_of(spec: BufferSpec, contract: Contract, target: Target) -> BufferLay
     return BufferLayout(tuple(strides), offset, pitch * spec.element_bytes)
 
 
+def other_layout_of(
+    spec: BufferSpec, contract: Contract, target: Target, number: int
+) -> BufferLayout:
+    """Another layout that keeps ``contract``: all that it leaves open differs from
+    :func:`layout_of`, and between the buffers of a call, which have a ``number`` each.
+
+    Rows are padded to odd strides, or where strides are promised by whole vectors; the first
+    element lies anywhere in a vector, on a multiple of its own size, unless an aligned address is
+    promised. Padding by whole vectors takes at most half of a row, but for the outermost ones.
+    """
+    lanes = target.vector_alignment_bytes // spec.element_bytes
+    whole_vectors = spec.promised and not spec.loose and contract.level >= Contract.STRIDE.level
+    known = promised_strides(spec, contract)
+    strides, pitch = [1], spec.shape[-1]
+    if whole_vectors and contract is not Contract.STATIC:
+        pitch = -(-pitch // lanes) * lanes
+    outermost = len(spec.shape) - 1
+    for dimension, extent in enumerate(reversed(spec.shape[:-1]), start=1):
+        if dimension >= known:
+            if not whole_vectors:
+                pitch = (pitch + 2 * number + 1) | 1
+            elif dimension == outermost or 2 * lanes <= pitch:
+                pitch += lanes * (1 + number % 3 if 6 * lanes <= pitch else 1)
+        strides.insert(0, pitch)
+        pitch *= extent
+    is_open = spec.loose or contract is Contract.NONE
+    # 37 is odd: as many buffers as a vector has lanes begin at different ones.
+    offset = (37 * number + 11) % lanes * spec.element_bytes if is_open else 0
+    return BufferLayout(tuple(strides), offset, pitch * spec.element_bytes)
+
+
 def promised_strides(spec: BufferSpec, contract: Contract) -> int:
     """Of how many dimensions, innermost first, ``contract`` says the strides of ``spec``: all under
     ``static`` if it is not loose; at least 1, for innermost elements are dense."""

@@ -6,6 +6,7 @@ import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 _CONTRACTS = tuple(Contract)
+SMALLER, LARGER = "smaller", "larger"
+"""Than the shape that is tuned: names of :meth:`Kernel.verified_shapes`."""
+_NARROW, _WIDE = 37, 1031
+"""Extents of the shapes that code is verified in: below the narrowest vector, above 1,024."""
+_OF_THE_WORK, _HALVINGS = 4, 8
+"""What part of the problem's work such a shape may be, and how often extents are halved for it."""
 MAX_BUFFER_BYTES = 1 << 27
 """All buffers of a workload together: what fits the simulator's guest with room to spare."""
 
@@ -103,6 +110,10 @@ class HalidePipeline:
     def outputs(self) -> tuple[hl.Func, ...]:
         """All outputs, in the order of the call."""
         return (self.output, *self.more_outputs)
+
+
+def _work(counts: WorkCounts) -> int:
+    return counts.macs + counts.lane_ops + counts.read_bytes + counts.written_bytes
 
 
 class Kernel(ABC):
@@ -208,6 +219,75 @@ class Kernel(ABC):
                 # Some buffer's innermost extent, which is promised to be whole vectors.
                 larger[param.name] = value + problem.target.vector_alignment_bytes
         return [larger]
+
+    def verified_shapes(self, problem: Problem) -> dict[str, dict[str, int]]:
+        """Beside :meth:`other_shapes`, a smaller and a much larger shape that code is verified in,
+        by names for people, where the contract leaves the shape open.
+
+        In the first all extents are below a vector, or as small as the contract allows; in the
+        second outputs have rows more than twice as wide as the problem's, of more than 1,024
+        elements, and fewer of them. Both are as odd as the contract allows, and cost little to
+        run. Code may refuse them with an error: a tile must fit the extents.
+        """
+        if problem.contract is Contract.STATIC:
+            return {}
+        tuned = problem.workload.params
+        extents = [param for param in self.params if param.is_extent]
+        wide = self._widening(tuned, extents, ("input", "output"))
+        kept = self._widening(tuned, extents, ("output",)) or wide
+        smaller = {p.name: min(_NARROW, max(tuned[p.name] - p.multiple, 0)) for p in extents}
+        larger = {
+            p.name: max(_WIDE, 2 * tuned[p.name] + 1) if p in wide else tuned[p.name]
+            for p in extents
+        }
+        shrinking = [p for p in extents if p not in kept]
+        return {
+            SMALLER: self._reshaped(problem, smaller, extents),
+            LARGER: self._reshaped(problem, larger, shrinking),
+        }
+
+    def _widening(
+        self, params: Mapping[str, int], extents: Sequence[Param], roles: Sequence[str]
+    ) -> list[Param]:
+        """Those of ``extents`` that decide the innermost extent of a promised buffer."""
+
+        def widths(params: Mapping[str, int]) -> list[int]:
+            specs = self.buffers(params)
+            return [spec.shape[-1] for spec in specs if spec.promised and spec.role in roles]
+
+        usual = widths(params)
+        return [
+            p for p in extents if widths({**params, p.name: params[p.name] + p.multiple}) != usual
+        ]
+
+    def _reshaped(
+        self, problem: Problem, wanted: Mapping[str, int], shrinking: Sequence[Param]
+    ) -> dict[str, int]:
+        """The problem's parameters with extents near ``wanted``, as odd as the contract allows;
+        ``shrinking`` are halved in turn until it is but a part of the problem's work."""
+        tuned = problem.workload.params
+        by_name = {param.name: param for param in self.params}
+        odd = {name: self._odd(problem, by_name[name], near) for name, near in wanted.items()}
+        found = {**tuned, **odd}
+        most = _work(self.work(tuned)) // _OF_THE_WORK
+        for _, param in product(range(_HALVINGS), shrinking):
+            if _work(self.work(found)) <= most:
+                break
+            found[param.name] = self._odd(problem, param, found[param.name] // 2)
+        return found
+
+    def _odd(self, problem: Problem, param: Param, near: int) -> int:
+        """An extent of ``param`` near ``near``, odd in what it must be a multiple of."""
+        tuned, step = problem.workload.params[param.name], param.multiple
+        least, most = (bound // step * step for bound in (param.minimum + step - 1, param.maximum))
+        found = min(max((near // step | 1) * step, least), most)
+        odd = {**problem.workload.params, param.name: found}
+        if problem.contract is Contract.EXTENT and any(self._ragged(odd, problem.target)):
+            # Some buffer's innermost extent, which is promised to be whole vectors.
+            vector = problem.target.vector_alignment_bytes
+            vectors = max((near - tuned) // vector, -((tuned - least) // vector))
+            found = tuned + min(vectors, (most - tuned) // vector) * vector
+        return found
 
     def _ragged(
         self, params: Mapping[str, int], target: Target

@@ -16,7 +16,8 @@ import numpy as np
 
 from tuner.candidate import Problem
 from tuner.measure.cases import cases_of
-from tuner.measure.image import Bytes, Image, image_of
+from tuner.measure.image import Image, image_of
+from tuner.measure.poison import Bytes
 
 _BYTES_KEPT = 1 << 29
 """Images of the latest problems are kept up to this size together, the latest one in any case."""

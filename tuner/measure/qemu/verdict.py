@@ -6,7 +6,8 @@ import signal
 
 from tuner.errors import CandidateError, DeviceError, ToolchainError
 from tuner.measure.failed_call import failed_call
-from tuner.measure.image import Bytes, Image
+from tuner.measure.image import Image
+from tuner.measure.poison import Bytes
 from tuner.measure.qemu.launch import Ending
 from tuner.measure.qemu.program import Program
 from tuner.measure.qemu.session import Results, State
@@ -63,7 +64,7 @@ def judge(
             Outcome.RUN_ERROR,
             f"ended after {results.calls} of {image.calls} calls",
         )
-    difference = image.difference(returned)
+    difference = image.difference(returned, report.refused_cases)
     if difference is not None:
         raise CandidateError(Outcome.WRONG_OUTPUT, difference)
 
