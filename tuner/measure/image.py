@@ -84,6 +84,11 @@ class Image:
         """How often the candidate is called."""
         return len(self.cases.cases)
 
+    @property
+    def watched_calls(self) -> int:
+        """How many of the first calls every access of which is checked."""
+        return self.practice_calls + CaseSet(self.cases.cases[self.practice_calls :]).watched
+
     def report(self, returned: Bytes) -> Report:
         """The harness's report in a ``returned`` image."""
         return Report.unpacked(returned.data, self.report_offset)

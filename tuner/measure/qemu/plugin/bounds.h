@@ -1,0 +1,25 @@
+/* What the candidate may touch of its buffers' memory, checked at every access of watched calls.
+ *
+ * A load may touch the aligned vectors that hold a byte of a buffer: hardware never faults on
+ * them, and HVX code reads whole ones. A store may change the elements of outputs and nothing else,
+ * not for a moment: another thread may own what lies beside them. Scalar accesses must lie on a
+ * multiple of their size, or hardware faults. Other memory is the candidate's own or not mapped.
+ */
+#ifndef HVXTUNE_BOUNDS_H
+#define HVXTUNE_BOUNDS_H
+
+#include <stdbool.h>
+
+#include "session.h"
+
+void bounds_open(struct session *session);
+
+/* `call` counts from 1. */
+void bounds_call_begins(uint32_t call);
+
+/* These end the run at an access that is not allowed, of the packet `by`. */
+void bounds_scalar(const struct packet_record *by, uint32_t address, uint32_t bytes, bool store);
+void bounds_loaded(const struct packet_record *by, uint32_t address, uint32_t bytes);
+void bounds_stored(const struct packet_record *by, uint32_t address, uint32_t bytes);
+
+#endif
