@@ -107,8 +107,10 @@ def other_layout_of(
         if dimension >= known:
             if not whole_vectors:
                 pitch = (pitch + 2 * number + 1) | 1
-            elif dimension == outermost or 2 * lanes <= pitch:
-                pitch += lanes * (1 + number % 3 if 6 * lanes <= pitch else 1)
+            elif dimension == outermost:
+                pitch += lanes * (1 + number % 3)
+            elif 2 * lanes <= pitch:
+                pitch += lanes
         strides.insert(0, pitch)
         pitch *= extent
     is_open = spec.loose or contract is Contract.NONE

@@ -285,7 +285,7 @@ class Kernel(ABC):
         if problem.contract is Contract.EXTENT and any(self._ragged(odd, problem.target)):
             # Some buffer's innermost extent, which is promised to be whole vectors.
             vector = problem.target.vector_alignment_bytes
-            vectors = max((near - tuned) // vector, -((tuned - least) // vector))
+            vectors = max(-((tuned - near) // vector), -((tuned - least) // vector))
             found = tuned + min(vectors, (most - tuned) // vector) * vector
         return found
 
