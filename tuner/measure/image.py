@@ -28,7 +28,7 @@ _DIMENSIONS = 6
 _HEADER = struct.Struct("<10I")
 _CASE = struct.Struct("<6I")
 _BUFFER = struct.Struct(f"<IBBH{_DIMENSIONS}i{_DIMENSIONS}i{_DIMENSIONS}i")
-_REPORT = struct.Struct("<IiIII236s")
+_REPORT = struct.Struct("<IiII236sI")
 REPORT_BYTES = _REPORT.size
 """``image_header``, ``image_case``, ``image_buffer``, ``image_report`` of harness/image.h."""
 
@@ -49,17 +49,17 @@ class Report:
     result: int
     vtcm_refused_bytes: int
     heap_refused_bytes: int
-    refused_cases: int
     message: str
+    refused_cases: int = 0
 
     @classmethod
     def unpacked(cls, data: bytes | memoryview, offset: int = 0) -> Report:
         """The ``image_report`` at ``offset`` of ``data``."""
-        finished, result, vtcm, heap, refused, message = _REPORT.unpack_from(data, offset)
+        finished, result, vtcm, heap, message, refused = _REPORT.unpack_from(data, offset)
         text = message.split(b"\0")[0].decode("ascii", errors="replace")
         # The candidate chose it: nothing that moves a terminal's cursor comes through.
         shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-        return cls(finished, result, vtcm, heap, refused, shown)
+        return cls(finished, result, vtcm, heap, shown, refused)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,14 @@ struct arena {
     uint32_t last; /* offset of the latest block's header plus one; 0 if none */
     uint32_t alignment;
     uint32_t most; /* greatest `used` since it was opened; kept with KEEP_ARENA_MOST only */
+#ifdef KEEP_ARENA_MOST
+    uint32_t poison; /* number of the pattern plus one that blocks are filled with; 0: with none */
+#endif
 };
+
+#ifdef KEEP_ARENA_MOST
+void poison_words(uint32_t *at, uint32_t bytes, uint32_t poison);
+#endif
 
 void arena_open(struct arena *arena, void *base, uint32_t bytes, uint32_t alignment);
 void *arena_take(struct arena *arena, uint32_t bytes); /* NULL if it does not fit */

@@ -57,8 +57,8 @@ struct image_report {
     int32_t result;             /* what the last call returned; not 0 ends the run */
     uint32_t vtcm_refused_bytes; /* size of a request for VTCM that did not fit */
     uint32_t heap_refused_bytes; /* size of an allocation that did not fit */
-    uint32_t refused_cases; /* bits: which of those that may be refused were; final at the end */
     char message[IMAGE_MESSAGE_BYTES]; /* first error the candidate reported; ends with 0 */
+    uint32_t refused_cases; /* bits: which of those that may be refused were; final at the end */
 };
 
 #endif
