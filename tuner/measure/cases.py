@@ -160,9 +160,7 @@ def _varied(case: Case, number: int, problem: Problem, *, lies_otherwise: bool =
     return replace(case, arguments=arguments, poison=number % 2)
 
 
-def _watched_shapes(
-    kernel: Kernel, problem: Problem, rng: np.random.Generator
-) -> Iterator[Case]:
+def _watched_shapes(kernel: Kernel, problem: Problem, rng: np.random.Generator) -> Iterator[Case]:
     """The smaller one under both poisons, in two layouts; the larger one once: it is more work."""
     for kind, params in kernel.verified_shapes(problem).items():
         case = _shaped(f"{kind} shape", kernel, params, rng, problem)
@@ -189,9 +187,7 @@ def _shaped(
     outputs = kernel.reference(params, inputs)
     specs, scalars = kernel.buffers(params), kernel.scalars(params)
     elements = [*inputs, *outputs]
-    return case_of(
-        f"{kind} {label}", specs, elements, problem.contract, problem.target, scalars
-    )
+    return case_of(f"{kind} {label}", specs, elements, problem.contract, problem.target, scalars)
 
 
 def case_of(

@@ -146,7 +146,8 @@ class Image:
             ),
             key=lambda found: found[0],
         )
-        name, told, end = argument.spec.name, case.told(argument), start + argument.layout.span_bytes
+        name, told = argument.spec.name, case.told(argument)
+        end = start + argument.layout.span_bytes
         if at < start:
             return f"{start - at} bytes before {name}", told
         if at >= end:

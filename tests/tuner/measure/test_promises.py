@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tuner.measure.candidates import artifact_of, scale_artifact, scale_problem
+from tests.tuner.measure.candidates import artifact_of, scale_problem
 from tuner.candidate import Artifact, Problem
 from tuner.contract import Contract
 from tuner.errors import CandidateError
@@ -74,7 +74,9 @@ def problem_of(contract: Contract) -> Problem:
 
 
 @pytest.mark.parametrize(
-    ("function", "contract", "expected", "says"), UNPROMISED, ids=[f"{u[0]}-{u[1]}" for u in UNPROMISED]
+    ("function", "contract", "expected", "says"),
+    UNPROMISED,
+    ids=[f"{function}-{contract}" for function, contract, *_ in UNPROMISED],
 )
 def test_what_no_contract_promises_is_not_relied_on(
     measurer: QemuMeasurer, function: str, contract: Contract, expected: Outcome, says: str

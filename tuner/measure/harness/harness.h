@@ -36,7 +36,7 @@ struct arena {
     uint32_t alignment;
     uint32_t most; /* greatest `used` since it was opened; kept with KEEP_ARENA_MOST only */
 #ifdef KEEP_ARENA_MOST
-    uint32_t poison; /* number of the pattern plus one that blocks are filled with; 0: with none */
+    uint32_t poison; /* number of the pattern plus one that fresh blocks are filled with; 0: none */
 #endif
 };
 

@@ -37,11 +37,13 @@ void *arena_take(struct arena *arena, uint32_t bytes) {
     arena->last = arena->used + 1;
     arena->used += header + aligned(arena, bytes);
 #ifdef KEEP_ARENA_MOST /* on a DSP, where memory is cleared by hand; else it would cost cycles */
-    if (arena->used > arena->most)
+    if (arena->used > arena->most) {
+        uint32_t payload = arena->used - aligned(arena, bytes);
+        uint32_t fresh = payload > arena->most ? payload : arena->most;
+        if (arena->poison != 0)
+            poison_words((uint32_t *)(arena->base + fresh), arena->used - fresh, arena->poison - 1);
         arena->most = arena->used;
-    if (arena->poison != 0)
-        poison_words((uint32_t *)((uint8_t *)block + header), aligned(arena, bytes),
-                     arena->poison - 1);
+    }
 #endif
     return (uint8_t *)block + header;
 }

@@ -21,7 +21,8 @@ BOUNDS_BYTES = _HEAD.size + _CALLS * _CALL.size + _REGIONS * _REGION.size
 def packed_bounds(image: Image) -> bytes:
     """``struct bounds`` for the practice calls of ``image`` and its watched cases."""
     watched = image.watched_calls
-    calls, regions = [], []
+    calls: list[bytes] = []
+    regions: list[bytes] = []
     for case, (part, size), starts in list(
         zip(image.cases.cases, image.parts, image.starts, strict=True)
     )[:watched]:
@@ -36,7 +37,8 @@ def packed_bounds(image: Image) -> bytes:
 
 def _region(argument: Argument, begin: int) -> bytes:
     size = argument.spec.element_bytes
-    run, outer = size, []
+    run = size
+    outer: list[tuple[int, int]] = []
     for extent, stride in zip(
         reversed(argument.spec.shape), reversed(argument.layout.strides), strict=True
     ):
