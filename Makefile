@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast nightly lint format bench-tuning bench-kernels bench-service bench-simulator bench-anchors bench-phones bench-search search-tables lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo test test-fast nightly lint format bench-tuning bench-kernels bench-service bench-simulator bench-verification bench-anchors bench-phones bench-search search-tables lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -58,6 +58,9 @@ bench-service: setup ## load on the best-query with a million schedules stored (
 
 bench-simulator: setup $(VENV)/.dev ## price the simulator: overhead, determinism, what assumptions decide
 	$(BIN)/python -m benchmarks.simulator
+
+bench-verification: setup $(VENV)/.dev ## price verification: all cases and the timed one alone, for every kernel
+	$(BIN)/python -m benchmarks.verification
 
 bench-anchors: setup ## hold the timing model against ratios published for hardware
 	$(BIN)/python -m benchmarks.anchors

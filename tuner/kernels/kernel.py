@@ -27,9 +27,9 @@ Array = NDArray[Any]
 _CONTRACTS = tuple(Contract)
 SMALLER, LARGER = "smaller", "larger"
 """Than the shape that is tuned: names of :meth:`Kernel.verified_shapes`."""
-_NARROW, _WIDE = 37, 1031
+NARROW, WIDE = 37, 1031
 """Extents of the shapes that code is verified in: below the narrowest vector, above 1,024."""
-_OF_THE_WORK, _HALVINGS = 4, 8
+OF_THE_WORK, _HALVINGS = 4, 8
 """What part of the problem's work such a shape may be, and how often extents are halved for it."""
 MAX_BUFFER_BYTES = 1 << 27
 """All buffers of a workload together: what fits the simulator's guest with room to spare."""
@@ -235,9 +235,9 @@ class Kernel(ABC):
         extents = [param for param in self.params if param.is_extent]
         wide = self._widening(tuned, extents, ("input", "output"))
         kept = self._widening(tuned, extents, ("output",)) or wide
-        smaller = {p.name: min(_NARROW, max(tuned[p.name] - p.multiple, 0)) for p in extents}
+        smaller = {p.name: min(NARROW, max(tuned[p.name] - p.multiple, 0)) for p in extents}
         larger = {
-            p.name: max(_WIDE, 2 * tuned[p.name] + 1) if p in wide else tuned[p.name]
+            p.name: max(WIDE, 2 * tuned[p.name] + 1) if p in wide else tuned[p.name]
             for p in extents
         }
         shrinking = [p for p in extents if p not in kept]
@@ -269,7 +269,7 @@ class Kernel(ABC):
         by_name = {param.name: param for param in self.params}
         odd = {name: self._odd(problem, by_name[name], near) for name, near in wanted.items()}
         found = {**tuned, **odd}
-        most = _work(self.work(tuned)) // _OF_THE_WORK
+        most = _work(self.work(tuned)) // OF_THE_WORK
         for _, param in product(range(_HALVINGS), shrinking):
             if _work(self.work(found)) <= most:
                 break

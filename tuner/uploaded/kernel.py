@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,18 @@ from tuner.codegen.halide.uploads import Analysis, analyse_pipeline
 from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels import PIPELINE_PREFIX
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
+from tuner.kernels.kernel import (
+    LARGER,
+    NARROW,
+    OF_THE_WORK,
+    SMALLER,
+    WIDE,
+    Array,
+    HalidePipeline,
+    Kernel,
+    Param,
+    WorkCounts,
+)
 from tuner.kernels.settle import settle
 from tuner.space import Config, Directive, Space
 from tuner.space.derivation import (
@@ -153,6 +165,40 @@ class PipelineKernel(Kernel):
         given = problem.workload.params
         shapes = super().other_shapes(problem)
         return [{name: value if given[name] else 0 for name, value in s.items()} for s in shapes]
+
+    def verified_shapes(self, problem: Problem) -> dict[str, dict[str, int]]:
+        """Found by the extents of the first output alone: each size that is asked about has to be
+        analysed. Sizes that the pipeline refuses are none of its shapes."""
+        whole = _whole_bytes(problem)
+        if whole is None:
+            return {}
+        given = problem.workload.params
+        names = [param.name for param in self.params if param.is_extent and param.minimum > 0]
+        inner, outer = names[0], names[1:]
+
+        def inner_near(wanted: int) -> int:
+            vectors = -((given[inner] - wanted) // whole)
+            return max(given[inner] + vectors * whole, min(given[inner], whole))
+
+        smaller = {name: min(given[name], NARROW) for name in outer}
+        larger = {name: given[name] for name in outer}
+        wide = inner_near(max(WIDE, 2 * given[inner] + 1))
+        most = prod(given[name] for name in names) // OF_THE_WORK
+        for name in outer:
+            excess = -(-wide * prod(larger.values()) // max(most, 1))
+            larger[name] = max(larger[name] // excess, 1)
+        shapes = {
+            SMALLER: {**given, inner: inner_near(min(given[inner], NARROW)), **smaller},
+            LARGER: {**given, inner: wide, **larger},
+        }
+        return {kind: shape for kind, shape in shapes.items() if self._exists_at(shape)}
+
+    def _exists_at(self, params: Mapping[str, int]) -> bool:
+        try:
+            self.workload(params)
+        except UserError:
+            return False
+        return True
 
     def problem(
         self, params: Mapping[str, int] | None, contract: Contract, target: Target

@@ -45,7 +45,7 @@ static void hand_on(const struct site *site, uint64_t time, uint32_t address, ui
     if (!is_vector)
         bounds_scalar(site->packet, address, bytes, store);
     else if (!store)
-        bounds_loaded(site->packet, address, session->orders.memory_system.vector_bytes);
+        bounds_vector_loaded(site->packet, address);
     if (!following)
         return;
     struct moment at = {time, site->packet};

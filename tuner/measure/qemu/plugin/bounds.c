@@ -95,12 +95,14 @@ static bool is_of_the_case(uint32_t address) {
     return address - session->bounds.case_begin < part_bytes;
 }
 
-void bounds_loaded(const struct packet_record *by, uint32_t address, uint32_t bytes) {
+void bounds_vector_loaded(const struct packet_record *by, uint32_t address) {
     if (!is_of_the_case(address))
         return;
-    uint32_t first = address & -vector_bytes, last = (address + bytes - 1) & -vector_bytes;
-    if (!holds_a_byte(first) && (first == last || !holds_a_byte(last)))
-        refuse(SESSION_READ_OUTSIDE, by, address, bytes);
+    uint32_t first = address & -vector_bytes;
+    uint32_t last = (address + vector_bytes - 1) & -vector_bytes;
+    if (!holds_a_byte(first) && !holds_a_byte(last) && !holds_a_byte(first - vector_bytes) &&
+        !holds_a_byte(last + vector_bytes))
+        refuse(SESSION_READ_OUTSIDE, by, address, vector_bytes);
 }
 
 void bounds_stored(const struct packet_record *by, uint32_t address, uint32_t bytes) {
@@ -111,6 +113,6 @@ void bounds_stored(const struct packet_record *by, uint32_t address, uint32_t by
 void bounds_scalar(const struct packet_record *by, uint32_t address, uint32_t bytes, bool store) {
     if ((address & (bytes - 1)) != 0)
         refuse(SESSION_MISALIGNED, by, address, bytes);
-    if (!store)
-        bounds_loaded(by, address, bytes);
+    if (!store && is_of_the_case(address) && !holds_a_byte(address & -vector_bytes))
+        refuse(SESSION_READ_OUTSIDE, by, address, bytes);
 }

@@ -1,7 +1,8 @@
 /* What the candidate may touch of its buffers' memory, checked at every access of watched calls.
  *
- * A load may touch the aligned vectors that hold a byte of a buffer: hardware never faults on
- * them, and HVX code reads whole ones. A store may change the elements of outputs and nothing else,
+ * A scalar load may touch the aligned vectors that hold a byte of a buffer: no page ends within
+ * one. A vector load may touch their neighbours too: Halide makes an unaligned vector of two aligned
+ * ones, and LLVM loads whole what it masks. A store may change the elements of outputs and nothing else,
  * not for a moment: another thread may own what lies beside them. Scalar accesses must lie on a
  * multiple of their size, or hardware faults. Other memory is the candidate's own or not mapped.
  */
@@ -19,7 +20,7 @@ void bounds_call_begins(uint32_t call);
 
 /* These end the run at an access that is not allowed, of the packet `by`. */
 void bounds_scalar(const struct packet_record *by, uint32_t address, uint32_t bytes, bool store);
-void bounds_loaded(const struct packet_record *by, uint32_t address, uint32_t bytes);
+void bounds_vector_loaded(const struct packet_record *by, uint32_t address);
 void bounds_stored(const struct packet_record *by, uint32_t address, uint32_t bytes);
 
 #endif
