@@ -57,17 +57,17 @@ static struct run run_before(const struct region *region, uint32_t address) {
     return (struct run){begin, end, begin & -vector_bytes, (end + vector_bytes - 1) & -vector_bytes};
 }
 
-/* Whether the aligned vector at `address` holds a byte of a buffer. */
-static bool holds_a_byte(uint32_t address) {
+/* Whether the aligned vectors from `first` to the one at `last` hold a byte of a buffer. */
+static bool hold_a_byte(uint32_t first, uint32_t last) {
     for (uint32_t i = 0; i < region_count; i++)
-        if (address >= latest[i].first_vector && address < latest[i].last_vector)
+        if (last >= latest[i].first_vector && first < latest[i].last_vector)
             return true;
-    uint32_t last = address + vector_bytes - 1;
+    uint32_t last_byte = last + vector_bytes - 1;
     for (uint32_t i = 0; i < region_count; i++) {
-        if (last < regions[i].begin)
+        if (last_byte < regions[i].begin)
             continue;
-        struct run run = run_before(&regions[i], last);
-        if (run.end > address) {
+        struct run run = run_before(&regions[i], last_byte);
+        if (run.end > first) {
             latest[i] = run;
             return true;
         }
@@ -100,8 +100,8 @@ void bounds_vector_loaded(const struct packet_record *by, uint32_t address) {
         return;
     uint32_t first = address & -vector_bytes;
     uint32_t last = (address + vector_bytes - 1) & -vector_bytes;
-    if (!holds_a_byte(first) && !holds_a_byte(last) && !holds_a_byte(first - vector_bytes) &&
-        !holds_a_byte(last + vector_bytes))
+    uint32_t reach = BOUNDS_REACH * vector_bytes;
+    if (!hold_a_byte(first - reach, last + reach))
         refuse(SESSION_READ_OUTSIDE, by, address, vector_bytes);
 }
 
@@ -113,6 +113,7 @@ void bounds_stored(const struct packet_record *by, uint32_t address, uint32_t by
 void bounds_scalar(const struct packet_record *by, uint32_t address, uint32_t bytes, bool store) {
     if ((address & (bytes - 1)) != 0)
         refuse(SESSION_MISALIGNED, by, address, bytes);
-    if (!store && is_of_the_case(address) && !holds_a_byte(address & -vector_bytes))
+    uint32_t vector = address & -vector_bytes;
+    if (!store && is_of_the_case(address) && !hold_a_byte(vector, vector))
         refuse(SESSION_READ_OUTSIDE, by, address, bytes);
 }
