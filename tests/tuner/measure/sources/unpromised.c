@@ -144,8 +144,8 @@ int reads_far_before_its_input(struct buffer *in, struct buffer *out) {
 }
 
 /* Masked vectors may reach a little beyond a buffer; this is no end of a row. */
-int loads_a_vector_far_behind_its_input(struct buffer *in, struct buffer *out) {
-    __asm__ volatile("{ v0 = vmem(%0 + #0) }" : : "r"(end_of(in) + 6 * 128) : "v0");
+int loads_a_vector_far_before_its_input(struct buffer *in, struct buffer *out) {
+    __asm__ volatile("{ v0 = vmem(%0 + #0) }" : : "r"(in->host - 6 * 128) : "v0");
     return scale(in, out, 0);
 }
 
