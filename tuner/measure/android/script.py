@@ -154,14 +154,13 @@ def parts_script(settings: PhoneSettings, nonce: str) -> str:
 def clean_script(settings: PhoneSettings, nonce: str) -> str:
     """Kills what still runs in a folder of ours, removes all folders; prints who would not end.
 
-    No word of it holds the mark it looks for, or it would find itself.
+    It reads ``/proc`` and not a list of ``ps``, whose options differ. The pattern is no text that
+    it matches itself, or the script would find itself.
     """
-    marked = f"f={shlex.quote(settings.folder)}/ru"
-    find = 'ps -A -o pid,args | while read -r p a; do case "$a" in *"${f}n-"*) echo $p;; esac; done'
+    pattern = f"{re.sub('[.+]', _bracketed, settings.folder)}/ru[n]-"
     return "\n".join(
         [
-            f"unset COLUMNS; {marked}",  # ps would cut its lines
-            f"found() {{ {find}; }}",
+            f"found() {{ grep -lse {shlex.quote(pattern)} /proc/[0-9]*/cmdline | cut -d/ -f3; }}",
             "for p in $(found); do kill -KILL $p; done 2>/dev/null",
             'n=0; while [ -n "$(found)" ] && [ $n -lt 20 ]; do sleep 0.05; n=$((n+1)); done',
             "found",
@@ -169,6 +168,10 @@ def clean_script(settings: PhoneSettings, nonce: str) -> str:
             f"echo @@END {nonce}",
         ]
     )
+
+
+def _bracketed(found: re.Match[str]) -> str:
+    return f"[{found[0]}]"
 
 
 def said_until_nonce(output: ShellOutput, nonce: str) -> list[str]:
