@@ -34,6 +34,7 @@ from db.models import (
     ToolchainRow,
     WorkloadRow,
 )
+from db.seals import seal_of
 from tuner.candidate import Artifact, Problem
 from tuner.contract import Contract
 from tuner.errors import UserError
@@ -59,7 +60,13 @@ _MIX = (
 )
 """Kernels, and the share of the workloads up to and with each."""
 _ROOT = Path(__file__).parents[1]
-_MADE_BY = ("benchmarks/million_schedules.py", "db/models.py", "tuner/kernels", "tuner/space")
+_MADE_BY = (
+    "benchmarks/million_schedules.py",
+    "db/models.py",
+    "db/seals.py",
+    "tuner/kernels",
+    "tuner/space",
+)
 Rows = dict[str, list[dict[str, Any]]]
 
 
@@ -214,6 +221,7 @@ def _add_workload(number: int, target: int, objects: list[str], rows: Rows) -> N
                     "kernel": workload.kernel,
                     "version": workload.version,
                     "params": _text(dict(workload.params)),
+                    "source": workload.source,
                 }
             )
         place = number * len(CONTRACTS) + level
@@ -320,6 +328,13 @@ def _schedule(
         "public_id": f"{job}-{row_id % 100}",
         "quarantined_at": None,
         "quarantine_reason": "",
+        "seal": seal_of(
+            problem,
+            config_digest=config.digest,
+            generator="halide",
+            symbol=problem.symbol,
+            artifact_digest=digest,
+        ),
     }
 
 

@@ -45,6 +45,7 @@ class WorkloadRow(Base):
     kernel: Mapped[str] = mapped_column(String(100))
     version: Mapped[int]
     params: Mapped[Document]
+    source: Mapped[str] = mapped_column(String(64), server_default="")
 
     __table_args__ = (Index(None, "kernel", "version"),)
 
@@ -217,6 +218,7 @@ class MeasurementRow(Base):
     temperature_c: Mapped[float | None]
     vtcm_bytes: Mapped[int | None]
     ddr_bytes: Mapped[int | None]
+    overhead_cycles: Mapped[int | None]
 
     __table_args__ = (CheckConstraint("verified IS TRUE", name="verified"),)
 
@@ -305,7 +307,8 @@ class ScheduleRow(Base):
     schedule replaces a stored one. ``job_id`` and ``trial_number`` are absent for a schedule
     that came from elsewhere. ``provenance`` is stored without the toolchain, which is a row.
     ``public_id`` names it for clients: that of the trial it came from, on whatever machine.
-    A quarantined schedule is never handed out, nor offered again while it stays so.
+    A quarantined schedule is never handed out, nor offered again while it stays so. ``seal`` ties
+    the object to the problem and the config (:mod:`db.seals`).
     """
 
     __tablename__ = "schedules"
@@ -328,6 +331,7 @@ class ScheduleRow(Base):
     public_id: Mapped[str | None] = mapped_column(String(40), index=True)
     quarantined_at: Mapped[float | None]
     quarantine_reason: Mapped[str] = mapped_column(FreeText(), server_default="")
+    seal: Mapped[str] = mapped_column(String(64), server_default="")
 
     measurement: Mapped[MeasurementRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class NearestWorkloads:
     def __init__(self, store: SqlStore) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._shapes: dict[tuple[str, int], _Shapes] = {}
+        self._shapes: dict[tuple[str, int, str], _Shapes] = {}
 
     def near(self, workload: Workload, extents: Sequence[str]) -> Iterator[list[Neighbour]]:
         """All other stored workloads of the kernel, nearest first, some at a time.
@@ -77,16 +77,19 @@ class NearestWorkloads:
             for index in order[start : start + _BATCH]:
                 digest, params = workloads[index]
                 if digest != workload.digest:
-                    found = Workload(workload.kernel, workload.version, params)
+                    found = replace(workload, params=params)
                     batch.append(Neighbour(found, round(float(distances[index]), 4)))
             batch.sort(key=lambda n: (n.distance, _differing(n.workload, workload)))
             yield batch
 
     def _current(self, workload: Workload, extents: Sequence[str]) -> _Shapes:
-        shapes = self._shapes.setdefault((workload.kernel, workload.version), _Shapes())
+        shapes = self._shapes.setdefault(
+            (workload.kernel, workload.version, workload.source), _Shapes()
+        )
         wanted = (
             select(WorkloadRow.id, WorkloadRow.digest, WorkloadRow.params)
             .where(WorkloadRow.kernel == workload.kernel, WorkloadRow.version == workload.version)
+            .where(WorkloadRow.source == workload.source)
             .order_by(WorkloadRow.id)
             .limit(_PAGE)
         )

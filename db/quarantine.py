@@ -12,10 +12,10 @@ from db.catalogue import rows_changed
 from db.models import ScheduleRow
 from db.next_best import next_best
 from db.results import offer_schedule
-from db.sql_store import SqlStore
 
 if TYPE_CHECKING:
     from db.serving import ServingRow
+    from db.sql_store import SqlStore
 
 
 def quarantine_row(store: SqlStore, row: ServingRow, reason: str) -> bool:

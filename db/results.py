@@ -19,6 +19,7 @@ from db import catalogue
 from db.artifact_files import LOST_FILE, ArtifactFiles, StoredArtifact
 from db.models import ArtifactRow, JobRow, MeasurementRow, PromotionRow, ScheduleRow, TrialRow
 from db.records import measurement_record
+from db.seals import seal_of
 from tuner.candidate import Artifact, Measurement
 from tuner.errors import InternalError, StoreError
 from tuner.store import toolchain_of
@@ -186,6 +187,13 @@ def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str,
         "measurement_id": _measurement_id(session, schedule),
         "artifact_digest": schedule.artifact_digest,
         "symbol": schedule.symbol,
+        "seal": seal_of(
+            schedule.problem,
+            config_digest=schedule.config.digest,
+            generator=schedule.generator,
+            symbol=schedule.symbol,
+            artifact_digest=schedule.artifact_digest,
+        ),
         **origin,
         "provenance": provenance,
         "public_id": name,

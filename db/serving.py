@@ -55,6 +55,8 @@ class ServingRow(NamedTuple):
     samples: str
     temperature_c: float | None
     vtcm_bytes: int | None
+    seal: str
+    overhead_cycles: int | None
 
 
 _COLUMNS = """
@@ -64,7 +66,8 @@ _COLUMNS = """
     CAST(s.provenance AS TEXT), s.updated_at,
     a.digest, a.file_digest, a.object_bytes, a.stored_bytes,
     m.device, m.packets, m.stalls, m.core_cycles, m.code_bytes, CAST(m.breakdown AS TEXT),
-    CAST(m.samples AS TEXT), m.temperature_c, m.vtcm_bytes
+    CAST(m.samples AS TEXT), m.temperature_c, m.vtcm_bytes, s.seal,
+    m.overhead_cycles
 """
 
 # CROSS JOIN fixes SQLite's order of look-ups (each by an index), whatever its statistics say;

@@ -30,6 +30,7 @@ from db.models import (
 )
 from db.new_job import insert_job
 from db.promotions import keep_promotion, promotions_of
+from db.quarantine import quarantine
 from db.records import (
     job_record,
     pending_record,
@@ -38,6 +39,7 @@ from db.records import (
     space_record,
     trial_record,
 )
+from db.seals import BROKEN, seal_fits
 from db.summary import JobSummary, summaries_of
 from tuner.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
 from tuner.errors import HvxtuneError, UserError
@@ -339,9 +341,14 @@ class SqlStore(TrialStore):
         )
         if toolchain is not None:
             wanted = wanted.where(ToolchainRow.digest == digest_of(dict(toolchain)))
-        with self.reading() as session:
-            row = session.scalar(wanted)
-            return None if row is None else schedule_record(row, problem)
+        while True:
+            with self.reading() as session:
+                row = session.scalar(wanted)
+                if row is None:
+                    return None
+                if seal_fits(row, problem):
+                    return schedule_record(row, problem)
+            quarantine(self, row.public_id or "", BROKEN)
 
     def roster(self) -> Roster:
         return SqlRoster(self)

@@ -14,7 +14,9 @@ from sqlalchemy import select
 
 from db.exchange import layout
 from db.models import ArtifactRow, ProblemRow, ScheduleRow, TargetRow, WorkloadRow
+from db.quarantine import quarantine
 from db.records import problem_record, schedule_record
+from db.seals import BROKEN, seal_fits
 from db.sql_store import SqlStore
 from tuner.candidate import Artifact
 from tuner.errors import UserError
@@ -110,12 +112,17 @@ def _stored(
         # In batches with a transaction each: a long one would keep the log from being reused.
         with store.reading() as session:
             found = [
-                (s.id, s.public_id or "", schedule_record(s, problem_record(p)), a)
+                (s, schedule_record(s, problem_record(p)), a)
                 for s, p, a in session.execute(wanted.where(ScheduleRow.id > last))
             ]
         if not found:
             return
-        for last, public_id, schedule, row in found:  # noqa: B007 - where the next batch begins
+        last = found[-1][0].id
+        for stored, schedule, row in found:
+            public_id = stored.public_id or ""
+            if not seal_fits(stored, schedule.problem):
+                quarantine(store, public_id, BROKEN)
+                continue
             yield public_id, schedule, store.files.read(row.digest, row.symbol, row.file_digest)
 
 

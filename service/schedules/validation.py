@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from db.artifact_files import LOST_FILE, ArtifactFiles
+from db.seals import BROKEN, seal_fits
 from db.serving import ServingRow
 from tuner.candidate import Problem
 from tuner.codegen import space_of
@@ -53,6 +54,8 @@ class Validator:
         """Why ``row`` must not be handed out for ``problem``, under which it was found; empty if
         it may be. ``kernel`` is the problem's, for callers that have it. ``space`` is where the
         config has to lie: by default the space of its generator now."""
+        if not seal_fits(row, problem):
+            return BROKEN
         config, digest = _read_config(row.config)
         if digest != row.config_digest:
             return "its config is not what was stored: the digest differs"

@@ -47,7 +47,7 @@ def store_schedule(
 ) -> str:
     """Runs a job whose only trial is ``ok``, on paper; the id of its schedule."""
     number = next(_numbers)
-    code = b"\x7fELF" + number.to_bytes(4, "big") * 100
+    code = b"\x7fELF" + number.to_bytes(4, "big") * 100 + of.symbol.encode() + b"\0"
     made = Artifact(
         digest_of_bytes(code),
         of.symbol,

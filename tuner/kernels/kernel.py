@@ -15,6 +15,7 @@ from tuner.buffers import BufferSpec, ScalarSpec
 from tuner.candidate import Problem
 from tuner.contract import Contract
 from tuner.errors import UserError
+from tuner.kernels.sources import source_digest
 from tuner.space import Config, Directive, Space
 from tuner.target import Target
 from tuner.workload import Workload
@@ -115,12 +116,18 @@ class Kernel(ABC):
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
-    """Raise it when the algorithm's results or buffers change: old schedules then do not match."""
+    """Raise it when the algorithm's results or buffers change, for people to see. Old schedules do
+    not match code that changed in any way (:attr:`source`)."""
     default_is_naive: ClassVar[bool] = False
     """Whether the default config is the algorithm without any schedule. If even that is wrong, code
     and reference disagree on what the algorithm is, and nothing can be tuned."""
     summary: ClassVar[str]
     params: ClassVar[tuple[Param, ...]]
+
+    @property
+    def source(self) -> str:
+        """Names the code of the kernel in its workloads; empty if :attr:`name` does."""
+        return source_digest(type(self))
 
     @abstractmethod
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
@@ -275,7 +282,7 @@ class Kernel(ABC):
                 accepted=f"at most {MAX_BUFFER_BYTES} bytes in all",
                 next_step="choose smaller extents",
             )
-        return Workload(self.name, self.version, values)
+        return Workload(self.name, self.version, values, self.source)
 
     def problem(
         self, params: Mapping[str, int] | None, contract: Contract, target: Target

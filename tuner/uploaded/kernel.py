@@ -52,6 +52,9 @@ class PipelineKernel(Kernel):
 
     default_is_naive = True
 
+    source = ""
+    """Its name says which bytes it is."""
+
     def __init__(self, name: str, data: bytes, analysed: Callable[[Sizes, bool], Analysis]) -> None:
         self.name = name  # type: ignore[misc]
         self.data = data

@@ -21,7 +21,9 @@ def wait_for(
 ) -> tuple[str, int]:
     """How the child ended: ``("exit", status)``, ``("signal", number)`` or ``("timeout", 0)``.
 
-    ``("signal", SIGKILL)`` means that somebody else killed it. Ends the child after ``time_limit_s`` of processor time, or ``patience`` times that by the
+    ``("signal", SIGKILL)`` means that somebody else killed it.
+
+    Ends the child after ``time_limit_s`` of processor time, or ``patience`` times that by the
     clock. Ends it and this process when the client goes away, whose end of the descriptor
     ``client`` then closes.
     """

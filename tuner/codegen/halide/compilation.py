@@ -14,6 +14,7 @@ import halide as hl
 from tuner.candidate import Problem
 from tuner.codegen.halide import promises, schedule
 from tuner.contract import Contract
+from tuner.errors import ToolchainError
 from tuner.kernels import attached_kernel, find_kernel
 from tuner.space import Config, Directive
 from tuner.target import Target
@@ -60,6 +61,11 @@ def compile_request(request: Mapping[str, Any]) -> None:
         if attachment is None
         else attached_kernel(workload.kernel, attachment)
     )
+    if kernel.source != workload.source:
+        raise ToolchainError(
+            f"the files of kernel {workload.kernel} changed while hvxtune ran",
+            next_step="start what compiles again, so that all of it has the same code",
+        )
     os.environ[LLVM_VARIABLE] = " ".join(
         [os.environ.get(LLVM_VARIABLE, ""), *kernel.llvm_arguments(workload.params)]
     ).strip()  # read when LLVM starts, which is in each child anew

@@ -41,6 +41,8 @@ MODULE = "tuner.codegen.halide.server"
 ADDR_NO_RANDOMIZE = 0x0040000  # linux/personality.h
 EXIT_REFUSED = 3
 """Exit status of a child whose candidate could not be compiled; the file ``error`` says why."""
+EXIT_INSTALLATION = 4
+"""The same where no candidate can be; ``error`` is an error's JSON form."""
 _THREAD_STACK_BYTES = 64 << 20
 _FILE_LIMIT_BYTES = 64 << 20
 _PIPE_BYTES = 1 << 16
@@ -84,10 +86,15 @@ def _limit(request: dict[str, Any]) -> None:
 def _compile(request: dict[str, Any], done: int) -> None:
     """Body of the child's thread; writes the exit status to the descriptor ``done``."""
     from tuner.codegen.halide.compilation import compile_request
+    from tuner.errors import ToolchainError
 
     try:
         compile_request(request)
         status = 0
+    except ToolchainError as error:
+        with open("error", "w", encoding="utf-8", errors="replace") as file:
+            json.dump(error.as_dict(), file)
+        status = EXIT_INSTALLATION
     except BaseException as error:  # noqa: BLE001 - kernels are user code: any of them may come
         with open("error", "w", encoding="utf-8", errors="replace") as file:
             file.write(f"{type(error).__name__}: {error}")

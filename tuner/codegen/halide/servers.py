@@ -7,6 +7,7 @@ such an incident is tried again on a fresh server, and blamed on nobody if it go
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import threading
@@ -17,6 +18,7 @@ from typing import Any
 
 from tuner.codegen.generator import CodeGenerator
 from tuner.codegen.halide.client import CompileServer, ServerDiedError
+from tuner.codegen.halide.server import EXIT_INSTALLATION
 from tuner.errors import CandidateError, OutOfTimeError, ToolchainError
 from tuner.outcome import Outcome
 
@@ -88,6 +90,9 @@ class CompileServers:
             raise CandidateError(
                 Outcome.COMPILER_CRASH, f"the compiler died of {name}: {_tail(server, 'log')}"
             )
+        if number == EXIT_INSTALLATION:
+            told = json.loads((server.directory / "error").read_bytes())
+            raise ToolchainError(told["message"], next_step=told["next_step"])
         if number != 0:
             raise _refusal(server)
         try:
@@ -97,7 +102,6 @@ class CompileServers:
             raise CandidateError(
                 Outcome.COMPILE_ERROR, f"the compiler ended without writing the {missing}"
             ) from None
-
 
     def _ended(
         self, server: CompileServer, request: Mapping[str, Any], given: Mapping[str, bytes]
