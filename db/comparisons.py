@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +64,7 @@ def bests(store: SqlStore, *, target: str = "", toolchain: str = "") -> list[Bes
             ScheduleRow.cycles,
             MeasurementRow.samples,
             ScheduleRow.public_id,
+            MeasurementRow.overhead_cycles,
         )
         .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
         .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
@@ -80,9 +81,14 @@ def bests(store: SqlStore, *, target: str = "", toolchain: str = "") -> list[Bes
         wanted = wanted.where(ToolchainRow.digest == toolchain)
     with store.reading() as session:
         return [
-            Best(row[0], row[1], row[2].value, *row[3:7], tuple(row[7]), row[8])
+            Best(row[0], row[1], row[2].value, *row[3:7], _net(row[7], row[9]), row[8])
             for row in session.execute(wanted)
         ]
+
+
+def _net(samples: Sequence[int], overhead_cycles: int | None) -> tuple[int, ...]:
+    """As :attr:`tuner.candidate.Measurement.net_samples`."""
+    return tuple(max(sample - (overhead_cycles or 0), 1) for sample in samples)
 
 
 def toolchains(store: SqlStore) -> list[Toolchain]:

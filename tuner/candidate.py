@@ -132,6 +132,11 @@ class Measurement:
     ddr_bytes: int | None = None
     overhead_cycles: int | None = None
 
+    @property
+    def net_samples(self) -> tuple[int, ...]:
+        """``samples`` without the harness's share: what ``cycles`` is the median of."""
+        return tuple(max(sample - (self.overhead_cycles or 0), 1) for sample in self.samples)
+
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""
         return {**asdict(self), "samples": list(self.samples), "breakdown": dict(self.breakdown)}

@@ -98,7 +98,7 @@ def _side(store: SqlStore, kind: Kind, name: str) -> list[Best]:
             best.measurement.fidelity,
             best.measurement.cache,
             best.measurement.cycles,
-            best.measurement.samples,
+            best.measurement.net_samples,
             f"{name}-{best.number}",
         )
     ]

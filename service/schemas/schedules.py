@@ -108,6 +108,11 @@ class ScheduleForm(BaseModel):
     device: str = Field(examples=["qemu-7.2"])
     cache: CacheState
     samples: list[int] = Field(description="Every repeat, in cycles.", examples=[[81766]])
+    overhead_cycles: int | None = Field(
+        description="Of the harness in each sample, which `cycles` are without; null where it is "
+        "not known, and nothing was subtracted.",
+        examples=[None],
+    )
     temperature_c: float | None = Field(description="Of the device; null: it has no sensor.")
     breakdown: dict[str, int] = Field(description="Parts of `cycles`, by cause.")
     code_bytes: int

@@ -65,7 +65,8 @@ def _check_samples(record: Record, turn: Turn) -> None:
 
 
 def _check_cut_off(record: Record, turn: Turn) -> None:
-    if not record.samples or min(record.samples) <= turn.budget_cycles or not turn.budget_cycles:
+    least = turn.budget_cycles + record.overhead_cycles
+    if not record.samples or min(record.samples) <= least or not turn.budget_cycles:
         raise DeviceError("a candidate was cut off that was within its budget")
 
 
