@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -23,7 +24,7 @@ from tuner.codegen.halide.generator import HalideGenerator, digest_of_sources
 from tuner.codegen.halide.servers import INCIDENT_ATTEMPTS
 from tuner.codegen.toolchain import built
 from tuner.contract import Contract
-from tuner.errors import CandidateError
+from tuner.errors import CandidateError, ToolchainError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
 from tuner.outcome import Outcome
 from tuner.space import Config
@@ -180,6 +181,15 @@ def test_what_is_killed_from_outside_each_time_is_nobodys_fault(generator, child
     assert caught.value.outcome is Outcome.DEVICE_ERROR
     assert "memory" in caught.value.message
     assert generator.compile(candidate("hostile_u8")).digest
+
+
+def test_code_that_changed_since_the_kernel_was_loaded_is_not_compiled_under_its_name(generator):
+    """A server that starts after a kernel's file was edited has other code than its client."""
+    good = candidate()
+    workload = replace(good.problem.workload, source="0123456789abcdef")
+    with pytest.raises(ToolchainError, match="files of kernel scale_u8 changed"):
+        generator.compile(replace(good, problem=replace(good.problem, workload=workload)))
+    assert generator.compile(good).object_bytes
 
 
 def test_close_ends_the_processes_and_removes_the_scratch(generator):
