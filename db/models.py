@@ -157,6 +157,7 @@ class JobRow(Base):
     goals: Mapped[str] = mapped_column(String(200), server_default="cycles")
     remaining_expected: Mapped[float | None]
     remaining_bound: Mapped[float | None]
+    request_id: Mapped[str] = mapped_column(String(100), server_default="")
 
     problem: Mapped[ProblemRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)

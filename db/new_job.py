@@ -62,6 +62,7 @@ def insert_job(
             submitted_by=submission.user,
             priority=submission.priority,
             batch_id=submission.batch,
+            request_id=submission.request_id,
         )
     )
     job_events.add_state(session, job_id, JobState.QUEUED)

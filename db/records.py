@@ -104,7 +104,7 @@ def job_record(row: JobRow) -> Job:
         created_at=row.created_at,
         spent_s=row.spent_s,
         note=row.note,
-        submission=Submission(row.submitted_by, row.priority, row.batch_id),
+        submission=Submission(row.submitted_by, row.priority, row.batch_id, row.request_id),
         paused=row.paused,
         remaining=_remaining(row),
     )

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from db.base import Base, Digest, Document, FreeText, RowId
 
 TOKEN_ID_LENGTH = 16
+REQUEST_ID_LENGTH = 100
 
 
 class TokenRow(Base):
@@ -42,6 +43,20 @@ class AuditRow(Base):
     subject: Mapped[str] = mapped_column(FreeText())
     detail: Mapped[Document]
     client: Mapped[str] = mapped_column(String(100))
+    request_id: Mapped[str] = mapped_column(String(REQUEST_ID_LENGTH), server_default="")
+
+
+class SessionRow(Base):
+    """A browser that has logged in, by the SHA-256 of what its cookie holds. No row, no session."""
+
+    __tablename__ = "sessions"
+
+    digest: Mapped[Digest] = mapped_column(primary_key=True)
+    token_id: Mapped[str] = mapped_column(String(TOKEN_ID_LENGTH))
+    created_at: Mapped[float]
+    expires_at: Mapped[float] = mapped_column(index=True)
+
+    __table_args__ = (Index(None, "token_id", "created_at"),)
 
 
 class IdempotencyRow(Base):

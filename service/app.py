@@ -6,18 +6,22 @@ import threading
 from importlib import import_module
 
 from fastapi import FastAPI, Request
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from db.sql_store import SqlStore
 from service import openapi, problem_details
 from service.auth.gate import Gate
 from service.auth.guard import Guard
 from service.body_limit import BodyLimit
+from service.head_requests import HeadRequests
 from service.metrics import Metrics, MetricsMiddleware
+from service.request_ids import RequestIds
 from service.routers import include_all
 from service.schedules.answers import Answers
 from service.schedules.fast_route import FastRoute
 from service.schedules.neighbours import Neighbours
 from service.settings import Settings
+from service.unread_bodies import UnreadBodies
 
 
 def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
@@ -32,6 +36,8 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
         summary="Finds fast schedules for Hexagon HVX kernels and hands them to compilers.",
         version="1",
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        docs_url=None,  # a page for people, with scripts: dashboards has it
+        redoc_url=None,
     )
     app.state.store = store
     app.state.gate = gate
@@ -46,6 +52,12 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
     app.add_middleware(BodyLimit, uploads=settings.upload_limits)
     app.add_middleware(Guard)
     app.add_middleware(MetricsMiddleware, metrics=app.state.metrics)
+    app.add_middleware(UnreadBodies)
+    app.add_middleware(HeadRequests)
+    app.add_middleware(RequestIds)
+    if settings.trusted_proxies:
+        # Outermost: all within, and the server's log of requests, see the address it finds.
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.trusted_proxies))
     openapi.install(app)
     problem_details.install(app)
     include_all(app)

@@ -18,6 +18,7 @@ from service.auth.audit import record
 from service.auth.quotas import check_submit
 from service.json_forms import job_json
 from service.problem_details import HttpError
+from service.request_ids import current_request_id
 from service.schemas.jobs import DEFAULT_TRIALS, BudgetBody, SubmitBody, WorkloadBody
 from tuner.errors import UserError
 from tuner.identity import digest_of
@@ -58,7 +59,7 @@ def submit(
             return _replayed(before, key)
     plans = _plans(store, body, default_workers, store.roster())
     batch = None if body.workloads is None else new_job_id(time.time())
-    submission = Submission(caller.name, body.priority, batch)
+    submission = Submission(caller.name, body.priority, batch, current_request_id())
     # Of requests at the same time each sees what the ones before it took of the quota.
     with store.transaction() as session:
 

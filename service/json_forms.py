@@ -146,4 +146,5 @@ def job_json(job: Job) -> dict[str, Any]:
         "user": job.submission.user,
         "priority": job.submission.priority,
         "batch": job.submission.batch,
+        "request_id": job.submission.request_id,
     }

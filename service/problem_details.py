@@ -18,7 +18,8 @@ from starlette.responses import JSONResponse
 
 from service.auth.token_text import redact_all
 from service.malformed import words_of
-from tuner.errors import HvxtuneError, InternalError, UserError
+from service.request_ids import HEADER, current_request_id
+from tuner.errors import HvxtuneError, InternalError, StoreError, UserError
 
 MEDIA_TYPE = "application/problem+json"
 _log = logging.getLogger("hvxtune.service")
@@ -89,8 +90,25 @@ def body_of(error: HvxtuneError, instance: str) -> dict[str, Any]:
         "kind": error.kind,
         "accepted": error.accepted,
         "next_step": error.next_step,
+        "request_id": current_request_id(),
         **extra,
     }
+
+
+def for_strangers(error: HvxtuneError) -> HvxtuneError:
+    """``error`` as somebody may see it who is not known here: nothing of what this machine is made
+    of, such as the host of its database. The whole of it goes to the log."""
+    if status_of(error) < 500:
+        return error
+    _log.error("%s", error)
+    part = "database" if isinstance(error, StoreError) else "service"
+    plain = HttpError(
+        status_of(error),
+        f"the {part} cannot be used now",
+        next_step="come back later; the log of the service says what is wrong",
+    )
+    plain.kind = error.kind
+    return plain
 
 
 class _ProblemResponse(JSONResponse):
@@ -146,7 +164,11 @@ def install(app: FastAPI) -> None:
             f"{type(error).__name__} while answering {request.method} {request.url.path}",
             next_step="report it with the log of the service",
         )
-        return response_of(ours, request.url.path)
+        answer = response_of(ours, request.url.path)
+        # The framework answers a fault outside of everything that would see to these.
+        answer.headers[HEADER] = current_request_id()
+        answer.headers["Connection"] = "close"
+        return answer
 
 
 def _in_our_words(error: HTTPException, request: Request) -> HttpError:
@@ -172,4 +194,5 @@ def _allowed(request: Request) -> str:
     and each method is a route of its own."""
     path = getattr(request.scope.get("route"), "path", "")
     operations = request.app.openapi()["paths"].get(path, {"get": None})
-    return ", ".join(sorted(method.upper() for method in operations))
+    methods = {method.upper() for method in operations}
+    return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))

@@ -23,6 +23,7 @@ from service.app import create_app
 from service.auth.first_start import check_exposure, ensure_token, local_token_notes
 from service.auth.token_gate import TokenGate
 from service.auth.token_text import RedactingFormatter
+from service.request_ids import NamesRequests
 from service.settings import Settings
 from service.supervision import CONDUCTOR, Conductors
 from tuner.errors import UserError
@@ -76,6 +77,7 @@ def _serve(
             lifespan="off",
             log_config=None,
             access_log=access_log,
+            proxy_headers=False,  # the application sees to them: service.proxies
             server_header=False,
             ssl_certfile=settings.tls_certificate,
             ssl_keyfile=settings.tls_key,
@@ -241,7 +243,10 @@ def _cannot_bind(host: str, port: int, error: OSError) -> UserError:
 
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
-    handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.addFilter(NamesRequests())
+    handler.setFormatter(
+        RedactingFormatter("%(asctime)s %(levelname)s %(name)s [%(request_id)s]: %(message)s")
+    )
     logging.basicConfig(handlers=[handler], force=True)
     for name in ("hvxtune", "uvicorn.access"):
         logging.getLogger(name).setLevel(logging.INFO)

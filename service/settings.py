@@ -31,6 +31,9 @@ class Settings:
     """The largest file of schedules that may be imported; it is kept on disk while it is read."""
     tls_certificate: str | None = None
     tls_key: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    """Networks whose members may say, by ``X-Forwarded-For`` and ``X-Forwarded-Proto``, where a
+    request comes from and whether by TLS; nobody else is believed."""
     pages: str = "dashboards"
     """The module whose ``install(app)`` adds pages for people; empty for none. By name, because
     pages know the service and not the other way round."""

@@ -49,11 +49,13 @@ class Submission:
 
     ``user`` is empty for a job of the command line on this machine. Jobs of higher ``priority``
     (-100 to 100) are taken up first. Jobs submitted together share a ``batch``.
+    ``request_id`` names the request that asked, in logs and in the audit; empty without one.
     """
 
     user: str = ""
     priority: int = 0
     batch: str | None = None
+    request_id: str = ""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from db.job_queue import ClaimedJob, JobQueue
 from db.sql_store import SqlStore
 from service.conductor.troubles import Troubles, in_words
+from service.request_ids import work_for
 from tuner import tuning
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.search.stopping import StopRequest
@@ -111,7 +112,6 @@ class Conductor:
         return self._troubles.left_alone() | {slot.job.id for slot in self._slots}
 
     def _start(self, job: ClaimedJob) -> None:
-        _log.info("job %s of %s: taken up", job.id, job.user)
         stop = JobStop()
         thread = threading.Thread(target=self._work, args=(job, stop), name=f"job-{job.id}")
         self._slots.append(_Slot(job, thread, stop))
@@ -130,6 +130,8 @@ class Conductor:
 
     def _work(self, job: ClaimedJob, stop: JobStop) -> None:
         """A slot's thread. Whatever goes wrong with the job ends here."""
+        work_for(job.request_id)  # the job's lines in the log can be found by it
+        _log.info("job %s of %s: taken up", job.id, job.user)
         try:
             state = self._run(job, self._store, stop)
         except Exception as error:  # noqa: BLE001 - kernels and samplers are code of others too

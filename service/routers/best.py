@@ -178,7 +178,7 @@ def _enqueued(asked: Asked, desk: Desk) -> dict[str, Any]:
     if not caller.may(Scope.SUBMIT):
         raise HttpError(
             403,
-            f"on_miss=enqueue submits a job, and the token '{caller.name}' has not the scope "
+            f"on_miss=enqueue submits a job, and the token '{caller.name}' lacks the scope "
             f"'{Scope.SUBMIT}'",
             accepted=f"a token with {Scope.SUBMIT} or {Scope.ADMIN}",
             next_step="leave on_miss out, or use such a token",

@@ -58,6 +58,7 @@ class ProblemDetails(BaseModel):
                     "kind": "user",
                     "accepted": "gemm_u8, depthwise_conv2d_u8",
                     "next_step": "did you mean gemm_u8?",
+                    "request_id": "5d1c0f2ab9e34c77",
                 }
             ]
         },
@@ -71,6 +72,7 @@ class ProblemDetails(BaseModel):
     kind: str = Field(description="Who must act: user, toolchain, store, device or internal.")
     accepted: str = Field(description="What would do; may be empty.")
     next_step: str = Field(description="What to run or change; may be empty.")
+    request_id: str = Field(description="As `X-Request-ID`; the logs of the service have it too.")
     errors: list[FieldProblem] | None = Field(
         None, description="For 422: every field that is wrong."
     )

@@ -184,6 +184,9 @@ class JobForm(BaseModel):
     user: str = Field(examples=["ann"], description="Who submitted it; empty: this machine.")
     priority: int
     batch: str | None = Field(description="Shared by jobs that were submitted together.")
+    request_id: str = Field(
+        examples=["5d1c0f2ab9e34c77"], description="Of the request that submitted it; else empty."
+    )
 
 
 class JobStandingForm(JobForm):

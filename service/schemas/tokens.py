@@ -121,6 +121,10 @@ class AuditForm(BaseModel):
     subject: str = Field(description="What it was done to.", examples=["k3zq7a2m"])
     detail: dict[str, Any] = Field(examples=[{"name": "ci"}])
     client: str = Field(description="Where the request came from.", examples=["192.0.2.7"])
+    request_id: str = Field(
+        description="Of the request (`X-Request-ID`); empty for commands.",
+        examples=["5d1c0f2ab9e34c77"],
+    )
 
 
 class AuditList(BaseModel):
