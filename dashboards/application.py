@@ -18,6 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dashboards.api_docs import add_api_docs
 from dashboards.explaining import Explanations
 from dashboards.session import LOGIN, LoginNeeded, SignedCookies
 from dashboards.templating import render
@@ -66,6 +67,8 @@ def add_pages(service: FastAPI) -> None:
     # Around all of it, so that the answer to an unexpected fault has them too.
     service.mount(ROOT, SecurityHeaders(pages), name="pages")
     service.state.self_guarded = (*service.state.self_guarded, f"{ROOT}/")
+
+    add_api_docs(service, f"{ROOT}/static", SECURITY_HEADERS)
 
     # People type the address that `hvxtune serve` prints.
     @service.get("/", include_in_schema=False)
