@@ -22,7 +22,10 @@ def add_api_docs(service: FastAPI, static: str, headers: dict[str, str]) -> None
     def api_docs(request: Request) -> Response:
         root = request.scope.get("root_path", "")
         page = render(
-            request, "api_docs.html", static=root + static, description=f"{root}{service.openapi_url}"
+            request,
+            "api_docs.html",
+            static=root + static,
+            description=f"{root}{service.openapi_url}",
         )
         page.headers.update({**headers, "Cache-Control": "no-cache"})
         return page

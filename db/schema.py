@@ -63,6 +63,12 @@ def _stored_version(connection: Connection, place: Place) -> str | None:
     return version
 
 
+def stored_schema(connection: Connection) -> str:
+    """The revision that the database is at."""
+    query = text(f"SELECT version_num FROM {_VERSION_TABLE}")  # noqa: S608
+    return str(connection.execute(query).scalar_one())
+
+
 def upgrade(connection: Connection, revision: str = "head") -> None:
     """Runs the migrations up to ``revision`` within the caller's transaction."""
     from alembic import command

@@ -77,6 +77,13 @@ def read(digest: str) -> bytes:
     return data
 
 
+def kept() -> list[str]:
+    """The digests of all that are kept here."""
+    folders = (state_dir() / FOLDER).glob("[0-9a-f][0-9a-f]")
+    found = (path.stem for folder in folders for path in folder.glob("*.halide"))
+    return sorted(digest for digest in found if _DIGITS.fullmatch(digest))
+
+
 def _kept(digits: str) -> list[str]:
     folder = path_of(digits).parent
     return sorted(path.stem for path in folder.glob(f"{digits}*.halide"))
