@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from tuner.paths import make_private
+from tuner.paths import for_this_user, make_private
 
 _STALE_S = 3600.0
 
@@ -18,7 +18,7 @@ def replace(root: Path, path: Path, data: bytes) -> None:
     """
     temporary = _temporary(root)
     try:
-        with open(temporary, "xb", opener=_for_this_user) as file:
+        with open(temporary, "xb", opener=for_this_user) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -30,10 +30,6 @@ def replace(root: Path, path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     _sync_directory(path.parent)
-
-
-def _for_this_user(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _temporary(root: Path) -> Path:

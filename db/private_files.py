@@ -13,9 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from db.engine import DATABASE_FILE
-from tuner.paths import PRIVATE_FOLDER_MODE, STATE_DIR_VARIABLE, state_dir
+from tuner.paths import (
+    PRIVATE_FILE_MODE,
+    PRIVATE_FOLDER_MODE,
+    STATE_DIR_VARIABLE,
+    for_this_user,
+    state_dir,
+)
 
-FILE_MODE = 0o600
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _BESIDE = ("", "-wal", "-shm", "-journal")
 """The files of a SQLite database, by what is added to its name."""
@@ -34,7 +39,7 @@ def create_database_file(path: Path) -> None:
     """Makes an empty file for SQLite to fill, unless there is one; its log and its shared memory
     get the same mode from SQLite. What goes wrong is SQLite's to say, which comes next."""
     with contextlib.suppress(OSError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+        os.close(for_this_user(str(path), os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
 
 def tightened(database: Path | None) -> Iterator[str]:
@@ -43,7 +48,7 @@ def tightened(database: Path | None) -> Iterator[str]:
     state = state_dir()
     if database is not None:
         for end in _BESIDE:
-            yield from _tighten(database.with_name(database.name + end), FILE_MODE)
+            yield from _tighten(database.with_name(database.name + end), PRIVATE_FILE_MODE)
     for name in _KEPT_FOLDERS:
         yield from _tighten(state / name, PRIVATE_FOLDER_MODE)
     if _is_ours(state, database):

@@ -51,9 +51,9 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
     app.add_middleware(FastRoute, answers=app.state.answers)
     app.add_middleware(BodyLimit, uploads=settings.upload_limits)
     app.add_middleware(Guard)
+    app.add_middleware(HeadRequests)
     app.add_middleware(MetricsMiddleware, metrics=app.state.metrics)
     app.add_middleware(UnreadBodies)
-    app.add_middleware(HeadRequests)
     app.add_middleware(RequestIds)
     if settings.trusted_proxies:
         # Outermost: all within, and the server's log of requests, see the address it finds.

@@ -8,6 +8,7 @@ from pathlib import Path
 from tuner.errors import StoreError
 
 STATE_DIR_VARIABLE = "HVXTUNE_STATE_DIR"
+PRIVATE_FILE_MODE = 0o600
 PRIVATE_FOLDER_MODE = 0o700
 """The state directory holds tokens, uploads and what was tuned: it is for its user only."""
 
@@ -51,3 +52,8 @@ def make_private(folder: Path) -> None:
     if folder.parent != folder:
         make_private(folder.parent)  # `parents=True` would make them for everybody
     folder.mkdir(mode=PRIVATE_FOLDER_MODE, exist_ok=True)
+
+
+def for_this_user(path: str, flags: int) -> int:
+    """For ``open(..., opener=for_this_user)``: a new file is made for this user only."""
+    return os.open(path, flags, PRIVATE_FILE_MODE)

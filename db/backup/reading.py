@@ -85,10 +85,12 @@ def restore_backup(
             f"cannot read {place}: {error.strerror}", accepted="what `hvxtune db backup` wrote"
         ) from None
     with file:
-        _require_free(store, force=force)
+        with store.reading() as session:
+            _require_empty(store, session.connection(), force=force)
         size = place.stat().st_size
         with _reading():
             checked = _check(file, lambda done: note(done, 2 * size))
+        _require_alone(store)
         _put_files(store, file, checked, lambda done: note(size + done, 2 * size))
         rows = _replace_tables(store, file, checked, force=force)
         note(2 * size, 2 * size)
@@ -151,8 +153,8 @@ def _require_schema(manifest: Manifest) -> None:
         )
 
 
-def _require_free(store: SqlStore, *, force: bool) -> None:
-    """Nobody else uses the store, and it is empty or may be replaced."""
+def _require_alone(store: SqlStore) -> None:
+    """Nobody else uses the database: a service remembers much of what it has read there."""
     users = ", ".join(f"process {pid}" for pid in users_of(store.place.path or Path()))
     with store.reading() as session:
         connection = session.connection()
@@ -169,7 +171,6 @@ def _require_free(store: SqlStore, *, force: bool) -> None:
                 f"the database {store.place.name} is in use ({users})",
                 next_step="end services and commands that use it, and run this again",
             )
-        _require_empty(store, connection, force=force)
 
 
 def _require_empty(store: SqlStore, connection: Connection, *, force: bool) -> None:
@@ -233,7 +234,8 @@ def _replace_tables(store: SqlStore, file: IO[bytes], checked: _Checked, *, forc
             if count != manifest.tables[name]:
                 raise damaged(f"table {name} has {count} rows, not {manifest.tables[name]}")
             rows += count
-        upgrade(connection)
+        if manifest.schema != SCHEMA_VERSION:
+            upgrade(connection)
     return rows
 
 

@@ -28,11 +28,11 @@ from db.backup.layout import (
     table_member,
 )
 from db.backup.rows import kept_tables, write_rows
-from db.private_files import FILE_MODE
 from db.schema import stored_schema
 from db.sql_store import SqlStore
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
+from tuner.paths import PRIVATE_FILE_MODE, for_this_user
 from tuner.uploaded import files as uploads
 
 
@@ -69,7 +69,7 @@ def write_backup(store: SqlStore, place: Path, note: Note = lambda done, total: 
         raise UserError(f"{place} exists", accepted="a new file, or a folder in which to make one")
     partial = place.with_name(f".{place.name}.{os.getpid()}")
     try:
-        with open(partial, "xb", opener=_for_this_user) as file:
+        with open(partial, "xb", opener=for_this_user) as file:
             done = _Writer(store, file, note).run(place)
             file.flush()
             os.fsync(file.fileno())
@@ -82,10 +82,6 @@ def write_backup(store: SqlStore, place: Path, note: Note = lambda done, total: 
     finally:
         partial.unlink(missing_ok=True)
     return done
-
-
-def _for_this_user(path: str, flags: int) -> int:
-    return os.open(path, flags, FILE_MODE)
 
 
 class _Writer:
@@ -155,7 +151,7 @@ class _Writer:
 
     def _add(self, archive: tarfile.TarFile, name: str, data: IO[bytes], size: int) -> None:
         about = tarfile.TarInfo(name)
-        about.size, about.mode, about.mtime = size, FILE_MODE, time.time()
+        about.size, about.mode, about.mtime = size, PRIVATE_FILE_MODE, time.time()
         hashing = Hashing(data)
         archive.addfile(about, hashing)
         if name != MANIFEST:

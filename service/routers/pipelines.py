@@ -58,6 +58,9 @@ async def upload(
     The bytes are opened only in a process without network, files or other processes, with limits
     of memory and time. The same bytes again are answered with what is stored, under its name.
     """
+    said = request.headers.get("content-length", "")
+    if said.isdecimal():  # who has used up a quota is told before it is sent
+        await run_in_threadpool(check_upload, store, caller, int(said))
     data = await request.body()  # as large as the settings allow: service.body_limit
     stored, is_new = await run_in_threadpool(_keep, request, store, data, query.name, caller)
     derived = await run_in_threadpool(_derived, stored)

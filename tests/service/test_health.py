@@ -35,17 +35,32 @@ def test_it_is_ready_while_the_database_answers(
     app: FastAPI, client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app.state.conductors_alive = lambda: 2
-    assert client.get("/readyz").json() == {
+    known = {"Authorization": "Bearer of the gate that is open"}
+    assert client.get("/readyz", headers=known).json() == {
         "status": "ready",
-        "database": "sqlite",
+        "database": store.place.name,
         "conductors": 2,
     }
     break_database(store, monkeypatch)
-    answer = client.get("/readyz")
+    answer = client.get("/readyz", headers=known)
     assert answer.status_code == 503
     assert answer.json()["detail"] == "the database is locked"
     assert answer.headers["Retry-After"]
     assert client.get("/healthz").status_code == 200
+
+
+def test_strangers_are_told_whether_and_no_more(
+    client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert client.get("/readyz").json() == {"status": "ready"}
+    break_database(store, monkeypatch)
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"]
+    assert answer.json()["detail"] == "the database cannot be used now"
+    assert answer.json()["kind"] == "store"
+    assert "locked" not in answer.text
+    assert str(store.place.path) not in answer.text
 
 
 def test_metrics_count_jobs_and_trials_of_the_database(client: TestClient, store: SqlStore) -> None:

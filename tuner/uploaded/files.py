@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of_bytes
-from tuner.paths import STATE_DIR_VARIABLE, state_dir, writable
+from tuner.paths import STATE_DIR_VARIABLE, for_this_user, state_dir, writable
 
 FOLDER = "pipelines"
 NAMED_DIGITS = 12
@@ -42,7 +42,8 @@ def keep(data: bytes) -> str:
         writable(f"{FOLDER}/{digest[:2]}")
         temporary = path.with_name(f".{digest}-{os.getpid()}-{os.urandom(4).hex()}")
         try:
-            temporary.write_bytes(data)
+            with open(temporary, "xb", opener=for_this_user) as file:
+                file.write(data)
             temporary.replace(path)
         except OSError as error:
             temporary.unlink(missing_ok=True)
