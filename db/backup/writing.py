@@ -9,7 +9,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -80,7 +80,8 @@ def write_backup(store: SqlStore, place: Path, note: Note = lambda done, total: 
             accepted="a file in a folder that you can write to, on a disk with enough space",
         ) from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # after success, or in a folder that is none
+            partial.unlink()
     return done
 
 

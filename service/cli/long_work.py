@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 QUIET_S = 2.0
 """Work that takes no longer shows nothing."""
-_EVERY_S = 2.0
+EVERY_S = 2.0
 _MIB = 1 << 20
 
 
@@ -26,7 +26,7 @@ def shown(label: str) -> Iterator[Callable[[int, int], None]]:
         now = time.monotonic()
         if now < next_at:
             return
-        next_at = now + (0.2 if terminal else _EVERY_S)
+        next_at = now + (EVERY_S / 10 if terminal else EVERY_S)
         share = done / total if total else 1.0
         line = f"{label}: {done / _MIB:,.0f} of {total / _MIB:,.0f} MiB ({share:.0%})"
         sys.stderr.write(f"\r\x1b[K{line}" if terminal else f"{line}\n")

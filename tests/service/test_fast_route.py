@@ -17,6 +17,7 @@ def test_both_ways_to_an_answer_give_the_same(
     client: TestClient, store: SqlStore, way: str, monkeypatch: pytest.MonkeyPatch, app: FastAPI
 ) -> None:
     store_schedule(store, problem(**SHAPE), 1000)
+    client.headers["X-Request-ID"] = "one"
     first = client.get(URL, params=ASKED)
     if way == "by the schema":
         monkeypatch.setattr(app.state.answers, "plain", lambda query: None)
