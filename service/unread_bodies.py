@@ -50,7 +50,9 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         """As of ASGI."""
         if message["type"] == "http.response.start" and not self._has_come:
-            headers = [*message.get("headers", ()), (b"connection", b"close")]
+            given = message.get("headers", ())
+            headers = [one for one in given if one[0].lower() != b"connection"]
+            headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
             # The client must know where the answer ends; one that waits for "100 Continue" has
             # not begun to send.
