@@ -167,6 +167,7 @@ def viewing(scope: Scope) -> Callable[[Request], Viewer]:
     def viewer(request: Request) -> Viewer:
         found = viewer_of(request)
         request.state.viewer = found
+        request.state.caller = found.caller
         if not found.caller.may(scope):
             gate: Gate = request.app.state.gate
             gate.note_refusal(request, found.caller, f"scope {scope}")

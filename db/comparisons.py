@@ -40,6 +40,8 @@ class Best:
     cycles: int = 0
     samples: tuple[int, ...] = ()
     public_id: str | None = None
+    label: str = ""
+    """What people call the kernel, if that is not its name."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ def bests(store: SqlStore, *, target: str = "", toolchain: str = "") -> list[Bes
             ScheduleRow.cycles,
             MeasurementRow.samples,
             ScheduleRow.public_id,
+            ScheduleRow.provenance,
         )
         .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
         .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
@@ -80,7 +83,15 @@ def bests(store: SqlStore, *, target: str = "", toolchain: str = "") -> list[Bes
         wanted = wanted.where(ToolchainRow.digest == toolchain)
     with store.reading() as session:
         return [
-            Best(row[0], row[1], row[2].value, *row[3:7], tuple(row[7]), row[8])
+            Best(
+                row[0],
+                row[1],
+                row[2].value,
+                *row[3:7],
+                tuple(row[7]),
+                row[8],
+                str(row[9].get("kernel_label", "")),
+            )
             for row in session.execute(wanted)
         ]
 
@@ -100,7 +111,7 @@ class RunningJob:
     """A job that a process works on, or did: ``held`` says whether it still does."""
 
     id: str
-    kernel: str
+    name: str
     measurer: str
     workers: int
     pending: int
@@ -164,7 +175,7 @@ def farm(store: SqlStore, window_s: float) -> Farm:
         jobs = tuple(
             RunningJob(
                 id=row.id,
-                kernel=row.problem.workload.kernel,
+                name=row.kernel_label or row.problem.workload.kernel,
                 measurer=row.measurer,
                 workers=row.workers,
                 pending=counts.get(row.id, 0),

@@ -22,6 +22,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from db.base import (
     JOB_ID_LENGTH,
+    OWNER_LENGTH,
     Base,
     Digest,
     Document,
@@ -116,6 +117,8 @@ class JobRow(Base):
     bounds a claim whose owner cannot be seen from here, because it runs on another machine.
     ``requested`` is what somebody asked of the owner; a queued job that is ``paused`` is not
     taken up; ``event_count`` numbers the job's events. ``goals`` are names with commas between.
+    ``tenant`` is whose job it is (no process), ``audience`` who sees it (:mod:`db.audience`);
+    ``kernel_label`` is what people call the kernel, where that is not its name.
     """
 
     __tablename__ = "jobs"
@@ -157,6 +160,9 @@ class JobRow(Base):
     goals: Mapped[str] = mapped_column(String(200), server_default="cycles")
     remaining_expected: Mapped[float | None]
     remaining_bound: Mapped[float | None]
+    tenant: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
+    audience: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
+    kernel_label: Mapped[str] = mapped_column(String(200), server_default="")
 
     problem: Mapped[ProblemRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
@@ -306,6 +312,7 @@ class ScheduleRow(Base):
     that came from elsewhere. ``provenance`` is stored without the toolchain, which is a row.
     ``public_id`` names it for clients: that of the trial it came from, on whatever machine.
     A quarantined schedule is never handed out, nor offered again while it stays so.
+    ``tenant`` and ``audience`` are those of its job: a private best stands beside the shared one.
     """
 
     __tablename__ = "schedules"
@@ -328,6 +335,8 @@ class ScheduleRow(Base):
     public_id: Mapped[str | None] = mapped_column(String(40), index=True)
     quarantined_at: Mapped[float | None]
     quarantine_reason: Mapped[str] = mapped_column(FreeText(), server_default="")
+    tenant: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
+    audience: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
 
     measurement: Mapped[MeasurementRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
@@ -335,10 +344,16 @@ class ScheduleRow(Base):
     __table_args__ = (
         Index(
             "ux_schedules_handed_out",
-            *("problem_id", "fidelity", "toolchain_id"),
+            *("problem_id", "fidelity", "toolchain_id", "audience"),
             unique=True,
             sqlite_where=text("quarantined_at IS NULL"),
             postgresql_where=text("quarantined_at IS NULL"),
+        ),
+        Index(  # who has private ones: a handful of rows
+            "ix_schedules_private",
+            "audience",
+            sqlite_where=text("audience <> ''"),
+            postgresql_where=text("audience <> ''"),
         ),
         ForeignKeyConstraint(["job_id", "trial_number"], ["trials.job_id", "trials.number"]),
     )

@@ -62,6 +62,9 @@ def insert_job(
             submitted_by=submission.user,
             priority=submission.priority,
             batch_id=submission.batch,
+            tenant=submission.owner,
+            audience=submission.audience,
+            kernel_label=submission.kernel_label,
         )
     )
     job_events.add_state(session, job_id, JobState.QUEUED)

@@ -29,7 +29,7 @@ def next_best(session: Session, row: ScheduleRow) -> Schedule | None:
         select(TrialRow, JobRow, MeasurementRow, ArtifactRow)
         .join(JobRow, TrialRow.job_id == JobRow.id)
         .join(ArtifactRow, TrialRow.artifact_digest == ArtifactRow.digest)
-        .where(JobRow.problem_id == row.problem_id)
+        .where(JobRow.problem_id == row.problem_id, JobRow.audience == row.audience)
         .where(MeasurementRow.fidelity == row.fidelity)
         .where(MeasurementRow.cache == row.measurement.cache)
         .where(~_is_quarantined(row))

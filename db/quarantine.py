@@ -76,6 +76,7 @@ def _bring_back(session: Session, row: ScheduleRow) -> None:
         select(ScheduleRow)
         .where(ScheduleRow.problem_id == row.problem_id, ScheduleRow.fidelity == row.fidelity)
         .where(ScheduleRow.toolchain_id == row.toolchain_id)
+        .where(ScheduleRow.audience == row.audience)
         .where(ScheduleRow.quarantined_at.is_(None))
     )
     if instead is None:

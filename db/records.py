@@ -104,7 +104,14 @@ def job_record(row: JobRow) -> Job:
         created_at=row.created_at,
         spent_s=row.spent_s,
         note=row.note,
-        submission=Submission(row.submitted_by, row.priority, row.batch_id),
+        submission=Submission(
+            row.submitted_by,
+            row.priority,
+            row.batch_id,
+            owner=row.tenant,
+            private=bool(row.audience),
+            kernel_label=row.kernel_label,
+        ),
         paused=row.paused,
         remaining=_remaining(row),
     )

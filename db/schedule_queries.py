@@ -46,6 +46,15 @@ class StoredSchedule:
     quarantined_at: float | None
     quarantine_reason: str
     space: Space | None = None
+    tenant: str = ""
+    private: bool = False
+
+    @property
+    def name(self) -> str:
+        """What people call the kernel."""
+        return str(json.loads(self.row.provenance).get("kernel_label", "")) or (
+            self.problem.workload.kernel
+        )
 
 
 def find(store: SqlStore, public_id: str) -> StoredSchedule | None:
@@ -114,6 +123,8 @@ def _stored(schedule: ScheduleRow, problem: ProblemRow, artifact: ArtifactRow) -
         files=artifact.files,
         quarantined_at=schedule.quarantined_at,
         quarantine_reason=schedule.quarantine_reason,
+        tenant=schedule.tenant,
+        private=bool(schedule.audience),
     )
 
 
@@ -138,6 +149,8 @@ def _of_trial(session: Session, trial: TrialRow) -> StoredSchedule:
         updated_at=trial.finished_at,
         quarantined_at=None,
         quarantine_reason="",
+        tenant=job.tenant,
+        audience=job.audience,
     )
     return _with_space(session, _stored(schedule, job.problem, artifact), schedule.provenance)
 

@@ -82,6 +82,7 @@ WHERE w.digest = :workload AND g.digest = :target
   AND p.contract IN (:contract_0, :contract_1, :contract_2, :contract_3, :contract_4)
   AND s.problem_id = p.id AND s.quarantined_at IS NULL
   AND s.fidelity IN (:fidelity_0, :fidelity_1, :fidelity_2)
+  AND s.audience IN ('', :owner)
   AND m.id = s.measurement_id AND m.cache = :cache
   AND t.id = s.toolchain_id
 """
@@ -122,13 +123,15 @@ WHERE s.id = first.id AND p.id = s.problem_id AND m.id = s.measurement_id
 @dataclass(frozen=True)
 class Lookup:
     """Which schedules fit: those of the workload and on the target with these digests, under one
-    of ``contracts``, measured with caches in state ``cache``, at ``min_fidelity`` or higher."""
+    of ``contracts``, measured with caches in state ``cache``, at ``min_fidelity`` or higher; shared
+    ones, and what ``owner`` keeps private."""
 
     workload: str
     target: str
     contracts: tuple[Contract, ...]
     cache: CacheState
     min_fidelity: Fidelity
+    owner: str = ""
 
     @property
     def values(self) -> Values:
@@ -139,6 +142,7 @@ class Lookup:
             self.target,
             *_listed_contracts(self.contracts),
             *_LISTED_FIDELITIES[self.min_fidelity],
+            self.owner,
             self.cache,
         )
 
@@ -158,6 +162,8 @@ def _filled(values: Sequence[str], length: int) -> Values:
 _LISTED_FIDELITIES = {
     least: _filled(FIDELITIES[rank:], len(FIDELITIES)) for rank, least in enumerate(FIDELITIES)
 }
+
+_PRIVATE: Final = "SELECT DISTINCT audience FROM schedules WHERE audience <> ''"
 
 _PARAMETER: Final = re.compile(r":(\w+)")
 _PARAMETERS: Final = _PARAMETER.findall(_FITTING)
@@ -202,6 +208,7 @@ class ScheduleReads:
             .where(MeasurementRow.cache == lookup.cache)
             .where(ScheduleRow.fidelity.in_(FIDELITIES[FIDELITIES.index(lookup.min_fidelity) :]))
             .where(ScheduleRow.quarantined_at.is_not(None))
+            .where(ScheduleRow.audience.in_(("", lookup.owner)))
             .order_by(ScheduleRow.cycles, ScheduleRow.id)
         )
         with self._store.reading() as session:
@@ -215,6 +222,15 @@ class ScheduleReads:
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise translated(error, self._store.place) from error
         return row
+
+    def keep_private(self) -> frozenset[str]:
+        """Who has private schedules, which the fast route knows nothing of. As :meth:`first_now`:
+        on SQLite, and from that thread."""
+        try:
+            rows = self._own().execute(_PRIVATE).fetchall()
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+            raise translated(error, self._store.place) from error
+        return frozenset(row[0] for row in rows)
 
     def version(self) -> int:
         """A number that differs from the last one if anything was committed in between, by any

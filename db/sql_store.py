@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from db import claims, job_events, past_trials, results
 from db.artifact_files import ArtifactFiles, StoredArtifact
+from db.audience import session_info
 from db.devices import SqlRoster
 from db.engine import WRITING
 from db.failure import Place, store_errors
@@ -82,6 +84,14 @@ class SqlStore(TrialStore):
         self._one_writer = threading.Lock()
         self._of_thread = _OfThread()
         self._claims: dict[str, int] = {}
+        self._viewer: str | None = None
+
+    def seen_by(self, tenant: str) -> SqlStore:
+        """The same store as ``tenant`` sees it: without what others keep private. What it has open
+        is this store's, which is to be closed."""
+        view = copy(self)
+        view._viewer = tenant
+        return view
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -94,7 +104,7 @@ class SqlStore(TrialStore):
         with (
             store_errors(self.place),
             reading("a row"),
-            Session(self._engine, expire_on_commit=False) as session,
+            Session(self._engine, expire_on_commit=False, info=self._info()) as session,
             session.begin(),
         ):
             yield session
@@ -111,10 +121,13 @@ class SqlStore(TrialStore):
         with (
             self._one_writer,
             store_errors(self.place),
-            Session(self._writing_engine) as session,
+            Session(self._writing_engine, info=self._info()) as session,
             session.begin(),
         ):
             yield session
+
+    def _info(self) -> dict[str, Any]:
+        return session_info(self._viewer)
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
@@ -307,9 +320,10 @@ class SqlStore(TrialStore):
         problems: int,
         each: int,
         cache: CacheState = "warm",
+        audience: str = "",
     ) -> list[PastTrial]:
         with self.reading() as session:
-            return past_trials.near(session, problem, before, problems, each, cache)
+            return past_trials.near(session, problem, before, problems, each, cache, audience)
 
     def artifact(self, digest: str) -> Artifact:
         with self.reading() as session:
@@ -334,7 +348,8 @@ class SqlStore(TrialStore):
             .where(ProblemRow.digest == problem.digest, MeasurementRow.cache == cache)
             .where(ScheduleRow.quarantined_at.is_(None))
             .where(rank >= FIDELITIES.index(min_fidelity))
-            .order_by(rank.desc(), ToolchainRow.last_used_at.desc())
+            .where(ScheduleRow.audience.in_(("", self._viewer or "")))
+            .order_by(rank.desc(), ToolchainRow.last_used_at.desc(), ScheduleRow.cycles)
             .limit(1)
         )
         if toolchain is not None:

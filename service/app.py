@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 
 from db.sql_store import SqlStore
 from service import openapi, problem_details
+from service.auth.caller import Caller
 from service.auth.gate import Gate
 from service.auth.guard import Guard
 from service.body_limit import BodyLimit
@@ -55,10 +56,14 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
 
 
 def store_of(request: Request) -> SqlStore:
-    """A dependency: the store of the application. Its methods block: use it in ``def`` routes,
-    which run in threads, or by ``run_in_threadpool``."""
+    """A dependency: the store of the application, as the caller may see it. Its methods block: use
+    it in ``def`` routes, which run in threads, or by ``run_in_threadpool``."""
     store: SqlStore = request.app.state.store
-    return store
+    # Set by the guard, and where pages tell their visitors apart, by them.
+    caller: Caller | None = getattr(request.state, "caller", None)
+    if caller is None:
+        return store.seen_by("")
+    return store if caller.sees_all else store.seen_by(caller.owner)
 
 
 def settings_of(request: Request) -> Settings:

@@ -54,6 +54,11 @@ def space_json(problem: Problem, generator: str = "halide") -> dict[str, Any]:
     }
 
 
+def visibility(*, private: bool) -> str:
+    """As :data:`service.schemas.common.Visibility`."""
+    return "private" if private else "shared"
+
+
 def problem_json(problem: Problem) -> dict[str, Any]:
     """The fields that name a problem."""
     return {
@@ -122,6 +127,7 @@ def job_json(job: Job) -> dict[str, Any]:
         "job": job.id,
         "state": job.state.value,
         **problem_json(spec.problem),
+        "display_name": job.submission.kernel_label or spec.problem.workload.kernel,
         "cache": spec.cache,
         "measurer": spec.measurer,
         "on": spec.on,
@@ -144,6 +150,8 @@ def job_json(job: Job) -> dict[str, Any]:
         "note": job.note,
         "paused": job.paused,
         "user": job.submission.user,
+        "owner": job.submission.owner,
+        "visibility": visibility(private=job.submission.private),
         "priority": job.submission.priority,
         "batch": job.submission.batch,
     }

@@ -25,15 +25,21 @@ _BATCH = 200
 
 
 def export_schedules(
-    store: SqlStore, place: Path, *, kernel: str | None = None, target: str | None = None
+    store: SqlStore,
+    place: Path,
+    *,
+    kernel: str | None = None,
+    target: str | None = None,
+    owner: str = "",
 ) -> int:
     """Writes every schedule that is not quarantined, of ``kernel`` and for ``target`` if given, to
-    the file ``place``, whole or not at all. Gives their number."""
+    the file ``place``, whole or not at all. Gives their number. Of private ones only those of
+    ``owner``: whoever takes them over shares them."""
     partial = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         with tempfile.TemporaryFile(dir=place.parent) as lines, partial.open("wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                count = _write(store, archive, lines, kernel, target)
+                count = _write(store, archive, lines, kernel, target, owner)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(place)
@@ -53,10 +59,11 @@ def _write(
     lines: IO[bytes],
     kernel: str | None,
     target: str | None,
+    owner: str,
 ) -> int:
     written: set[bytes] = set()
     count = 0
-    for public_id, schedule, artifact in _stored(store, kernel, target):
+    for public_id, schedule, artifact in _stored(store, kernel, target, owner):
         count += 1
         if count > layout.MOST_SCHEDULES:
             raise UserError(
@@ -89,7 +96,7 @@ def _member(name: str) -> zipfile.ZipInfo:
 
 
 def _stored(
-    store: SqlStore, kernel: str | None, target: str | None
+    store: SqlStore, kernel: str | None, target: str | None, owner: str
 ) -> Iterator[tuple[str, Schedule, Artifact]]:
     wanted = (
         select(ScheduleRow, ProblemRow, ArtifactRow)
@@ -97,7 +104,7 @@ def _stored(
         .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
         .join(TargetRow, ProblemRow.target_id == TargetRow.id)
         .join(ArtifactRow, ScheduleRow.artifact_digest == ArtifactRow.digest)
-        .where(ScheduleRow.quarantined_at.is_(None))
+        .where(ScheduleRow.quarantined_at.is_(None), ScheduleRow.audience.in_(("", owner)))
         .order_by(ScheduleRow.id)
         .limit(_BATCH)
     )

@@ -20,7 +20,7 @@ from starlette.requests import HTTPConnection
 from db.sql_store import SqlStore
 from db.tokens import Token, find_token, mark_used
 from service.auth.audit import client_of
-from service.auth.caller import Caller, Quotas, Scope
+from service.auth.caller import Caller, Quotas, Reads, Scope
 from service.auth.rates import Rate, network_of
 from service.auth.refusals import Refusals
 from service.auth.token_text import TokenText, holds_token, parse, redact
@@ -52,6 +52,8 @@ class _Known:
             token.name,
             frozenset(scope for scope in Scope if scope.value in token.scopes),
             Quotas.from_dict(token.quotas),
+            token.owner,
+            Reads.ALL if token.reads == Reads.ALL else Reads.OWN,
         )
         self.rate = rate
         self.read_at = time.monotonic()

@@ -63,6 +63,7 @@ class SubmitOptions(TypedDict, total=False):
     generator: str
     workers: int | None
     priority: int
+    visibility: Literal["shared", "private"] | None
 
 
 class BestOptions(TypedDict, total=False):
@@ -265,10 +266,13 @@ class Operations:
         reply = yield from self._ask(request)
         return object_of(reply, self.server)
 
-    def upload_pipeline(self, name: str, content: bytes) -> Steps[Json]:
+    def upload_pipeline(
+        self, name: str, content: bytes, visibility: Literal["shared", "private"] = "shared"
+    ) -> Steps[Json]:
         """Uploads a serialized Halide pipeline; says what is in it."""
         headers = {"Content-Type": "application/octet-stream"}
-        request = Request("POST", "/v1/pipelines", {"name": name}, content, headers)
+        query = {"name": name, "visibility": visibility}
+        request = Request("POST", "/v1/pipelines", query, content, headers)
         reply = yield from self._ask(request)
         return object_of(reply, self.server)
 

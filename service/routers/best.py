@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -83,8 +83,9 @@ def best(query: Annotated[BestQuery, Query()], desk: AtDesk) -> Response:
     A miss is a 404 that names the nearest workloads and the body that submits a job;
     `on_miss=enqueue` submits it.
     """
-    named = query.model_copy(update={"kernel": kernel_of(desk.store, query.kernel)})
-    status, text = _found(asked_by(named), desk)
+    owner = desk.caller.owner
+    named = query.model_copy(update={"kernel": kernel_of(desk.store, query.kernel, owner)})
+    status, text = _found(replace(asked_by(named), owner=owner), desk)
     answer = answer_of(text)
     if status == 200 and is_known(answer.etag, desk.request.scope):
         return Response(status_code=304, headers=_headers(answer.headers(unchanged=True)))
@@ -121,7 +122,7 @@ def best_batch(body: BatchBody, desk: AtDesk) -> Response:
     items = []
     for workload in body.workloads:
         try:
-            asked = _asked_of(workload, body, desk.store)
+            asked = _asked_of(workload, body, desk)
             status, text = _found(asked, desk)
             items.append(f'{{"status":{status},{text[1:]}')
         except (HttpError, UserError) as error:
@@ -133,10 +134,11 @@ def _text(form: dict[str, Any]) -> str:
     return json.dumps(form, separators=(",", ":"))
 
 
-def _asked_of(workload: WorkloadAsked, body: BatchBody, store: SqlStore) -> Asked:
+def _asked_of(workload: WorkloadAsked, body: BatchBody, desk: Desk) -> Asked:
     options: BestOptions = body
-    return ask(
-        kernel_of(store, workload.kernel),
+    owner = desk.caller.owner
+    asked = ask(
+        kernel_of(desk.store, workload.kernel, owner),
         workload.params,
         target=workload.target or body.target,
         contract=workload.contract or body.contract,
@@ -145,6 +147,7 @@ def _asked_of(workload: WorkloadAsked, body: BatchBody, store: SqlStore) -> Aske
         allow_nearest=options.allow_nearest,
         enqueue=options.on_miss is not None,
     )
+    return replace(asked, owner=owner)
 
 
 def _found(asked: Asked, desk: Desk) -> tuple[int, str]:

@@ -66,21 +66,25 @@ class Answers:
         self._store = store
         self.reads = ScheduleReads(store)
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._private: tuple[int, frozenset[str]] = (-1, frozenset())
 
     @cached_property
     def validator(self) -> Validator:
         """What is wrong with rows, and what is known of it."""
         return Validator(self._store.files)
 
-    def plain(self, query: bytes) -> Answer | None:
+    def plain(self, query: bytes, owner: str = "") -> Answer | None:
         """The exact answer to a plain query string, within microseconds; ``None`` where that
-        takes more (an error, a miss, a fault to note, another database than SQLite).
+        takes more (an error, a miss, a fault to note, another database than SQLite), or where
+        ``owner``, who asks, has private schedules: what is kept here is shared by all.
 
         Only from the thread of the event loop.
         """
         if not self.reads.in_process:
             return None
         version = self.reads.version()  # before the rows: a commit in between is then noticed
+        if owner in self._who_keep_private(version):
+            return None
         kept = self._kept.get(query)
         if kept is not None:
             then, values, row, body, etag = kept
@@ -92,6 +96,11 @@ class Answers:
                 return Answer(body, etag)
             del self._kept[query]
         return self._found(query, version)
+
+    def _who_keep_private(self, version: int) -> frozenset[str]:
+        if self._private[0] != version:
+            self._private = (version, self.reads.keep_private())
+        return self._private[1]
 
     def _found(self, query: bytes, version: int) -> Answer | None:
         asked = read_plain(query)

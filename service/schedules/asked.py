@@ -30,6 +30,8 @@ class Asked:
     min_fidelity: Fidelity = "model"
     allow_nearest: bool = False
     enqueue: bool = False
+    owner: str = ""
+    """Whose private schedules may answer beside the shared ones."""
 
     @property
     def lookup(self) -> Lookup:
@@ -40,6 +42,7 @@ class Asked:
             self.kept,
             self.cache,
             self.min_fidelity,
+            self.owner,
         )
 
 

@@ -3,8 +3,8 @@
 FastAPI matches a path against all routes, reads and checks a query by its schema, resolves
 dependencies and serializes an answer by its model. That takes longer than finding the schedule
 does. So plain queries are answered here, behind the same gate, and everything else (errors,
-misses, queries written in unusual ways, tokens without the scope) is left to the route, which
-documents them all.
+misses, queries written in unusual ways, tokens without the scope, owners of private schedules) is
+left to the route, which documents them all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FastRoute:
         if caller is None or not caller.may(TokenScope.READ):
             return None
         try:
-            return self._answers.plain(scope["query_string"])
+            return self._answers.plain(scope["query_string"], caller.owner)
         except HvxtuneError:  # the route meets it again, and says so
             return None
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
+
+Visibility = Literal["shared", "private"]
+"""Who sees a job, an upload or a schedule: everybody who may read, or its owner alone."""
 
 
 class Strict(BaseModel):

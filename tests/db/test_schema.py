@@ -84,7 +84,7 @@ def test_schedules_from_before_are_kept_and_one_of_a_problem_is_handed_out(tmp_p
         upgrade(connection, "0010")
         connection.exec_driver_sql("PRAGMA defer_foreign_keys = on")
         connection.exec_driver_sql(insert, (7, "x-1", None))
-        upgrade(connection)
+        upgrade(connection, "0011")
         connection.exec_driver_sql(insert, (8, "x-2", 3.0))
         kept = connection.exec_driver_sql("SELECT id, public_id FROM schedules ORDER BY id")
         assert kept.all() == [(7, "x-1"), (8, "x-2")]

@@ -16,6 +16,21 @@ NAMED_DIGITS = 12
 _DIGITS = re.compile(rf"[0-9a-f]{{{NAMED_DIGITS}}}(?:[0-9a-f]{{{64 - NAMED_DIGITS}}})?")
 
 
+def is_digest(text: str) -> bool:
+    """Whether ``text`` reads like the digest of a pipeline, or what names one of it."""
+    return _DIGITS.fullmatch(text) is not None
+
+
+def unknown(name: str) -> UserError:
+    """The error for a kernel ``pipeline:...`` that is not here, or not for the caller to know."""
+    return UserError(
+        f"unknown pipeline '{name[:100]}'",
+        accepted="pipeline: and the name of an upload of yours, OWNER/NAME, or the first"
+        f" {NAMED_DIGITS} digits of the digest of one that is kept here",
+        next_step="upload it with POST /v1/pipelines, or use hvxtune tune --pipeline FILE",
+    )
+
+
 def path_of(digest: str) -> Path:
     """Where the bytes with this digest are kept, whether or not they are."""
     return state_dir() / FOLDER / digest[:2] / f"{digest}.halide"

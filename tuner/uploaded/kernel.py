@@ -250,11 +250,7 @@ def find_pipeline(name: str) -> PipelineKernel:
     """
     digest = files.find(name.removeprefix(PIPELINE_PREFIX))
     if digest is None:
-        raise UserError(
-            f"unknown pipeline '{name[:100]}'",
-            accepted="pipeline: and the first 12 digits of the digest of one that is kept here",
-            next_step="upload it with POST /v1/pipelines, or use hvxtune tune --pipeline FILE",
-        )
+        raise files.unknown(name)
     return _loaded(digest)
 
 
