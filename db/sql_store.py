@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Engine, case, select, update
 from sqlalchemy.orm import Session
 
-from db import claims, job_events, past_trials, results
+from db import claims, job_events, outbox, past_trials, results
 from db.artifact_files import ArtifactFiles, StoredArtifact
 from db.audience import session_info
 from db.devices import SqlRoster
@@ -409,3 +409,5 @@ def _progress_columns(spent_s: float | None, remaining: RemainingGain | None) ->
 
 def _tell_state(session: Session, job: Job) -> None:
     job_events.add_state(session, job.id, job.state, paused=job.paused, note=job.note)
+    if job.state.ended:
+        outbox.note_end(session, job)

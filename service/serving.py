@@ -25,6 +25,8 @@ from service.auth.token_gate import TokenGate
 from service.auth.token_text import RedactingFormatter
 from service.settings import Settings
 from service.supervision import CONDUCTOR, Conductors
+from service.webhooks.addresses import read_networks
+from service.webhooks.sending import Sender
 from tuner.errors import UserError
 
 FINISH_REQUESTS_S = 10
@@ -47,6 +49,7 @@ def serve(settings: Settings, announce: Announce, *, access_log: bool = False) -
     """
     _log_to_stderr()
     _require_tls(settings)
+    read_networks(settings.webhook_allow)
     with _listening(settings) as listener:
         settings = replace(settings, port=listener.getsockname()[1])
         store = open_store(settings.database_url)
@@ -93,7 +96,8 @@ def _serve(
         ),
     )
     settle_memory()
-    server.run([listener])
+    with Sender(store, read_networks(settings.webhook_allow)):
+        server.run([listener])
 
 
 def settle_memory() -> None:

@@ -31,6 +31,8 @@ class Settings:
     """The largest file of schedules that may be imported; it is kept on disk while it is read."""
     tls_certificate: str | None = None
     tls_key: str | None = None
+    webhook_allow: tuple[str, ...] = ()
+    """Networks (CIDR) that webhooks may lead to beside what everybody can reach."""
     pages: str = "dashboards"
     """The module whose ``install(app)`` adds pages for people; empty for none. By name, because
     pages know the service and not the other way round."""

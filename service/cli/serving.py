@@ -45,6 +45,14 @@ def serve(
     tls_key: Annotated[
         str | None, typer.Option(metavar="FILE", help="The certificate's unencrypted PEM key.")
     ] = None,
+    webhook_allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--webhook-allow",
+            metavar="CIDR",
+            help="A network webhooks may lead to beside public ones; give it once per network.",
+        ),
+    ] = None,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request on standard error.")
     ] = False,
@@ -61,6 +69,7 @@ def serve(
         workers=workers,
         tls_certificate=tls_certificate,
         tls_key=tls_key,
+        webhook_allow=tuple(webhook_allow or ()),
     )
     run(settings, _print_as_json if as_json else _print, access_log=access_log)
 
