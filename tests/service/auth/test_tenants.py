@@ -20,7 +20,7 @@ from httpx import Response
 from starlette.testclient import TestClient
 
 from dashboards.application import PAGES
-from db import pipelines
+from db import outbox, pipelines
 from db.sql_store import SqlStore
 from service.auth.guard import OPEN_PATHS
 from service.routers import ROUTERS
@@ -41,9 +41,10 @@ class Secret:
     schedule: str
     kernel: str
     digest: str
+    webhook: str
 
     def is_in(self, answer: Response) -> bool:
-        words = (self.job, self.schedule, self.kernel, self.digest, LABEL, "ann_only")
+        words = (self.job, self.schedule, self.kernel, self.digest, self.webhook, LABEL, "ann_only")
         return any(word in answer.text for word in words)
 
 
@@ -54,7 +55,12 @@ def secret(store: SqlStore) -> Secret:
     schedule = store_schedule(store, of, 700, submission=private)
     nothing = {"stages": [], "inputs": [], "outputs": []}
     upload, _ = pipelines.keep(store, b"ann's", "ann_only", "ann", nothing, private=True)
-    return Secret(schedule.rpartition("-")[0], schedule, upload.kernel, upload.digest)
+    job = schedule.rpartition("-")[0]
+    webhook = outbox.Webhook(
+        "wh_anns", "ann", job, False, "https://ann.example/", "whsec_YQ==", 1.0
+    )
+    outbox.add_webhook(store, webhook)
+    return Secret(job, schedule, upload.kernel, upload.digest, webhook.id)
 
 
 Ask = Callable[..., Response]
@@ -82,7 +88,6 @@ HIDES_NOTHING = {
     "GET /v1/conductors",  # nobody works on the job just now
     "GET /v1/tokens",  # for admins
     "GET /v1/audit",
-    "GET /v1/webhooks",  # there are none; test_webhook_routes has some
     "GET /v1/schedules/{id}/assembly",  # it has none
     "GET /metrics",
     "GET /ui/login",
@@ -109,7 +114,7 @@ ASKED = sorted(
 )
 
 
-NOTHING = Secret("", "", "", "")
+NOTHING = Secret("", "", "", "", "")
 
 
 def path_for(path: str, secret: Secret) -> str:
@@ -128,7 +133,7 @@ def path_for(path: str, secret: Secret) -> str:
     if "/kernels/" in path:
         owned["name"] = secret.kernel
     else:
-        owned |= {"name": "nothing", "token_id": "nothing", "webhook": "nothing"}
+        owned |= {"name": "nothing", "token_id": "nothing", "webhook": secret.webhook}
     return re.sub(r"{(\w+)}", lambda part: owned[part[1]], path)
 
 
@@ -176,7 +181,7 @@ def _leak(answer: Response, path: str, secret: Secret) -> str:
     """What a stranger learnt from an answer; empty if nothing."""
     told, names_it = answer.text, path_for(path, secret) != path_for(path, NOTHING)
     if names_it or path in QUERIES or path in BODIES or path in FORMS:
-        for word in (secret.job, secret.schedule, secret.kernel, secret.digest):
+        for word in (secret.job, secret.schedule, secret.kernel, secret.digest, secret.webhook):
             told = told.replace(word, "")  # what was asked for may be repeated
     if secret.is_in(Response(200, text=told)):
         return f"it is named: {told[:2000]}"
