@@ -151,6 +151,8 @@ def named(store: SqlStore, asked: str, owner: str) -> Named:
     given = asked.removeprefix(PIPELINE_PREFIX)
     if given == asked:
         return Named(asked)
+    if not (given.isascii() and given.isprintable()):  # PostgreSQL's text has no NUL
+        raise files.unknown(asked)
     with store.reading() as session:
         digest = files.find(given)
         if digest is not None:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from db.pipelines import StoredPipeline
     from tuner.candidate import Measurement, Problem
     from tuner.kernels import Kernel
     from tuner.trial import Job, Trial
@@ -57,6 +58,25 @@ def space_json(problem: Problem, generator: str = "halide") -> dict[str, Any]:
 def visibility(*, private: bool) -> str:
     """As :data:`service.schemas.common.Visibility`."""
     return "private" if private else "shared"
+
+
+def pipeline_json(stored: StoredPipeline) -> dict[str, Any]:
+    """An upload as lists show it: without the space that is derived of it."""
+    return {
+        "digest": stored.digest,
+        "name": stored.name,
+        "owner": stored.owner,
+        "visibility": visibility(private=stored.private),
+        "address": stored.address,
+        "user": stored.user,
+        "upload_bytes": stored.upload_bytes,
+        "created_at": stored.created_at,
+        **stored.description,
+        "kernel": stored.kernel,
+        "params": None,
+        "space": None,
+        "not_tunable": None,
+    }
 
 
 def problem_json(problem: Problem) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from service.cli import (
     study,
     tokens,
     tuning,
+    uploads,
 )
 
 app = typer.Typer(
@@ -37,6 +38,7 @@ app = typer.Typer(
 for command in (
     catalogue.kernels,
     catalogue.space,
+    uploads.pipelines,
     tuning.tune,
     schedules.best,
     fetching.fetch,

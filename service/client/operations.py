@@ -156,6 +156,10 @@ class Operations:
         """One page of stored schedules."""
         return (yield from self._page("/v1/schedules", cursor, filters))
 
+    def pipelines_page(self, cursor: str | None) -> Steps[Json]:
+        """One page of uploaded pipelines, newest first."""
+        return (yield from self._page("/v1/pipelines", cursor, {}))
+
     def _page(self, path: str, cursor: str | None, filters: Mapping[str, Any]) -> Steps[Json]:
         page = yield from self._get(path, **{"limit": PAGE_ITEMS, **filters, "cursor": cursor})
         items_of(page, self.server)

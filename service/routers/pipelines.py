@@ -15,7 +15,7 @@ from service.app import store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
 from service.auth.quotas import check_upload
-from service.json_forms import kernel_json, space_json, visibility
+from service.json_forms import kernel_json, pipeline_json, space_json
 from service.openapi import problems
 from service.problem_details import not_found
 from service.schemas.common import NO_QUERY, PageQuery
@@ -63,7 +63,7 @@ async def upload(
     derived = await run_in_threadpool(_derived, stored)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"/v1/pipelines/{stored.digest}"
-    return {**_form(stored), **derived}
+    return {**pipeline_json(stored), **derived}
 
 
 @router.get(
@@ -84,7 +84,7 @@ def listing(
     page = found[: query.limit]
     more = len(found) > len(page)
     return {
-        "items": [_form(one) for one in page],
+        "items": [pipeline_json(one) for one in page],
         "next_cursor": cursors.encode([page[-1].created_at, page[-1].number]) if more else None,
     }
 
@@ -109,7 +109,7 @@ def one(
             accepted="the digest of an uploaded pipeline",
             next_step="GET /v1/pipelines lists them",
         )
-    return {**_form(found), **_derived(found)}
+    return {**pipeline_json(found), **_derived(found)}
 
 
 def _keep(
@@ -134,24 +134,6 @@ def _keep(
             detail = {"name": query.name, "upload_bytes": len(data)}
             record(store, caller, "pipeline.upload", stored.digest, detail, request)
     return stored, is_new
-
-
-def _form(stored: StoredPipeline) -> dict[str, Any]:
-    return {
-        "digest": stored.digest,
-        "name": stored.name,
-        "owner": stored.owner,
-        "visibility": visibility(private=stored.private),
-        "address": stored.address,
-        "user": stored.user,
-        "upload_bytes": stored.upload_bytes,
-        "created_at": stored.created_at,
-        **stored.description,
-        "kernel": stored.kernel,
-        "params": None,
-        "space": None,
-        "not_tunable": None,
-    }
 
 
 def _derived(stored: StoredPipeline) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import secrets
 import time
 from dataclasses import asdict
@@ -135,7 +136,8 @@ def deliveries(webhook: str, caller: Submitter, store: Store) -> dict[str, Any]:
 
 
 def _find(store: SqlStore, webhook_id: str, caller: Caller) -> Webhook:
-    found = outbox.find_webhook(store, webhook_id[:32])
+    is_id = re.fullmatch(r"\w{1,32}", webhook_id, re.ASCII)  # PostgreSQL's text has no NUL
+    found = outbox.find_webhook(store, webhook_id) if is_id else None
     if found is None or not (found.tenant == caller.owner or caller.may(Scope.ADMIN)):
         raise not_found(
             f"no webhook '{webhook_id[:40]}'",
