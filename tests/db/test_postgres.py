@@ -21,6 +21,7 @@ from tests.db.job_queries_conformance import JobQueriesConformance
 from tests.db.job_queue_conformance import JobQueueConformance
 from tests.db.postgres_server import NEEDS_POSTGRES, databases
 from tests.db.serving_conformance import ServingConformance
+from tests.db.tenants_conformance import TenantsConformance
 from tests.db.test_kill import kill_rounds
 from tests.db.test_schema import shape
 from tests.db.test_two_processes import (
@@ -79,6 +80,17 @@ class TestPostgresServing(ServingConformance):
 class TestPostgresAccess(AccessConformance):
     @pytest.fixture
     def store(self, new_database: Callable[..., str]) -> Iterator[SqlStore]:
+        store = open_store(new_database())
+        yield store
+        store.close()
+
+
+class TestPostgresTenants(TenantsConformance):
+    @pytest.fixture
+    def store(
+        self, new_database: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[SqlStore]:
+        monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path))
         store = open_store(new_database())
         yield store
         store.close()
