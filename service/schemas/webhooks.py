@@ -56,8 +56,10 @@ class WebhookList(BaseModel):
 class DeliveryForm(BaseModel):
     """What became of a message."""
 
-    id: str = Field(description="Its `webhook-id`, the same in every attempt.")
-    job: str
+    id: str = Field(
+        description="Its `webhook-id`, the same in every attempt.", examples=["msg_2f6c5be9"]
+    )
+    job: str = Field(examples=["1rt4dqb5ef"])
     created_at: float = Field(description="When the job ended, in Unix seconds.")
     attempts: int
     due_at: float | None = Field(description="When it is tried again; null: never.")
