@@ -38,6 +38,8 @@ class Neighbour:
 
     workload: Workload
     distance: float
+    digest: str
+    """The workload's, which to compute for each would take longer than to find it."""
 
 
 def distance(one: Sequence[int], other: Sequence[int]) -> float:
@@ -58,32 +60,38 @@ class NearestWorkloads:
         self._lock = threading.Lock()
         self._shapes: dict[tuple[str, int], _Shapes] = {}
 
-    def near(self, workload: Workload, extents: Sequence[str]) -> Iterator[list[Neighbour]]:
-        """All other stored workloads of the kernel, nearest first, some at a time.
+    def near(
+        self, workload: Workload, extents: Sequence[str], limit: int, *, looked: bool = False
+    ) -> Iterator[Neighbour]:
+        """The ``limit`` nearest other stored workloads of the kernel, nearest first.
 
         ``extents`` are the names of the parameters that are a shape; of two shapes as near, the
-        one with more of the other parameters equal comes first.
+        one with more of the other parameters equal comes first. ``looked`` says that nothing was
+        stored since the last call for this kernel: the database is not asked again.
         """
         with self._lock:
-            shapes = self._current(workload, extents)
-            logs, workloads = shapes.logs, list(shapes.workloads)
-        if not workloads:
+            shapes = self._current(workload, extents, looked=looked)
+            logs, workloads = shapes.logs, shapes.workloads  # which only grows, behind these logs
+        if not len(logs):
             return
         own = _logs([[workload.params[name] for name in extents]])
         distances = np.sqrt(np.sum((logs - own) ** 2, axis=1))
-        order = np.argsort(distances, kind="stable")
+        order = _smallest(distances, limit + 1)  # itself may be one of them
         for start in range(0, len(order), _BATCH):
             batch = []
             for index in order[start : start + _BATCH]:
                 digest, params = workloads[index]
                 if digest != workload.digest:
                     found = Workload(workload.kernel, workload.version, params)
-                    batch.append(Neighbour(found, round(float(distances[index]), 4)))
+                    batch.append(Neighbour(found, round(float(distances[index]), 4), digest))
             batch.sort(key=lambda n: (n.distance, _differing(n.workload, workload)))
-            yield batch
+            yield from batch
 
-    def _current(self, workload: Workload, extents: Sequence[str]) -> _Shapes:
-        shapes = self._shapes.setdefault((workload.kernel, workload.version), _Shapes())
+    def _current(self, workload: Workload, extents: Sequence[str], *, looked: bool) -> _Shapes:
+        key = (workload.kernel, workload.version)
+        if looked and key in self._shapes:
+            return self._shapes[key]
+        shapes = self._shapes.setdefault(key, _Shapes())
         wanted = (
             select(WorkloadRow.id, WorkloadRow.digest, WorkloadRow.params)
             .where(WorkloadRow.kernel == workload.kernel, WorkloadRow.version == workload.version)
@@ -97,9 +105,18 @@ class NearestWorkloads:
                 return shapes
             new = [(row.digest, row.params) for row in rows]
             logs = _logs([[params[name] for name in extents] for _, params in new])
-            shapes.logs = logs if not shapes.workloads else np.vstack([shapes.logs, logs])
             shapes.workloads.extend(new)
+            shapes.logs = logs if shapes.last_id == 0 else np.vstack([shapes.logs, logs])
             shapes.last_id = rows[-1].id
+
+
+def _smallest(distances: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """Where the ``count`` smallest are, in order: to sort all of them would take ten times as
+    long."""
+    if count < len(distances):
+        chosen = np.sort(np.argpartition(distances, count)[:count])
+        return chosen[np.argsort(distances[chosen], kind="stable")]
+    return np.argsort(distances, kind="stable")
 
 
 def _differing(one: Workload, other: Workload) -> int:

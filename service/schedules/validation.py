@@ -22,7 +22,7 @@ _KEPT_CONFIGS: Final = 16_384
 
 
 @lru_cache(maxsize=_KEPT_CONFIGS)
-def _read_config(text: str) -> tuple[Any, str]:
+def read_config(text: str) -> tuple[Any, str]:
     """What ``text`` is JSON of, not to be changed, and its digest, whatever its order; that is
     empty if it is no config. Kept, because one config is often the best of many problems."""
     try:
@@ -53,7 +53,7 @@ class Validator:
         """Why ``row`` must not be handed out for ``problem``, under which it was found; empty if
         it may be. ``kernel`` is the problem's, for callers that have it. ``space`` is where the
         config has to lie: by default the space of its generator now."""
-        config, digest = _read_config(row.config)
+        config, digest = read_config(row.config)
         if digest != row.config_digest:
             return "its config is not what was stored: the digest differs"
         if space is not None:
