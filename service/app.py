@@ -9,6 +9,9 @@ from fastapi import FastAPI, Request
 
 from db.sql_store import SqlStore
 from service import openapi, problem_details
+from service.admission.lookers import Lookers
+from service.admission.lookups import Lookups
+from service.admission.requests import Shares
 from service.auth.gate import Gate
 from service.auth.guard import Guard
 from service.body_limit import BodyLimit
@@ -16,14 +19,16 @@ from service.metrics import Metrics, MetricsMiddleware
 from service.routers import include_all
 from service.schedules.answers import Answers
 from service.schedules.fast_route import FastRoute
-from service.schedules.neighbours import Neighbours
 from service.settings import Settings
 
 
-def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
+def create_app(
+    store: SqlStore, gate: Gate, settings: Settings, lookers: Lookers | None = None
+) -> FastAPI:
     """The application over ``store``, which stays the caller's to close.
 
-    ``gate`` tells callers apart. Nothing runs in the background yet: the conductor is a process
+    ``gate`` tells callers apart; ``lookers`` answer best-queries that are not at hand, by default
+    in a thread. Nothing runs in the background yet: the conductor is a process
     of its own, and whoever serves the application starts it. ``state.stopping`` is set when the
     service ends: answers that go on for ever look at it.
     """
@@ -40,8 +45,9 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
     app.state.self_guarded = ()
     app.state.conductors_alive = lambda: 0
     app.state.answers = Answers(store)
-    app.state.neighbours = Neighbours(store, app.state.answers)
+    app.state.lookups = Lookups(store, lookers)
     app.state.metrics = Metrics(store, lambda: app.state.conductors_alive())
+    app.add_middleware(Shares)
     app.add_middleware(FastRoute, answers=app.state.answers)
     app.add_middleware(BodyLimit, uploads=settings.upload_limits)
     app.add_middleware(Guard)
@@ -73,7 +79,7 @@ def answers_of(request: Request) -> Answers:
     return answers
 
 
-def neighbours_of(request: Request) -> Neighbours:
-    """A dependency: schedules of near shapes."""
-    neighbours: Neighbours = request.app.state.neighbours
-    return neighbours
+def lookups_of(request: Request) -> Lookups:
+    """A dependency: best-queries that are not at hand."""
+    lookups: Lookups = request.app.state.lookups
+    return lookups

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ from starlette.responses import JSONResponse
 
 from service.auth.token_text import redact_all
 from service.malformed import words_of
-from tuner.errors import HvxtuneError, InternalError, UserError
+from tuner.errors import ComeBackLaterError, HvxtuneError, InternalError, UserError
 
 MEDIA_TYPE = "application/problem+json"
 _log = logging.getLogger("hvxtune.service")
@@ -61,6 +62,10 @@ class HttpError(HvxtuneError):
         self.headers = dict(headers or {})
         self.extra = extra
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # It comes from other processes too, and an exception's own way knows one argument.
+        return (HttpError, (self.status, self.message), self.__dict__)
+
 
 def not_found(message: str, *, accepted: str = "", next_step: str = "", **extra: Any) -> HttpError:
     """404; ``extra`` fields stand beside the common ones."""
@@ -73,6 +78,8 @@ def status_of(error: HvxtuneError) -> int:
         return error.status
     if isinstance(error, UserError):
         return 422
+    if isinstance(error, ComeBackLaterError):
+        return 429 if error.of_user else 503
     return 500 if isinstance(error, InternalError) else 503
 
 
@@ -103,6 +110,8 @@ class _ProblemResponse(JSONResponse):
 def response_of(error: HvxtuneError, instance: str) -> JSONResponse:
     """The whole answer."""
     headers = dict(error.headers) if isinstance(error, HttpError) else {}
+    if isinstance(error, ComeBackLaterError):
+        headers["Retry-After"] = str(max(1, math.ceil(error.wait_s)))
     if status_of(error) == 503:
         headers.setdefault("Retry-After", "5")
     body = redact_all(body_of(error, instance))  # what was sent is quoted, and may be a token

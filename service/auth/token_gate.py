@@ -112,6 +112,22 @@ class TokenGate:
             raise HttpError(401, "the token of this session has ended", next_step=_ASK_FOR_ONE)
         return known.caller
 
+    def charge(self, caller: Caller, requests: int) -> None:
+        known = self._known.get(caller.token_id)
+        rate = None if known is None else known.rate
+        if known is None or rate is None or requests <= 0:
+            return
+        if requests >= rate.per_minute:
+            raise HttpError(
+                422,
+                f"a request that counts as {requests + 1} is more than the token "
+                f"'{caller.name}' may send in a minute",
+                accepted=f"one that counts as at most {rate.per_minute}",
+                next_step="ask for fewer workloads at once, or without allow_nearest",
+                quota="requests_per_minute",
+            )
+        _within_rate(known, requests)
+
     def note_refusal(self, connection: HTTPConnection, caller: Caller, reason: str) -> None:
         path = redact(connection.url.path)
         self._refusals.note(client_of(connection), path, caller.token_id, reason)
@@ -252,9 +268,9 @@ class TokenGate:
         )
 
 
-def _within_rate(known: _Known) -> Caller:
+def _within_rate(known: _Known, requests: int = 1) -> Caller:
     rate, caller = known.rate, known.caller
-    if rate is not None and not rate.hit(caller.token_id):
+    if rate is not None and not rate.hit(caller.token_id, requests):
         raise HttpError(
             429,
             f"the token '{caller.name}' sends more than {rate.per_minute} requests a minute",
