@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
+import math
 import signal
 import socket
 import ssl
@@ -12,13 +14,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
+from fastapi import FastAPI
 
 from db import open_store
 from db.failure import URL_VARIABLE
 from db.sql_store import SqlStore
+from service.admission.connections import BACKLOG, Connections, within_descriptors
+from service.admission.lookers import ProcessLookers
 from service.app import create_app
 from service.auth.first_start import check_exposure, ensure_token, local_token_notes
 from service.auth.token_gate import TokenGate
@@ -65,22 +70,11 @@ def _serve(
     access_log: bool,
 ) -> None:
     about = _access(store, settings)
-    app = create_app(store, TokenGate(store), settings)
+    app = create_app(store, TokenGate(store), settings, _lookers(settings))
     conductors = _conductors(settings)
     app.state.conductors_alive = lambda: conductors.alive
     server = _Server(
-        uvicorn.Config(
-            app,
-            loop="uvloop",
-            http="httptools",
-            lifespan="off",
-            log_config=None,
-            access_log=access_log,
-            server_header=False,
-            ssl_certfile=settings.tls_certificate,
-            ssl_keyfile=settings.tls_key,
-            timeout_graceful_shutdown=FINISH_REQUESTS_S,
-        ),
+        configured(app, settings, access_log=access_log),
         conductors=conductors,
         stopping=app.state.stopping,
         when_listening=lambda: announce(
@@ -93,7 +87,35 @@ def _serve(
         ),
     )
     settle_memory()
-    server.run([listener])
+    try:
+        server.run([listener])
+    finally:
+        app.state.lookups.close()
+
+
+def configured(app: FastAPI, settings: Settings, *, access_log: bool = False) -> uvicorn.Config:
+    """How ``app`` is served."""
+    limits = within_descriptors(settings.connections)
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        http=cast("type[asyncio.Protocol]", Connections(limits).protocol),
+        lifespan="off",
+        log_config=None,
+        access_log=access_log,
+        server_header=False,
+        backlog=BACKLOG,
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
+        timeout_keep_alive=math.ceil(limits.keep_alive_s),
+        timeout_graceful_shutdown=FINISH_REQUESTS_S,
+    )
+
+
+def _lookers(settings: Settings) -> ProcessLookers | None:
+    if not settings.lookup_processes:
+        return None
+    return ProcessLookers(settings.database_url, settings.lookup_processes)
 
 
 def settle_memory() -> None:
@@ -213,7 +235,7 @@ def _listening(settings: Settings) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(2048)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise _cannot_bind(host, port, error) from None

@@ -4,9 +4,10 @@ longer than somebody waits for the answer."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
@@ -31,6 +32,9 @@ PIECE_ITEMS = 64
 """At most, of a piece of work; it ends earlier when its time is over."""
 NEAREST_COSTS = 4
 """A workload for which the nearest may answer counts as so many in the limits."""
+_FIRST_GUESS_S = 0.005
+"""For a workload; a moving average follows."""
+_NEW_SHARE = 0.1
 _WINDOW_S = 60.0
 """How long it is remembered who had how much."""
 
@@ -62,6 +66,8 @@ class Lookups:
             lookers: Turns(lookers.places, lookers.places, Ledger(_WINDOW_S, _WINDOW_S))
             for lookers in {self._uploads, self._lookers}
         }
+        self._items: Counter[str] = Counter()
+        self._item_s = _FIRST_GUESS_S
         self.looked_up = 0
         """Workloads, since the start."""
 
@@ -78,7 +84,7 @@ class Lookups:
 
         ``ComeBackLaterError`` if too many requests are under way, or it takes too long.
         """
-        async with self._crowd.enter(caller):
+        async with self._crowd.enter(caller), self._counted(caller, len(questions)):
             try:
                 async with asyncio.timeout(PATIENCE_S):
                     work = self._all(caller, questions, enqueue)
@@ -88,6 +94,26 @@ class Lookups:
                     f"{len(questions)} workloads could not be looked up in {PATIENCE_S:g} s, "
                     "because others were too",
                 ) from None
+
+    @asynccontextmanager
+    async def _counted(self, caller: str, count: int) -> AsyncIterator[None]:
+        """Refuses at once what would not be done in time: better than after a minute of work."""
+        self._items[caller] += count
+        try:
+            share = self._lookers.places / len(self._items)
+            expected_s = self._items[caller] * self._item_s / share
+            if expected_s > PATIENCE_S and len(self._items) + self._crowd.inside > 2:
+                raise ComeBackLaterError(
+                    f"'{caller}' waits for {self._items[caller]} workloads, {len(self._items)} "
+                    f"callers for theirs: that would take {expected_s:.0f} s",
+                    wait_s=min(expected_s - PATIENCE_S, PATIENCE_S),
+                    of_user=len(self._items) == 1,
+                )
+            yield
+        finally:
+            self._items[caller] -= count
+            if not self._items[caller]:
+                del self._items[caller]
 
     async def _all(
         self, caller: str, questions: Sequence[Question], enqueue: Enqueue
@@ -125,6 +151,7 @@ class Lookups:
     ) -> list[Found]:
         give_back = await self._turns[lookers].take(caller)
         loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             work = lookers.submit(questions)
         except BaseException:
@@ -140,6 +167,8 @@ class Lookups:
                 next_step="ask again; if it stays so, see whether memory is short",
             ) from None
         self.looked_up += len(found)
+        took_s = (loop.time() - began) / len(found)
+        self._item_s += _NEW_SHARE * (took_s - self._item_s)
         return found
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from db.nearest import NearestWorkloads, Neighbour
-from db.serving import Lookup, ServingRow, Values
+from db.serving import ServingRow, Values
 from db.sql_store import SqlStore
 from service.schedules.answers import Answers, stored_under
 from service.schedules.asked import Asked
@@ -64,6 +64,7 @@ class Neighbours:
         self._version: int | None = None
         self._looked: set[str] = set()
         self._rows: OrderedDict[Values, ServingRow | None] = OrderedDict()
+        self._last: tuple[Asked, list[Near], Iterator[Near]] | None = None
 
     def refresh(self) -> None:
         """Sees what was committed until now. What is found until the next time may be as old."""
@@ -72,6 +73,7 @@ class Neighbours:
             self._version = version
             self._looked.clear()
             self._rows.clear()
+            self._last = None
 
     def nearest(self, asked: Asked) -> dict[str, Any] | None:
         """The answer from the nearest shape whose config is valid for the asked problem."""
@@ -103,28 +105,39 @@ class Neighbours:
         ]
 
     def _near(self, asked: Asked) -> Iterator[Near]:
+        """Those with a schedule, nearest first. A miss asks twice in a row: what was found for the
+        first time is not looked for again."""
+        if self._last is None or self._last[0] != asked:
+            self._last = asked, [], self._searched(asked)
+        _, found, more = self._last
+        yield from found
+        for near in more:
+            found.append(near)
+            yield near
+
+    def _searched(self, asked: Asked) -> Iterator[Near]:
         name = asked.problem.workload.kernel
         extents = [param.name for param in asked.kernel.params if param.is_extent]
         near = self._workloads.near(
             asked.problem.workload, extents, MOST_LOOKED_AT, looked=name in self._looked
         )
+        # Under the contracts that the asked shape keeps: a config made under another could
+        # demand what the caller does not promise.
+        _, *filters = asked.lookup.values
         for neighbour in near:
             self._looked.add(name)
-            # Under the contracts that the asked shape keeps: a config made under another could
-            # demand what the caller does not promise.
-            row = self._best(replace(asked.lookup, workload=neighbour.digest))
+            row = self._best(asked, (neighbour.digest, *filters))
             if row is not None:
                 yield Near(neighbour, row)
 
-    def _best(self, lookup: Lookup) -> ServingRow | None:
-        values = lookup.values
+    def _best(self, asked: Asked, values: Values) -> ServingRow | None:
         if values in self._rows:
             return self._rows[values]
         if self._reads.in_process:
             found = self._reads.first_now(values)
             row = None if found is None else ServingRow._make(found)
         else:
-            row = next(iter(self._reads.rows(lookup)), None)
+            row = next(iter(self._reads.rows(replace(asked.lookup, workload=values[0]))), None)
         self._rows[values] = row
         if len(self._rows) > _KEPT_ROWS:
             self._rows.popitem(last=False)
