@@ -73,3 +73,12 @@ class PipelineRow(Base):
     created_at: Mapped[float]
 
     __table_args__ = (Index(None, "submitted_by", "created_at"),)
+
+
+class HeartbeatRow(Base):
+    """When a service on ``machine`` last proved that it can write."""
+
+    __tablename__ = "heartbeats"
+
+    machine: Mapped[str] = mapped_column(String(100), primary_key=True)
+    at: Mapped[float]

@@ -16,6 +16,7 @@ from service.auth.gate import Gate
 from service.auth.guard import Guard
 from service.body_limit import BodyLimit
 from service.metrics import Metrics, MetricsMiddleware
+from service.readiness import Readiness
 from service.routers import include_all
 from service.schedules.answers import Answers
 from service.schedules.fast_route import FastRoute
@@ -45,6 +46,7 @@ def create_app(
     app.state.self_guarded = ()
     app.state.conductors_alive = lambda: 0
     app.state.answers = Answers(store)
+    app.state.readiness = Readiness(store)
     app.state.lookups = Lookups(store, lookers)
     app.state.metrics = Metrics(store, lambda: app.state.conductors_alive())
     app.add_middleware(Shares)

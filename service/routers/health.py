@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import PlainTextResponse
 
 from db.sql_store import SqlStore
-from db.tallies import check_answers
 from service.app import store_of
 from service.auth import Scope, require
 from service.metrics import CONTENT_TYPE, Metrics
@@ -26,9 +25,10 @@ async def healthz() -> Alive:
 
 
 @router.get("/readyz", summary="Can the service work?")
-def readyz(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Ready:
-    """200 if the database answers, else 503. For readiness probes and load balancers."""
-    check_answers(store)
+async def readyz(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Ready:
+    """200 if something could be written to the database and beside the artifacts in the last
+    seconds, else 503, which says what is wrong. For readiness probes and load balancers."""
+    await request.app.state.readiness.require()
     return Ready(
         database="postgresql" if store.place.path is None else "sqlite",
         conductors=request.app.state.conductors_alive(),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from queue import LifoQueue
 from typing import Any
 
@@ -18,6 +20,8 @@ TIME_LIMIT_S = 20.0
 """Wall time of one step of a compilation (typical 0.2 to 0.8 s; some hang for ever)."""
 MEMORY_LIMIT_BYTES = 1 << 30
 """Address space on top of the loaded compiler (typical use 90 MB, up to 450 MB)."""
+LEAST_ROOM_BYTES = 1 << 20
+"""On the disk that compilers write to; an object with its listings has a tenth of that."""
 _MAX_ERROR_CHARACTERS = 2000
 _CRASHED = "PLEASE submit a bug report"
 """What a compiler that caught its own crash prints."""
@@ -84,6 +88,8 @@ class CompileServers:
             raise CandidateError(
                 Outcome.TIMEOUT, f"compiling took more than {self.time_limit_s:g} s"
             )
+        if how == "signal" or number != 0:
+            _require_room(server.directory)
         if how == "signal":
             name = signal.Signals(number).name
             raise CandidateError(
@@ -94,6 +100,7 @@ class CompileServers:
         try:
             return {kind: (server.directory / kind).read_bytes() for kind in kinds}
         except FileNotFoundError as error:
+            _require_room(server.directory)
             missing = str(error.filename).rpartition("/")[2]
             raise CandidateError(
                 Outcome.COMPILE_ERROR, f"the compiler ended without writing the {missing}"
@@ -124,6 +131,16 @@ class ServerGenerator(CodeGenerator):
     def close(self) -> None:
         if self._owns:
             self.servers.close()
+
+
+def _require_room(folder: Path) -> None:
+    """``ToolchainError`` if a compiler may have failed because its disk is full, which is not the
+    candidate's fault."""
+    if shutil.disk_usage(folder).free < LEAST_ROOM_BYTES:
+        raise ToolchainError(
+            f"no space left on the disk that holds {folder}, where compilers write",
+            next_step="free some, or set TMPDIR to a folder on another disk",
+        )
 
 
 def _refusal(server: CompileServer) -> CandidateError:
