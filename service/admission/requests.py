@@ -10,10 +10,13 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.admission.turns import Crowd, Turns
+from service.auth.audit import client_of
 from service.auth.caller import Caller
+from service.auth.rates import network_of
 from service.problem_details import response_of
 from tuner.errors import ComeBackLaterError
 from tuner.fairness import ON_BEHALF_OF, Ledger
@@ -36,8 +39,8 @@ _BATCHES = "/v1/schedules/best:batch"
 
 
 class Shares:
-    """Lets requests of known callers through to ``app``, each within its caller's share. Plain
-    ASGI, behind the guard; what is open to everybody and what pages serve passes."""
+    """Lets requests through to ``app``, each within its caller's share. Plain ASGI, behind the
+    guard; what is open to everybody passes."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -47,20 +50,20 @@ class Shares:
         self._one_batch = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        caller: Caller | None = scope.get("state", {}).get("caller")
-        if scope["type"] != "http" or caller is None:
+        caller = _caller(scope)
+        if caller is None:
             await self._app(scope, receive, send)
             return
-        ON_BEHALF_OF.set(caller.name)
+        ON_BEHALF_OF.set(caller)
         path: str = scope["path"]
         crowd = self._streams if path.endswith(_STREAMS) else self._requests
         try:
             async with AsyncExitStack() as inside:
-                await inside.enter_async_context(crowd.enter(caller.name))
+                await inside.enter_async_context(crowd.enter(caller))
                 if path == _BATCHES:
                     receive = self._apart(receive)
                 elif path != _LOOK_UPS and crowd is not self._streams:
-                    turn = _Turn(self._threads, caller.name)
+                    turn = _Turn(self._threads, caller)
                     inside.callback(turn.end)
                     receive, send = await turn.around(scope, receive, send)
                 await self._app(scope, receive, send)
@@ -79,6 +82,19 @@ class Shares:
             return message
 
         return apart
+
+
+def _caller(scope: Scope) -> str | None:
+    """The user who asks. Pages tell their visitors apart by themselves, and later: an address is
+    one caller there."""
+    if scope["type"] != "http":
+        return None
+    caller: Caller | None = scope.get("state", {}).get("caller")
+    if caller is not None:
+        return caller.name
+    if scope["path"].startswith(scope["app"].state.self_guarded):
+        return f"visitors from {network_of(client_of(HTTPConnection(scope)))}"
+    return None
 
 
 class _Turn:
