@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast nightly lint format bench-tuning bench-kernels bench-service bench-simulator bench-anchors bench-phones bench-search search-tables lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo test test-fast nightly lint format bench-tuning bench-kernels bench-service bench-load bench-simulator bench-anchors bench-phones bench-search search-tables lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -55,6 +55,9 @@ bench-kernels: setup ## no schedule, autoschedulers, C, textbook and best of 200
 
 bench-service: setup ## load on the best-query with a million schedules stored (first makes them: minutes)
 	$(BIN)/python -m benchmarks.service
+
+bench-load: setup ## health checks and best-queries beside batches of misses, half-open connections and large uploads (same database)
+	$(BIN)/python -m benchmarks.load
 
 bench-simulator: setup $(VENV)/.dev ## price the simulator: overhead, determinism, what assumptions decide
 	$(BIN)/python -m benchmarks.simulator

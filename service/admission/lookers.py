@@ -1,8 +1,8 @@
 """Where look-ups run: in a thread of this process, or in processes of their own.
 
-Look-ups compute more than they wait. In threads they would hold the interpreter's lock, which the
-event loop needs for every request: beside two such threads a health check takes twenty times as
-long as beside processes.
+Look-ups compute more than they wait. In a thread they hold the interpreter's lock, which the event
+loop needs for every request: of best-queries on two shared cores, which took 11 ms at the 99th
+percentile, the same took 42 ms beside a thread with misses and 19 ms beside a process.
 """
 
 from __future__ import annotations

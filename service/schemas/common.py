@@ -68,7 +68,9 @@ class ProblemDetails(BaseModel):
     status: int = Field(description="The HTTP status, repeated.")
     detail: str = Field(description="What was met and what is wrong with it.")
     instance: str = Field(description="The path that was asked for.")
-    kind: str = Field(description="Who must act: user, toolchain, store, device or internal.")
+    kind: str = Field(
+        description="Who must act: user, toolchain, store, device, internal; busy: nobody."
+    )
     accepted: str = Field(description="What would do; may be empty.")
     next_step: str = Field(description="What to run or change; may be empty.")
     errors: list[FieldProblem] | None = Field(
