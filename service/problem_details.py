@@ -123,7 +123,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HvxtuneError)
     async def ours(request: Request, error: HvxtuneError) -> JSONResponse:
-        if status_of(error) >= 500:
+        if status_of(error) >= 500 and not isinstance(error, ComeBackLaterError):
             _log.error("%s %s: %s", request.method, request.url.path, error)
         return response_of(error, request.url.path)
 

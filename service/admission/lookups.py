@@ -28,6 +28,8 @@ EACH_UNDER_WAY = 8
 """Requests of one caller. Who sends more is told 429 at once."""
 PATIENCE_S = 60.0
 """A request that is not answered by then is given up."""
+EXPECTED_S = 30.0
+"""What is expected to take longer, with all that is under way, is refused at once."""
 PIECE_ITEMS = 64
 """At most, of a piece of work; it ends earlier when its time is over."""
 NEAREST_COSTS = 4
@@ -102,11 +104,11 @@ class Lookups:
         try:
             share = self._lookers.places / len(self._items)
             expected_s = self._items[caller] * self._item_s / share
-            if expected_s > PATIENCE_S and len(self._items) + self._crowd.inside > 2:
+            if expected_s > EXPECTED_S and len(self._items) + self._crowd.inside > 2:
                 raise ComeBackLaterError(
                     f"'{caller}' waits for {self._items[caller]} workloads, {len(self._items)} "
                     f"callers for theirs: that would take {expected_s:.0f} s",
-                    wait_s=min(expected_s - PATIENCE_S, PATIENCE_S),
+                    wait_s=min(expected_s - EXPECTED_S, PATIENCE_S),
                     of_user=len(self._items) == 1,
                 )
             yield

@@ -185,7 +185,7 @@ def test_callers_are_served_in_turn(
 def test_what_would_take_too_long_is_refused_before_it_is_begun(
     app: FastAPI, held: HeldLookers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookups, "PATIENCE_S", 10 * lookups._FIRST_GUESS_S)
+    monkeypatch.setattr(lookups, "EXPECTED_S", 10 * lookups._FIRST_GUESS_S)
 
     async def run() -> None:
         async with talk(app) as client:
