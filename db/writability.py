@@ -7,6 +7,8 @@ import socket
 import time
 from pathlib import Path
 
+from sqlalchemy.dialects import postgresql, sqlite
+
 from db.failure import file_error
 from db.service_models import HeartbeatRow
 from db.sql_store import SqlStore
@@ -25,8 +27,11 @@ def prove_writable(store: SqlStore) -> None:
         folders.add(store.place.path.parent)
     for folder in sorted(folders):
         _write_file(folder)
+    now = time.time()
     with store.writing() as session:
-        session.merge(HeartbeatRow(machine=socket.gethostname()[:100], at=time.time()))
+        dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
+        row = dialect.insert(HeartbeatRow).values(machine=socket.gethostname()[:100], at=now)
+        session.execute(row.on_conflict_do_update(index_elements=["machine"], set_={"at": now}))
 
 
 def _write_file(folder: Path) -> None:

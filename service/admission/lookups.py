@@ -4,10 +4,14 @@ longer than somebody waits for the answer."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
@@ -37,6 +41,9 @@ NEAREST_COSTS = 4
 _FIRST_GUESS_S = 0.005
 """For a workload; a moving average follows."""
 _NEW_SHARE = 0.1
+_MOST_GROWTH = 4.0
+_ANALYSTS = 4
+"""Threads that wait for uploads to be read: not those of the routes, as it may take long."""
 _WINDOW_S = 60.0
 """How long it is remembered who had how much."""
 
@@ -68,6 +75,8 @@ class Lookups:
             lookers: Turns(lookers.places, lookers.places, Ledger(_WINDOW_S, _WINDOW_S))
             for lookers in {self._uploads, self._lookers}
         }
+        self._analysing = ThreadPoolExecutor(_ANALYSTS, "analyse")
+        self._analysts = Turns(_ANALYSTS, _ANALYSTS // 2, Ledger(_WINDOW_S, _WINDOW_S))
         self._items: Counter[str] = Counter()
         self._item_s = _FIRST_GUESS_S
         self.looked_up = 0
@@ -142,8 +151,9 @@ class Lookups:
         return found
 
     async def _of_upload(self, caller: str, question: Question) -> Found:
+        analyse = partial(copy_context().run, _analysed, self._store, question)
         try:
-            known = await run_in_threadpool(_analysed, self._store, question)
+            known = await _held(self._analysts, caller, partial(self._analysing.submit, analyse))
         except UserError as error:
             return error
         return (await self._piece(self._uploads, caller, [known]))[0]
@@ -151,32 +161,39 @@ class Lookups:
     async def _piece(
         self, lookers: Lookers, caller: str, questions: Sequence[Question]
     ) -> list[Found]:
-        give_back = await self._turns[lookers].take(caller)
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+        began = time.monotonic()
         try:
-            work = lookers.submit(questions)
-        except BaseException:
-            give_back()
-            raise
-        # Not when this task ends, which may be cancelled: when the work does.
-        work.add_done_callback(lambda _: _call_in(loop, give_back))
-        try:
-            found = await asyncio.wrap_future(work)
+            found = await _held(self._turns[lookers], caller, partial(lookers.submit, questions))
         except BrokenProcessPool:
             raise ToolchainError(
                 "the process that looks schedules up was ended from outside",
                 next_step="ask again; if it stays so, see whether memory is short",
             ) from None
         self.looked_up += len(found)
-        took_s = (loop.time() - began) / len(found)
+        # The first piece waits for its process to start: no single one counts for too much.
+        took_s = min((time.monotonic() - began) / len(found), _MOST_GROWTH * self._item_s)
         self._item_s += _NEW_SHARE * (took_s - self._item_s)
         return found
 
     def close(self) -> None:
         """Ends what is under way. Blocks."""
+        self._analysing.shutdown(cancel_futures=True)
         for lookers in {self._uploads, self._lookers}:
             lookers.close()
+
+
+async def _held(turns: Turns, caller: str, begin: Callable[[], Future[T]]) -> T:
+    """What the work that ``begin`` begins gives, in a place of ``turns``. It keeps the place until
+    it is done, not until this task ends, which may be cancelled."""
+    give_back = await turns.take(caller)
+    loop = asyncio.get_running_loop()
+    try:
+        work = begin()
+    except BaseException:
+        give_back()
+        raise
+    work.add_done_callback(lambda _: _call_in(loop, give_back))
+    return await asyncio.wrap_future(work)
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:

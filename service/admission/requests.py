@@ -20,10 +20,14 @@ from service.auth.rates import network_of
 from service.problem_details import response_of
 from tuner.errors import ComeBackLaterError
 from tuner.fairness import ON_BEHALF_OF, Ledger
+from tuner.kernels import PIPELINE_PREFIX
 
-THREADS = 32
-"""Of the 40 that the framework has; tokens are looked up in the others."""
+THREADS = 26
 EACH_THREADS = 8
+UPLOAD_THREADS = 6
+EACH_UPLOAD_THREADS = 2
+"""Uploads are read elsewhere, and may be for long: who waits for that keeps none of the others.
+The framework has 40 threads; in the rest tokens are looked up."""
 MOST_REQUESTS = 512
 EACH_REQUESTS = 64
 """Requests of one caller that are answered or wait for it."""
@@ -47,6 +51,7 @@ class Shares:
         self._requests = Crowd("requests", MOST_REQUESTS, EACH_REQUESTS)
         self._streams = Crowd("streams of events", MOST_STREAMS, EACH_STREAMS)
         self._threads = Turns(THREADS, EACH_THREADS, Ledger(_WINDOW_S, _WINDOW_S))
+        self._uploads = Turns(UPLOAD_THREADS, EACH_UPLOAD_THREADS, Ledger(_WINDOW_S, _WINDOW_S))
         self._one_batch = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,7 +68,7 @@ class Shares:
                 if path == _BATCHES:
                     receive = self._apart(receive)
                 elif path != _LOOK_UPS and crowd is not self._streams:
-                    turn = _Turn(self._threads, caller)
+                    turn = _Turn(self._uploads if _reads_uploads(path) else self._threads, caller)
                     inside.callback(turn.end)
                     receive, send = await turn.around(scope, receive, send)
                 await self._app(scope, receive, send)
@@ -82,6 +87,10 @@ class Shares:
             return message
 
         return apart
+
+
+def _reads_uploads(path: str) -> bool:
+    return path.startswith("/v1/pipelines") or PIPELINE_PREFIX in path
 
 
 def _caller(scope: Scope) -> str | None:

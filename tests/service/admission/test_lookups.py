@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -178,6 +178,36 @@ def test_callers_are_served_in_turn(
         assert not any(task.done() for task in greedy)
         held.go.release(1000)
         await asyncio.gather(*greedy)
+
+    asyncio.run(run())
+
+
+def test_an_upload_that_takes_long_to_read_stops_no_other(
+    app: FastAPI, held: HeldLookers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = threading.Event()
+
+    def read(store: SqlStore, question: Question) -> Question:
+        if question.kernel == "pipeline:slow":
+            assert reading.wait(WAIT_S)
+        return replace(question, kernel="gemm_u8")
+
+    monkeypatch.setattr(lookups, "_analysed", read)
+    held.go.release(1000)
+    asked: dict[str, Any] = {"params": SHAPE}
+
+    async def run() -> None:
+        async with talk(app) as client:
+            slow = {"workloads": [{"kernel": "pipeline:slow", **asked}]}
+            waiting = [asyncio.create_task(client.post(BATCH, json=slow)) for _ in range(3)]
+            await until(lambda: app.state.lookups.under_way == 3)
+            assert (await client.post(BATCH, json=misses(3))).status_code == 200
+            for path in ("/healthz", "/v1/kernels"):
+                assert (await client.get(path)).status_code == 200
+            assert not any(task.done() for task in waiting)
+            reading.set()
+            for answer in await asyncio.gather(*waiting):
+                assert [item["status"] for item in answer.json()["items"]] == [404]
 
     asyncio.run(run())
 

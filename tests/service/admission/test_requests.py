@@ -39,7 +39,8 @@ def app(store: SqlStore) -> FastAPI:
     made.state.working = []
 
     @made.get("/v1/slow")
-    def slow() -> str:
+    @made.get("/v1/slow/{name}")
+    def slow(name: str = "") -> str:
         made.state.working.append(ON_BEHALF_OF.get())
         assert made.state.go.wait(WAIT_S)
         return ON_BEHALF_OF.get()
@@ -74,6 +75,26 @@ def test_one_caller_cannot_take_all_threads(app: FastAPI) -> None:
             app.state.go.set()
             assert (await modest).json() == "bob"  # work is done in the caller's name
             assert {answer.status_code for answer in await asyncio.gather(*greedy)} == {200}
+
+    asyncio.run(run())
+
+
+def test_who_waits_for_uploads_to_be_read_keeps_few_threads(app: FastAPI) -> None:
+    async def run() -> None:
+        async with talk(app) as client:
+
+            def ask(name: str, path: str) -> asyncio.Task[Any]:
+                return asyncio.create_task(client.get(path, headers={"x-name": name}))
+
+            reading = [
+                ask(name, "/v1/slow/pipeline:blur") for name in ("ann", "eve") for _ in range(20)
+            ]
+            await until(lambda: len(app.state.working) == 2 * requests.EACH_UPLOAD_THREADS)
+            others = [ask("ann", "/v1/slow") for _ in range(requests.EACH_THREADS)]
+            everybody = 2 * requests.EACH_UPLOAD_THREADS + requests.EACH_THREADS
+            await until(lambda: len(app.state.working) == everybody)
+            app.state.go.set()
+            await asyncio.gather(*reading, *others)
 
     asyncio.run(run())
 
