@@ -301,8 +301,8 @@ class ScheduleRow(Base):
     """The best of a problem at one fidelity with one toolchain, with its provenance, or what was
     it and is quarantined.
 
-    ``cycles`` repeats the measurement's, for the best-query and for the rule that only a faster
-    schedule replaces a stored one. ``job_id`` and ``trial_number`` are absent for a schedule
+    ``cycles`` and ``cache`` repeat the measurement's, for the best-query (its index holds all that
+    decides) and for the rule that only a faster schedule replaces a stored one. ``job_id`` and ``trial_number`` are absent for a schedule
     that came from elsewhere. ``provenance`` is stored without the toolchain, which is a row.
     ``public_id`` names it for clients: that of the trial it came from, on whatever machine.
     A quarantined schedule is never handed out, nor offered again while it stays so.
@@ -311,7 +311,7 @@ class ScheduleRow(Base):
     __tablename__ = "schedules"
 
     id: Mapped[RowId]
-    problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"), index=True)
+    problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"))
     fidelity: Mapped[str] = mapped_column(fidelity_choice())
     toolchain_id: Mapped[int] = mapped_column(ForeignKey("toolchains.id"))
     cycles: Mapped[int]
@@ -328,6 +328,7 @@ class ScheduleRow(Base):
     public_id: Mapped[str | None] = mapped_column(String(40), index=True)
     quarantined_at: Mapped[float | None]
     quarantine_reason: Mapped[str] = mapped_column(FreeText(), server_default="")
+    cache: Mapped[str] = mapped_column(String(20), server_default="warm")
 
     measurement: Mapped[MeasurementRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
@@ -339,6 +340,11 @@ class ScheduleRow(Base):
             unique=True,
             sqlite_where=text("quarantined_at IS NULL"),
             postgresql_where=text("quarantined_at IS NULL"),
+        ),
+        # All that decides which schedule of a problem is the best: see db/serving.py.
+        Index(
+            "ix_schedules_standings",
+            *("problem_id", "cache", "quarantined_at", "fidelity", "toolchain_id", "cycles"),
         ),
         ForeignKeyConstraint(["job_id", "trial_number"], ["trials.job_id", "trials.number"]),
     )

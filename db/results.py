@@ -180,6 +180,7 @@ def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str,
     del provenance["toolchain"]  # it is a row, shared by many schedules
     values = {
         "cycles": measurement.cycles,
+        "cache": measurement.cache,
         "config": schedule.config.as_dict(),
         "config_digest": schedule.config.digest,
         "generator": schedule.generator,

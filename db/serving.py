@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, cast
@@ -19,10 +18,11 @@ from sqlalchemy import select, text
 
 from db.engine import connect_to_read
 from db.failure import translated
-from db.models import MeasurementRow, ProblemRow, ScheduleRow, TargetRow, WorkloadRow
+from db.models import ProblemRow, ScheduleRow, TargetRow, WorkloadRow
 from db.sql_store import SqlStore
 from tuner.candidate import FIDELITIES, CacheState, Fidelity
 from tuner.contract import Contract
+from tuner.standing import Rank, rank
 
 
 class ServingRow(NamedTuple):
@@ -56,9 +56,16 @@ class ServingRow(NamedTuple):
     temperature_c: float | None
     vtcm_bytes: int | None
 
+    def rank(self) -> Rank:
+        """Where it stands among those handed out for the same workload."""
+        return rank(
+            *(self.fidelity, self.toolchain_used_at, self.toolchain_digest),
+            *(self.cycles, self.contract),
+        )
+
 
 _COLUMNS = """
-    s.id, p.contract, s.public_id, s.fidelity, s.cycles,
+    s.id, {contract}, s.public_id, s.fidelity, s.cycles,
     t.last_used_at, t.digest, CAST(t.fingerprint AS TEXT),
     CAST(s.config AS TEXT), s.config_digest, s.generator, s.symbol,
     CAST(s.provenance AS TEXT), s.updated_at,
@@ -67,56 +74,57 @@ _COLUMNS = """
     CAST(m.samples AS TEXT), m.temperature_c, m.vtcm_bytes
 """
 
-# CROSS JOIN fixes SQLite's order of look-ups (each by an index), whatever its statistics say;
-# PostgreSQL plans by itself, and takes the conditions for those of an inner join.
-_FITTING = """
+# What is handed out for a workload on a target, with caches in a state: a handful of rows, by
+# index alone. Contracts and fidelities are chosen from them in Python, and so is the best, by the
+# one order there is. Who may see which schedule is another condition here, and nowhere else.
+# CROSS JOIN fixes SQLite's order of look-ups, whatever its statistics say; PostgreSQL plans by
+# itself, and takes the conditions for those of an inner join.
+_HANDED_OUT = """
 FROM workloads w
 CROSS JOIN targets g
 CROSS JOIN problems p
 CROSS JOIN schedules s
-CROSS JOIN measurements m
 CROSS JOIN toolchains t
 {more}
 WHERE w.digest = :workload AND g.digest = :target
   AND p.workload_id = w.id AND p.target_id = g.id
-  AND p.contract IN (:contract_0, :contract_1, :contract_2, :contract_3, :contract_4)
-  AND s.problem_id = p.id AND s.quarantined_at IS NULL
-  AND s.fidelity IN (:fidelity_0, :fidelity_1, :fidelity_2)
-  AND m.id = s.measurement_id AND m.cache = :cache
+  AND s.problem_id = p.id AND s.cache = :cache AND s.quarantined_at IS NULL
   AND t.id = s.toolchain_id
 """
+_WHOLE = """
+  AND m.id = s.measurement_id AND m.cache = s.cache AND a.digest = s.artifact_digest
+"""
+_MORE: Final = "CROSS JOIN measurements m CROSS JOIN artifacts a"
 
-# The highest fidelity, then the toolchain used last: cycles are compared only within both. There
-# the fewest cycles win, under whichever contract, and at the same cycles the contract that
-# demands most: it is what the caller keeps anyway.
-_BEST_FIRST = """
-ORDER BY
-  CASE s.fidelity {fidelities} END DESC, t.last_used_at DESC, t.digest, s.cycles,
-  CASE p.contract {contracts} END DESC
-""".format(
-    fidelities=" ".join(f"WHEN '{name}' THEN {rank}" for rank, name in enumerate(FIDELITIES)),
-    contracts=" ".join(f"WHEN '{contract}' THEN {contract.level}" for contract in Contract),
-)
-
-_ALL = (
-    f"SELECT {_COLUMNS}"
-    + _FITTING.format(more="CROSS JOIN artifacts a")
-    + "AND a.digest = s.artifact_digest"
-    + _BEST_FIRST
+_ROWS: Final = text(
+    f"SELECT {_COLUMNS.format(contract='p.contract')} {_HANDED_OUT.format(more=_MORE)} {_WHOLE}"
 )  # nothing in it comes from a caller
 
-# The order is found without carrying the wide columns along.
-_FIRST = f"""
-SELECT {_COLUMNS}
-FROM (SELECT s.id {_FITTING.format(more="")} {_BEST_FIRST} LIMIT 1) AS first
-CROSS JOIN schedules s
-CROSS JOIN problems p
-CROSS JOIN measurements m
-CROSS JOIN toolchains t
-CROSS JOIN artifacts a
-WHERE s.id = first.id AND p.id = s.problem_id AND m.id = s.measurement_id
-  AND t.id = s.toolchain_id AND a.digest = s.artifact_digest
-"""  # noqa: S608 - nothing in it comes from a caller
+_PARAMETER: Final = re.compile(r":\w+")
+
+
+def _by_place(statement: str) -> str:
+    """``statement`` with places for parameters: SQLite looks their names up at each execution."""
+    return _PARAMETER.sub("?", statement)
+
+
+_STANDINGS: Final = _by_place(
+    "SELECT s.fidelity, t.last_used_at, t.digest, s.cycles, p.contract,"
+    f" s.problem_id, s.toolchain_id, s.id {_HANDED_OUT.format(more='')}"  # noqa: S608 - as above
+)
+"""The arguments of :func:`tuner.standing.rank`, and what finds the whole row again."""
+
+# Unless it has changed since: SQLite gives the id of a deleted row to another.
+_THE_ROW: Final = _by_place(
+    f"SELECT {_COLUMNS.format(contract=':contract')}"  # noqa: S608 - as above
+    f" FROM schedules s CROSS JOIN toolchains t {_MORE}"
+    " WHERE s.id = :id AND s.problem_id = :problem AND s.toolchain_id = :toolchain"
+    " AND s.fidelity = :fidelity AND s.cycles = :cycles AND s.cache = :cache"
+    f" AND s.quarantined_at IS NULL AND t.id = s.toolchain_id {_WHOLE}"
+)
+
+Values = tuple[str, str, str, tuple[str, ...], tuple[str, ...]]
+"""Digests of workload and target, state of the caches, contracts, fidelities."""
 
 
 @dataclass(frozen=True)
@@ -132,38 +140,26 @@ class Lookup:
 
     @property
     def values(self) -> Values:
-        """For the statements, in the order of their parameters. Their lists have a fixed length,
-        and repeat a value to fill it."""
+        """The same as plain tuples of plain texts."""
         return (
             self.workload,
             self.target,
-            *_listed_contracts(self.contracts),
-            *_LISTED_FIDELITIES[self.min_fidelity],
             self.cache,
+            _texts(self.contracts),
+            _NO_LOWER[self.min_fidelity],
         )
 
-
-Values = tuple[str, ...]
+    def fits(self, row: ServingRow) -> bool:
+        """Whether ``row``, handed out for the workload, target and caches, is one of those."""
+        return row.contract in self.contracts and row.fidelity in _NO_LOWER[self.min_fidelity]
 
 
 @lru_cache(maxsize=64)
-def _listed_contracts(contracts: tuple[Contract, ...]) -> Values:
-    return _filled([contract.value for contract in contracts], len(Contract))
+def _texts(contracts: tuple[Contract, ...]) -> tuple[str, ...]:
+    return tuple([contract.value for contract in contracts])
 
 
-def _filled(values: Sequence[str], length: int) -> Values:
-    return tuple([values[min(i, len(values) - 1)] for i in range(length)])
-
-
-_LISTED_FIDELITIES = {
-    least: _filled(FIDELITIES[rank:], len(FIDELITIES)) for rank, least in enumerate(FIDELITIES)
-}
-
-_PARAMETER: Final = re.compile(r":(\w+)")
-_PARAMETERS: Final = _PARAMETER.findall(_FITTING)
-_STATEMENT: Final = text(_ALL)
-# SQLite looks names of parameters up at each execution, places it does not.
-_FIRST_BY_PLACE: Final = _PARAMETER.sub("?", _FIRST)
+_NO_LOWER: Final = {least: FIDELITIES[height:] for height, least in enumerate(FIDELITIES)}
 
 
 class ScheduleReads:
@@ -184,10 +180,11 @@ class ScheduleReads:
 
     def rows(self, lookup: Lookup) -> list[ServingRow]:
         """Every schedule that fits and is not quarantined, best first. Blocks."""
+        workload, target, cache, *_ = lookup.values
+        cell = {"workload": workload, "target": target, "cache": cache}
         with self._store.reading() as session:
-            parameters = dict(zip(_PARAMETERS, lookup.values, strict=True))
-            found = session.execute(_STATEMENT, parameters)
-            return [ServingRow._make(row) for row in found]
+            rows = [ServingRow._make(row) for row in session.execute(_ROWS, cell)]
+        return sorted(filter(lookup.fits, rows), key=ServingRow.rank)
 
     def set_aside(self, lookup: Lookup) -> list[tuple[str, str]]:
         """Public id and reason of every schedule that would fit, but is quarantined. Blocks."""
@@ -196,11 +193,10 @@ class ScheduleReads:
             .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
             .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
             .join(TargetRow, ProblemRow.target_id == TargetRow.id)
-            .join(MeasurementRow, ScheduleRow.measurement_id == MeasurementRow.id)
             .where(WorkloadRow.digest == lookup.workload, TargetRow.digest == lookup.target)
             .where(ProblemRow.contract.in_(lookup.contracts))
-            .where(MeasurementRow.cache == lookup.cache)
-            .where(ScheduleRow.fidelity.in_(FIDELITIES[FIDELITIES.index(lookup.min_fidelity) :]))
+            .where(ScheduleRow.cache == lookup.cache)
+            .where(ScheduleRow.fidelity.in_(_NO_LOWER[lookup.min_fidelity]))
             .where(ScheduleRow.quarantined_at.is_not(None))
             .order_by(ScheduleRow.cycles, ScheduleRow.id)
         )
@@ -209,9 +205,21 @@ class ScheduleReads:
 
     def first_now(self, values: Values) -> tuple[Any, ...] | None:
         """What the first of them, a ``ServingRow``, is made of, by the ``values`` of a lookup; on
-        SQLite and from the one thread that asks for it always."""
+        SQLite and from the one thread that asks for it always. ``None`` if there is none, or if it
+        was replaced just now: :meth:`rows` tells."""
+        workload, target, cache, contracts, fidelities = values
         try:
-            row: tuple[Any, ...] | None = self._own().execute(_FIRST_BY_PLACE, values).fetchone()
+            execute = self._own().execute
+            best = None
+            for standing in execute(_STANDINGS, (workload, target, cache)).fetchall():
+                if standing[4] in contracts and standing[0] in fidelities:
+                    ranked = (rank(*standing[:5]), standing)
+                    best = ranked if best is None or ranked < best else best
+            if best is None:
+                return None
+            fidelity, _, _, cycles, contract, problem, toolchain, schedule = best[1]
+            the_row = (contract, schedule, problem, toolchain, fidelity, cycles, cache)
+            row: tuple[Any, ...] | None = execute(_THE_ROW, the_row).fetchone()
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise translated(error, self._store.place) from error
         return row

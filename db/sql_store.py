@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Engine, case, select, update
+from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
 from db import claims, job_events, past_trials, results
@@ -21,7 +21,6 @@ from db.job_id import as_typed
 from db.models import (
     ArtifactRow,
     JobRow,
-    MeasurementRow,
     ProblemRow,
     ScheduleRow,
     SpaceRow,
@@ -45,6 +44,7 @@ from tuner.identity import digest_of
 from tuner.measure.farm.roster import Roster
 from tuner.promotion import Promotion
 from tuner.space import Space
+from tuner.standing import Rank, rank
 from tuner.store import (
     TrialStore,
     as_requested,
@@ -325,22 +325,23 @@ class SqlStore(TrialStore):
         toolchain: Mapping[str, str] | None = None,
         cache: CacheState = "warm",
     ) -> Schedule | None:
-        rank = case({f: i for i, f in enumerate(FIDELITIES)}, value=ScheduleRow.fidelity)
         wanted = (
             select(ScheduleRow)
             .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
-            .join(ToolchainRow, ScheduleRow.toolchain_id == ToolchainRow.id)
-            .join(MeasurementRow, ScheduleRow.measurement_id == MeasurementRow.id)
-            .where(ProblemRow.digest == problem.digest, MeasurementRow.cache == cache)
+            .where(ProblemRow.digest == problem.digest, ScheduleRow.cache == cache)
             .where(ScheduleRow.quarantined_at.is_(None))
-            .where(rank >= FIDELITIES.index(min_fidelity))
-            .order_by(rank.desc(), ToolchainRow.last_used_at.desc())
-            .limit(1)
+            .where(ScheduleRow.fidelity.in_(FIDELITIES[FIDELITIES.index(min_fidelity) :]))
         )
         if toolchain is not None:
-            wanted = wanted.where(ToolchainRow.digest == digest_of(dict(toolchain)))
+            digest = digest_of(dict(toolchain))
+            wanted = wanted.where(ScheduleRow.toolchain.has(ToolchainRow.digest == digest))
+
+        def standing(row: ScheduleRow) -> Rank:
+            used = row.toolchain
+            return rank(row.fidelity, used.last_used_at, used.digest, row.cycles, problem.contract)
+
         with self.reading() as session:
-            row = session.scalar(wanted)
+            row = min(session.scalars(wanted), key=standing, default=None)
             return None if row is None else schedule_record(row, problem)
 
     def roster(self) -> Roster:

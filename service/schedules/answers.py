@@ -51,7 +51,8 @@ class Answer(NamedTuple):
 
 
 _Kept = tuple[int, Values, tuple[Any, ...], bytes, str]
-"""The version of the database, the values of the lookup, the row it gave, and the answer.
+"""A version of the database no newer than the row, the values of the lookup, the row it gave, and
+the answer.
 
 Plain tuples of plain values, all the way down: such the garbage collector looks at once and never
 again. Instances of classes it visits each time, and with tens of thousands of them, that takes as
@@ -66,6 +67,8 @@ class Answers:
         self._store = store
         self.reads = ScheduleReads(store)
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._version = -1
+        """Of the database, at the last look: no row that is read from then on is older."""
 
     @cached_property
     def validator(self) -> Validator:
@@ -80,20 +83,22 @@ class Answers:
         """
         if not self.reads.in_process:
             return None
-        version = self.reads.version()  # before the rows: a commit in between is then noticed
         kept = self._kept.get(query)
-        if kept is not None:
-            then, values, row, body, etag = kept
-            if then == version:
-                self._kept.move_to_end(query)
-                return Answer(body, etag)
-            if self.reads.first_now(values) == row:
-                self._keep(query, (version, values, row, body, etag))
-                return Answer(body, etag)
-            del self._kept[query]
-        return self._found(query, version)
+        if kept is None:
+            return self._found(query)
+        then, values, row, body, etag = kept
+        # Before the row is read: a commit in between is then noticed by the next look.
+        self._version = self.reads.version()
+        if then == self._version:
+            self._kept.move_to_end(query)
+            return Answer(body, etag)
+        if self.reads.first_now(values) == row:
+            self._keep(query, (self._version, values, row, body, etag))
+            return Answer(body, etag)
+        del self._kept[query]
+        return self._found(query)
 
-    def _found(self, query: bytes, version: int) -> Answer | None:
+    def _found(self, query: bytes) -> Answer | None:
         asked = read_plain(query)
         if asked is None:
             return None
@@ -106,7 +111,7 @@ class Answers:
         if self.validator.fault(row, problem, kernel=asked.kernel):
             return None
         answer = answer_of(exact_text(row, problem, asked))
-        self._keep(query, (version, values, found, *answer))
+        self._keep(query, (self._version, values, found, *answer))
         return answer
 
     def _keep(self, query: bytes, kept: _Kept) -> None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 _CONTRACTS = tuple(Contract)
+_NOT_WHOLE = tuple(one for one in Contract if one is not Contract.EXTENT)
+_ALIGNED = tuple(one for one in _NOT_WHOLE if one is not Contract.STRIDE)
+"""What ``static`` implies where rows are no whole vectors."""
 MAX_BUFFER_BYTES = 1 << 27
 """All buffers of a workload together: what fits the simulator's guest with room to spare."""
 
@@ -45,6 +48,15 @@ class Param:
     multiple: int = 1
     is_extent: bool = True
     is_optional: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        """Whether ``value`` is an integer in the range."""
+        return (
+            isinstance(value, int)
+            and self.minimum <= value <= self.maximum
+            and value % self.multiple == 0
+            and not isinstance(value, bool)
+        )
 
 
 @dataclass(frozen=True)
@@ -214,8 +226,9 @@ class Kernel(ABC):
     ) -> Iterator[tuple[BufferSpec, int]]:
         """Each buffer whose innermost extent is no whole number of vectors, and how many elements
         a vector holds; none if all keep contract ``extent``."""
+        alignment = target.vector_alignment_bytes
         for spec in self.buffers(params):
-            lanes = target.vector_alignment_bytes // spec.element_bytes
+            lanes = alignment // spec.element_bytes
             if spec.promised and spec.shape[-1] % lanes:
                 yield spec, lanes
 
@@ -227,14 +240,15 @@ class Kernel(ABC):
         keeps ``stride`` and ``extent`` only if rows happen to be whole vectors, of buffers that
         are loose only ``extent``: nothing is said of their strides.
         """
-        weaker = _CONTRACTS[: problem.contract.level + 1]
-        if problem.contract is not Contract.STATIC:
-            return weaker
-        ragged = list(self._ragged(problem.workload.params, problem.target))
-        broken = {Contract.EXTENT} if ragged else set()
-        if any(not spec.loose for spec, _ in ragged):
-            broken.add(Contract.STRIDE)
-        return tuple(contract for contract in weaker if contract not in broken)
+        contract = problem.contract
+        if contract is not Contract.STATIC:
+            return _CONTRACTS[: contract.level + 1]
+        kept = _CONTRACTS
+        for spec, _ in self._ragged(problem.workload.params, problem.target):
+            if not spec.loose:
+                return _ALIGNED
+            kept = _NOT_WHOLE
+        return kept
 
     def workload(self, params: Mapping[str, int] | None = None) -> Workload:
         """The workload with ``params`` over the defaults.
@@ -242,31 +256,18 @@ class Kernel(ABC):
         Raises ``UserError`` naming the parameter, the value and what is accepted.
         """
         given = params or {}
-        values = {param.name: given.get(param.name, param.default) for param in self.params}
-        if not given.keys() <= values.keys():
-            unknown = next(name for name in given if name not in values)
-            near = difflib.get_close_matches(unknown, values, n=1)
-            raise UserError(
-                f"unknown parameter '{unknown}' of {self.name}",
-                accepted=", ".join(values),
-                next_step=f"did you mean {near[0]}?" if near else "",
-            )
+        values: dict[str, int] = {}
+        known = 0
         for param in self.params:
-            value = values[param.name]
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise UserError(f"{param.name}={value!r} of {self.name}", accepted="an integer")
-            if not param.minimum <= value <= param.maximum or value % param.multiple:
-                multiple = f", multiples of {param.multiple}" if param.multiple > 1 else ""
-                raise UserError(
-                    f"{param.name}={value} of {self.name}",
-                    accepted=f"{param.minimum} to {param.maximum}{multiple}",
-                    next_step=f"try -p {param.name}={param.default}",
-                )
-        values = {
-            param.name: values[param.name]
-            for param in self.params
-            if not param.is_optional or values[param.name] != param.default
-        }
+            name = param.name
+            known += name in given
+            value = given.get(name, param.default)
+            if not param.accepts(value):
+                raise self._refused(given)
+            if value != param.default or not param.is_optional:
+                values[name] = value
+        if known != len(given):
+            raise self._refused(given)
         total = sum(b.payload_bytes for b in self.buffers(values))
         if total > MAX_BUFFER_BYTES:
             shape = " ".join(f"{k}={v}" for k, v in values.items())
@@ -276,6 +277,28 @@ class Kernel(ABC):
                 next_step="choose smaller extents",
             )
         return Workload(self.name, self.version, values)
+
+    def _refused(self, given: Mapping[str, Any]) -> UserError:
+        """What is wrong with ``given``."""
+        names = [param.name for param in self.params]
+        for unknown in given:
+            if unknown not in names:
+                near = difflib.get_close_matches(unknown, names, n=1)
+                return UserError(
+                    f"unknown parameter '{unknown}' of {self.name}",
+                    accepted=", ".join(names),
+                    next_step=f"did you mean {near[0]}?" if near else "",
+                )
+        param = next(p for p in self.params if not p.accepts(given.get(p.name, p.default)))
+        value = given[param.name]
+        if isinstance(value, bool) or not isinstance(value, int):
+            return UserError(f"{param.name}={value!r} of {self.name}", accepted="an integer")
+        multiple = f", multiples of {param.multiple}" if param.multiple > 1 else ""
+        return UserError(
+            f"{param.name}={value} of {self.name}",
+            accepted=f"{param.minimum} to {param.maximum}{multiple}",
+            next_step=f"try -p {param.name}={param.default}",
+        )
 
     def problem(
         self, params: Mapping[str, int] | None, contract: Contract, target: Target
