@@ -21,6 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from db.base import (
+    DIGEST_LENGTH,
     JOB_ID_LENGTH,
     Base,
     Digest,
@@ -301,11 +302,13 @@ class ScheduleRow(Base):
     """The best of a problem at one fidelity with one toolchain, with its provenance, or what was
     it and is quarantined.
 
-    ``cycles`` and ``cache`` repeat the measurement's, for the best-query (its index holds all that
-    decides) and for the rule that only a faster schedule replaces a stored one. ``job_id`` and ``trial_number`` are absent for a schedule
-    that came from elsewhere. ``provenance`` is stored without the toolchain, which is a row.
-    ``public_id`` names it for clients: that of the trial it came from, on whatever machine.
-    A quarantined schedule is never handed out, nor offered again while it stays so.
+    ``cycles`` and ``cache`` repeat the measurement's, for the best-query, whose index holds all
+    that decides, and for the rule that only a faster schedule replaces a stored one. ``job_id`` and
+    ``trial_number`` are absent for a schedule that came from elsewhere. ``provenance`` is stored
+    without the toolchain, which is a row. ``public_id`` names it for clients: that of the trial it
+    came from, on whatever machine. A quarantined schedule is never handed out, nor offered again
+    while it stays so. ``judged`` marks a config that was found in its space
+    (:mod:`tuner.codegen.judged`).
     """
 
     __tablename__ = "schedules"
@@ -329,6 +332,7 @@ class ScheduleRow(Base):
     quarantined_at: Mapped[float | None]
     quarantine_reason: Mapped[str] = mapped_column(FreeText(), server_default="")
     cache: Mapped[str] = mapped_column(String(20), server_default="warm")
+    judged: Mapped[str] = mapped_column(String(DIGEST_LENGTH), server_default="")
 
     measurement: Mapped[MeasurementRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)

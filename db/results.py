@@ -20,6 +20,7 @@ from db.artifact_files import LOST_FILE, ArtifactFiles, StoredArtifact
 from db.models import ArtifactRow, JobRow, MeasurementRow, PromotionRow, ScheduleRow, TrialRow
 from db.records import measurement_record
 from tuner.candidate import Artifact, Measurement
+from tuner.codegen.judged import judge
 from tuner.errors import InternalError, StoreError
 from tuner.store import toolchain_of
 from tuner.trial import PendingTrial, Schedule, Trial
@@ -184,6 +185,7 @@ def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str,
         "config": schedule.config.as_dict(),
         "config_digest": schedule.config.digest,
         "generator": schedule.generator,
+        "judged": judge(schedule.problem, schedule.generator, schedule.config),
         "measurement_id": _measurement_id(session, schedule),
         "artifact_digest": schedule.artifact_digest,
         "symbol": schedule.symbol,

@@ -138,6 +138,7 @@ def _of_trial(session: Session, trial: TrialRow) -> StoredSchedule:
         updated_at=trial.finished_at,
         quarantined_at=None,
         quarantine_reason="",
+        judged="",
     )
     return _with_space(session, _stored(schedule, job.problem, artifact), schedule.provenance)
 
@@ -180,6 +181,7 @@ def _serving_row(schedule: ScheduleRow, contract: Contract, artifact: ArtifactRo
         samples=_text(measurement.samples),
         temperature_c=measurement.temperature_c,
         vtcm_bytes=measurement.vtcm_bytes,
+        judged=schedule.judged,
     )
 
 

@@ -55,6 +55,7 @@ class ServingRow(NamedTuple):
     samples: str
     temperature_c: float | None
     vtcm_bytes: int | None
+    judged: str
 
     def rank(self) -> Rank:
         """Where it stands among those handed out for the same workload."""
@@ -65,14 +66,16 @@ class ServingRow(NamedTuple):
 
 
 _COLUMNS = """
-    s.id, {contract}, s.public_id, s.fidelity, s.cycles,
-    t.last_used_at, t.digest, CAST(t.fingerprint AS TEXT),
+    s.id, {contract}, s.public_id, s.fidelity, s.cycles, {toolchain},
     CAST(s.config AS TEXT), s.config_digest, s.generator, s.symbol,
     CAST(s.provenance AS TEXT), s.updated_at,
     a.digest, a.file_digest, a.object_bytes, a.stored_bytes,
     m.device, m.packets, m.stalls, m.core_cycles, m.code_bytes, CAST(m.breakdown AS TEXT),
-    CAST(m.samples AS TEXT), m.temperature_c, m.vtcm_bytes
+    CAST(m.samples AS TEXT), m.temperature_c, m.vtcm_bytes,
+    s.judged
 """
+_GIVEN = ":used_at, :toolchain_digest, :toolchain"
+_TOOLCHAIN = "t.last_used_at, t.digest, CAST(t.fingerprint AS TEXT)"
 
 # What is handed out for a workload on a target, with caches in a state: a handful of rows, by
 # index alone. Contracts and fidelities are chosen from them in Python, and so is the best, by the
@@ -97,7 +100,8 @@ _WHOLE = """
 _MORE: Final = "CROSS JOIN measurements m CROSS JOIN artifacts a"
 
 _ROWS: Final = text(
-    f"SELECT {_COLUMNS.format(contract='p.contract')} {_HANDED_OUT.format(more=_MORE)} {_WHOLE}"
+    f"SELECT {_COLUMNS.format(contract='p.contract', toolchain=_TOOLCHAIN)}"
+    f" {_HANDED_OUT.format(more=_MORE)} {_WHOLE}"
 )  # nothing in it comes from a caller
 
 _PARAMETER: Final = re.compile(r":\w+")
@@ -110,18 +114,27 @@ def _by_place(statement: str) -> str:
 
 _STANDINGS: Final = _by_place(
     "SELECT s.fidelity, t.last_used_at, t.digest, s.cycles, p.contract,"
-    f" s.problem_id, s.toolchain_id, s.id {_HANDED_OUT.format(more='')}"  # noqa: S608 - as above
+    f" s.problem_id, s.toolchain_id, s.id {_HANDED_OUT.format(more='')}"
 )
 """The arguments of :func:`tuner.standing.rank`, and what finds the whole row again."""
 
-# Unless it has changed since: SQLite gives the id of a deleted row to another.
+
+def _rank_of(standing: tuple[Any, ...]) -> Rank:
+    return rank(*standing[:5])
+
+
+# Unless it has changed since: SQLite gives the id of a deleted row to another. What is known of it
+# already comes back as it was given.
 _THE_ROW: Final = _by_place(
-    f"SELECT {_COLUMNS.format(contract=':contract')}"  # noqa: S608 - as above
-    f" FROM schedules s CROSS JOIN toolchains t {_MORE}"
-    " WHERE s.id = :id AND s.problem_id = :problem AND s.toolchain_id = :toolchain"
+    f"SELECT {_COLUMNS.format(contract=':contract', toolchain=_GIVEN)}"  # noqa: S608 - as above
+    f" FROM schedules s {_MORE}"
+    " WHERE s.id = :id AND s.problem_id = :problem AND s.toolchain_id = :toolchain_id"
     " AND s.fidelity = :fidelity AND s.cycles = :cycles AND s.cache = :cache"
-    f" AND s.quarantined_at IS NULL AND t.id = s.toolchain_id {_WHOLE}"
+    f" AND s.quarantined_at IS NULL {_WHOLE}"
 )
+_FINGERPRINT: Final = "SELECT CAST(fingerprint AS TEXT) FROM toolchains WHERE digest = ?"
+
+_KEPT_FINGERPRINTS: Final = 1024
 
 Values = tuple[str, str, str, tuple[str, ...], tuple[str, ...]]
 """Digests of workload and target, state of the caches, contracts, fidelities."""
@@ -141,17 +154,24 @@ class Lookup:
     @property
     def values(self) -> Values:
         """The same as plain tuples of plain texts."""
-        return (
-            self.workload,
-            self.target,
-            self.cache,
-            _texts(self.contracts),
-            _NO_LOWER[self.min_fidelity],
+        return lookup_values(
+            self.workload, self.target, self.contracts, self.cache, self.min_fidelity
         )
 
     def fits(self, row: ServingRow) -> bool:
         """Whether ``row``, handed out for the workload, target and caches, is one of those."""
         return row.contract in self.contracts and row.fidelity in _NO_LOWER[self.min_fidelity]
+
+
+def lookup_values(
+    workload: str,
+    target: str,
+    contracts: tuple[Contract, ...],
+    cache: CacheState,
+    min_fidelity: Fidelity,
+) -> Values:
+    """The values of a :class:`Lookup`, for those who make one in each query."""
+    return (workload, target, cache, _texts(contracts), _NO_LOWER[min_fidelity])
 
 
 @lru_cache(maxsize=64)
@@ -172,6 +192,8 @@ class ScheduleReads:
     def __init__(self, store: SqlStore) -> None:
         self._store = store
         self._connection: sqlite3.Connection | None = None
+        self._cursor: sqlite3.Cursor | None = None
+        self._fingerprints: dict[str, str] = {}
 
     @cached_property
     def in_process(self) -> bool:
@@ -209,37 +231,49 @@ class ScheduleReads:
         was replaced just now: :meth:`rows` tells."""
         workload, target, cache, contracts, fidelities = values
         try:
-            execute = self._own().execute
-            best = None
-            for standing in execute(_STANDINGS, (workload, target, cache)).fetchall():
-                if standing[4] in contracts and standing[0] in fidelities:
-                    ranked = (rank(*standing[:5]), standing)
-                    best = ranked if best is None or ranked < best else best
-            if best is None:
+            cursor = self._own()
+            standings = cursor.execute(_STANDINGS, (workload, target, cache)).fetchall()
+            fitting = [one for one in standings if one[4] in contracts and one[0] in fidelities]
+            if not fitting:
                 return None
-            fidelity, _, _, cycles, contract, problem, toolchain, schedule = best[1]
-            the_row = (contract, schedule, problem, toolchain, fidelity, cycles, cache)
-            row: tuple[Any, ...] | None = execute(_THE_ROW, the_row).fetchone()
+            best = fitting[0] if len(fitting) == 1 else min(fitting, key=_rank_of)
+            fidelity, used_at, digest, cycles, contract, problem, toolchain, schedule = best
+            known = (contract, used_at, digest, self._toolchain(digest))
+            same = (schedule, problem, toolchain, fidelity, cycles, cache)
+            rows = cursor.execute(_THE_ROW, known + same).fetchall()
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise translated(error, self._store.place) from error
-        return row
+        return rows[0] if rows else None
 
     def version(self) -> int:
         """A number that differs from the last one if anything was committed in between, by any
         process (SQLite's ``PRAGMA data_version``)."""
         try:
-            return cast(int, self._own().execute("PRAGMA data_version").fetchone()[0])
+            return cast(int, self._own().execute("PRAGMA data_version").fetchall()[0][0])
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise translated(error, self._store.place) from error
 
-    def _own(self) -> sqlite3.Connection:
-        if self._connection is None:
+    def _toolchain(self, digest: str) -> str:
+        """The fingerprint with ``digest``, which never changes."""
+        known = self._fingerprints.get(digest)
+        if known is None:
+            if len(self._fingerprints) >= _KEPT_FINGERPRINTS:
+                self._fingerprints.clear()
+            known = self._own().execute(_FINGERPRINT, (digest,)).fetchall()[0][0]
+            self._fingerprints[digest] = known
+        return known
+
+    def _own(self) -> sqlite3.Cursor:
+        """One cursor for all look-ups, each of which reads its rows to the end: that ends its
+        transaction."""
+        if self._cursor is None:
             assert self._store.place.path is not None  # noqa: S101 - as documented
             self._connection = connect_to_read(self._store.place.path)
-        return self._connection
+            self._cursor = self._connection.cursor()
+        return self._cursor
 
     def close(self) -> None:
         """Closes the connection of its own."""
         if self._connection is not None:
             self._connection.close()
-            self._connection = None
+            self._connection = self._cursor = None

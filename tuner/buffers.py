@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Literal, NamedTuple
 
@@ -11,6 +12,11 @@ import numpy as np
 
 from tuner.contract import Contract
 from tuner.target import Target
+
+
+@cache
+def _size_of(dtype: str) -> int:
+    return np.dtype(dtype).itemsize
 
 
 class BufferSpec(NamedTuple):
@@ -37,7 +43,7 @@ class BufferSpec(NamedTuple):
     @property
     def element_bytes(self) -> int:
         """Size of one element."""
-        return np.dtype(self.dtype).itemsize
+        return _size_of(self.dtype)
 
     @property
     def payload_bytes(self) -> int:

@@ -92,17 +92,17 @@ class Answers:
         if then == self._version:
             self._kept.move_to_end(query)
             return Answer(body, etag)
+        del self._kept[query]
         if self.reads.first_now(values) == row:
             self._keep(query, (self._version, values, row, body, etag))
             return Answer(body, etag)
-        del self._kept[query]
         return self._found(query)
 
     def _found(self, query: bytes) -> Answer | None:
         asked = read_plain(query)
         if asked is None:
             return None
-        values = asked.lookup.values
+        values = asked.values
         found = self.reads.first_now(values)
         if found is None:
             return None
@@ -116,7 +116,6 @@ class Answers:
 
     def _keep(self, query: bytes, kept: _Kept) -> None:
         self._kept[query] = kept
-        self._kept.move_to_end(query)
         if len(self._kept) > _KEPT_ANSWERS:
             self._kept.popitem(last=False)
 

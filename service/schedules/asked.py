@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from db.serving import Lookup
+from db.serving import Lookup, Values, lookup_values
 from service.schemas.params import read_params
 from tuner.candidate import CACHE_STATES, FIDELITIES, CacheState, Fidelity, Problem
 from tuner.contract import Contract, find_contract
@@ -31,6 +31,12 @@ class Asked:
     min_fidelity: Fidelity = "model"
     allow_nearest: bool = False
     enqueue: bool = False
+
+    @property
+    def values(self) -> Values:
+        """Those of :attr:`lookup`."""
+        workload, target = self.problem.workload.digest, self.problem.target.digest
+        return lookup_values(workload, target, self.kept, self.cache, self.min_fidelity)
 
     @property
     def lookup(self) -> Lookup:

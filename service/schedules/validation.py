@@ -12,6 +12,7 @@ from db.artifact_files import LOST_FILE, ArtifactFiles
 from db.serving import ServingRow
 from tuner.candidate import Problem
 from tuner.codegen import space_of
+from tuner.codegen.judged import mark_of
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of
 from tuner.kernels import Kernel, find_kernel
@@ -56,6 +57,8 @@ class Validator:
         config, digest = _read_config(row.config)
         if digest != row.config_digest:
             return "its config is not what was stored: the digest differs"
+        if space is None and row.judged and row.judged == mark_of(problem, row.generator, digest):
+            return self._object_fault(row)
         if space is not None:
             return _outside(space, config) or self._object_fault(row)
         workload = problem.workload.digest

@@ -84,13 +84,40 @@ def test_schedules_from_before_are_kept_and_one_of_a_problem_is_handed_out(tmp_p
         upgrade(connection, "0010")
         connection.exec_driver_sql("PRAGMA defer_foreign_keys = on")
         connection.exec_driver_sql(insert, (7, "x-1", None))
-        upgrade(connection)
+        upgrade(connection, "0011")
         connection.exec_driver_sql(insert, (8, "x-2", 3.0))
         kept = connection.exec_driver_sql("SELECT id, public_id FROM schedules ORDER BY id")
         assert kept.all() == [(7, "x-1"), (8, "x-2")]
         with pytest.raises(IntegrityError, match="UNIQUE"):
             connection.exec_driver_sql(insert, (9, "x-3", None))
         connection.exec_driver_sql("DELETE FROM schedules")  # what they refer to is not there
+
+
+def test_schedules_from_before_say_how_the_caches_were_and_were_judged_by_nobody(
+    tmp_path: Path,
+) -> None:
+    with new_engine(tmp_path / "a.sqlite").begin() as connection:
+        upgrade(connection, "0011")
+        connection.exec_driver_sql("PRAGMA defer_foreign_keys = on")
+        for number, cache in enumerate(("warm", "cold"), start=1):
+            connection.exec_driver_sql(
+                "INSERT INTO measurements (id, artifact_digest, fidelity, device, cycles, verified,"
+                " samples, breakdown, code_bytes, cache)"
+                " VALUES (?, 'a', 'model', 'q', 10, 1, '[]', '{}', 64, ?)",
+                (number, cache),
+            )
+            connection.exec_driver_sql(
+                "INSERT INTO schedules (id, problem_id, fidelity, toolchain_id, cycles, config,"
+                " config_digest, generator, measurement_id, artifact_digest, symbol, provenance,"
+                " updated_at) VALUES (?, ?, 'model', 1, 10, '{}', 'c', 'halide', ?, 'a', 's',"
+                " '{}', 2)",
+                (number, number, number),
+            )
+        upgrade(connection)
+        kept = connection.exec_driver_sql("SELECT cache, judged FROM schedules ORDER BY id")
+        assert kept.all() == [("warm", ""), ("cold", "")]
+        for table in ("schedules", "measurements"):  # what they refer to is not there
+            connection.exec_driver_sql(f"DELETE FROM {table}")  # noqa: S608 - as above
 
 
 def test_the_version_of_the_code_is_the_newest_migration() -> None:

@@ -268,7 +268,7 @@ class Kernel(ABC):
                 values[name] = value
         if known != len(given):
             raise self._refused(given)
-        total = sum(b.payload_bytes for b in self.buffers(values))
+        total = sum([b.payload_bytes for b in self.buffers(values)])
         if total > MAX_BUFFER_BYTES:
             shape = " ".join(f"{k}={v}" for k, v in values.items())
             raise UserError(

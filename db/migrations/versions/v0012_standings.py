@@ -11,9 +11,13 @@ down_revision = "0011"
 
 def upgrade() -> None:
     """Repeats in schedules how the caches were, and replaces the index by problem with one that
-    begins with it."""
-    column = sa.Column("cache", sa.String(length=20), server_default="warm", nullable=False)
-    op.add_column("schedules", column)
+    begins with it. Configs stored before are judged whenever they are read, until they are offered
+    anew."""
+    for column in (
+        sa.Column("cache", sa.String(length=20), server_default="warm", nullable=False),
+        sa.Column("judged", sa.String(length=64), server_default="", nullable=False),
+    ):
+        op.add_column("schedules", column)
     op.execute(
         "UPDATE schedules SET cache ="
         " (SELECT m.cache FROM measurements m WHERE m.id = schedules.measurement_id)"
