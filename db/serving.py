@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from sqlalchemy import select, text
 
+from db import warm_pages
 from db.engine import connect_to_read
 from db.failure import translated
 from db.models import ProblemRow, ScheduleRow, TargetRow, WorkloadRow
@@ -138,6 +139,7 @@ _KEPT_FINGERPRINTS: Final = 1024
 
 Values = tuple[str, str, str, tuple[str, ...], tuple[str, ...]]
 """Digests of workload and target, state of the caches, contracts, fidelities."""
+_NOTHING: Final[Values] = ("", "", "warm", (), ())
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,12 @@ class ScheduleReads:
     def in_process(self) -> bool:
         """Whether the database is a file here, and :meth:`first_now` can be used."""
         return self._store.place.path is not None
+
+    def warm(self) -> None:
+        """Prepares :meth:`first_now`, from its thread, for a database that is there already."""
+        if self._store.place.path is not None:
+            self.first_now(_NOTHING)  # maps the file
+            warm_pages.warm(self._store.place.path)
 
     def rows(self, lookup: Lookup) -> list[ServingRow]:
         """Every schedule that fits and is not quarantined, best first. Blocks."""

@@ -92,6 +92,7 @@ def _serve(
             }
         ),
     )
+    app.state.answers.reads.warm()
     settle_memory()
     server.run([listener])
 
