@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast nightly lint format bench-tuning bench-kernels bench-service bench-simulator bench-anchors bench-phones bench-search search-tables lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo test test-fast test-slow nightly lint format bench-tuning bench-kernels bench-service bench-load bench-simulator bench-verification bench-anchors bench-phones bench-search search-tables lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -28,11 +28,13 @@ setup: $(VENV)/.installed ## make .venv with the hvxtune command, and fetch the 
 demo: setup ## start a service, tune one kernel through it, ask for the best (about a minute)
 	@$(BIN)/python -m service.demo
 
-test: lint test-fast ## everything CI runs: lint, fast tests, slow tests
-	$(BIN)/pytest -m "slow and not nightly" -n logical --maxprocesses 2 --dist loadscope
+test: lint test-fast test-slow ## everything CI runs: lint, fast tests, slow tests
 
 test-fast: setup $(VENV)/.dev ## the tests that need seconds
 	$(BIN)/pytest -m "not slow and not nightly" -n logical --maxprocesses 4
+
+test-slow: setup $(VENV)/.dev ## the tests that need minutes: compilers, simulator, killed processes
+	$(BIN)/pytest -m "slow and not nightly" -n logical --maxprocesses 2 --dist loadscope
 
 nightly: setup $(VENV)/.dev ## the long proofs (hundreds of mutations, killed processes): an hour or more
 	$(BIN)/pytest -m nightly -n logical --maxprocesses 2 --dist loadscope
@@ -56,8 +58,14 @@ bench-kernels: setup ## no schedule, autoschedulers, C, textbook and best of 200
 bench-service: setup ## load on the best-query with a million schedules stored (first makes them: minutes)
 	$(BIN)/python -m benchmarks.service
 
+bench-load: setup ## health checks and best-queries beside batches of misses, half-open connections and large uploads (same database)
+	$(BIN)/python -m benchmarks.load
+
 bench-simulator: setup $(VENV)/.dev ## price the simulator: overhead, determinism, what assumptions decide
 	$(BIN)/python -m benchmarks.simulator
+
+bench-verification: setup $(VENV)/.dev ## price verification: all cases and the timed one alone, for every kernel
+	$(BIN)/python -m benchmarks.verification
 
 bench-anchors: setup ## hold the timing model against ratios published for hardware
 	$(BIN)/python -m benchmarks.anchors

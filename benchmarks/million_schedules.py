@@ -34,7 +34,9 @@ from db.models import (
     ToolchainRow,
     WorkloadRow,
 )
+from db.seals import seal_of
 from tuner.candidate import Artifact, Problem
+from tuner.codegen.judged import judge
 from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.identity import canonical_json, digest_of, digest_of_bytes
@@ -59,7 +61,12 @@ _MIX = (
 )
 """Kernels, and the share of the workloads up to and with each."""
 _ROOT = Path(__file__).parents[1]
-_MADE_BY = ("benchmarks/million_schedules.py", "db/models.py", "tuner/kernels", "tuner/space")
+_MADE_BY = (
+    "benchmarks/million_schedules.py",
+    "db/models.py",
+    "db/seals.py",
+    "tuner",
+)
 Rows = dict[str, list[dict[str, Any]]]
 
 
@@ -214,6 +221,7 @@ def _add_workload(number: int, target: int, objects: list[str], rows: Rows) -> N
                     "kernel": workload.kernel,
                     "version": workload.version,
                     "params": _text(dict(workload.params)),
+                    "source": workload.source,
                 }
             )
         place = number * len(CONTRACTS) + level
@@ -227,13 +235,14 @@ def _add_workload(number: int, target: int, objects: list[str], rows: Rows) -> N
             }
         )
         config = _a_config(problem, number)
+        judged = judge(problem, "halide", config)  # as whoever stores a schedule does
         for toolchain in range(TOOLCHAINS):
             cycles = 20_000 + (number * 7919 + level * 104_729 + toolchain * 1299) % 500_000
             row_id = place * TOOLCHAINS + toolchain + 1
             digest = objects[row_id % len(objects)]
             rows["measurements"].append(_measurement(row_id, digest, cycles))
             rows["schedules"].append(
-                _schedule(row_id, place + 1, toolchain, problem, config, cycles, digest)
+                _schedule(row_id, place + 1, toolchain, problem, config, judged, cycles, digest)
             )
 
 
@@ -289,6 +298,7 @@ def _schedule(
     toolchain: int,
     problem: Problem,
     config: Config,
+    judged: str,
     cycles: int,
     digest: str,
 ) -> dict[str, Any]:
@@ -320,18 +330,27 @@ def _schedule(
         "public_id": f"{job}-{row_id % 100}",
         "quarantined_at": None,
         "quarantine_reason": "",
+        "seal": seal_of(
+            problem,
+            config_digest=config.digest,
+            generator="halide",
+            symbol=problem.symbol,
+            artifact_digest=digest,
+        ),
+        "cache": "warm",
+        "judged": judged,
     }
 
 
 def requests(kind: str, count: int, seed: int) -> Iterator[tuple[str, Mapping[str, int], Contract]]:
-    """Workloads to ask for: ``uniform`` over all of them, or ``popular``, where the n-th most
+    """Workloads to ask for: ``first``, each at most once, or ``popular``, where the n-th most
     popular is asked for with a probability that falls as 1/n (Zipf's law)."""
     random = Random(seed)
-    for _ in range(count):
-        if kind == "uniform":
-            number = random.randrange(WORKLOADS)
-        else:
-            number = int(WORKLOADS ** random.random()) * 7919 % WORKLOADS
+    if kind == "first":
+        numbers = random.sample(range(WORKLOADS), count)
+    else:
+        numbers = [int(WORKLOADS ** random.random()) * 7919 % WORKLOADS for _ in range(count)]
+    for number in numbers:
         name, params = params_of(number)
         yield name, params, random.choice((Contract.STATIC,) * 3 + (Contract.HOST, Contract.NONE))
 

@@ -27,6 +27,7 @@ from tuner.codegen import CodeGenerator, find_generator
 from tuner.kernels import kernel_names
 from tuner.measure.cases import cases_of
 from tuner.measure.image import Image, image_of
+from tuner.measure.poison import poison_descriptor
 from tuner.measure.qemu.launch import ImageMemory, run
 from tuner.measure.qemu.measurer import TIMEOUT_S
 from tuner.measure.qemu.model import find_model
@@ -96,6 +97,7 @@ def plain_run(variant: Variant, program: Program) -> float:
         subprocess.run(
             [*find_simulator().command, "-0", "candidate", program.path],
             stdin=memory.descriptor,
+            stdout=poison_descriptor(),
             pass_fds=(program.descriptor,),
             env={},
             check=True,

@@ -18,10 +18,11 @@ from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dashboards.api_docs import add_api_docs
 from dashboards.explaining import Explanations
-from dashboards.session import LOGIN, LoginNeeded, Sessions
+from dashboards.session import LOGIN, LoginNeeded, SignedCookies
 from dashboards.templating import render
-from service.problem_details import HttpError, status_of
+from service.problem_details import HttpError, for_strangers, status_of
 from tuner.errors import HvxtuneError, InternalError
 
 ROOT = "/ui"
@@ -57,7 +58,7 @@ def add_pages(service: FastAPI) -> None:
     """Mounts the pages under ``/ui``, where the bare address leads."""
     pages = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     pages.state = service.state
-    pages.state.sessions = Sessions()
+    pages.state.signed_cookies = SignedCookies()
     pages.state.explanations = Explanations()
     _show_errors(pages)
     for name in PAGES:
@@ -66,6 +67,8 @@ def add_pages(service: FastAPI) -> None:
     # Around all of it, so that the answer to an unexpected fault has them too.
     service.mount(ROOT, SecurityHeaders(pages), name="pages")
     service.state.self_guarded = (*service.state.self_guarded, f"{ROOT}/")
+
+    add_api_docs(service, f"{ROOT}/static", SECURITY_HEADERS)
 
     # People type the address that `hvxtune serve` prints.
     @service.get("/", include_in_schema=False)
@@ -108,6 +111,8 @@ def _show_errors(pages: FastAPI) -> None:
 
     @pages.exception_handler(HvxtuneError)
     async def ours(request: Request, error: HvxtuneError) -> Response:
+        if not hasattr(request.state, "viewer"):
+            return _error_page(request, for_strangers(error))
         if status_of(error) >= 500:
             _log.error("%s %s: %s", request.method, request.url.path, error)
         return _error_page(request, error)

@@ -65,6 +65,7 @@ class Compared:
     """A workload on both sides, or on one: then there is no ratio."""
 
     kernel: str
+    name: str
     params: Mapping[str, int]
     detail: str
     own: Best | None
@@ -90,6 +91,7 @@ def compared(own: Sequence[Best], other: Sequence[Best], *, across_targets: bool
         rows.append(
             Compared(
                 kernel=both.kernel,
+                name=both.label or both.kernel,
                 params=both.params,
                 detail=" · ".join(part for part in each[2:] if part),
                 own=mine,

@@ -46,8 +46,13 @@ class JobView:
 
     @property
     def kernel(self) -> str:
-        """The kernel's name."""
+        """The kernel's name, for commands and queries."""
         return self.job.spec.problem.workload.kernel
+
+    @property
+    def name(self) -> str:
+        """What people call the kernel."""
+        return self.job.submission.kernel_label or self.kernel
 
     @property
     def params(self) -> Mapping[str, int]:

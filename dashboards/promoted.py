@@ -80,4 +80,4 @@ def _ranks(cycles: Iterable[tuple[int, int]]) -> dict[int, int]:
 def _interval(measured: Measurement | None) -> Interval | None:
     if measured is None or len(measured.samples) < 2:
         return None
-    return median_interval(measured.samples)
+    return median_interval(measured.net_samples)

@@ -1,12 +1,14 @@
-"""Who looks at a page: a session that begins with a token and lives in a signed cookie.
+"""Who looks at a page: a session that begins with a token and ends with the logout.
 
-The cookie holds the token's id, not the token: whoever reads it cannot use it over REST, and a
-token that is revoked ends its sessions at the next request. Every form carries a token of its
-session (CSRF); the login form, which has no session yet, that of a short-lived cookie.
+The cookie holds a secret of the session's own, which means nothing over REST. The database knows
+its digest and whose token it began with: once the session is ended there, or its token is
+revoked, the cookie opens nothing, wherever it was copied to. Every form carries a token of its
+session (CSRF); the login form, which has no session yet, that of a short-lived signed cookie.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import os
 import secrets
@@ -22,28 +24,33 @@ from starlette.datastructures import FormData
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
+from db.sessions import begin_session, end_session, token_of_session
+from service.auth.audit import record
 from service.auth.caller import Caller, Scope
 from service.problem_details import HttpError
 from tuner.paths import writable
 
 if TYPE_CHECKING:
+    from db.sql_store import SqlStore
     from service.auth.gate import Gate
 
 CSRF_FIELD = "csrf_token"
 MOST_FIELDS = 64
+SESSION_COOKIE = "hvxtune_session"
+SESSION_LIFETIME_S = 12 * 3600
 _KEY_BYTES = 32
+_SECRET_BYTES = 32
 
 
 @dataclass(frozen=True)
 class CookieKind:
-    """A cookie and how long what it says is believed."""
+    """A signed cookie and how long what it says is believed."""
 
     cookie: str
     salt: str
     lifetime_s: int
 
 
-SESSION = CookieKind("hvxtune_session", "session", 12 * 3600)
 LOGIN = CookieKind("hvxtune_login", "login", 3600)
 
 
@@ -72,8 +79,8 @@ class LoginNeeded(Exception):  # noqa: N818  # a redirect, not an error
         return f"{root}/login?next={quote(asked + query)}"
 
 
-class Sessions:
-    """Signs and reads the cookies. Its key lies in the state directory, so that sessions live
+class SignedCookies:
+    """Signs and reads cookies. Its key lies in the state directory, so that what was signed lives
     through restarts."""
 
     def __init__(self) -> None:
@@ -94,20 +101,25 @@ class Sessions:
         self, request: Request, answer: Response, kind: CookieKind, data: Mapping[str, str]
     ) -> None:
         """Sets the cookie on ``answer``."""
-        answer.set_cookie(
-            kind.cookie,
-            self._serializer(kind).dumps(dict(data)),
-            max_age=kind.lifetime_s,
-            path=request.scope.get("root_path", "") or "/",
-            secure=request.url.scheme == "https",
-            httponly=True,
-            samesite="strict",
-        )
+        value = self._serializer(kind).dumps(dict(data))
+        _set_cookie(request, answer, kind.cookie, value, kind.lifetime_s)
 
     def _serializer(self, kind: CookieKind) -> URLSafeTimedSerializer:
         if self._key is None:
             self._key = _stored_key()
         return URLSafeTimedSerializer(self._key, salt=f"hvxtune.{kind.salt}")
+
+
+def _set_cookie(request: Request, answer: Response, name: str, value: str, lifetime_s: int) -> None:
+    answer.set_cookie(
+        name,
+        value,
+        max_age=lifetime_s,
+        path=request.scope.get("root_path", "") or "/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
 
 
 def _stored_key() -> str:
@@ -126,9 +138,9 @@ def _stored_key() -> str:
     return path.read_text()
 
 
-def sessions_of(request: Request) -> Sessions:
-    """A dependency: the sessions of the application."""
-    found: Sessions = request.app.state.sessions
+def signed_cookies_of(request: Request) -> SignedCookies:
+    """The signed cookies of the application."""
+    found: SignedCookies = request.app.state.signed_cookies
     return found
 
 
@@ -140,25 +152,51 @@ def caller_with(request: Request, token: str) -> Caller:
     return gate.caller(HTTPConnection({**request.scope, "headers": [*kept, bearer]}))
 
 
-def begin(request: Request, answer: Response, caller: Caller) -> None:
-    """Begins a session of ``caller``."""
-    data = {"token": caller.token_id, "csrf": secrets.token_urlsafe(24)}
-    sessions_of(request).write(request, answer, SESSION, data)
+def begin(request: Request, caller: Caller) -> str:
+    """Begins a session of ``caller``, which ends the one that this browser had; gives what the
+    cookie is to hold. Blocks."""
+    store: SqlStore = request.app.state.store
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    with store.transaction():
+        end(request)
+        begin_session(store, _digest(secret), caller.token_id, SESSION_LIFETIME_S)
+        record(store, caller, "session.begin", caller.token_id, request=request)
+    return secret
+
+
+def let_in(request: Request, answer: Response, secret: str) -> None:
+    """Gives the browser the cookie of a session that was begun."""
+    _set_cookie(request, answer, SESSION_COOKIE, secret, SESSION_LIFETIME_S)
+
+
+def end(request: Request) -> None:
+    """Ends the session of this browser, if it has one, for every copy of its cookie. Blocks."""
+    store: SqlStore = request.app.state.store
+    secret = request.cookies.get(SESSION_COOKIE)
+    if secret is not None:
+        end_session(store, _digest(secret))
 
 
 def viewer_of(request: Request) -> Viewer:
-    """Who looks; :class:`LoginNeeded` if that is not known."""
-    data = sessions_of(request).read(request, SESSION)
-    if data is None:
+    """Who looks; :class:`LoginNeeded` if that is not known. Blocks."""
+    store: SqlStore = request.app.state.store
+    secret = request.cookies.get(SESSION_COOKIE)
+    token_id = None if secret is None else token_of_session(store, _digest(secret))
+    if secret is None or token_id is None:
         raise LoginNeeded
     gate: Gate = request.app.state.gate
     try:
-        caller = gate.holder(str(data.get("token")))
+        caller = gate.holder(token_id)
     except HttpError as error:
         if error.status == 401:
             raise LoginNeeded from None
         raise
-    return Viewer(caller, str(data.get("csrf")))
+    return Viewer(caller, _digest(f"csrf {secret}"))
+
+
+def _digest(secret: str) -> str:
+    """Without salt and in one step: there is nothing to guess about 256 random bits."""
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 def viewing(scope: Scope) -> Callable[[Request], Viewer]:
@@ -167,12 +205,13 @@ def viewing(scope: Scope) -> Callable[[Request], Viewer]:
     def viewer(request: Request) -> Viewer:
         found = viewer_of(request)
         request.state.viewer = found
+        request.state.caller = found.caller
         if not found.caller.may(scope):
             gate: Gate = request.app.state.gate
             gate.note_refusal(request, found.caller, f"scope {scope}")
             raise HttpError(
                 403,
-                f"the token '{found.caller.name}' has not the scope '{scope}'",
+                f"the token '{found.caller.name}' lacks the scope '{scope}'",
                 accepted=f"a token with {scope} or {Scope.ADMIN}",
                 next_step=f"ask the owner of the service: hvxtune token create --scope {scope}",
             )

@@ -99,7 +99,23 @@ class ArtifactFiles:
         artifact = Artifact(digest, symbol, _unzipped(data))
         if digest_of_bytes(artifact.object_bytes) != digest:
             raise _damaged(path)
+        _require_symbol(artifact)
         return artifact
+
+
+def defines(content: bytes, symbol: bytes) -> bool:
+    """Whether an object has the symbol it is stored for, which names kernel, parameters and
+    contract: without it, it is another one's."""
+    # Names in an object's string table end with a zero byte.
+    return symbol + b"\0" in content
+
+
+def _require_symbol(artifact: Artifact) -> None:
+    if not defines(artifact.object_bytes, artifact.symbol.encode()):
+        raise StoreError(
+            f"the object {artifact.digest} does not define {artifact.symbol}: it is another one's",
+            next_step="tune again, or import it anew",
+        )
 
 
 def _holds(path: Path, file_digest: str) -> bool:

@@ -25,6 +25,7 @@ class AuditEntry:
     subject: str
     detail: Mapping[str, Any] = field(hash=False)
     client: str
+    request_id: str = ""
 
 
 def add_entry(
@@ -35,6 +36,7 @@ def add_entry(
     subject: str,
     detail: Mapping[str, Any],
     client: str,
+    request_id: str = "",
 ) -> int:
     """Writes one row and gives its number. ``detail`` is a JSON object."""
     values = {
@@ -44,6 +46,7 @@ def add_entry(
         "subject": subject,
         "detail": dict(detail),
         "client": client[:100],
+        "request_id": request_id,
     }
     with store.writing() as session:
         return session.execute(
@@ -65,7 +68,14 @@ def newest_entries(store: SqlStore, limit: int, before: int | None = None) -> li
     with store.reading() as session:
         return [
             AuditEntry(
-                row.id, row.at, row.token_id, row.action, row.subject, row.detail, row.client
+                row.id,
+                row.at,
+                row.token_id,
+                row.action,
+                row.subject,
+                row.detail,
+                row.client,
+                row.request_id,
             )
             for row in session.scalars(wanted)
         ]

@@ -23,6 +23,7 @@ from tuner.candidate import Fidelity
 
 DIGEST_LENGTH = 64
 JOB_ID_LENGTH = 16
+OWNER_LENGTH = 100
 
 
 class FreeText(TypeDecorator[str]):

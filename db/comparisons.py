@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,8 @@ class Best:
     cycles: int = 0
     samples: tuple[int, ...] = ()
     public_id: str | None = None
+    label: str = ""
+    """What people call the kernel, if that is not its name."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ def bests(store: SqlStore, *, target: str = "", toolchain: str = "") -> list[Bes
             ScheduleRow.cycles,
             MeasurementRow.samples,
             ScheduleRow.public_id,
+            MeasurementRow.overhead_cycles,
+            ScheduleRow.provenance,
         )
         .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
         .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
@@ -80,9 +84,22 @@ def bests(store: SqlStore, *, target: str = "", toolchain: str = "") -> list[Bes
         wanted = wanted.where(ToolchainRow.digest == toolchain)
     with store.reading() as session:
         return [
-            Best(row[0], row[1], row[2].value, *row[3:7], tuple(row[7]), row[8])
+            Best(
+                row[0],
+                row[1],
+                row[2].value,
+                *row[3:7],
+                _net(row[7], row[9]),
+                row[8],
+                str(row[10].get("kernel_label", "")),
+            )
             for row in session.execute(wanted)
         ]
+
+
+def _net(samples: Sequence[int], overhead_cycles: int | None) -> tuple[int, ...]:
+    """As :attr:`tuner.candidate.Measurement.net_samples`."""
+    return tuple(max(sample - (overhead_cycles or 0), 1) for sample in samples)
 
 
 def toolchains(store: SqlStore) -> list[Toolchain]:
@@ -100,7 +117,7 @@ class RunningJob:
     """A job that a process works on, or did: ``held`` says whether it still does."""
 
     id: str
-    kernel: str
+    name: str
     measurer: str
     workers: int
     pending: int
@@ -164,7 +181,7 @@ def farm(store: SqlStore, window_s: float) -> Farm:
         jobs = tuple(
             RunningJob(
                 id=row.id,
-                kernel=row.problem.workload.kernel,
+                name=row.kernel_label or row.problem.workload.kernel,
                 measurer=row.measurer,
                 workers=row.workers,
                 pending=counts.get(row.id, 0),

@@ -6,6 +6,8 @@ import os
 import time
 from pathlib import Path
 
+from tuner.paths import for_this_user, make_private
+
 _STALE_S = 3600.0
 
 
@@ -16,12 +18,12 @@ def replace(root: Path, path: Path, data: bytes) -> None:
     """
     temporary = _temporary(root)
     try:
-        with temporary.open("xb") as file:
+        with open(temporary, "xb", opener=for_this_user) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         if not path.parent.is_dir():
-            path.parent.mkdir(exist_ok=True)
+            make_private(path.parent)
             _sync_directory(root)
         temporary.replace(path)
     except OSError:
@@ -33,7 +35,7 @@ def replace(root: Path, path: Path, data: bytes) -> None:
 def _temporary(root: Path) -> Path:
     """A new name in the folder of unfinished files; sweeps what killed writers left there."""
     folder = root / "unfinished"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
     for entry in folder.iterdir():
         try:
             if time.time() - entry.stat().st_mtime > _STALE_S:

@@ -131,7 +131,7 @@ def _read_only(where: str) -> StoreError:
 
 
 def _locked(place: Place) -> StoreError:
-    pids = _users_of(place.path) if place.path else []
+    pids = users_of(place.path) if place.path else []
     users = f" (process {', '.join(map(str, pids))} has it open)" if pids else ""
     return StoreError(
         f"the database {place.name} is locked by another process{users}",
@@ -139,7 +139,7 @@ def _locked(place: Place) -> StoreError:
     )
 
 
-def _users_of(path: Path) -> list[int]:
+def users_of(path: Path) -> list[int]:
     """The other processes that have ``path`` open, as far as this user may see."""
     import os
 

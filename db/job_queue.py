@@ -50,6 +50,7 @@ class ClaimedJob:
     id: str
     token: int
     user: str
+    request_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ class JobQueue:
         for row in left_behind:
             self._obey(row.id, JobRequest(row.requested))
         chosen: list[Waiting] = []
+        request_ids: list[str] = []
 
         def choose(session: Session) -> str | None:
             if session.get_bind().dialect.name == "postgresql":
@@ -88,13 +90,14 @@ class JobQueue:
             if found is None or not _still_waits(session, found.job_id):
                 return None
             chosen[:] = [found]
+            request_ids[:] = [session.get_one(JobRow, found.job_id).request_id]
             return found.job_id
 
         try:
             claimed = self._store.claim_one(choose)
         except UserError:  # `hvxtune resume` was quicker
             return None
-        return None if claimed is None else ClaimedJob(*claimed, chosen[0].user)
+        return None if claimed is None else ClaimedJob(*claimed, chosen[0].user, request_ids[0])
 
     def _obey(self, job_id: str, request: JobRequest) -> None:
         """Does what was asked of an owner that died before it did."""

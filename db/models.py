@@ -21,7 +21,9 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from db.base import (
+    DIGEST_LENGTH,
     JOB_ID_LENGTH,
+    OWNER_LENGTH,
     Base,
     Digest,
     Document,
@@ -45,6 +47,7 @@ class WorkloadRow(Base):
     kernel: Mapped[str] = mapped_column(String(100))
     version: Mapped[int]
     params: Mapped[Document]
+    source: Mapped[str] = mapped_column(String(64), server_default="")
 
     __table_args__ = (Index(None, "kernel", "version"),)
 
@@ -116,6 +119,8 @@ class JobRow(Base):
     bounds a claim whose owner cannot be seen from here, because it runs on another machine.
     ``requested`` is what somebody asked of the owner; a queued job that is ``paused`` is not
     taken up; ``event_count`` numbers the job's events. ``goals`` are names with commas between.
+    ``tenant`` is whose job it is (no process), ``audience`` who sees it (:mod:`db.audience`);
+    ``kernel_label`` is what people call the kernel, where that is not its name.
     """
 
     __tablename__ = "jobs"
@@ -157,6 +162,10 @@ class JobRow(Base):
     goals: Mapped[str] = mapped_column(String(200), server_default="cycles")
     remaining_expected: Mapped[float | None]
     remaining_bound: Mapped[float | None]
+    request_id: Mapped[str] = mapped_column(String(100), server_default="")
+    tenant: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
+    audience: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
+    kernel_label: Mapped[str] = mapped_column(String(200), server_default="")
 
     problem: Mapped[ProblemRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
@@ -217,6 +226,7 @@ class MeasurementRow(Base):
     temperature_c: Mapped[float | None]
     vtcm_bytes: Mapped[int | None]
     ddr_bytes: Mapped[int | None]
+    overhead_cycles: Mapped[int | None]
 
     __table_args__ = (CheckConstraint("verified IS TRUE", name="verified"),)
 
@@ -301,17 +311,20 @@ class ScheduleRow(Base):
     """The best of a problem at one fidelity with one toolchain, with its provenance, or what was
     it and is quarantined.
 
-    ``cycles`` repeats the measurement's, for the best-query and for the rule that only a faster
-    schedule replaces a stored one. ``job_id`` and ``trial_number`` are absent for a schedule
-    that came from elsewhere. ``provenance`` is stored without the toolchain, which is a row.
-    ``public_id`` names it for clients: that of the trial it came from, on whatever machine.
-    A quarantined schedule is never handed out, nor offered again while it stays so.
+    ``cycles`` and ``cache`` repeat the measurement's, for the best-query, whose index holds all
+    that decides, and for the rule that only a faster schedule replaces a stored one. ``job_id`` and
+    ``trial_number`` are absent for a schedule that came from elsewhere. ``provenance`` is stored
+    without the toolchain, which is a row. ``public_id`` names it for clients: that of the trial it
+    came from, on whatever machine. A quarantined schedule is never handed out, nor offered again
+    while it stays so. ``seal`` ties the object to the problem and the config (:mod:`db.seals`);
+    ``judged`` marks a config that was found in its space (:mod:`tuner.codegen.judged`). ``tenant``
+    and ``audience`` are those of its job: a private best stands beside the shared one.
     """
 
     __tablename__ = "schedules"
 
     id: Mapped[RowId]
-    problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"), index=True)
+    problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"))
     fidelity: Mapped[str] = mapped_column(fidelity_choice())
     toolchain_id: Mapped[int] = mapped_column(ForeignKey("toolchains.id"))
     cycles: Mapped[int]
@@ -328,6 +341,11 @@ class ScheduleRow(Base):
     public_id: Mapped[str | None] = mapped_column(String(40), index=True)
     quarantined_at: Mapped[float | None]
     quarantine_reason: Mapped[str] = mapped_column(FreeText(), server_default="")
+    seal: Mapped[str] = mapped_column(String(64), server_default="")
+    tenant: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
+    audience: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
+    cache: Mapped[str] = mapped_column(String(20), server_default="warm")
+    judged: Mapped[str] = mapped_column(String(DIGEST_LENGTH), server_default="")
 
     measurement: Mapped[MeasurementRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
@@ -335,10 +353,16 @@ class ScheduleRow(Base):
     __table_args__ = (
         Index(
             "ux_schedules_handed_out",
-            *("problem_id", "fidelity", "toolchain_id"),
+            *("problem_id", "fidelity", "toolchain_id", "audience"),
             unique=True,
             sqlite_where=text("quarantined_at IS NULL"),
             postgresql_where=text("quarantined_at IS NULL"),
+        ),
+        # All that decides which schedule of a problem is the best: see db/serving.py.
+        Index(
+            "ix_schedules_standings",
+            *("problem_id", "cache", "quarantined_at", "fidelity", "toolchain_id", "cycles"),
+            "audience",
         ),
         ForeignKeyConstraint(["job_id", "trial_number"], ["trials.job_id", "trials.number"]),
     )

@@ -62,6 +62,10 @@ def insert_job(
             submitted_by=submission.user,
             priority=submission.priority,
             batch_id=submission.batch,
+            request_id=submission.request_id,
+            tenant=submission.owner,
+            audience=submission.audience,
+            kernel_label=submission.kernel_label,
         )
     )
     job_events.add_state(session, job_id, JobState.QUEUED)

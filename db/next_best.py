@@ -8,7 +8,15 @@ from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Session
 
 from db.failure import DamagedRowError
-from db.models import ArtifactRow, JobRow, MeasurementRow, PromotionRow, ScheduleRow, TrialRow
+from db.models import (
+    ArtifactRow,
+    JobRow,
+    MeasurementRow,
+    ProblemRow,
+    PromotionRow,
+    ScheduleRow,
+    TrialRow,
+)
 from db.records import (
     job_record,
     measurement_record,
@@ -25,11 +33,13 @@ _MOST_DAMAGED = 20
 def next_best(session: Session, row: ScheduleRow) -> Schedule | None:
     """The fastest trial, or promotion, of the problem, fidelity and toolchain of ``row`` whose
     config and object are not quarantined there; ``None`` if there is none."""
+    problem = problem_record(session.get_one(ProblemRow, row.problem_id))
     tried = (
         select(TrialRow, JobRow, MeasurementRow, ArtifactRow)
         .join(JobRow, TrialRow.job_id == JobRow.id)
         .join(ArtifactRow, TrialRow.artifact_digest == ArtifactRow.digest)
-        .where(JobRow.problem_id == row.problem_id)
+        .where(JobRow.problem_id == row.problem_id, JobRow.audience == row.audience)
+        .where(ArtifactRow.symbol == problem.symbol)
         .where(MeasurementRow.fidelity == row.fidelity)
         .where(MeasurementRow.cache == row.measurement.cache)
         .where(~_is_quarantined(row))

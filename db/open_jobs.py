@@ -14,17 +14,22 @@ from tuner.trial import Job, JobState
 
 
 def open_job(
-    store: SqlStore, problem: Problem, cache: CacheState, kinds: Sequence[str] = ()
+    store: SqlStore,
+    problem: Problem,
+    cache: CacheState,
+    kinds: Sequence[str] = (),
+    owner: str = "",
 ) -> Job | None:
     """The oldest job for ``problem`` that has not ended, if there is one.
 
     With ``kinds`` of devices, one that measures on devices of such a kind or promotes to them: a
-    search on the model never answers who asks for more.
+    search on the model never answers who asks for more. Nor does a private job, but ``owner``'s.
     """
     wanted = (
         select(JobRow)
         .join(ProblemRow, JobRow.problem_id == ProblemRow.id)
         .where(ProblemRow.digest == problem.digest, JobRow.cache == cache)
+        .where(JobRow.audience.in_(("", owner)))
         .where(JobRow.state.in_((JobState.QUEUED, JobState.RUNNING)), JobRow.paused.is_(False))
         .order_by(JobRow.created_at)
         .limit(1)

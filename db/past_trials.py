@@ -16,12 +16,18 @@ _MOST_TRIALS = 8
 
 
 def near(
-    session: Session, problem: Problem, before: float, problems: int, each: int, cache: CacheState
+    session: Session,
+    problem: Problem,
+    before: float,
+    problems: int,
+    each: int,
+    cache: CacheState,
+    audience: str,
 ) -> list[PastTrial]:
     """:meth:`tuner.store.TrialStore.near_trials`."""
     found: list[list[PastTrial]] = []
     for row_id, other in _tuned(session, problem):
-        fastest = fastest_of(_trials(session, row_id, other, before, each, cache), each)
+        fastest = fastest_of(_trials(session, row_id, other, before, each, cache, audience), each)
         if fastest:
             found.append(fastest)
         if len(found) == problems:
@@ -45,7 +51,13 @@ def _tuned(session: Session, problem: Problem) -> list[tuple[int, Problem]]:
 
 
 def _trials(
-    session: Session, row_id: int, problem: Problem, before: float, each: int, cache: CacheState
+    session: Session,
+    row_id: int,
+    problem: Problem,
+    before: float,
+    each: int,
+    cache: CacheState,
+    audience: str,
 ) -> list[PastTrial]:
     rank = case({f: i for i, f in enumerate(FIDELITIES)}, value=MeasurementRow.fidelity)
     wanted = (
@@ -53,6 +65,7 @@ def _trials(
         .join(JobRow, TrialRow.job_id == JobRow.id)
         .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
         .where(JobRow.problem_id == row_id, MeasurementRow.cache == cache)
+        .where(JobRow.audience.in_(("", audience)))
         .where(TrialRow.finished_at <= before)
         .order_by(rank.desc(), MeasurementRow.cycles, TrialRow.job_id, TrialRow.number)
         .limit(_MOST_TRIALS * each)

@@ -1,4 +1,10 @@
-"""Uploaded pipelines: a row for each, its bytes on disk, both named by the digest of the bytes."""
+"""Uploaded pipelines: a row for each name that a tenant gave one, its bytes on disk, named by their
+digest.
+
+A name belongs to who gave it. ``pipeline:blur`` is the caller's own ``blur``, the one uploaded
+last; ``pipeline:ann/blur`` is ann's; a digest names the same bytes for ever. A name never leads to
+another tenant's upload unasked, whoever uploaded last.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +13,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import select, tuple_
+from sqlalchemy import case, select, tuple_
+from sqlalchemy.orm import Session
 
 from db import durable_files
+from db.audience import EVERYBODYS, audience_of
 from db.failure import file_error
 from db.service_models import PipelineRow
 from db.sql_store import SqlStore
+from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import PIPELINE_PREFIX
 from tuner.uploaded import files, kernel_name
 
+_MOST_NAMED = 5
+"""Uploads of others that an error names."""
+
 
 @dataclass(frozen=True)
 class StoredPipeline:
-    """An upload. ``description`` is what the contained process found in its bytes."""
+    """An upload. ``description`` is what the contained process found in its bytes; ``user`` sent
+    it, ``owner`` owns the name, and alone sees it if it is ``private``."""
 
     digest: str
     name: str
@@ -28,15 +41,53 @@ class StoredPipeline:
     upload_bytes: int
     description: Mapping[str, Any] = field(hash=False)
     created_at: float
+    owner: str = ""
+    private: bool = False
+    number: int = 0
+
+    @property
+    def address(self) -> str:
+        """What anybody who sees it can call it by."""
+        return f"{PIPELINE_PREFIX}{self.owner}/{self.name}" if self.owner else self.kernel
+
+    @property
+    def kernel(self) -> str:
+        """Its name as a kernel, by its digest."""
+        return kernel_name(self.digest)
+
+    def label(self, viewer: str) -> str:
+        """What ``viewer`` calls it."""
+        return self.name if self.owner in ("", viewer) else f"{self.owner}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a kernel is called: its name, which never changes its meaning; what people call it,
+    if that is something else; and whether only one tenant may know of it."""
+
+    kernel: str
+    label: str = ""
+    private: bool = False
 
 
 def keep(
-    store: SqlStore, data: bytes, name: str, user: str, description: Mapping[str, Any]
+    store: SqlStore,
+    data: bytes,
+    name: str,
+    user: str,
+    description: Mapping[str, Any],
+    *,
+    owner: str | None = None,
+    private: bool = False,
 ) -> tuple[StoredPipeline, bool]:
-    """Stores an upload, its bytes before its row; the same bytes again stay what they were.
+    """Stores an upload of ``owner`` (by default the user), its bytes before its row.
 
-    Returns what is stored, and whether it is new.
+    Other bytes under a name the owner has given before are a new version: the name means them
+    from now on, as it means older ones that are uploaded again. Returns what is stored, and
+    whether these bytes are new under this name.
     """
+    _require_no_digest(name)
+    whose = user if owner is None else owner
     digest = digest_of_bytes(data)
     files.require_name(digest)
     path = files.path_of(digest)
@@ -45,52 +96,111 @@ def keep(
             durable_files.replace(path.parent.parent, path, data)
     except OSError as error:
         raise file_error(error, path) from error
+    key = {"tenant": whose, "name": name, "digest": digest}
+    audience = audience_of(whose, private=private)
     with store.writing() as session:
-        row = session.get(PipelineRow, digest)
+        row = session.scalar(select(PipelineRow).filter_by(**key))
         if row is not None:
+            row.created_at, row.audience = time.time(), audience
             return _record(row), False
         row = PipelineRow(
-            digest=digest,
-            name=name,
+            **key,
+            kernel=kernel_name(digest),
+            audience=audience,
             submitted_by=user,
             upload_bytes=len(data),
             description=dict(description),
             created_at=time.time(),
         )
         session.add(row)
+        session.flush()
         return _record(row), True
 
 
-def find(store: SqlStore, digest: str) -> StoredPipeline | None:
-    """The upload with this digest."""
+def _require_no_digest(name: str) -> None:
+    if files.is_digest(name):
+        raise UserError(
+            f"the name '{name}' reads like a digest",
+            accepted="a name that is not 12 or 64 hexadecimal digits",
+        )
+
+
+def find(store: SqlStore, digest: str, viewer: str = "") -> StoredPipeline | None:
+    """The upload with this digest: the viewer's own, if there are several."""
     with store.reading() as session:
-        row = session.get(PipelineRow, digest)
-        return None if row is None else _record(row)
+        found = _with_digest(session, digest, viewer)
+        return None if found is None else _record(found)
 
 
 def newest(
-    store: SqlStore, limit: int, before: tuple[float, str] | None = None
+    store: SqlStore, limit: int, before: tuple[float, int] | None = None
 ) -> list[StoredPipeline]:
     """At most ``limit`` uploads, newest first; those after the one with the ``created_at`` and
-    digest ``before``."""
-    place = tuple_(PipelineRow.created_at, PipelineRow.digest)
-    wanted = select(PipelineRow).order_by(PipelineRow.created_at.desc(), PipelineRow.digest.desc())
+    number ``before``."""
+    place = tuple_(PipelineRow.created_at, PipelineRow.id)
+    wanted = select(PipelineRow).order_by(PipelineRow.created_at.desc(), PipelineRow.id.desc())
     if before is not None:
         wanted = wanted.where(place < before)
     with store.reading() as session:
         return [_record(row) for row in session.scalars(wanted.limit(limit))]
 
 
-def kernel_of(store: SqlStore, name: str) -> str:
-    """What a kernel that is asked for as ``name`` is called: ``pipeline:NAME`` means the newest
-    upload of that name, everything else itself."""
-    asked = name.removeprefix(PIPELINE_PREFIX)
-    if asked == name or files.find(asked) is not None:
-        return name if asked == name else kernel_name(str(files.find(asked)))
-    newest_first = select(PipelineRow.digest).order_by(PipelineRow.created_at.desc())
+def named(store: SqlStore, asked: str, owner: str) -> Named:
+    """What ``owner`` means by a kernel ``asked`` for: ``pipeline:`` and a name, another tenant and
+    a name, or a digest. ``UserError`` for a name that only others gave."""
+    given = asked.removeprefix(PIPELINE_PREFIX)
+    if given == asked:
+        return Named(asked)
+    if not (given.isascii() and given.isprintable()):  # PostgreSQL's text has no NUL
+        raise files.unknown(asked)
     with store.reading() as session:
-        digest = session.scalars(newest_first.where(PipelineRow.name == asked).limit(1)).first()
-    return name if digest is None else kernel_name(digest)
+        digest = files.find(given)
+        if digest is not None:
+            return _by_digest(session, digest, owner)
+        tenant, slash, name = given.rpartition("/")
+        for whose in (tenant,) if slash else (owner, ""):
+            row = session.scalar(_versions(name).where(PipelineRow.tenant == whose).limit(1))
+            if row is not None:
+                found = _record(row)
+                return Named(found.kernel, found.label(owner), found.private)
+        others = [_record(row) for row in session.scalars(_versions(name).limit(_MOST_NAMED))]
+    if others:
+        raise UserError(
+            f"'{asked[:100]}': {f'{tenant} has' if slash else 'you have'} uploaded nothing called"
+            f" '{name[:80]}'",
+            accepted=", ".join(dict.fromkeys(one.address for one in others)),
+            next_step="name the owner, or upload one under this name",
+        )
+    raise files.unknown(asked)
+
+
+def kernel_of(store: SqlStore, name: str, owner: str) -> str:
+    """The kernel that ``owner`` means by ``name``: :func:`named`."""
+    return named(store, name, owner).kernel
+
+
+def _versions(name: str) -> Any:
+    newest_first = (PipelineRow.created_at.desc(), PipelineRow.id.desc())
+    return select(PipelineRow).where(PipelineRow.name == name).order_by(*newest_first)
+
+
+def _by_digest(session: Session, digest: str, owner: str) -> Named:
+    row = _with_digest(session, digest, owner)
+    if row is not None:
+        found = _record(row)
+        return Named(found.kernel, found.label(owner), found.private)
+    hidden = select(PipelineRow.id).where(PipelineRow.digest == digest).limit(1)
+    if session.scalar(hidden.execution_options(**EVERYBODYS)) is not None:
+        raise files.unknown(f"{PIPELINE_PREFIX}{digest[: files.NAMED_DIGITS]}")
+    return Named(kernel_name(digest))  # kept by a program on this machine, under no name
+
+
+def _with_digest(session: Session, digest: str, viewer: str) -> PipelineRow | None:
+    """Shared ones first: what is private under one name may be shared under another."""
+    rank = case((PipelineRow.tenant == viewer, 0), else_=1)
+    wanted = select(PipelineRow).where(PipelineRow.digest == digest)
+    order = (rank, PipelineRow.audience, PipelineRow.created_at.desc())
+    return session.scalars(wanted.order_by(*order).limit(1)).first()
 
 
 def _record(row: PipelineRow) -> StoredPipeline:
@@ -101,4 +211,7 @@ def _record(row: PipelineRow) -> StoredPipeline:
         upload_bytes=row.upload_bytes,
         description=row.description,
         created_at=row.created_at,
+        owner=row.tenant,
+        private=bool(row.audience),
+        number=row.id,
     )

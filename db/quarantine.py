@@ -12,10 +12,10 @@ from db.catalogue import rows_changed
 from db.models import ScheduleRow
 from db.next_best import next_best
 from db.results import offer_schedule
-from db.sql_store import SqlStore
 
 if TYPE_CHECKING:
     from db.serving import ServingRow
+    from db.sql_store import SqlStore
 
 
 def quarantine_row(store: SqlStore, row: ServingRow, reason: str) -> bool:
@@ -76,6 +76,7 @@ def _bring_back(session: Session, row: ScheduleRow) -> None:
         select(ScheduleRow)
         .where(ScheduleRow.problem_id == row.problem_id, ScheduleRow.fidelity == row.fidelity)
         .where(ScheduleRow.toolchain_id == row.toolchain_id)
+        .where(ScheduleRow.audience == row.audience)
         .where(ScheduleRow.quarantined_at.is_(None))
     )
     if instead is None:

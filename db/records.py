@@ -53,7 +53,8 @@ def _require_digest(what: str, value: Any, digest: str) -> None:
 
 def problem_record(row: ProblemRow) -> Problem:
     """The problem of a row."""
-    workload = Workload(row.workload.kernel, row.workload.version, row.workload.params)
+    of = row.workload
+    workload = Workload(of.kernel, of.version, of.params, of.source)
     figures = row.target.figures
     parts = {"workload": workload.as_dict(), "contract": row.contract.value, "target": figures}
     _require_digest(f"problem {row.id}", parts, row.digest)
@@ -104,7 +105,15 @@ def job_record(row: JobRow) -> Job:
         created_at=row.created_at,
         spent_s=row.spent_s,
         note=row.note,
-        submission=Submission(row.submitted_by, row.priority, row.batch_id),
+        submission=Submission(
+            row.submitted_by,
+            row.priority,
+            row.batch_id,
+            row.request_id,
+            owner=row.tenant,
+            private=bool(row.audience),
+            kernel_label=row.kernel_label,
+        ),
         paused=row.paused,
         remaining=_remaining(row),
     )
@@ -134,6 +143,7 @@ def measurement_record(row: MeasurementRow) -> Measurement:
             "temperature_c": row.temperature_c,
             "vtcm_bytes": row.vtcm_bytes,
             "ddr_bytes": row.ddr_bytes,
+            "overhead_cycles": row.overhead_cycles,
         }
     )
 

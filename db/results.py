@@ -19,7 +19,9 @@ from db import catalogue
 from db.artifact_files import LOST_FILE, ArtifactFiles, StoredArtifact
 from db.models import ArtifactRow, JobRow, MeasurementRow, PromotionRow, ScheduleRow, TrialRow
 from db.records import measurement_record
+from db.seals import seal_of
 from tuner.candidate import Artifact, Measurement
+from tuner.codegen.judged import judge
 from tuner.errors import InternalError, StoreError
 from tuner.store import toolchain_of
 from tuner.trial import PendingTrial, Schedule, Trial
@@ -141,7 +143,9 @@ def offer_schedule(session: Session, schedule: Schedule) -> None:
     """
     toolchain_of(schedule)  # refuses a provenance that is not whole
     job, trial = schedule.provenance["job"], schedule.provenance["trial"]
-    _offer(session, schedule, schedule.public_id, {"job_id": job, "trial_number": trial})
+    whose = session.execute(select(JobRow.tenant, JobRow.audience).where(JobRow.id == job)).one()
+    origin = {"job_id": job, "trial_number": trial, **whose._mapping}
+    _offer(session, schedule, schedule.public_id, origin)
 
 
 def import_schedule(
@@ -155,12 +159,13 @@ def import_schedule(
 ) -> bool:
     """Offers a schedule that came from elsewhere as ``name``; says whether it is the stored one
     now. A toolchain that is new here counts as used at ``used_at``. Its artifact's file is on
-    disk (``stored``), and takes the place of one that was lost or damaged."""
+    disk (``stored``), and takes the place of one that was lost or damaged. It is shared."""
     toolchain = catalogue.toolchain_id(session, toolchain_of(schedule), used_at)
     values = {"digest": stored.digest, "toolchain_id": toolchain, "created_at": time.time()}
     if not catalogue.insert_unless_there(session, ArtifactRow, values | _columns(stored)):
         _replace_if_lost(session, files, stored)
-    return _offer(session, schedule, name, {"job_id": None, "trial_number": None})
+    origin = {"job_id": None, "trial_number": None, "tenant": "", "audience": ""}
+    return _offer(session, schedule, name, origin)
 
 
 def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str, Any]) -> bool:
@@ -169,6 +174,7 @@ def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str,
         "problem_id": catalogue.problem_id(session, schedule.problem),
         "fidelity": measurement.fidelity,
         "toolchain_id": catalogue.toolchain_id(session, toolchain_of(schedule)),
+        "audience": origin["audience"],
     }
     if _is_quarantined(session, key, schedule):
         return False
@@ -180,13 +186,22 @@ def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str,
     del provenance["toolchain"]  # it is a row, shared by many schedules
     values = {
         "cycles": measurement.cycles,
+        "cache": measurement.cache,
         "config": schedule.config.as_dict(),
         "config_digest": schedule.config.digest,
         "generator": schedule.generator,
+        "judged": judge(schedule.problem, schedule.generator, schedule.config),
         "measurement_id": _measurement_id(session, schedule),
         "artifact_digest": schedule.artifact_digest,
         "symbol": schedule.symbol,
-        **origin,
+        "seal": seal_of(
+            schedule.problem,
+            config_digest=schedule.config.digest,
+            generator=schedule.generator,
+            symbol=schedule.symbol,
+            artifact_digest=schedule.artifact_digest,
+        ),
+        **{name: value for name, value in origin.items() if name not in key},
         "provenance": provenance,
         "public_id": name,
         "quarantined_at": None,
@@ -198,10 +213,12 @@ def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str,
 
 
 def _is_quarantined(session: Session, key: Mapping[str, Any], offered: Schedule) -> bool:
-    """Whether ``offered`` is. Where that was for a lost file alone it is not, from now on."""
+    """Whether ``offered`` is, be it another's. Where that was for a lost file alone it is not, from
+    now on."""
+    of_anybody = {name: value for name, value in key.items() if name != "audience"}
     quarantined = session.scalars(
         select(ScheduleRow)
-        .filter_by(**key)
+        .filter_by(**of_anybody)
         .where(ScheduleRow.quarantined_at.is_not(None))
         .where(
             (ScheduleRow.config_digest == offered.config.digest)

@@ -24,6 +24,7 @@ from db.models import (
     WorkloadRow,
 )
 from db.records import job_record, problem_record, space_record
+from db.seals import seal_of
 from db.serving import ServingRow
 from db.sql_store import SqlStore
 from tuner.candidate import CacheState, Fidelity, Problem
@@ -46,6 +47,15 @@ class StoredSchedule:
     quarantined_at: float | None
     quarantine_reason: str
     space: Space | None = None
+    tenant: str = ""
+    private: bool = False
+
+    @property
+    def name(self) -> str:
+        """What people call the kernel."""
+        return str(json.loads(self.row.provenance).get("kernel_label", "")) or (
+            self.problem.workload.kernel
+        )
 
 
 def find(store: SqlStore, public_id: str) -> StoredSchedule | None:
@@ -114,6 +124,8 @@ def _stored(schedule: ScheduleRow, problem: ProblemRow, artifact: ArtifactRow) -
         files=artifact.files,
         quarantined_at=schedule.quarantined_at,
         quarantine_reason=schedule.quarantine_reason,
+        tenant=schedule.tenant,
+        private=bool(schedule.audience),
     )
 
 
@@ -123,6 +135,7 @@ def _of_trial(session: Session, trial: TrialRow) -> StoredSchedule:
     assert trial.measurement is not None  # noqa: S101 - the caller saw to it
     provenance = job_record(job).provenance(trial.number, trial.finished_at)
     del provenance["toolchain"]  # it is a row
+    problem = problem_record(job.problem)
     schedule = ScheduleRow(
         id=0,
         public_id=f"{job.id}-{trial.number}",
@@ -138,6 +151,17 @@ def _of_trial(session: Session, trial: TrialRow) -> StoredSchedule:
         updated_at=trial.finished_at,
         quarantined_at=None,
         quarantine_reason="",
+        # A trial has none: that its object is one of its problem is all that can be told of it.
+        seal=seal_of(
+            problem,
+            config_digest=trial.config_digest,
+            generator=job.generator,
+            symbol=problem.symbol,
+            artifact_digest=trial.artifact_digest or "",
+        ),
+        tenant=job.tenant,
+        audience=job.audience,
+        judged="",
     )
     return _with_space(session, _stored(schedule, job.problem, artifact), schedule.provenance)
 
@@ -180,6 +204,9 @@ def _serving_row(schedule: ScheduleRow, contract: Contract, artifact: ArtifactRo
         samples=_text(measurement.samples),
         temperature_c=measurement.temperature_c,
         vtcm_bytes=measurement.vtcm_bytes,
+        seal=schedule.seal,
+        overhead_cycles=measurement.overhead_cycles,
+        judged=schedule.judged,
     )
 
 

@@ -14,7 +14,7 @@ from db.engine import WRITING
 from db.failure import Place
 from tuner.errors import StoreError
 
-SCHEMA_VERSION = "0011"
+SCHEMA_VERSION = "0016"
 """The newest revision in ``db/migrations/versions``; a test keeps the two equal."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -61,6 +61,12 @@ def _stored_version(connection: Connection, place: Place) -> str | None:
             next_step="upgrade hvxtune, or set HVXTUNE_STATE_DIR to another directory",
         )
     return version
+
+
+def stored_schema(connection: Connection) -> str:
+    """The revision that the database is at."""
+    query = text(f"SELECT version_num FROM {_VERSION_TABLE}")  # noqa: S608
+    return str(connection.execute(query).scalar_one())
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Index, String
+from sqlalchemy import ForeignKey, Index, String, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from db.base import Base, Digest, Document, FreeText, RowId
+from db.base import JOB_ID_LENGTH, OWNER_LENGTH, Base, Digest, Document, FreeText, RowId
 
 TOKEN_ID_LENGTH = 16
+REQUEST_ID_LENGTH = 100
 
 
 class TokenRow(Base):
     """A bearer token. Only the SHA-256 of its secret is kept: 256 random bits need no salt.
 
-    ``name`` is the user that jobs are submitted by; several tokens may share it. ``scopes`` and
-    ``quotas`` are what :mod:`service.auth` makes of them.
+    ``name`` is the user that jobs are submitted by; several tokens may share it. ``owner`` is
+    whose the jobs and uploads are: a person or a team. ``scopes``, ``quotas`` and ``reads`` are
+    what :mod:`service.auth` makes of them.
     """
 
     __tablename__ = "tokens"
@@ -28,6 +30,8 @@ class TokenRow(Base):
     expires_at: Mapped[float | None]
     revoked_at: Mapped[float | None]
     last_used_at: Mapped[float | None]
+    owner: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
+    reads: Mapped[str] = mapped_column(String(10), server_default="own")
 
 
 class AuditRow(Base):
@@ -42,6 +46,20 @@ class AuditRow(Base):
     subject: Mapped[str] = mapped_column(FreeText())
     detail: Mapped[Document]
     client: Mapped[str] = mapped_column(String(100))
+    request_id: Mapped[str] = mapped_column(String(REQUEST_ID_LENGTH), server_default="")
+
+
+class SessionRow(Base):
+    """A browser that has logged in, by the SHA-256 of what its cookie holds. No row, no session."""
+
+    __tablename__ = "sessions"
+
+    digest: Mapped[Digest] = mapped_column(primary_key=True)
+    token_id: Mapped[str] = mapped_column(String(TOKEN_ID_LENGTH))
+    created_at: Mapped[float]
+    expires_at: Mapped[float] = mapped_column(index=True)
+
+    __table_args__ = (Index(None, "token_id", "created_at"),)
 
 
 class IdempotencyRow(Base):
@@ -58,18 +76,78 @@ class IdempotencyRow(Base):
 
 
 class PipelineRow(Base):
-    """An uploaded Halide pipeline. ``description`` is what the contained process found in it.
+    """A name that a tenant gave an uploaded Halide pipeline. ``description`` is what the contained
+    process found in it.
 
-    Its bytes lie on disk, named by the digest.
+    The bytes lie on disk, named by the digest; several tenants may have uploaded the same, and
+    one tenant several versions under one name. ``created_at`` is when it was last uploaded so.
     """
 
     __tablename__ = "pipelines"
 
-    digest: Mapped[Digest] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(100), index=True)
+    id: Mapped[RowId]
+    digest: Mapped[Digest] = mapped_column(index=True)
+    kernel: Mapped[str] = mapped_column(String(100), index=True)
+    name: Mapped[str] = mapped_column(String(100))
+    tenant: Mapped[str] = mapped_column(String(OWNER_LENGTH))
+    audience: Mapped[str] = mapped_column(String(OWNER_LENGTH))
     submitted_by: Mapped[str] = mapped_column(String(100))
     upload_bytes: Mapped[int]
     description: Mapped[Document]
     created_at: Mapped[float]
 
-    __table_args__ = (Index(None, "submitted_by", "created_at"),)
+    __table_args__ = (
+        UniqueConstraint("tenant", "name", "digest"),
+        Index(None, "tenant", "name", "created_at"),
+        Index(None, "submitted_by", "created_at"),
+    )
+
+
+class WebhookRow(Base):
+    """Where a tenant wants to be told of the ends of jobs: of one, or of all of theirs, or, for
+    an admin, of everybody's. ``secret`` signs, so it is kept as it is."""
+
+    __tablename__ = "webhooks"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    tenant: Mapped[str] = mapped_column(String(OWNER_LENGTH), index=True)
+    audience: Mapped[str] = mapped_column(String(OWNER_LENGTH))
+    job_id: Mapped[str | None] = mapped_column(String(JOB_ID_LENGTH), index=True)
+    everybodys: Mapped[bool]
+    url: Mapped[str] = mapped_column(String(2000))
+    secret: Mapped[str] = mapped_column(String(200))
+    created_at: Mapped[float]
+    removed_at: Mapped[float | None]
+
+
+class DeliveryRow(Base):
+    """A message to a webhook, written in the transaction that ended the job, until it is delivered
+    or given up. ``leased_until`` keeps a second service from sending it at the same time."""
+
+    __tablename__ = "webhook_deliveries"
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    webhook_id: Mapped[str] = mapped_column(ForeignKey("webhooks.id"), index=True)
+    job_id: Mapped[str] = mapped_column(String(JOB_ID_LENGTH))
+    body: Mapped[str]
+    created_at: Mapped[float]
+    attempts: Mapped[int] = mapped_column(server_default=text("0"))
+    due_at: Mapped[float | None]
+    leased_until: Mapped[float | None]
+    status: Mapped[int | None]
+    error: Mapped[str] = mapped_column(FreeText(), server_default="")
+    delivered_at: Mapped[float | None]
+
+    __table_args__ = (
+        UniqueConstraint("webhook_id", "job_id"),
+        Index(None, "due_at"),
+    )
+
+
+class HeartbeatRow(Base):
+    """When a service on ``machine`` last proved that it can write."""
+
+    __tablename__ = "heartbeats"
+
+    machine: Mapped[str] = mapped_column(String(100), primary_key=True)
+    at: Mapped[float]

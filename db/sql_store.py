@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Engine, case, select, update
+from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
-from db import claims, job_events, past_trials, results
+from db import claims, job_events, outbox, past_trials, results
 from db.artifact_files import ArtifactFiles, StoredArtifact
+from db.audience import session_info
 from db.devices import SqlRoster
 from db.engine import WRITING
 from db.failure import Place, store_errors
@@ -21,7 +23,6 @@ from db.job_id import as_typed
 from db.models import (
     ArtifactRow,
     JobRow,
-    MeasurementRow,
     ProblemRow,
     ScheduleRow,
     SpaceRow,
@@ -30,6 +31,7 @@ from db.models import (
 )
 from db.new_job import insert_job
 from db.promotions import keep_promotion, promotions_of
+from db.quarantine import quarantine
 from db.records import (
     job_record,
     pending_record,
@@ -38,6 +40,7 @@ from db.records import (
     space_record,
     trial_record,
 )
+from db.seals import BROKEN, seal_fits
 from db.summary import JobSummary, summaries_of
 from tuner.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
 from tuner.errors import HvxtuneError, UserError
@@ -45,6 +48,7 @@ from tuner.identity import digest_of
 from tuner.measure.farm.roster import Roster
 from tuner.promotion import Promotion
 from tuner.space import Space
+from tuner.standing import Rank, rank
 from tuner.store import (
     TrialStore,
     as_requested,
@@ -82,6 +86,14 @@ class SqlStore(TrialStore):
         self._one_writer = threading.Lock()
         self._of_thread = _OfThread()
         self._claims: dict[str, int] = {}
+        self._viewer: str | None = None
+
+    def seen_by(self, tenant: str) -> SqlStore:
+        """The same store as ``tenant`` sees it: without what others keep private. What it has open
+        is this store's, which is to be closed."""
+        view = copy(self)
+        view._viewer = tenant
+        return view
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -94,7 +106,7 @@ class SqlStore(TrialStore):
         with (
             store_errors(self.place),
             reading("a row"),
-            Session(self._engine, expire_on_commit=False) as session,
+            Session(self._engine, expire_on_commit=False, info=self._info()) as session,
             session.begin(),
         ):
             yield session
@@ -111,10 +123,13 @@ class SqlStore(TrialStore):
         with (
             self._one_writer,
             store_errors(self.place),
-            Session(self._writing_engine) as session,
+            Session(self._writing_engine, info=self._info()) as session,
             session.begin(),
         ):
             yield session
+
+    def _info(self) -> dict[str, Any]:
+        return session_info(self._viewer)
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:
@@ -307,9 +322,10 @@ class SqlStore(TrialStore):
         problems: int,
         each: int,
         cache: CacheState = "warm",
+        audience: str = "",
     ) -> list[PastTrial]:
         with self.reading() as session:
-            return past_trials.near(session, problem, before, problems, each, cache)
+            return past_trials.near(session, problem, before, problems, each, cache, audience)
 
     def artifact(self, digest: str) -> Artifact:
         with self.reading() as session:
@@ -325,23 +341,30 @@ class SqlStore(TrialStore):
         toolchain: Mapping[str, str] | None = None,
         cache: CacheState = "warm",
     ) -> Schedule | None:
-        rank = case({f: i for i, f in enumerate(FIDELITIES)}, value=ScheduleRow.fidelity)
         wanted = (
             select(ScheduleRow)
             .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
-            .join(ToolchainRow, ScheduleRow.toolchain_id == ToolchainRow.id)
-            .join(MeasurementRow, ScheduleRow.measurement_id == MeasurementRow.id)
-            .where(ProblemRow.digest == problem.digest, MeasurementRow.cache == cache)
+            .where(ProblemRow.digest == problem.digest, ScheduleRow.cache == cache)
             .where(ScheduleRow.quarantined_at.is_(None))
-            .where(rank >= FIDELITIES.index(min_fidelity))
-            .order_by(rank.desc(), ToolchainRow.last_used_at.desc())
-            .limit(1)
+            .where(ScheduleRow.fidelity.in_(FIDELITIES[FIDELITIES.index(min_fidelity) :]))
+            .where(ScheduleRow.audience.in_(("", self._viewer or "")))
         )
         if toolchain is not None:
-            wanted = wanted.where(ToolchainRow.digest == digest_of(dict(toolchain)))
-        with self.reading() as session:
-            row = session.scalar(wanted)
-            return None if row is None else schedule_record(row, problem)
+            digest = digest_of(dict(toolchain))
+            wanted = wanted.where(ScheduleRow.toolchain.has(ToolchainRow.digest == digest))
+
+        def standing(row: ScheduleRow) -> Rank:
+            used = row.toolchain
+            return rank(row.fidelity, used.last_used_at, used.digest, row.cycles, problem.contract)
+
+        while True:
+            with self.reading() as session:
+                row = min(session.scalars(wanted), key=standing, default=None)
+                if row is None:
+                    return None
+                if seal_fits(row, problem):
+                    return schedule_record(row, problem)
+            quarantine(self, row.public_id or "", BROKEN)
 
     def roster(self) -> Roster:
         return SqlRoster(self)
@@ -394,3 +417,5 @@ def _progress_columns(spent_s: float | None, remaining: RemainingGain | None) ->
 
 def _tell_state(session: Session, job: Job) -> None:
     job_events.add_state(session, job.id, job.state, paused=job.paused, note=job.note)
+    if job.state.ended:
+        outbox.note_end(session, job)

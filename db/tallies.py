@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sqlalchemy import func, literal, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from db.device_models import DeviceRow
@@ -44,12 +44,6 @@ def count_all(store: SqlStore) -> Tallies:
             quarantined,
             _devices(session),
         )
-
-
-def check_answers(store: SqlStore) -> None:
-    """``StoreError`` unless the database answers."""
-    with store.reading() as session:
-        session.execute(select(literal(1)))
 
 
 def _jobs(session: Session) -> dict[str, int]:

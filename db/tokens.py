@@ -21,7 +21,9 @@ from tuner.errors import UserError
 class Token:
     """A token without its secret. Times are Unix seconds; ``None`` means never.
 
-    ``name`` is the user that jobs are submitted by; several tokens may share it.
+    ``name`` is the user that jobs are submitted by; several tokens may share it. ``owner`` is
+    whose its jobs and uploads are; empty for the user's own. ``reads`` is ``own`` for what is its
+    owner's or shared, ``all`` for everything.
     """
 
     id: str
@@ -33,6 +35,11 @@ class Token:
     expires_at: float | None = None
     revoked_at: float | None = None
     last_used_at: float | None = None
+    owner: str = ""
+    reads: str = "own"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "owner", self.owner or self.name)
 
     def is_valid(self, now: float) -> bool:
         """Whether it is neither revoked nor expired at ``now``."""
@@ -106,6 +113,8 @@ def _columns(token: Token) -> dict[str, object]:
         "expires_at": token.expires_at,
         "revoked_at": token.revoked_at,
         "last_used_at": token.last_used_at,
+        "owner": token.owner,
+        "reads": token.reads,
     }
 
 
@@ -120,4 +129,6 @@ def _token(row: TokenRow) -> Token:
         expires_at=row.expires_at,
         revoked_at=row.revoked_at,
         last_used_at=row.last_used_at,
+        owner=row.owner,
+        reads=row.reads,
     )

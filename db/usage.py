@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from db.audience import EVERYBODYS
 from db.models import JobRow, TrialRow
 from db.service_models import AuditRow, PipelineRow, TokenRow
 from db.sql_store import SqlStore
@@ -37,6 +38,7 @@ def trials_asked_for(store: SqlStore, user: str, since: float) -> Use:
         select(JobRow.created_at, func.coalesce(JobRow.budget_trials, made))
         .where(JobRow.submitted_by == user, JobRow.created_at > since)
         .order_by(JobRow.created_at)
+        .execution_options(**EVERYBODYS)  # private ones cost as much
     )
     with store.reading() as session:
         _wait_for_others(session, user)
@@ -46,8 +48,10 @@ def trials_asked_for(store: SqlStore, user: str, since: float) -> Use:
 def bytes_uploaded(store: SqlStore, user: str, since: float) -> Use:
     """The pipelines that ``user`` uploaded since then, and the files of schedules that were taken
     over: those the audit knows."""
-    pipelines = select(PipelineRow.created_at, PipelineRow.upload_bytes).where(
-        PipelineRow.submitted_by == user, PipelineRow.created_at > since
+    pipelines = (
+        select(PipelineRow.created_at, PipelineRow.upload_bytes)
+        .where(PipelineRow.submitted_by == user, PipelineRow.created_at > since)
+        .execution_options(**EVERYBODYS)
     )
     imports = (
         select(AuditRow.at, AuditRow.detail)

@@ -6,24 +6,35 @@ import threading
 from importlib import import_module
 
 from fastapi import FastAPI, Request
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from db.sql_store import SqlStore
 from service import openapi, problem_details
+from service.admission.lookers import Lookers
+from service.admission.lookups import Lookups
+from service.admission.requests import Shares
+from service.auth.caller import Caller
 from service.auth.gate import Gate
 from service.auth.guard import Guard
 from service.body_limit import BodyLimit
+from service.head_requests import HeadRequests
 from service.metrics import Metrics, MetricsMiddleware
+from service.readiness import Readiness
+from service.request_ids import RequestIds
 from service.routers import include_all
 from service.schedules.answers import Answers
 from service.schedules.fast_route import FastRoute
-from service.schedules.neighbours import Neighbours
 from service.settings import Settings
+from service.unread_bodies import UnreadBodies
 
 
-def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
+def create_app(
+    store: SqlStore, gate: Gate, settings: Settings, lookers: Lookers | None = None
+) -> FastAPI:
     """The application over ``store``, which stays the caller's to close.
 
-    ``gate`` tells callers apart. Nothing runs in the background yet: the conductor is a process
+    ``gate`` tells callers apart; ``lookers`` answer best-queries that are not at hand, by default
+    in a thread. Nothing runs in the background yet: the conductor is a process
     of its own, and whoever serves the application starts it. ``state.stopping`` is set when the
     service ends: answers that go on for ever look at it.
     """
@@ -32,6 +43,8 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
         summary="Finds fast schedules for Hexagon HVX kernels and hands them to compilers.",
         version="1",
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        docs_url=None,  # a page for people, with scripts: dashboards has it
+        redoc_url=None,
     )
     app.state.store = store
     app.state.gate = gate
@@ -40,12 +53,20 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
     app.state.self_guarded = ()
     app.state.conductors_alive = lambda: 0
     app.state.answers = Answers(store)
-    app.state.neighbours = Neighbours(store, app.state.answers)
+    app.state.readiness = Readiness(store)
+    app.state.lookups = Lookups(store, lookers)
     app.state.metrics = Metrics(store, lambda: app.state.conductors_alive())
+    app.add_middleware(Shares)
     app.add_middleware(FastRoute, answers=app.state.answers)
     app.add_middleware(BodyLimit, uploads=settings.upload_limits)
     app.add_middleware(Guard)
+    app.add_middleware(HeadRequests)
     app.add_middleware(MetricsMiddleware, metrics=app.state.metrics)
+    app.add_middleware(UnreadBodies)
+    app.add_middleware(RequestIds)
+    if settings.trusted_proxies:
+        # Outermost: all within, and the server's log of requests, see the address it finds.
+        app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.trusted_proxies))
     openapi.install(app)
     problem_details.install(app)
     include_all(app)
@@ -55,10 +76,14 @@ def create_app(store: SqlStore, gate: Gate, settings: Settings) -> FastAPI:
 
 
 def store_of(request: Request) -> SqlStore:
-    """A dependency: the store of the application. Its methods block: use it in ``def`` routes,
-    which run in threads, or by ``run_in_threadpool``."""
+    """A dependency: the store of the application, as the caller may see it. Its methods block: use
+    it in ``def`` routes, which run in threads, or by ``run_in_threadpool``."""
     store: SqlStore = request.app.state.store
-    return store
+    # Set by the guard, and where pages tell their visitors apart, by them.
+    caller: Caller | None = getattr(request.state, "caller", None)
+    if caller is None:
+        return store.seen_by("")
+    return store if caller.sees_all else store.seen_by(caller.owner)
 
 
 def settings_of(request: Request) -> Settings:
@@ -73,7 +98,7 @@ def answers_of(request: Request) -> Answers:
     return answers
 
 
-def neighbours_of(request: Request) -> Neighbours:
-    """A dependency: schedules of near shapes."""
-    neighbours: Neighbours = request.app.state.neighbours
-    return neighbours
+def lookups_of(request: Request) -> Lookups:
+    """A dependency: best-queries that are not at hand."""
+    lookups: Lookups = request.app.state.lookups
+    return lookups

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.orm import Session
 
 from db.job_id import new_job_id
 from db.new_job import KeptAnswer, RequestKey, answer_once, insert_job, kept_answer
-from db.pipelines import kernel_of
+from db.pipelines import Named, named
 from db.sql_store import SqlStore
 from service.auth import Caller
 from service.auth.audit import record
 from service.auth.quotas import check_submit
 from service.json_forms import job_json
 from service.problem_details import HttpError
+from service.request_ids import current_request_id
 from service.schemas.jobs import DEFAULT_TRIALS, BudgetBody, SubmitBody, WorkloadBody
 from tuner.errors import UserError
 from tuner.identity import digest_of
@@ -49,32 +50,44 @@ def submit(
 ) -> Taken:
     """Makes the jobs that ``body`` asks for, all or none of them, within the caller's quotas, and
     leaves that, with ``detail``, in the audit. Blocks."""
-    named = None
+    request_key = None
     if key is not None:
-        named = RequestKey(caller.token_id, key, digest_of(body.model_dump(mode="json")))
+        request_key = RequestKey(caller.token_id, key, digest_of(body.model_dump(mode="json")))
         with store.reading() as session:
-            before = kept_answer(session, named)
+            before = kept_answer(session, request_key)
         if before is not None:
             return _replayed(before, key)
-    plans = _plans(store, body, default_workers, store.roster())
+    plans = _plans(store, body, caller, default_workers)
     batch = None if body.workloads is None else new_job_id(time.time())
-    submission = Submission(caller.name, body.priority, batch)
+    submission = Submission(
+        caller.name, body.priority, batch, current_request_id(), owner=caller.owner
+    )
     # Of requests at the same time each sees what the ones before it took of the quota.
     with store.transaction() as session:
 
         def make() -> dict[str, Any]:
-            check_submit(store, caller, _trials_asked_for(plans))
+            check_submit(store, caller, _trials_asked_for([one.plan for one in plans]))
             jobs = [job_json(_insert(session, made, submission)) for made in plans]
             ids = [job["job"] for job in jobs]
             about = {"jobs": ids, **(detail or {})}
             record(store, caller, "job.submit", batch or ids[0], about, request)
             return {"batch": batch, "jobs": jobs}
 
-        return _once(session, named, make)
+        return _once(session, request_key, make)
 
 
-def _insert(session: Session, made: Plan, submission: Submission) -> Job:
-    return insert_job(session, made.spec, made.space, made.toolchain, submission)
+@dataclass(frozen=True)
+class _Planned:
+    """A job to make, what its kernel is called, and whether it is private."""
+
+    plan: Plan
+    named: Named
+    private: bool
+
+
+def _insert(session: Session, made: _Planned, submission: Submission) -> Job:
+    own = replace(submission, kernel_label=made.named.label, private=made.private)
+    return insert_job(session, made.plan.spec, made.plan.space, made.plan.toolchain, own)
 
 
 def _trials_asked_for(plans: list[Plan]) -> int | None:
@@ -84,24 +97,41 @@ def _trials_asked_for(plans: list[Plan]) -> int | None:
 
 
 def _plans(
-    store: SqlStore, body: SubmitBody, default_workers: int | None, roster: Roster
-) -> list[Plan]:
+    store: SqlStore, body: SubmitBody, caller: Caller, default_workers: int | None
+) -> list[_Planned]:
+    roster = store.roster()
+
+    def planned(workload: WorkloadBody) -> _Planned:
+        kernel = named(store, workload.kernel, caller.owner)
+        private = _is_private(body, kernel)
+        workload = workload.model_copy(update={"kernel": kernel.kernel})
+        return _Planned(_plan(body, workload, default_workers, roster), kernel, private)
+
     if body.workloads is None:
         assert body.kernel is not None  # noqa: S101 - the body was validated
         only = WorkloadBody(kernel=body.kernel, params=body.params or {})
-        return [_plan(store, body, only, default_workers, roster)]
+        return [planned(only)]
     plans = []
     for index, workload in enumerate(body.workloads):
         try:
-            plans.append(_plan(store, body, workload, default_workers, roster))
+            plans.append(planned(workload))
         except UserError as error:
             error.message = f"workloads.{index}: {error.message}"
             raise
     return plans
 
 
+def _is_private(body: SubmitBody, kernel: Named) -> bool:
+    if kernel.private and body.visibility == "shared":
+        raise UserError(
+            f"a shared job on '{kernel.label}', an upload that is private",
+            accepted="visibility private, or none",
+            next_step="upload it again with visibility=shared, or submit a private job",
+        )
+    return kernel.private or body.visibility == "private"
+
+
 def _plan(
-    store: SqlStore,
     body: SubmitBody,
     workload: WorkloadBody,
     default_workers: int | None,
@@ -111,7 +141,7 @@ def _plan(
     if budget == BudgetBody():
         budget = BudgetBody(trials=DEFAULT_TRIALS)
     return plan(
-        kernel_of(store, workload.kernel),
+        workload.kernel,
         workload.params,
         target=body.target,
         contract=body.contract,

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from db.pipelines import StoredPipeline
     from tuner.candidate import Measurement, Problem
     from tuner.kernels import Kernel
     from tuner.trial import Job, Trial
@@ -54,6 +55,30 @@ def space_json(problem: Problem, generator: str = "halide") -> dict[str, Any]:
     }
 
 
+def visibility(*, private: bool) -> str:
+    """As :data:`service.schemas.common.Visibility`."""
+    return "private" if private else "shared"
+
+
+def pipeline_json(stored: StoredPipeline) -> dict[str, Any]:
+    """An upload as lists show it: without the space that is derived of it."""
+    return {
+        "digest": stored.digest,
+        "name": stored.name,
+        "owner": stored.owner,
+        "visibility": visibility(private=stored.private),
+        "address": stored.address,
+        "user": stored.user,
+        "upload_bytes": stored.upload_bytes,
+        "created_at": stored.created_at,
+        **stored.description,
+        "kernel": stored.kernel,
+        "params": None,
+        "space": None,
+        "not_tunable": None,
+    }
+
+
 def problem_json(problem: Problem) -> dict[str, Any]:
     """The fields that name a problem."""
     return {
@@ -78,6 +103,7 @@ def measurement_json(measurement: Measurement | None, peak: float) -> dict[str, 
             "device": None,
             "cache": None,
             "samples": [],
+            "overhead_cycles": None,
             "temperature_c": None,
             "vtcm_bytes": None,
             "breakdown": {},
@@ -93,6 +119,7 @@ def measurement_json(measurement: Measurement | None, peak: float) -> dict[str, 
         "device": measurement.device,
         "cache": measurement.cache,
         "samples": list(measurement.samples),
+        "overhead_cycles": measurement.overhead_cycles,
         "temperature_c": measurement.temperature_c,
         "vtcm_bytes": measurement.vtcm_bytes,
         "breakdown": dict(measurement.breakdown),
@@ -122,6 +149,7 @@ def job_json(job: Job) -> dict[str, Any]:
         "job": job.id,
         "state": job.state.value,
         **problem_json(spec.problem),
+        "display_name": job.submission.kernel_label or spec.problem.workload.kernel,
         "cache": spec.cache,
         "measurer": spec.measurer,
         "on": spec.on,
@@ -144,6 +172,9 @@ def job_json(job: Job) -> dict[str, Any]:
         "note": job.note,
         "paused": job.paused,
         "user": job.submission.user,
+        "owner": job.submission.owner,
+        "visibility": visibility(private=job.submission.private),
         "priority": job.submission.priority,
         "batch": job.submission.batch,
+        "request_id": job.submission.request_id,
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,8 @@ from starlette.responses import JSONResponse
 
 from service.auth.token_text import redact_all
 from service.malformed import words_of
-from tuner.errors import HvxtuneError, InternalError, UserError
+from service.request_ids import HEADER, current_request_id
+from tuner.errors import ComeBackLaterError, HvxtuneError, InternalError, StoreError, UserError
 
 MEDIA_TYPE = "application/problem+json"
 _log = logging.getLogger("hvxtune.service")
@@ -61,6 +63,10 @@ class HttpError(HvxtuneError):
         self.headers = dict(headers or {})
         self.extra = extra
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # It comes from other processes too, and an exception's own way knows one argument.
+        return (HttpError, (self.status, self.message), self.__dict__)
+
 
 def not_found(message: str, *, accepted: str = "", next_step: str = "", **extra: Any) -> HttpError:
     """404; ``extra`` fields stand beside the common ones."""
@@ -73,6 +79,8 @@ def status_of(error: HvxtuneError) -> int:
         return error.status
     if isinstance(error, UserError):
         return 422
+    if isinstance(error, ComeBackLaterError):
+        return 429 if error.of_user else 503
     return 500 if isinstance(error, InternalError) else 503
 
 
@@ -89,8 +97,25 @@ def body_of(error: HvxtuneError, instance: str) -> dict[str, Any]:
         "kind": error.kind,
         "accepted": error.accepted,
         "next_step": error.next_step,
+        "request_id": current_request_id(),
         **extra,
     }
+
+
+def for_strangers(error: HvxtuneError) -> HvxtuneError:
+    """``error`` as somebody may see it who is not known here: nothing of what this machine is made
+    of, such as the host of its database. The whole of it goes to the log."""
+    if status_of(error) < 500:
+        return error
+    _log.error("%s", error)
+    part = "database" if isinstance(error, StoreError) else "service"
+    plain = HttpError(
+        status_of(error),
+        f"the {part} cannot be used now",
+        next_step="come back later; the log of the service says what is wrong",
+    )
+    plain.kind = error.kind
+    return plain
 
 
 class _ProblemResponse(JSONResponse):
@@ -103,6 +128,8 @@ class _ProblemResponse(JSONResponse):
 def response_of(error: HvxtuneError, instance: str) -> JSONResponse:
     """The whole answer."""
     headers = dict(error.headers) if isinstance(error, HttpError) else {}
+    if isinstance(error, ComeBackLaterError):
+        headers["Retry-After"] = str(max(1, math.ceil(error.wait_s)))
     if status_of(error) == 503:
         headers.setdefault("Retry-After", "5")
     body = redact_all(body_of(error, instance))  # what was sent is quoted, and may be a token
@@ -114,7 +141,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HvxtuneError)
     async def ours(request: Request, error: HvxtuneError) -> JSONResponse:
-        if status_of(error) >= 500:
+        if status_of(error) >= 500 and not isinstance(error, ComeBackLaterError):
             _log.error("%s %s: %s", request.method, request.url.path, error)
         return response_of(error, request.url.path)
 
@@ -146,7 +173,11 @@ def install(app: FastAPI) -> None:
             f"{type(error).__name__} while answering {request.method} {request.url.path}",
             next_step="report it with the log of the service",
         )
-        return response_of(ours, request.url.path)
+        answer = response_of(ours, request.url.path)
+        # The framework answers a fault outside of everything that would see to these.
+        answer.headers[HEADER] = current_request_id()
+        answer.headers["Connection"] = "close"
+        return answer
 
 
 def _in_our_words(error: HTTPException, request: Request) -> HttpError:
@@ -172,4 +203,5 @@ def _allowed(request: Request) -> str:
     and each method is a route of its own."""
     path = getattr(request.scope.get("route"), "path", "")
     operations = request.app.openapi()["paths"].get(path, {"get": None})
-    return ", ".join(sorted(method.upper() for method in operations))
+    methods = {method.upper() for method in operations}
+    return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
+import math
 import signal
 import socket
 import ssl
@@ -12,19 +14,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
+from fastapi import FastAPI
 
 from db import open_store
 from db.failure import URL_VARIABLE
 from db.sql_store import SqlStore
+from service.admission.connections import BACKLOG, Connections, within_descriptors
+from service.admission.lookers import ProcessLookers
 from service.app import create_app
 from service.auth.first_start import check_exposure, ensure_token, local_token_notes
 from service.auth.token_gate import TokenGate
 from service.auth.token_text import RedactingFormatter
+from service.request_ids import NamesRequests
 from service.settings import Settings
 from service.supervision import CONDUCTOR, Conductors
+from service.webhooks.addresses import read_networks
+from service.webhooks.sending import Sender
 from tuner.errors import UserError
 
 FINISH_REQUESTS_S = 10
@@ -47,6 +55,7 @@ def serve(settings: Settings, announce: Announce, *, access_log: bool = False) -
     """
     _log_to_stderr()
     _require_tls(settings)
+    read_networks(settings.webhook_allow)
     with _listening(settings) as listener:
         settings = replace(settings, port=listener.getsockname()[1])
         store = open_store(settings.database_url)
@@ -65,22 +74,11 @@ def _serve(
     access_log: bool,
 ) -> None:
     about = _access(store, settings)
-    app = create_app(store, TokenGate(store), settings)
+    app = create_app(store, TokenGate(store), settings, _lookers(settings))
     conductors = _conductors(settings)
     app.state.conductors_alive = lambda: conductors.alive
     server = _Server(
-        uvicorn.Config(
-            app,
-            loop="uvloop",
-            http="httptools",
-            lifespan="off",
-            log_config=None,
-            access_log=access_log,
-            server_header=False,
-            ssl_certfile=settings.tls_certificate,
-            ssl_keyfile=settings.tls_key,
-            timeout_graceful_shutdown=FINISH_REQUESTS_S,
-        ),
+        configured(app, settings, access_log=access_log),
         conductors=conductors,
         stopping=app.state.stopping,
         when_listening=lambda: announce(
@@ -92,8 +90,39 @@ def _serve(
             }
         ),
     )
+    app.state.answers.reads.warm()
     settle_memory()
-    server.run([listener])
+    try:
+        with Sender(store, read_networks(settings.webhook_allow)):
+            server.run([listener])
+    finally:
+        app.state.lookups.close()
+
+
+def configured(app: FastAPI, settings: Settings, *, access_log: bool = False) -> uvicorn.Config:
+    """How ``app`` is served."""
+    limits = within_descriptors(settings.connections)
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        http=cast("type[asyncio.Protocol]", Connections(limits).protocol),
+        lifespan="off",
+        log_config=None,
+        access_log=access_log,
+        proxy_headers=False,  # the application sees to them: service.proxies
+        server_header=False,
+        backlog=BACKLOG,
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
+        timeout_keep_alive=math.ceil(limits.keep_alive_s),
+        timeout_graceful_shutdown=FINISH_REQUESTS_S,
+    )
+
+
+def _lookers(settings: Settings) -> ProcessLookers | None:
+    if not settings.lookup_processes:
+        return None
+    return ProcessLookers(settings.database_url, settings.lookup_processes)
 
 
 def settle_memory() -> None:
@@ -213,7 +242,7 @@ def _listening(settings: Settings) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(2048)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise _cannot_bind(host, port, error) from None
@@ -241,7 +270,10 @@ def _cannot_bind(host: str, port: int, error: OSError) -> UserError:
 
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
-    handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.addFilter(NamesRequests())
+    handler.setFormatter(
+        RedactingFormatter("%(asctime)s %(levelname)s %(name)s [%(request_id)s]: %(message)s")
+    )
     logging.basicConfig(handlers=[handler], force=True)
     for name in ("hvxtune", "uvicorn.access"):
         logging.getLogger(name).setLevel(logging.INFO)

@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8100
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """How many connections a service keeps, and how slow their clients may be.
+
+    Fewer than ``most`` are kept where the process may open few files. ``each`` is the limit of one
+    address (a /64 network of IPv6); a proxy is one address.
+    """
+
+    most: int = 512
+    each: int = 256
+    head_s: float = 10.0
+    """From the connection, or the first byte of a further request, to the end of its head."""
+    body_grace_s: float = 10.0
+    body_bytes_per_s: int = 16 << 10
+    """How fast a body must be on the whole, after the grace."""
+    stalled_answer_s: float = 60.0
+    """How long a client may take nothing of its answer."""
+    keep_alive_s: float = 5.0
 
 
 @dataclass(frozen=True)
@@ -29,8 +49,16 @@ class Settings:
     """The largest pipeline that may be uploaded; other requests are held to 1 MiB."""
     import_limit_bytes: int = 1 << 30
     """The largest file of schedules that may be imported; it is kept on disk while it is read."""
+    lookup_processes: int = 1
+    """Processes that answer misses and batches of the best-query; 0: a thread does."""
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     tls_certificate: str | None = None
     tls_key: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    """Networks whose members may say, by ``X-Forwarded-For`` and ``X-Forwarded-Proto``, where a
+    request comes from and whether by TLS; nobody else is believed."""
+    webhook_allow: tuple[str, ...] = ()
+    """Networks (CIDR) that webhooks may lead to beside what everybody can reach."""
     pages: str = "dashboards"
     """The module whose ``install(app)`` adds pages for people; empty for none. By name, because
     pages know the service and not the other way round."""

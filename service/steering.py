@@ -9,7 +9,7 @@ from tuner.trial import Job, JobRequest
 
 def may_steer(caller: Caller, job: Job) -> bool:
     """Whether ``caller`` may: one's own jobs with ``submit``, anybody's with ``operate``."""
-    own = job.submission.user == caller.name and caller.may(Scope.SUBMIT)
+    own = job.submission.owner == caller.owner and caller.may(Scope.SUBMIT)
     return own or caller.may(Scope.OPERATE)
 
 
@@ -17,7 +17,7 @@ def require_may_steer(caller: Caller, job: Job, request: JobRequest) -> None:
     """403 for who may not."""
     if may_steer(caller, job):
         return
-    owner = job.submission.user or "the command line"
+    owner = job.submission.owner or "the command line"
     raise HttpError(
         403,
         f"job {job.id} is of {owner}: '{caller.name}' may not {request} it",

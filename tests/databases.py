@@ -15,8 +15,9 @@ from db.engine import DATABASE_FILE
 def put_database(state: Path) -> None:
     """An empty database of the current schema in the state directory ``state``, as the first
     command there would make it."""
-    state.mkdir(parents=True, exist_ok=True)
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
     shutil.copyfile(_template(), state / DATABASE_FILE)
+    (state / DATABASE_FILE).chmod(0o600)  # as it is made: nothing to tighten, and to tell of
 
 
 @cache

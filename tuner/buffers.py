@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Literal, NamedTuple
 
@@ -11,6 +12,11 @@ import numpy as np
 
 from tuner.contract import Contract
 from tuner.target import Target
+
+
+@cache
+def _size_of(dtype: str) -> int:
+    return np.dtype(dtype).itemsize
 
 
 class BufferSpec(NamedTuple):
@@ -37,7 +43,7 @@ class BufferSpec(NamedTuple):
     @property
     def element_bytes(self) -> int:
         """Size of one element."""
-        return np.dtype(self.dtype).itemsize
+        return _size_of(self.dtype)
 
     @property
     def payload_bytes(self) -> int:
@@ -83,6 +89,39 @@ def layout_of(spec: BufferSpec, contract: Contract, target: Target) -> BufferLay
         strides.insert(0, pitch)
         pitch *= extent
     offset = spec.element_bytes if spec.loose or contract is Contract.NONE else 0
+    return BufferLayout(tuple(strides), offset, pitch * spec.element_bytes)
+
+
+def other_layout_of(
+    spec: BufferSpec, contract: Contract, target: Target, number: int
+) -> BufferLayout:
+    """Another layout that keeps ``contract``: all that it leaves open differs from
+    :func:`layout_of`, and between the buffers of a call, which have a ``number`` each.
+
+    Rows are padded to odd strides, or where strides are promised by whole vectors; the first
+    element lies anywhere in a vector, on a multiple of its own size, unless an aligned address is
+    promised. Padding by whole vectors takes at most half of a row, but for the outermost ones.
+    """
+    lanes = target.vector_alignment_bytes // spec.element_bytes
+    whole_vectors = spec.promised and not spec.loose and contract.level >= Contract.STRIDE.level
+    known = promised_strides(spec, contract)
+    strides, pitch = [1], spec.shape[-1]
+    if whole_vectors and contract is not Contract.STATIC:
+        pitch = -(-pitch // lanes) * lanes
+    outermost = len(spec.shape) - 1
+    for dimension, extent in enumerate(reversed(spec.shape[:-1]), start=1):
+        if dimension >= known:
+            if not whole_vectors:
+                pitch = (pitch + 2 * number + 1) | 1
+            elif dimension == outermost:
+                pitch += lanes * (1 + number % 3)
+            elif 2 * lanes <= pitch:
+                pitch += lanes
+        strides.insert(0, pitch)
+        pitch *= extent
+    is_open = spec.loose or contract is Contract.NONE
+    # 37 is odd: as many buffers as a vector has lanes begin at different ones.
+    offset = (37 * number + 11) % lanes * spec.element_bytes if is_open else 0
     return BufferLayout(tuple(strides), offset, pitch * spec.element_bytes)
 
 

@@ -110,6 +110,8 @@ class Measurement:
     ``verified`` is true only if every output byte of every case matched the reference.
     ``vtcm_bytes`` reach to the last byte of VTCM that was touched, ``ddr_bytes`` are those that the
     timed call moved between DDR and L2, both ways; ``None`` where nobody watched.
+    ``overhead_cycles`` are those of the harness around each call, which ``samples`` contain and
+    ``cycles`` do not; ``None`` where nobody timed them, and ``cycles`` contain them as well.
     ``temperature_c`` is the hottest sensor after the last repeat, in degrees Celsius; ``None``
     where there is no sensor.
     """
@@ -128,6 +130,12 @@ class Measurement:
     temperature_c: float | None = None
     vtcm_bytes: int | None = None
     ddr_bytes: int | None = None
+    overhead_cycles: int | None = None
+
+    @property
+    def net_samples(self) -> tuple[int, ...]:
+        """``samples`` without the harness's share: what ``cycles`` is the median of."""
+        return tuple(max(sample - (self.overhead_cycles or 0), 1) for sample in self.samples)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""

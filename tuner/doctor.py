@@ -8,6 +8,7 @@ import importlib.util
 import os
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -175,6 +176,23 @@ def _containment() -> Finding:
     )
 
 
+def _confinement() -> Finding:
+    """Has a process confine itself as those do that read uploads and compile."""
+    from tuner.codegen.confinement.examine import examine_confinement
+
+    purpose = "keeping uploads and compilers away from files, processes and the network"
+    remedy = (
+        "Linux 5.13 or newer with landlock and CONFIG_SECCOMP_FILTER on x86_64; in a container, "
+        "allow those system calls and, for root, the capabilities to change the user and the root"
+    )
+    try:
+        active, refused = examine_confinement()
+    except (HvxtuneError, OSError, subprocess.SubprocessError) as error:
+        return Finding("confinement", False, str(error), purpose, remedy, required=False)
+    found = ", ".join(active) + (f"; refused here: {', '.join(refused)}" if refused else "")
+    return Finding("confinement", not refused, found, purpose, remedy, required=False)
+
+
 def _postgres() -> Finding:
     present = importlib.util.find_spec("psycopg") is not None
     return Finding(
@@ -256,6 +274,7 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     _state_directory,
     _repeatable_objects,
     _containment,
+    _confinement,
     _adb,
     _phone_parts,
     _hexagon_sim,

@@ -86,6 +86,18 @@ class OutOfTimeError(HvxtuneError):
     kind = "time"
 
 
+class ComeBackLaterError(HvxtuneError):
+    """Too much is asked for at once: by one user (``of_user``), or by all together. It may be had
+    in ``wait_s``."""
+
+    kind = "busy"
+
+    def __init__(self, message: str, *, wait_s: float = 5.0, of_user: bool = False) -> None:
+        super().__init__(message, next_step=f"come back in {wait_s:.0f} s")
+        self.wait_s = wait_s
+        self.of_user = of_user
+
+
 class InternalError(HvxtuneError):
     """A fault of hvxtune itself; please report it."""
 

@@ -223,10 +223,13 @@ class MemoryStore(TrialStore):
         problems: int,
         each: int,
         cache: CacheState = "warm",
+        audience: str = "",
     ) -> list[PastTrial]:
         with self._lock:
             by_problem: dict[Problem, list[PastTrial]] = {}
             for job in self._jobs.values():
+                if job.submission.audience not in ("", audience):
+                    continue
                 other = job.spec.problem
                 if other != problem and _same_kernel(other, problem) and job.spec.cache == cache:
                     by_problem.setdefault(other, []).extend(

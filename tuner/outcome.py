@@ -25,4 +25,5 @@ class Outcome(StrEnum):
     CUTOFF = "cutoff"
     """Stopped early: slower than the early-termination budget."""
     DEVICE_ERROR = "device_error"
-    """Every device that tried it failed; not the candidate's fault."""
+    """Every device that tried it failed, or the compiler was killed from outside each time; not
+    the candidate's fault, and no news for the search."""

@@ -8,6 +8,9 @@ from pathlib import Path
 from tuner.errors import StoreError
 
 STATE_DIR_VARIABLE = "HVXTUNE_STATE_DIR"
+PRIVATE_FILE_MODE = 0o600
+PRIVATE_FOLDER_MODE = 0o700
+"""The state directory holds tokens, uploads and what was tuned: it is for its user only."""
 
 
 def state_dir() -> Path:
@@ -27,7 +30,7 @@ def writable(name: str) -> Path:
     """
     folder = state_dir() / name
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
     except OSError as error:
         raise StoreError(
             f"cannot create {folder}: {error.strerror}",
@@ -39,3 +42,18 @@ def writable(name: str) -> Path:
             next_step=f"change its permissions, or set {STATE_DIR_VARIABLE}",
         )
     return folder
+
+
+def make_private(folder: Path) -> None:
+    """Makes ``folder``, and those above it that are missing, for this user only, whatever the
+    umask says. One that is there stays as it is. Raises ``OSError``."""
+    if folder.is_dir():
+        return
+    if folder.parent != folder:
+        make_private(folder.parent)  # `parents=True` would make them for everybody
+    folder.mkdir(mode=PRIVATE_FOLDER_MODE, exist_ok=True)
+
+
+def for_this_user(path: str, flags: int) -> int:
+    """For ``open(..., opener=for_this_user)``: a new file is made for this user only."""
+    return os.open(path, flags, PRIVATE_FILE_MODE)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections.abc import Mapping
 from functools import cached_property
 from importlib import import_module
@@ -65,9 +66,10 @@ class Registry(Generic[T]):
         Raises ``UserError`` with the accepted names if there is none, and ``ToolchainError``
         naming the package if an installed one cannot be loaded or does not keep the contract.
         """
-        extra = self._extra()
-        if name in extra:
-            return self._loaded_extra(name, extra[name])
+        if self._variable:
+            extra = self._extra()
+            if name in extra:
+                return self._loaded_extra(name, extra[name])
         if name in self._built_in:
             return cast("type[T]", _attribute(self._built_in[name]))
         self.require(name)
@@ -145,7 +147,8 @@ class Registry(Generic[T]):
 
 def _attribute(place: str) -> object:
     module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+    # Best-queries find the generators of their schedules: one that is imported is at hand.
+    return getattr(sys.modules.get(module) or import_module(module), name)
 
 
 def _package(point: EntryPoint) -> str:

@@ -135,6 +135,7 @@ class TrialStore(ABC):
         problems: int,
         each: int,
         cache: CacheState = "warm",
+        audience: str = "",
     ) -> list[PastTrial]:
         """The fastest verified trials of jobs on the problems most like ``problem``.
 
@@ -142,7 +143,8 @@ class TrialStore(ABC):
         nearest ones that have such a trial, nearest first (:func:`problem_distance`). Of each
         come the ``each`` fastest trials of different configs, fastest first, all of them measured
         at the highest fidelity there is and with ``cache``. Trials that finished after ``before``
-        (Unix seconds) do not count, so that asking again later gives the same.
+        (Unix seconds) do not count, so that asking again later gives the same, nor do those of
+        private jobs, but for the ``audience``'s own.
         """
 
     @abstractmethod

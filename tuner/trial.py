@@ -48,12 +48,27 @@ class Submission:
     """Who asked for a job, how urgently, and together with which others.
 
     ``user`` is empty for a job of the command line on this machine. Jobs of higher ``priority``
-    (-100 to 100) are taken up first. Jobs submitted together share a ``batch``.
+    (-100 to 100) are taken up first. Jobs submitted together share a ``batch``. ``request_id``
+    names the request that asked, in logs and in the audit; empty without one. The job is the
+    ``owner``'s: by default the user's. What comes of a ``private`` job is for its owner alone.
+    ``kernel_label`` is what people call the kernel, where that is not its name.
     """
 
     user: str = ""
     priority: int = 0
     batch: str | None = None
+    request_id: str = ""
+    owner: str = ""
+    private: bool = False
+    kernel_label: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "owner", self.owner or self.user)
+
+    @property
+    def audience(self) -> str:
+        """Who sees the job; empty for everybody."""
+        return self.owner if self.private else ""
 
 
 @dataclass(frozen=True)
@@ -189,7 +204,7 @@ class Schedule:
 
     ``provenance`` holds at least ``job``, ``trial``, ``space_digest``, ``toolchain`` (the whole
     fingerprint) and ``created_at``. ``promoted`` is there and true if the measurement is that of
-    the trial's promotion.
+    the trial's promotion, ``kernel_label`` if people call the kernel by another name.
     """
 
     problem: Problem
@@ -199,6 +214,11 @@ class Schedule:
     artifact_digest: str
     symbol: str
     provenance: Mapping[str, Any] = field(hash=False)
+
+    @property
+    def kernel_label(self) -> str:
+        """What people call the kernel; empty if that is its name."""
+        return str(self.provenance.get("kernel_label", ""))
 
     @property
     def public_id(self) -> str:
@@ -247,4 +267,5 @@ class Job:
             "seed": self.spec.seed,
             "toolchain": dict(self.toolchain if promoted_with is None else promoted_with),
             "created_at": created_at,
+            **({"kernel_label": label} if (label := self.submission.kernel_label) else {}),
         }

@@ -70,7 +70,7 @@ def _choices(store: SqlStore, kind: Kind) -> list[tuple[str, str]]:
             for each in toolchains(store)
         ]
     views = [JobView(one) for one in jobs_page(store, JobFilters(), None, CHOICES)]
-    return [(view.id, f"{view.kernel} {_values(view)} {view.id}") for view in views if view.best]
+    return [(view.id, f"{view.name} {_values(view)} {view.id}") for view in views if view.best]
 
 
 def _values(view: JobView) -> str:
@@ -98,7 +98,8 @@ def _side(store: SqlStore, kind: Kind, name: str) -> list[Best]:
             best.measurement.fidelity,
             best.measurement.cache,
             best.measurement.cycles,
-            best.measurement.samples,
+            best.measurement.net_samples,
             f"{name}-{best.number}",
+            found[0].summary.job.submission.kernel_label,
         )
     ]

@@ -11,11 +11,14 @@ from starlette.responses import RedirectResponse, Response
 from dashboards.session import (
     CSRF_FIELD,
     LOGIN,
-    SESSION,
+    SESSION_COOKIE,
+    Viewer,
     begin,
     caller_with,
+    end,
+    let_in,
     require_csrf,
-    sessions_of,
+    signed_cookies_of,
     viewer_of,
 )
 from dashboards.templating import render
@@ -36,7 +39,7 @@ def show(request: Request, next: str = "") -> Response:  # noqa: A002  # its nam
 async def log_in(request: Request) -> Response:
     """Begins a session if the token is good."""
     fields = await request.form(max_files=0, max_fields=8)
-    sent = sessions_of(request).read(request, LOGIN)
+    sent = signed_cookies_of(request).read(request, LOGIN)
     require_csrf(str((sent or {}).get("csrf", secrets.token_hex())), fields.get(CSRF_FIELD))
     token = str(fields.get("token", "")).strip()
     place = str(fields.get("next", ""))
@@ -45,25 +48,29 @@ async def log_in(request: Request) -> Response:
     except HttpError as error:
         return _form(request, place, error, status=error.status)
     answer = RedirectResponse(_own_place(request, place), 303)
-    begin(request, answer, caller)
-    store: SqlStore = request.app.state.store
-    await run_in_threadpool(
-        record, store, caller, "session.begin", caller.token_id, request=request
-    )
+    let_in(request, answer, await run_in_threadpool(begin, request, caller))
     answer.delete_cookie(LOGIN.cookie, path=request.scope.get("root_path", "") or "/")
     return answer
 
 
 @router.post("/logout")
 async def log_out(request: Request) -> Response:
-    """Ends the session in this browser; whatever its token is good for."""
+    """Ends the session of this browser, for good; whatever its token is good for."""
     fields = await request.form(max_files=0, max_fields=8)
     viewer = await run_in_threadpool(viewer_of, request)
     require_csrf(viewer.csrf, fields.get(CSRF_FIELD))
+    await run_in_threadpool(_end, request, viewer)
     root = request.scope.get("root_path", "")
     answer = RedirectResponse(f"{root}/login", 303)
-    answer.delete_cookie(SESSION.cookie, path=root or "/")
+    answer.delete_cookie(SESSION_COOKIE, path=root or "/")
     return answer
+
+
+def _end(request: Request, viewer: Viewer) -> None:
+    store: SqlStore = request.app.state.store
+    with store.transaction():
+        end(request)
+        record(store, viewer.caller, "session.end", viewer.caller.token_id, request=request)
 
 
 def _form(
@@ -73,7 +80,7 @@ def _form(
     answer = render(
         request, "login.html", status=status, login_csrf=csrf, next_place=place, error=error
     )
-    sessions_of(request).write(request, answer, LOGIN, {"csrf": csrf})
+    signed_cookies_of(request).write(request, answer, LOGIN, {"csrf": csrf})
     return answer
 
 

@@ -14,13 +14,14 @@ from dashboards.charts.shapes import shape_grids
 from dashboards.job_view import peak_of
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
+from db.pipelines import kernel_of
 from db.quarantine import quarantine, release
 from db.schedule_queries import StoredSchedule, find, page
 from db.sql_store import SqlStore
 from db.trial_queries import find_trial
 from service.app import store_of
 from service.auth.audit import record
-from service.auth.caller import Scope
+from service.auth.caller import Caller, Scope
 from service.problem_details import HttpError, not_found
 from tuner.candidate import FIDELITIES, Fidelity
 from tuner.contract import Contract
@@ -112,7 +113,8 @@ def shapes(
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
     """The shapes of one kernel that are stored, and the holes between them."""
-    kernel = find_kernel(asked.kernel or kernel_names()[0])
+    caller: Caller = request.state.caller
+    kernel = find_kernel(kernel_of(store, asked.kernel or kernel_names()[0], caller.owner))
     contract = _contract(asked.contract)
     found = page(
         store,

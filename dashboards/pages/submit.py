@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -18,7 +19,7 @@ from dashboards.templating import render
 from db import pipelines
 from db.sql_store import SqlStore
 from service.app import store_of
-from service.auth.caller import Scope
+from service.auth.caller import Caller, Scope
 from service.job_requests import submit
 from service.problem_details import HttpError, status_of
 from service.schemas.jobs import LARGEST_SEED, BudgetBody, SubmitBody
@@ -32,7 +33,6 @@ from tuner.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
 from tuner.search.samplers import sampler_names
 from tuner.target import DEFAULT_TARGET, TARGETS
 from tuner.tuning import find_problem
-from tuner.uploaded import kernel_name
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.SUBMIT))])
 
@@ -52,6 +52,7 @@ DEFAULTS: Mapping[str, str] = {
     "seed": "0",
     "workers": "",
     "priority": "0",
+    "private": "",
 }
 PARAM = "param_"
 GOAL = "goal_"
@@ -117,9 +118,10 @@ class Entered:
         return {name: value for name, value in given.items() if value is not None}
 
 
-def _entered(values: Mapping[str, Any]) -> Entered:
+def _entered(values: Mapping[str, Any], store: SqlStore, caller: Caller) -> Entered:
     texts = {k: v.strip() for k, v in values.items() if isinstance(v, str)}
-    kernel = find_kernel(texts.get("kernel") or kernel_names()[0])
+    asked = texts.get("kernel") or kernel_names()[0]
+    kernel = find_kernel(pipelines.kernel_of(store, asked, caller.owner))
     params = {PARAM + param.name: str(param.default) for param in kernel.params}
     return Entered(kernel, {**DEFAULTS, **params, **texts})
 
@@ -138,13 +140,16 @@ def field_of(error: HvxtuneError, entered: Entered) -> str:
 @router.get("/submit")
 def show(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Response:
     """The form; values in the address are filled in, so that a form can be linked to."""
-    return _form(request, store, _entered(request.query_params))
+    caller: Caller = request.state.caller
+    return _form(request, store, _entered(request.query_params, store, caller))
 
 
 @router.get("/submit/space")
-def space(request: Request) -> Response:
+def space(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Response:
     """What the problem that is entered would be searched over, or what is wrong with it."""
-    return render(request, "submit_space.html", **_space(_entered(request.query_params)))
+    caller: Caller = request.state.caller
+    entered = _entered(request.query_params, store, caller)
+    return render(request, "submit_space.html", **_space(entered))
 
 
 @router.post("/submit")
@@ -154,7 +159,7 @@ def send(
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
     """Submits the job, or shows the form with what is wrong."""
-    entered = _entered(form.fields)
+    entered = _entered(form.fields, store, form.viewer.caller)
     try:
         taken = submit(
             store,
@@ -198,6 +203,7 @@ def body_of(entered: Entered) -> SubmitBody:
             seed=entered.number("seed", 0, LARGEST_SEED) or 0,
             workers=entered.number("workers", 1, 256),
             priority=entered.number("priority", -100, 100) or 0,
+            visibility="private" if values["private"] else None,
         )
     except ValidationError as error:
         first = error.errors()[0]
@@ -223,14 +229,21 @@ def _space(entered: Entered) -> dict[str, Any]:
     return {"error": None, "space": found, "peak": peak_of(problem)}
 
 
-def _uploaded(store: SqlStore, chosen: str) -> dict[str, str]:
+def _uploaded(store: SqlStore, chosen: str, owner: str) -> dict[str, str]:
     """Uploaded pipelines by their names as kernels, with what to call them: the newest, and the one
     that is chosen."""
-    found = {
-        kernel_name(upload.digest): f"{upload.name} ({kernel_name(upload.digest)})"
-        for upload in pipelines.newest(store, MOST_UPLOADS)
+    found: dict[str, str] = {}
+    if chosen.startswith(PIPELINE_PREFIX):
+        found[chosen] = pipelines.named(store, chosen, owner).label or chosen
+    for upload in pipelines.newest(store, MOST_UPLOADS):
+        if upload.kernel not in found or upload.owner == owner:
+            found[upload.kernel] = upload.label(owner)
+    # Versions of one name are told apart by their digits.
+    repeated = [label for label, count in Counter(found.values()).items() if count > 1]
+    return {
+        kernel: f"{label} ({kernel.removeprefix(PIPELINE_PREFIX)})" if label in repeated else label
+        for kernel, label in found.items()
     }
-    return {chosen: chosen, **found} if chosen.startswith(PIPELINE_PREFIX) else found
 
 
 def _form(
@@ -241,7 +254,8 @@ def _form(
     status: int = 200,
 ) -> Response:
     preview = _space(entered)
-    uploaded = _uploaded(store, entered.kernel.name)
+    caller: Caller = request.state.caller
+    uploaded = _uploaded(store, entered.kernel.name, caller.owner)
     return render(
         request,
         "submit.html",

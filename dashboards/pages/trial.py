@@ -20,6 +20,7 @@ from db.trial_queries import find_trial, key_trials
 from service.app import store_of
 from service.auth.caller import Scope
 from service.problem_details import not_found
+from service.suggested_files import attachment, identifier
 from tuner.errors import HvxtuneError, UserError
 from tuner.measure.explanation import GROUPS, ExplainedPacket, Explanation, Region
 from tuner.measure.statistics import Summary, summarize
@@ -148,11 +149,11 @@ def file(
     data = _files(store, found).get(kind) if kind in FILES else None
     if data is None:
         raise not_found(f"trial {number} has no file '{kind}'", accepted=", ".join(FILES))
-    name = f"{view.job.spec.problem.symbol}.{FILES[kind]}"
+    name = f"{_stem(view)}.{FILES[kind]}"
     return Response(
         data,
         media_type="application/octet-stream" if kind == "object" else "text/plain",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+        headers=attachment(name),
     )
 
 
@@ -164,10 +165,14 @@ def _files(store: SqlStore, found: Trial) -> dict[str, bytes]:
 
 def file_names(view: JobView, files: dict[str, bytes]) -> list[tuple[str, str, int]]:
     """Kind, name and size of each file there is to keep."""
-    symbol = view.job.spec.problem.symbol
+    stem = _stem(view)
     return [
-        (kind, f"{symbol}.{end}", len(files[kind])) for kind, end in FILES.items() if kind in files
+        (kind, f"{stem}.{end}", len(files[kind])) for kind, end in FILES.items() if kind in files
     ]
+
+
+def _stem(view: JobView) -> str:
+    return identifier(view.job.spec.problem, view.job.submission.kernel_label)
 
 
 def knob_rows(found: Trial, marked: dict[str, Trial]) -> list[dict[str, Any]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from db.exchange import layout
+from db.first_sources import FIRST_SOURCES
 from tuner.candidate import CACHE_STATES, FIDELITIES, Measurement, Problem
 from tuner.codegen import space_of
 from tuner.contract import find_contract
@@ -31,8 +32,8 @@ _FIELDS = frozenset(
     }
 )
 _COUNTS = ("cycles", "code_bytes", "core_cycles")
-_OPTIONAL_COUNTS = ("packets", "stalls", "vtcm_bytes", "ddr_bytes")
-_ADDED_LATER = frozenset({"temperature_c", "vtcm_bytes", "ddr_bytes"})
+_OPTIONAL_COUNTS = ("packets", "stalls", "vtcm_bytes", "ddr_bytes", "overhead_cycles")
+_ADDED_LATER = frozenset({"temperature_c", "vtcm_bytes", "ddr_bytes", "overhead_cycles"})
 """Fields of a measurement that files from before have not; all have a default."""
 _MOST_CELSIUS = 1000.0
 _MOST_DOCUMENT = 64 << 10
@@ -83,6 +84,8 @@ def read_line(text: bytes) -> Line:
         symbol=_matching(form, "symbol", _SYMBOL),
         provenance={**provenance, "toolchain": toolchain},
     )
+    if schedule.symbol != problem.symbol:
+        raise UserError(f"symbol={schedule.symbol[:200]}", accepted=problem.symbol)
     public_id = _matching(form, "id", _ID)
     if public_id != schedule.public_id:
         raise UserError(f"id={public_id} is not that of provenance.job and provenance.trial")
@@ -116,15 +119,25 @@ def _problem(form: Mapping[str, Any]) -> Problem:
             next_step="install the same version of hvxtune on both sides",
         )
     problem = kernel.problem(params, find_contract(str(form["contract"])[:20]), target)
-    if workload != problem.workload.as_dict():
+    named = _named_as_before(problem) if "source" not in workload else problem
+    if workload != named.workload.as_dict():
         raise UserError(
-            f"{kernel.name} has version {str(workload.get('version'))[:20]} or other parameters "
-            f"there, version {kernel.version} here",
+            f"{kernel.name} has version {str(workload.get('version'))[:20]}, other parameters or "
+            f"other code there; here it is version {kernel.version}",
             next_step="install the same version of hvxtune on both sides, or tune again",
         )
-    if form["problem_digest"] != problem.digest:
+    if form["problem_digest"] != named.digest:
         raise UserError("problem_digest is not that of the problem")
     return problem
+
+
+def _named_as_before(problem: Problem) -> Problem:
+    """``problem`` as lines name it that do not tell the kernel's source, if it is still the one
+    they were written with."""
+    workload = problem.workload
+    if FIRST_SOURCES.get((workload.kernel, workload.version)) != workload.source:
+        return problem
+    return replace(problem, workload=replace(workload, source=""))
 
 
 def _config(form: Mapping[str, Any], problem: Problem, generator: str) -> Config:

@@ -15,7 +15,7 @@ from typing import IO
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from db.artifact_files import ArtifactFiles, StoredArtifact
+from db.artifact_files import ArtifactFiles, StoredArtifact, defines
 from db.exchange import layout
 from db.exchange.lines import Line, read_line, toolchain_digest
 from db.models import ToolchainRow
@@ -86,9 +86,12 @@ def _import(
         if not any_toolchain and toolchain_digest(line) not in ours:
             raise _foreign(number, line)
         for kind, digest in line.files.items():
-            if bytes.fromhex(digest) not in checked:
-                _file(archive, members, digest, f"line {number}, {kind}")
-                checked.add(bytes.fromhex(digest))
+            symbol = line.schedule.symbol.encode() if kind == "object" else b""
+            if (seen := bytes.fromhex(digest) + symbol) not in checked:
+                data = _file(archive, members, digest, f"line {number}, {kind}")
+                if symbol and not defines(data, symbol):
+                    raise UserError(f"line {number}: its object is not one of {symbol.decode()}")
+                checked.add(seen)
         count += 1
     if count != expected:
         raise UserError(f"{layout.LINES} has {count} schedules, the manifest says {expected}")

@@ -14,7 +14,9 @@ from sqlalchemy import select
 
 from db.exchange import layout
 from db.models import ArtifactRow, ProblemRow, ScheduleRow, TargetRow, WorkloadRow
+from db.quarantine import quarantine
 from db.records import problem_record, schedule_record
+from db.seals import BROKEN, seal_fits
 from db.sql_store import SqlStore
 from tuner.candidate import Artifact
 from tuner.errors import UserError
@@ -25,15 +27,21 @@ _BATCH = 200
 
 
 def export_schedules(
-    store: SqlStore, place: Path, *, kernel: str | None = None, target: str | None = None
+    store: SqlStore,
+    place: Path,
+    *,
+    kernel: str | None = None,
+    target: str | None = None,
+    owner: str = "",
 ) -> int:
     """Writes every schedule that is not quarantined, of ``kernel`` and for ``target`` if given, to
-    the file ``place``, whole or not at all. Gives their number."""
+    the file ``place``, whole or not at all. Gives their number. Of private ones only those of
+    ``owner``: whoever takes them over shares them."""
     partial = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         with tempfile.TemporaryFile(dir=place.parent) as lines, partial.open("wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                count = _write(store, archive, lines, kernel, target)
+                count = _write(store, archive, lines, kernel, target, owner)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(place)
@@ -53,10 +61,11 @@ def _write(
     lines: IO[bytes],
     kernel: str | None,
     target: str | None,
+    owner: str,
 ) -> int:
     written: set[bytes] = set()
     count = 0
-    for public_id, schedule, artifact in _stored(store, kernel, target):
+    for public_id, schedule, artifact in _stored(store, kernel, target, owner):
         count += 1
         if count > layout.MOST_SCHEDULES:
             raise UserError(
@@ -89,7 +98,7 @@ def _member(name: str) -> zipfile.ZipInfo:
 
 
 def _stored(
-    store: SqlStore, kernel: str | None, target: str | None
+    store: SqlStore, kernel: str | None, target: str | None, owner: str
 ) -> Iterator[tuple[str, Schedule, Artifact]]:
     wanted = (
         select(ScheduleRow, ProblemRow, ArtifactRow)
@@ -97,7 +106,7 @@ def _stored(
         .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
         .join(TargetRow, ProblemRow.target_id == TargetRow.id)
         .join(ArtifactRow, ScheduleRow.artifact_digest == ArtifactRow.digest)
-        .where(ScheduleRow.quarantined_at.is_(None))
+        .where(ScheduleRow.quarantined_at.is_(None), ScheduleRow.audience.in_(("", owner)))
         .order_by(ScheduleRow.id)
         .limit(_BATCH)
     )
@@ -110,12 +119,17 @@ def _stored(
         # In batches with a transaction each: a long one would keep the log from being reused.
         with store.reading() as session:
             found = [
-                (s.id, s.public_id or "", schedule_record(s, problem_record(p)), a)
+                (s, schedule_record(s, problem_record(p)), a)
                 for s, p, a in session.execute(wanted.where(ScheduleRow.id > last))
             ]
         if not found:
             return
-        for last, public_id, schedule, row in found:  # noqa: B007 - where the next batch begins
+        last = found[-1][0].id
+        for stored, schedule, row in found:
+            public_id = stored.public_id or ""
+            if not seal_fits(stored, schedule.problem):
+                quarantine(store, public_id, BROKEN)
+                continue
             yield public_id, schedule, store.files.read(row.digest, row.symbol, row.file_digest)
 
 

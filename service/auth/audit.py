@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.auth.local_token import local_user
 from service.auth.token_text import redact, redact_all
+from service.request_ids import current_request_id
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
@@ -42,6 +43,7 @@ def record(
         subject=redact(subject),
         detail=redact_all(detail or {}),
         client=f"command of {local_user()}" if request is None else client_of(request),
+        request_id="" if request is None else current_request_id(),
     )
 
 
@@ -60,4 +62,5 @@ def entry_json(entry: AuditEntry) -> dict[str, Any]:
         "subject": entry.subject,
         "detail": dict(entry.detail),
         "client": entry.client,
+        "request_id": entry.request_id,
     }

@@ -11,13 +11,22 @@ class Scope(StrEnum):
     """What a token may be good for. Each is granted by itself; ``admin`` includes all."""
 
     READ = "read"
-    """Look at everything."""
+    """Look at what is shared and what is one's owner's, or at everything: :class:`Reads`."""
     SUBMIT = "submit"
     """Submit jobs and pipelines; cancel, pause and resume one's own."""
     OPERATE = "operate"
     """Cancel, pause and resume anybody's jobs; drain and quarantine devices and schedules."""
     ADMIN = "admin"
     """Tokens, import, and all of the above."""
+
+
+class Reads(StrEnum):
+    """How far ``read`` reaches."""
+
+    OWN = "own"
+    """What is the token's owner's, and what is shared."""
+    ALL = "all"
+    """Also what others keep private."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +55,24 @@ class Quotas:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who sent a request. ``name`` is the user that jobs are submitted by."""
+    """Who sent a request. ``name`` is the user that jobs are submitted by, ``owner`` whose they
+    are: by default the user's."""
 
     token_id: str
     name: str
     scopes: frozenset[Scope] = field(default_factory=frozenset)
     quotas: Quotas = field(default_factory=Quotas)
+    owner: str = ""
+    reads: Reads = Reads.OWN
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "owner", self.owner or self.name)
 
     def may(self, scope: Scope) -> bool:
         """Whether the token has ``scope``."""
         return scope in self.scopes or Scope.ADMIN in self.scopes
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether nothing is hidden: who may act on everybody's jobs must see them."""
+        return self.reads is Reads.ALL or self.may(Scope.OPERATE)

@@ -27,6 +27,10 @@ class Gate(Protocol):
         ``HttpError`` 401 if it has ended since. Its rate does not apply: pages poll. Blocks."""
         ...
 
+    def charge(self, caller: Caller, requests: int) -> None:
+        """Counts a request as so many more; ``HttpError`` 429 if that is beyond the rate."""
+        ...
+
     def note_refusal(self, connection: HTTPConnection, caller: Caller, reason: str) -> None:
         """Leaves in the audit that a valid token was not enough. Blocks."""
         ...
@@ -56,6 +60,9 @@ class OpenGate:
 
     def holder(self, token_id: str) -> Caller:
         return Caller(token_id, "test", frozenset(Scope))
+
+    def charge(self, caller: Caller, requests: int) -> None:
+        pass
 
     def note_refusal(self, connection: HTTPConnection, caller: Caller, reason: str) -> None:
         pass

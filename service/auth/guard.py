@@ -6,11 +6,17 @@ body are refused alike. A plain ASGI wrapper, because every request pays for it.
 
 from __future__ import annotations
 
-from starlette.requests import HTTPConnection
-from starlette.types import ASGIApp, Receive, Scope, Send
+from collections.abc import Iterator
+from typing import cast
+
+from fastapi.dependencies.models import Dependant
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.auth.gate import find_caller
-from service.problem_details import response_of
+from service.auth.required import Demand
+from service.problem_details import HttpError, for_strangers, response_of
 from tuner.errors import HvxtuneError
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
@@ -30,13 +36,53 @@ class Guard:
             try:
                 found = await find_caller(HTTPConnection(scope))
             except HvxtuneError as error:
-                await response_of(error, scope["path"])(scope, receive, send)
+                await response_of(for_strangers(error), scope["path"])(scope, receive, send)
                 return
             scope.setdefault("state", {})["caller"] = found
+            if scope["method"] not in ("GET", "HEAD"):
+                receive = _read_by_those_who_may(scope, receive)
         elif scope["type"] == "websocket":  # there are none yet, so none is let through
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
             return
         await self._app(scope, receive, send)
+
+
+class _RefusedUnreadError(HTTPException):
+    """The body is not for this caller to send. An ``HTTPException``, because FastAPI makes anything
+    else that reading a body raises a 400."""
+
+    def __init__(self, problem: HttpError) -> None:
+        super().__init__(problem.status)
+        self.problem = problem
+
+
+def _read_by_those_who_may(scope: Scope, receive: Receive) -> Receive:
+    """Reads a body only for callers with the scopes that the route demands: FastAPI reads it
+    before it looks at what the route depends on."""
+    is_checked = False
+
+    async def reading() -> Message:
+        nonlocal is_checked
+        if not is_checked:
+            is_checked = True
+            try:
+                for demand in _demands(getattr(scope.get("route"), "dependant", None)):
+                    await demand(Request(scope))
+            except HttpError as error:
+                raise _RefusedUnreadError(error) from None
+        return await receive()
+
+    return reading
+
+
+def _demands(dependant: Dependant | None) -> Iterator[Demand]:
+    """What a route depends on that was made by :func:`service.auth.require`."""
+    if dependant is None:
+        return
+    if hasattr(dependant.call, "scopes"):
+        yield cast("Demand", dependant.call)
+    for inner in dependant.dependencies:
+        yield from _demands(inner)
 
 
 def _is_open(scope: Scope) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from service.auth.caller import Quotas, Scope
+from service.auth.caller import Quotas, Reads, Scope
 from service.auth.local_token import NAME_PATTERN
 from service.auth.token_text import TokenText, new_token_text
 from tuner.errors import InternalError, UserError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 DEFAULT_EXPIRES = "365d"
 MOST_QUOTA = 1 << 62
 
+_NAMES = "1 to 100 letters, digits and . _ @ + -, such as ci or ann@lab"
 _SPAN = re.compile(r"([0-9]{1,6})([mhdw])")
 _UNIT_S = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -31,13 +33,19 @@ def issue(
     scopes: Sequence[Scope],
     quotas: Quotas,
     expires_at: float | None,
+    owner: str | None = None,
+    reads: Reads = Reads.OWN,
 ) -> tuple[TokenText, Token]:
     """Stores a new token. Its text is given once, here. ``UserError`` if it would be of no use."""
     from db.tokens import add_token
 
     _require_useful(name, scopes, quotas, expires_at)
+    whose = name if owner is None else owner
+    if not re.fullmatch(NAME_PATTERN, whose):
+        raise UserError(f"the owner {whose[:120]!r} of a token", accepted=_NAMES)
     for _ in range(5):
         text, token = prepare(name=name, scopes=scopes, quotas=quotas, expires_at=expires_at)
+        token = replace(token, owner=whose, reads=reads.value)
         if add_token(store, token):
             return text, token
     raise InternalError("random ids of tokens repeat", next_step="check the machine's randomness")
@@ -69,7 +77,7 @@ def _require_useful(
     if not re.fullmatch(NAME_PATTERN, name):
         raise UserError(
             f"the name {name[:120]!r} of a token",
-            accepted="1 to 100 letters, digits and . _ @ + -, such as ci or ann@lab",
+            accepted=_NAMES,
         )
     if not scopes:
         raise UserError("a token without a scope", accepted=", ".join(Scope))
@@ -116,8 +124,10 @@ def token_json(token: Token) -> dict[str, Any]:
     return {
         "id": token.id,
         "name": token.name,
+        "owner": token.owner,
         "state": state,
         "scopes": list(token.scopes),
+        "read": token.reads,
         "quotas": Quotas.from_dict(token.quotas).as_dict(),
         "created_at": token.created_at,
         "expires_at": token.expires_at,
@@ -133,4 +143,10 @@ def issued_json(text: TokenText, token: Token) -> dict[str, Any]:
 
 def issue_detail(token: Token) -> dict[str, Any]:
     """What the audit keeps of a new token."""
-    return {"name": token.name, "scopes": list(token.scopes), "quotas": dict(token.quotas)}
+    return {
+        "name": token.name,
+        "owner": token.owner,
+        "scopes": list(token.scopes),
+        "read": token.reads,
+        "quotas": dict(token.quotas),
+    }

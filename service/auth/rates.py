@@ -25,9 +25,9 @@ class Rate:
         self._limit = RateLimitItemPerMinute(per_minute)
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
 
-    def hit(self, key: str) -> bool:
-        """Counts one for ``key``, unless that is too many; whether it was not."""
-        return self._limiter.hit(self._limit, key)
+    def hit(self, key: str, count: int = 1) -> bool:
+        """Counts ``count`` for ``key``, unless that is too many; whether it was not."""
+        return self._limiter.hit(self._limit, key, cost=count)
 
     def test(self, key: str) -> bool:
         """Whether one more for ``key`` would not be too many."""

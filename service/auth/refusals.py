@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from service.request_ids import current_request_id
 from tuner.errors import HvxtuneError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Refusals:
                 subject=path[:200],
                 detail=detail,
                 client=client,
+                request_id=current_request_id(),
             )
         except HvxtuneError as error:
             _log.warning("a refused authentication (%s) is not in the audit: %s", reason, error)

@@ -11,8 +11,10 @@ from service.auth.caller import Caller, Scope
 from service.auth.gate import Gate, find_caller
 from service.problem_details import HttpError
 
+Demand = Callable[[Request], Awaitable[Caller]]
 
-def require(scope: Scope, *others: Scope) -> Callable[[Request], Awaitable[Caller]]:
+
+def require(scope: Scope, *others: Scope) -> Demand:
     """A dependency that lets only callers with ``scope``, or one of ``others``, pass: 401 without
     a valid token, 403 without the scope, 429 beyond the rate."""
 
@@ -26,7 +28,7 @@ def require(scope: Scope, *others: Scope) -> Callable[[Request], Awaitable[Calle
             await run_in_threadpool(gate.note_refusal, request, found, f"scope {scope}")
             raise HttpError(
                 403,
-                f"the token '{found.name}' has not the scope '{scope}'",
+                f"the token '{found.name}' lacks the scope '{scope}'",
                 accepted=f"a token with {' or '.join((scope, *others, Scope.ADMIN))}",
                 next_step=f"ask the owner of the service: hvxtune token create --scope {scope}",
                 headers={

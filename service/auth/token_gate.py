@@ -20,7 +20,7 @@ from starlette.requests import HTTPConnection
 from db.sql_store import SqlStore
 from db.tokens import Token, find_token, mark_used
 from service.auth.audit import client_of
-from service.auth.caller import Caller, Quotas, Scope
+from service.auth.caller import Caller, Quotas, Reads, Scope
 from service.auth.rates import Rate, network_of
 from service.auth.refusals import Refusals
 from service.auth.token_text import TokenText, holds_token, parse, redact
@@ -52,6 +52,8 @@ class _Known:
             token.name,
             frozenset(scope for scope in Scope if scope.value in token.scopes),
             Quotas.from_dict(token.quotas),
+            token.owner,
+            Reads.ALL if token.reads == Reads.ALL else Reads.OWN,
         )
         self.rate = rate
         self.read_at = time.monotonic()
@@ -111,6 +113,22 @@ class TokenGate:
         if known is None or not known.token.is_valid(time.time()):
             raise HttpError(401, "the token of this session has ended", next_step=_ASK_FOR_ONE)
         return known.caller
+
+    def charge(self, caller: Caller, requests: int) -> None:
+        known = self._known.get(caller.token_id)
+        rate = None if known is None else known.rate
+        if known is None or rate is None or requests <= 0:
+            return
+        if requests >= rate.per_minute:
+            raise HttpError(
+                422,
+                f"a request that counts as {requests + 1} is more than the token "
+                f"'{caller.name}' may send in a minute",
+                accepted=f"one that counts as at most {rate.per_minute}",
+                next_step="ask for fewer workloads at once, or without allow_nearest",
+                quota="requests_per_minute",
+            )
+        _within_rate(known, requests)
 
     def note_refusal(self, connection: HTTPConnection, caller: Caller, reason: str) -> None:
         path = redact(connection.url.path)
@@ -252,9 +270,9 @@ class TokenGate:
         )
 
 
-def _within_rate(known: _Known) -> Caller:
+def _within_rate(known: _Known, requests: int = 1) -> Caller:
     rate, caller = known.rate, known.caller
-    if rate is not None and not rate.hit(caller.token_id):
+    if rate is not None and not rate.hit(caller.token_id, requests):
         raise HttpError(
             429,
             f"the token '{caller.name}' sends more than {rate.per_minute} requests a minute",

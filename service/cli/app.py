@@ -11,6 +11,7 @@ from service.cli import (
     catalogue,
     compilation,
     conducting,
+    database,
     diagnosis,
     exchange,
     farm,
@@ -24,6 +25,7 @@ from service.cli import (
     study,
     tokens,
     tuning,
+    uploads,
 )
 
 app = typer.Typer(
@@ -37,6 +39,7 @@ app = typer.Typer(
 for command in (
     catalogue.kernels,
     catalogue.space,
+    uploads.pipelines,
     tuning.tune,
     schedules.best,
     fetching.fetch,
@@ -62,6 +65,7 @@ app.command("export")(exchange.export_schedules)
 app.command("import")(exchange.import_schedules)  # a word that no function can be called by
 app.add_typer(tokens.app, name="token")
 app.add_typer(farm.app, name="farm")
+app.add_typer(database.app, name="db")
 
 
 def _print_version(wanted: bool) -> None:

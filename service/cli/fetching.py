@@ -23,7 +23,7 @@ from service.cli.options import (
     read_server,
 )
 from service.cli.output import print_json, print_line
-from service.cli.summary import print_loose
+from service.cli.summary import print_loose, shown_name
 from tuner.errors import UserError
 from tuner.target import DEFAULT_TARGET
 
@@ -72,7 +72,8 @@ def fetch(
     if update and offline:
         raise UserError("--update with --offline", next_step="leave one out")
     problem = read_problem(kernel, param, target, contract)
-    wish = Wish(name or default_name(problem), problem, cache)
+    called = shown_name(problem.workload.kernel)
+    wish = Wish(name or default_name(problem, called), problem, cache)
     with _source(read_server(server), offline=offline) as source:
         fetched = fetch_files(
             wish, source, folder=output, lock=lock, cache=ClientCache(), update=update

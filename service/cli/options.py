@@ -155,7 +155,8 @@ def read_problem(kernel: str, params: Sequence[str] | None, target: str, contrac
     if kernel.startswith(PIPELINE_PREFIX):
         from db import open_store
         from db.pipelines import kernel_of
+        from service.auth.local_token import local_user
 
         with open_store() as store:
-            kernel = kernel_of(store, kernel)
+            kernel = kernel_of(store, kernel, local_user())
     return find_problem(kernel, read_params(params), target, contract)

@@ -54,12 +54,13 @@ def read_file(path: Path) -> tuple[str, bytes]:
 
 
 def kept_here(path: Path, store: SqlStore) -> str:
-    """Stores the pipeline in ``path`` as the service does; returns its name as a kernel."""
+    """Stores the pipeline in ``path`` as the service does, as this user's; returns its name as a
+    kernel."""
     from db import pipelines
+    from service.auth.local_token import local_user
     from tuner.codegen.halide.uploads import describe_pipeline
-    from tuner.uploaded import kernel_name
 
     name, data = read_file(path)
     description = describe_pipeline(data).as_dict()
-    stored, _ = pipelines.keep(store, data, name, "", description)
-    return kernel_name(stored.digest)
+    stored, _ = pipelines.keep(store, data, name, "", description, owner=local_user())
+    return stored.kernel

@@ -40,7 +40,9 @@ def tune_there(
     """Submits a job for a kernel, or for the pipeline in a file, and follows it to its end."""
     with Client(server) as client:
         if pipeline is not None:
-            kernel = str(client.upload_pipeline(*read_file(pipeline))["kernel"])
+            wanted = options.get("visibility") or "shared"
+            uploaded = client.upload_pipeline(*read_file(pipeline), visibility=wanted)
+            kernel = str(uploaded["kernel"])
         (job,) = client.submit(kernel, params, **options)
         sys.stderr.write(f"job {job['job']} submitted to {server}\n")
         _follow(client, str(job["job"]), as_json=as_json)
@@ -101,7 +103,7 @@ def _follow(client: Client, job: str, *, as_json: bool) -> None:
     try:
         form = client.job(job)
         job = str(form["job"])
-        with shown(str(form["kernel"])) as show:
+        with shown(str(form.get("display_name") or form["kernel"])) as show:
             for event in _Follower(form, show).events(client.events(job)):
                 # Events tell of pauses that are over, too.
                 if event.data.get("paused") and client.job(job)["paused"]:

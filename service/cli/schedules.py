@@ -108,6 +108,7 @@ def stored_best(problem: Problem, store: TrialStore, cache: CacheState) -> Sched
 def _schedule_json(schedule: Schedule) -> dict[str, Any]:
     return {
         **problem_json(schedule.problem),
+        "display_name": schedule.kernel_label or schedule.problem.workload.kernel,
         "config": schedule.config.as_dict(),
         **measurement_json(schedule.measurement, peak_cycles(schedule.problem)),
         "generator": schedule.generator,

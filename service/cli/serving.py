@@ -9,6 +9,7 @@ import typer
 
 from service.cli.options import AsJson
 from service.cli.output import print_line
+from service.proxies import TRUSTED_PROXIES_VARIABLE, read_trusted
 from service.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
 
 MOST_PROCESSES = 256
@@ -45,6 +46,26 @@ def serve(
     tls_key: Annotated[
         str | None, typer.Option(metavar="FILE", help="The certificate's unencrypted PEM key.")
     ] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trusted-proxy",
+            metavar="ADDRESS",
+            help="An address or network (10.0.0.0/8) of proxies whose X-Forwarded-For and "
+            "X-Forwarded-Proto are believed; once for each. Without it nobody's are.",
+            envvar=TRUSTED_PROXIES_VARIABLE,
+            show_envvar=False,
+            show_default=False,
+        ),
+    ] = None,
+    webhook_allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--webhook-allow",
+            metavar="CIDR",
+            help="A network webhooks may lead to beside public ones; give it once per network.",
+        ),
+    ] = None,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request on standard error.")
     ] = False,
@@ -61,6 +82,8 @@ def serve(
         workers=workers,
         tls_certificate=tls_certificate,
         tls_key=tls_key,
+        trusted_proxies=read_trusted(trusted_proxy or ()),
+        webhook_allow=tuple(webhook_allow or ()),
     )
     run(settings, _print_as_json if as_json else _print, access_log=access_log)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_line, print_table
 from service.json_forms import job_json, measurement_json, peak_cycles, trial_json
+from service.suggested_files import suggested
 
 if TYPE_CHECKING:
     from tuner.candidate import Measurement, Problem
@@ -19,7 +20,23 @@ UNKNOWN = "\N{EN DASH}"
 
 def problem_label(problem: Problem) -> str:
     """For people: ``gemm_u8 m=256 n=256 k=256, contract static, hexagon-v66``."""
-    return f"{problem.workload.label}, contract {problem.contract}, {problem.target.name}"
+    workload = problem.workload
+    label = workload.label.replace(workload.kernel, shown_name(workload.kernel), 1)
+    return f"{label}, contract {problem.contract}, {problem.target.name}"
+
+
+def shown_name(kernel: str) -> str:
+    """What people call a kernel: the name of an upload, where it is kept with one here."""
+    from tuner.kernels import PIPELINE_PREFIX
+
+    if not kernel.startswith(PIPELINE_PREFIX):
+        return kernel
+    from db import open_store
+    from db.pipelines import named
+    from service.auth.local_token import local_user
+
+    with open_store() as store:
+        return named(store, kernel, local_user()).label or kernel
 
 
 def print_loose(problem: Problem) -> None:
@@ -72,10 +89,15 @@ def reached_text(remaining: RemainingGain | None) -> str | None:
     return f"{remaining.percent_reached} % of what more search is likely to find"
 
 
+def display_name(form: Mapping[str, Any]) -> str:
+    """What people call the kernel of a job or schedule; services of before give only its name."""
+    return str(form.get("display_name") or form["kernel"])
+
+
 def form_label(form: Mapping[str, Any]) -> str:
     """:func:`problem_label` of the JSON form of a job or schedule."""
     params = [f"{name}={value}" for name, value in form["params"].items()]
-    label = " ".join([form["kernel"], *params])
+    label = " ".join([display_name(form), *params])
     return f"{label}, contract {form['contract']}, {form['target']}"
 
 
@@ -185,10 +207,11 @@ def _print_next(result: Mapping[str, Any], where: str) -> None:
         print_line(f"go on with:  {program} resume {job}{where}")
     if result["best"] is not None:
         name = result["kernel"]
+        file = suggested(display_name(result))
         params = [f"-p {param}={value}" for param, value in result["params"].items()]
         places = [f"--target {result['target']}", f"--contract {result['contract']}"]
         options = " ".join([name, *params, *places])
         print_line(
-            f"use it:      {program} best {options}{where} --object {name}.o --header {name}.h"
+            f"use it:      {program} best {options}{where} --object {file}.o --header {file}.h"
         )
     print_line(f"every trial: {program} show {job}{where}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.auth.caller import Quotas, Scope
+from service.auth.caller import Quotas, Reads, Scope
 from service.cli.options import AsJson
 from service.cli.output import print_json, print_line, print_table
 
@@ -36,6 +36,18 @@ def create(
         str | None,
         typer.Option(metavar="NAME", help="The user that jobs are submitted by."),
     ] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OWNER", help="Whose its jobs and uploads are, such as a team (the name)."
+        ),
+    ] = None,
+    read: Annotated[
+        Reads,
+        typer.Option(
+            "--read", help="How far the scope read reaches: what is shared and its owner's, or all."
+        ),
+    ] = Reads.OWN,
     expires: Annotated[
         str | None,
         typer.Option(metavar="WHEN", help="12h, 90d, 2027-01-31 or never (365d)."),
@@ -82,6 +94,8 @@ def create(
                 scopes=scope or ([Scope.ADMIN] if local else []),
                 quotas=quotas,
                 expires_at=read_expiry(expires or ("never" if local else DEFAULT_EXPIRES)),
+                owner=owner,
+                reads=read,
             )
             record(store, None, "token.create", token.id, issue_detail(token))
         try:
@@ -124,13 +138,14 @@ def list_tokens(
         print_line("no valid token; `hvxtune token create` makes one")
     else:
         print_table(
-            ["token", "user", "state", "scopes", "quotas", "expires", "last used"],
+            ["token", "user", "owner", "state", "scopes", "quotas", "expires", "last used"],
             [
                 [
                     one["id"],
                     one["name"],
+                    one["owner"],
                     one["state"],
-                    " ".join(one["scopes"]),
+                    " ".join(one["scopes"]) + (" of all" if one["read"] == Reads.ALL else ""),
                     " ".join(f"{k}={v}" for k, v in one["quotas"].items() if v is not None),
                     _time(one["expires_at"], "never"),
                     _time(one["last_used_at"], "never"),

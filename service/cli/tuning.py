@@ -123,6 +123,10 @@ def tune(
     promote: Annotated[
         int, typer.Option(min=1, max=MOST_PROMOTIONS, help="How many of them, at most.")
     ] = DEFAULT_PROMOTIONS,
+    private: Annotated[
+        bool,
+        typer.Option("--private", help="At a service: for the owner of the token alone to see."),
+    ] = False,
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
@@ -140,6 +144,7 @@ def tune(
                 "--patience": patience,
                 "--goals": goals if wanted != DEFAULT_GOALS else None,
                 "--server": server,
+                "--private": private or None,
             },
         )
         tune_set(
@@ -189,20 +194,30 @@ def tune(
             "on": on,
             "promote_to": promote_to,
             "promote": promote,
+            "visibility": "private" if private else None,
         }
         tune_there(address, kernel, pipeline, read_params(param), options, as_json=as_json)
         return
     from db import open_store
-    from db.pipelines import kernel_of
+    from db.pipelines import named
+    from service.auth.local_token import local_user
+    from tuner.trial import Submission
 
+    if private:
+        raise UserError(
+            "--private without a service",
+            next_step="give --server: whoever opens this machine's database sees all of it",
+        )
     with open_store() as store:
         if kernel is None:
             assert pipeline is not None  # noqa: S101 - one of them was required
             kernel = kept_here(pipeline, store)
+        found = named(store, kernel, local_user())
         job = submit(
-            kernel_of(store, kernel),
+            found.kernel,
             read_params(param),
             store=store,
+            submission=Submission(kernel_label=found.label),
             target=target,
             contract=contract,
             cache=cache,
@@ -266,7 +281,8 @@ def _run_and_print(job_id: str, store: SqlStore, *, as_json: bool) -> None:
 def _run(job_id: str, store: SqlStore) -> TuneResult:
     from tuner.tuning import run
 
-    kernel = store.job(job_id).spec.problem.workload.kernel
+    job = store.job(job_id)
+    kernel = job.submission.kernel_label or job.spec.problem.workload.kernel
     try:
         with stop_on_signal() as stop, shown(kernel) as show:
             return run(job_id, store, on_progress=lambda p: show(standing_of(p)), stop=stop)

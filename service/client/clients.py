@@ -127,6 +127,10 @@ class Client(_Connection):
         """All stored schedules that ``filters`` (``kernel``, ``target``, ...) let through."""
         return self._items(lambda cursor: self.operations.schedules_page(cursor, filters))
 
+    def pipelines(self) -> Iterator[Json]:
+        """All uploaded pipelines that the token lets see, newest first."""
+        return self._items(self.operations.pipelines_page)
+
     def events(self, job: str, after: int = 0) -> Iterator[Event]:
         """What happens to a job, from behind event ``after`` to its end, each event once.
 
@@ -240,6 +244,10 @@ class AsyncClient(_Connection):
     def schedules(self, **filters: Any) -> AsyncIterator[Json]:
         """See :meth:`Client.schedules`."""
         return self._items(lambda cursor: self.operations.schedules_page(cursor, filters))
+
+    def pipelines(self) -> AsyncIterator[Json]:
+        """See :meth:`Client.pipelines`."""
+        return self._items(self.operations.pipelines_page)
 
     async def events(self, job: str, after: int = 0) -> AsyncIterator[Event]:
         """See :meth:`Client.events`."""

@@ -63,6 +63,7 @@ class SubmitOptions(TypedDict, total=False):
     generator: str
     workers: int | None
     priority: int
+    visibility: Literal["shared", "private"] | None
 
 
 class BestOptions(TypedDict, total=False):
@@ -154,6 +155,10 @@ class Operations:
     def schedules_page(self, cursor: str | None, filters: Mapping[str, Any]) -> Steps[Json]:
         """One page of stored schedules."""
         return (yield from self._page("/v1/schedules", cursor, filters))
+
+    def pipelines_page(self, cursor: str | None) -> Steps[Json]:
+        """One page of uploaded pipelines, newest first."""
+        return (yield from self._page("/v1/pipelines", cursor, {}))
 
     def _page(self, path: str, cursor: str | None, filters: Mapping[str, Any]) -> Steps[Json]:
         page = yield from self._get(path, **{"limit": PAGE_ITEMS, **filters, "cursor": cursor})
@@ -265,10 +270,13 @@ class Operations:
         reply = yield from self._ask(request)
         return object_of(reply, self.server)
 
-    def upload_pipeline(self, name: str, content: bytes) -> Steps[Json]:
+    def upload_pipeline(
+        self, name: str, content: bytes, visibility: Literal["shared", "private"] = "shared"
+    ) -> Steps[Json]:
         """Uploads a serialized Halide pipeline; says what is in it."""
         headers = {"Content-Type": "application/octet-stream"}
-        request = Request("POST", "/v1/pipelines", {"name": name}, content, headers)
+        query = {"name": name, "visibility": visibility}
+        request = Request("POST", "/v1/pipelines", query, content, headers)
         reply = yield from self._ask(request)
         return object_of(reply, self.server)
 

@@ -8,9 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from db import claims
 from db.job_queue import ClaimedJob, JobQueue
+from db.reserve import Reserve
 from db.sql_store import SqlStore
 from service.conductor.troubles import Troubles, in_words
+from service.request_ids import work_for
 from tuner import tuning
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.search.stopping import StopRequest
@@ -46,6 +49,15 @@ class _Slot:
     since: float = field(default_factory=time.monotonic)
 
 
+@dataclass(frozen=True)
+class _Owed:
+    """A job to be given back, once that can be written down."""
+
+    job: ClaimedJob
+    state: JobState
+    note: str
+
+
 class Conductor:
     """Takes up jobs of ``store`` whose turn it is and runs ``slots`` of them at once.
 
@@ -71,6 +83,9 @@ class Conductor:
         self._run = run or self._tune
         self._slots: list[_Slot] = []
         self._next_check = 0.0
+        self._reserve = Reserve(store.place)
+        self._owed: dict[str, _Owed] = {}
+        self._owed_lock = threading.Lock()
 
     def run(self, leave: threading.Event) -> None:
         """Works until ``leave`` is set; then finishes the candidates in flight and returns.
@@ -78,6 +93,7 @@ class Conductor:
         The jobs go back to the queue. Errors of the store are waited out.
         """
         wait_s = _TICK_S
+        self._reserve.fill()
         while not leave.wait(wait_s):
             try:
                 self._tick()
@@ -95,8 +111,10 @@ class Conductor:
         for slot in self._slots:
             slot.thread.join()
         self._slots.clear()
+        self._pay()
 
     def _tick(self) -> None:
+        self._pay()
         self._slots = [slot for slot in self._slots if slot.thread.is_alive()]
         while len(self._slots) < self._slot_count:
             job = self._queue.take_next(self._not_now())
@@ -111,7 +129,6 @@ class Conductor:
         return self._troubles.left_alone() | {slot.job.id for slot in self._slots}
 
     def _start(self, job: ClaimedJob) -> None:
-        _log.info("job %s of %s: taken up", job.id, job.user)
         stop = JobStop()
         thread = threading.Thread(target=self._work, args=(job, stop), name=f"job-{job.id}")
         self._slots.append(_Slot(job, thread, stop))
@@ -130,6 +147,8 @@ class Conductor:
 
     def _work(self, job: ClaimedJob, stop: JobStop) -> None:
         """A slot's thread. Whatever goes wrong with the job ends here."""
+        work_for(job.request_id)  # the job's lines in the log can be found by it
+        _log.info("job %s of %s: taken up", job.id, job.user)
         try:
             state = self._run(job, self._store, stop)
         except Exception as error:  # noqa: BLE001 - kernels and samplers are code of others too
@@ -154,13 +173,45 @@ class Conductor:
             if final and isinstance(error, UserError):
                 final = not self._queue.runs_elsewhere_with_same_toolchain(job.id)
             state = JobState.FAILED if final else JobState.QUEUED
-            if not self._give_back(job, state, in_words(error)) and final:
-                self._fail(job.id, in_words(error))
+            if not self._give_back(job, state, in_words(error)):
+                if self._is_held(job):
+                    self._owe(_Owed(job, state, in_words(error)))
+                elif final:
+                    self._fail(job.id, in_words(error))
         except (HvxtuneError, OSError) as second:
             _log.error("job %s: %s", job.id, second)
 
+    def _owe(self, owed: _Owed) -> None:
+        """The job cannot be given back now, as of a full disk. It would stay ``running`` for ever,
+        and say nothing: the room kept for that is spent, and the rest is tried again later."""
+        self._reserve.spend()
+        if not self._give_back(owed.job, owed.state, owed.note):
+            with self._owed_lock:
+                self._owed[owed.job.id] = owed
+
+    def _pay(self) -> None:
+        """Gives back what could not be given back before."""
+        with self._owed_lock:
+            owed = list(self._owed.values())
+        for one in owed:
+            if self._give_back(one.job, one.state, one.note) or not self._is_held(one.job):
+                with self._owed_lock:
+                    del self._owed[one.job.id]
+        if not self._owed:
+            self._reserve.fill()
+
+    def _is_held(self, job: ClaimedJob) -> bool:
+        """Whether the claim is still ours; it is not if the job was released on the way out of an
+        error."""
+        try:
+            with self._store.reading() as session:
+                claims.requested(session, job.id, job.token)
+        except StoreError:
+            return False
+        return True
+
     def _give_back(self, job: ClaimedJob, state: JobState, note: str) -> bool:
-        """Releases the claim; false if the job was released on the way out of the error."""
+        """Releases the claim; false if it is no longer ours, or the database cannot be written."""
         try:
             self._store.release(job.id, job.token, state, note)
         except StoreError:

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from service.conductor.conductor import Conductor
+from service.request_ids import NamesRequests
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
@@ -96,6 +97,10 @@ def _leave_with_parent(leave: threading.Event, parent: int) -> None:
 
 def log_to_stderr() -> None:
     """Says on standard error what is taken up, given back and done."""
+    handler = logging.StreamHandler()
+    handler.addFilter(NamesRequests())
     logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"
+        level=logging.INFO,
+        handlers=[handler],
+        format="%(asctime)s %(process)d %(name)s %(levelname)s [%(request_id)s] %(message)s",
     )

@@ -8,10 +8,14 @@ in that time, nor is busy with such jobs. A fault of hvxtune itself is tried a f
 
 from __future__ import annotations
 
+import errno
+import tempfile
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
+from db.failure import file_error
 from tuner.errors import DeviceError, HvxtuneError, StoreError, ToolchainError, UserError
 
 FIRST_WAIT_S = 5.0
@@ -74,11 +78,23 @@ class Troubles:
 
 def is_of_this_machine(error: Exception) -> bool:
     """Whether whoever runs this machine must act, and the job can go on afterwards."""
-    return isinstance(error, (ToolchainError, StoreError, DeviceError))
+    return isinstance(_named(error), (ToolchainError, StoreError, DeviceError))
 
 
 def in_words(error: Exception) -> str:
     """One line for the job's note."""
-    if isinstance(error, HvxtuneError):
-        return str(error)
+    named = _named(error)
+    if isinstance(named, HvxtuneError):
+        return str(named)
     return f"{type(error).__name__}: {error} (a fault of hvxtune: report it with the log)"
+
+
+_OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
+
+
+def _named(error: Exception) -> Exception:
+    """``error``, or what it means where it is about the disk: compilers and simulators write
+    temporary files, too."""
+    if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+        return file_error(error, Path(tempfile.gettempdir()))
+    return error

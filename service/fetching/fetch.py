@@ -11,6 +11,7 @@ from service.client.cache import ClientCache, write_whole
 from service.fetching.pins import Pin, held, read_pins, write_pins
 from service.fetching.promises import header_text
 from service.fetching.sources import FileKind, Offer, Source, broken_promise
+from service.suggested_files import identifier
 from tuner.candidate import CacheState, Problem
 from tuner.contract import find_contract
 from tuner.errors import HvxtuneError, StoreError, UserError
@@ -46,9 +47,9 @@ class Fetched:
     notice: str = ""
 
 
-def default_name(problem: Problem) -> str:
-    """``gemm_u8_m256_n256_k256``."""
-    return problem.symbol.removesuffix(f"_{problem.contract}")
+def default_name(problem: Problem, label: str = "") -> str:
+    """``gemm_u8_m256_n256_k256``; ``blur_x256_y48`` of an upload that people call ``blur``."""
+    return identifier(problem, label).removesuffix(f"_{problem.contract}")
 
 
 def fetch(

@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from db.pipelines import kernel_of
 from db.sql_store import SqlStore
-from service.app import answers_of, neighbours_of, settings_of, store_of
+from service.admission.looker import Answered, Question
+from service.admission.lookups import NEAREST_COSTS, Lookups
+from service.app import lookups_of, settings_of, store_of
 from service.auth import Caller, Scope, require
+from service.auth.gate import Gate
 from service.openapi import problems
-from service.problem_details import HttpError, body_of, not_found
+from service.problem_details import HttpError, body_of
 from service.schedules import on_miss
-from service.schedules.answers import Answers, answer_of
-from service.schedules.asked import Asked, ask
+from service.schedules.answers import answer_of
 from service.schedules.fast_route import is_known
-from service.schedules.neighbours import Neighbours
 from service.schemas.common import NO_QUERY
 from service.schemas.params import read_params
 from service.schemas.schedules import (
     BatchBody,
     BatchForm,
     BestForm,
-    BestOptions,
     BestQuery,
     EnqueuedForm,
     MissForm,
     WorkloadAsked,
 )
 from service.settings import Settings
-from tuner.errors import UserError
+from tuner.errors import HvxtuneError, UserError
 
 router = APIRouter(prefix="/v1", tags=["schedules"])
 
@@ -44,21 +44,28 @@ class Desk:
     request: Request
     caller: Caller
     store: SqlStore
-    answers: Answers
-    neighbours: Neighbours
+    lookups: Lookups
     settings: Settings
+
+    async def answers(self, questions: list[Question]) -> list[Answered | HttpError | UserError]:
+        """The answers, in order, after they were counted in the caller's rate."""
+        questions = [replace(question, owner=self.caller.owner) for question in questions]
+        cost = sum(NEAREST_COSTS if q.allow_nearest else 1 for q in questions)
+        gate: Gate = self.request.app.state.gate
+        gate.charge(self.caller, cost - 1)  # the request itself counted as one
+        enqueue = partial(_enqueued, self)
+        return await self.lookups.answer(self.caller.name, questions, self.request, enqueue)
 
 
 def desk(
     request: Request,
     caller: Annotated[Caller, Depends(require(Scope.READ))],
     store: Annotated[SqlStore, Depends(store_of)],
-    answers: Annotated[Answers, Depends(answers_of)],
-    neighbours: Annotated[Neighbours, Depends(neighbours_of)],
+    lookups: Annotated[Lookups, Depends(lookups_of)],
     settings: Annotated[Settings, Depends(settings_of)],
 ) -> Desk:
     """A dependency: it lets only those pass who may read."""
-    return Desk(request, caller, store, answers, neighbours, settings)
+    return Desk(request, caller, store, lookups, settings)
 
 
 AtDesk = Annotated[Desk, Depends(desk)]
@@ -75,7 +82,7 @@ AtDesk = Annotated[Desk, Depends(desk)]
         404: {"model": MissForm},
     },
 )
-def best(query: Annotated[BestQuery, Query()], desk: AtDesk) -> Response:
+async def best(query: Annotated[BestQuery, Query()], desk: AtDesk) -> Response:
     """The best valid schedule whose contract the caller's promises imply: of the highest
     fidelity, of the toolchain used last, with the fewest cycles. Ask again with `If-None-Match`
     to learn whether there is a better one.
@@ -83,26 +90,21 @@ def best(query: Annotated[BestQuery, Query()], desk: AtDesk) -> Response:
     A miss is a 404 that names the nearest workloads and the body that submits a job;
     `on_miss=enqueue` submits it.
     """
-    named = query.model_copy(update={"kernel": kernel_of(desk.store, query.kernel)})
-    status, text = _found(asked_by(named), desk)
-    answer = answer_of(text)
-    if status == 200 and is_known(answer.etag, desk.request.scope):
+    [found] = await desk.answers([question_of(query)])
+    if isinstance(found, HvxtuneError):
+        raise found
+    answer = answer_of(found.text)
+    if found.status == 200 and is_known(answer.etag, desk.request.scope):
         return Response(status_code=304, headers=_headers(answer.headers(unchanged=True)))
-    return Response(answer.body, status, headers=_headers(answer.headers()))
+    return Response(answer.body, found.status, headers=_headers(answer.headers()))
 
 
-def asked_by(query: BestQuery) -> Asked:
-    """What a query asks for; ``UserError`` names what is wrong with it."""
-    return ask(
-        query.kernel,
-        read_params(query.params),
-        target=query.target,
-        contract=query.contract,
-        cache=query.cache,
-        min_fidelity=query.min_fidelity,
-        allow_nearest=query.allow_nearest,
-        enqueue=query.on_miss is not None,
+def question_of(query: BestQuery) -> Question:
+    """What a query asks for; ``UserError`` names what is wrong with its parameters."""
+    workload = WorkloadAsked.model_construct(
+        kernel=query.kernel, params=read_params(query.params), target=None, contract=None
     )
+    return _question(query, workload)
 
 
 def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -115,17 +117,16 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
     response_model=BatchForm,
     dependencies=[NO_QUERY],
 )
-def best_batch(body: BatchBody, desk: AtDesk) -> Response:
+async def best_batch(body: BatchBody, desk: AtDesk) -> Response:
     """One item for each workload, in order: what the single query would answer, with its
     `status`. One wrong workload does not fail the others."""
-    items = []
-    for workload in body.workloads:
-        try:
-            asked = _asked_of(workload, body, desk.store)
-            status, text = _found(asked, desk)
-            items.append(f'{{"status":{status},{text[1:]}')
-        except (HttpError, UserError) as error:
-            items.append(_text(body_of(error, "/v1/schedules/best:batch")))
+    found = await desk.answers([_question(body, workload) for workload in body.workloads])
+    items = [
+        _text(body_of(one, "/v1/schedules/best:batch"))
+        if isinstance(one, HvxtuneError)
+        else f'{{"status":{one.status},{one.text[1:]}'
+        for one in found
+    ]
     return Response(f'{{"items":[{",".join(items)}]}}', media_type="application/json")
 
 
@@ -133,56 +134,32 @@ def _text(form: dict[str, Any]) -> str:
     return json.dumps(form, separators=(",", ":"))
 
 
-def _asked_of(workload: WorkloadAsked, body: BatchBody, store: SqlStore) -> Asked:
-    options: BestOptions = body
-    return ask(
-        kernel_of(store, workload.kernel),
+def _question(asked: BestQuery | BatchBody, workload: WorkloadAsked) -> Question:
+    return Question(
+        workload.kernel,
         workload.params,
-        target=workload.target or body.target,
-        contract=workload.contract or body.contract,
-        cache=options.cache,
-        min_fidelity=options.min_fidelity,
-        allow_nearest=options.allow_nearest,
-        enqueue=options.on_miss is not None,
+        target=workload.target or asked.target,
+        contract=workload.contract or asked.contract,
+        cache=asked.cache,
+        min_fidelity=asked.min_fidelity,
+        allow_nearest=asked.allow_nearest,
+        enqueue=asked.on_miss is not None,
     )
 
 
-def _found(asked: Asked, desk: Desk) -> tuple[int, str]:
-    """The status and the body of the answer, a JSON object; ``HttpError`` 404 for a miss."""
-    text = desk.answers.exact(asked)
-    if text is not None:
-        return 200, text
-    near = desk.neighbours.nearest(asked) if asked.allow_nearest else None
-    if near is not None:
-        return 200, _text(near)
-    if asked.enqueue:
-        return 202, _text(_enqueued(asked, desk))
-    workload = asked.problem.workload
-    raise not_found(
-        f"no schedule is stored for {workload.label}, contract {asked.problem.contract} or one it "
-        f"implies, {asked.problem.target.name}, caches {asked.cache}, "
-        f"fidelity {asked.min_fidelity} or higher",
-        accepted="a workload that was tuned; `nearest` names some",
-        next_step="POST /v1/jobs with the body in `submit`, or ask with on_miss=enqueue",
-        nearest=desk.neighbours.names(asked),
-        quarantined=[
-            {"id": name, "reason": reason}
-            for name, reason in desk.answers.reads.set_aside(asked.lookup)
-        ],
-        submit=on_miss.body_for(asked).model_dump(mode="json", exclude_unset=True),
-    )
-
-
-def _enqueued(asked: Asked, desk: Desk) -> dict[str, Any]:
+def _enqueued(desk: Desk, question: Question) -> Answered:
+    """The job that fills a miss. Blocks."""
     caller = desk.caller
     if not caller.may(Scope.SUBMIT):
         raise HttpError(
             403,
-            f"on_miss=enqueue submits a job, and the token '{caller.name}' has not the scope "
+            f"on_miss=enqueue submits a job, and the token '{caller.name}' lacks the scope "
             f"'{Scope.SUBMIT}'",
             accepted=f"a token with {Scope.SUBMIT} or {Scope.ADMIN}",
             next_step="leave on_miss out, or use such a token",
         )
     workers = desk.settings.workers
-    job, reused = on_miss.job_for(asked, desk.store, caller, desk.request, default_workers=workers)
-    return {"job": job, "reused": reused}
+    job, reused = on_miss.job_for(
+        question.asked(), desk.store, caller, desk.request, default_workers=workers
+    )
+    return Answered(202, _text({"job": job, "reused": reused}))

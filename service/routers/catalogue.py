@@ -6,7 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 
-from service.auth import Scope, require
+from db.pipelines import kernel_of
+from db.sql_store import SqlStore
+from service.app import store_of
+from service.auth import Caller, Scope, require
 from service.json_forms import kernel_json, space_json
 from service.openapi import problems
 from service.problem_details import not_found
@@ -19,6 +22,9 @@ from tuner.target import TARGETS
 from tuner.tuning import find_problem
 
 router = APIRouter(prefix="/v1", tags=["catalogue"], dependencies=[Depends(require(Scope.READ))])
+
+Reader = Annotated[Caller, Depends(require(Scope.READ))]
+Store = Annotated[SqlStore, Depends(store_of)]
 
 
 @router.get(
@@ -39,9 +45,9 @@ def kernels() -> dict[str, Any]:
     responses=problems(404),
     dependencies=[NO_QUERY],
 )
-def kernel(name: str) -> dict[str, Any]:
+def kernel(name: str, caller: Reader, store: Store) -> dict[str, Any]:
     """The kernel with its parameters."""
-    return kernel_json(_find(name))
+    return kernel_json(_find(store, name, caller))
 
 
 @router.get(
@@ -50,11 +56,13 @@ def kernel(name: str) -> dict[str, Any]:
     response_model=SpaceForm,
     responses=problems(404),
 )
-def space(name: str, query: Annotated[SpaceQuery, Query()]) -> dict[str, Any]:
+def space(
+    name: str, query: Annotated[SpaceQuery, Query()], caller: Reader, store: Store
+) -> dict[str, Any]:
     """The knobs and constraints a search would use for these parameters, target and contract,
     with the default and the textbook config."""
-    _find(name)
-    return space_json(find_problem(name, read_params(query.params), query.target, query.contract))
+    kernel = _find(store, name, caller).name
+    return space_json(find_problem(kernel, read_params(query.params), query.target, query.contract))
 
 
 @router.get(
@@ -68,9 +76,9 @@ def targets() -> dict[str, Any]:
     return {"items": [target.as_dict() for target in TARGETS.values()]}
 
 
-def _find(name: str) -> Kernel:
-    """The kernel that a path names: 404 if there is none."""
+def _find(store: SqlStore, name: str, caller: Caller) -> Kernel:
+    """The kernel that the caller means by what a path names: 404 if there is none."""
     try:
-        return find_kernel(name)
+        return find_kernel(kernel_of(store, name, caller.owner))
     except UserError as error:
         raise not_found(error.message, accepted=error.accepted, next_step=error.next_step) from None

@@ -38,17 +38,19 @@ _BINARY = {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "bina
 @router.get(
     "/export",
     summary="Stored schedules as one file",
-    dependencies=[Depends(require(Scope.READ))],
     response_class=FileResponse,
     responses={200: {**_BINARY, "description": "A zip: see the format in docs/rest.md."}},
 )
 def export(
-    query: Annotated[ExportQuery, Query()], store: Annotated[SqlStore, Depends(store_of)]
+    query: Annotated[ExportQuery, Query()],
+    caller: Annotated[Caller, Depends(require(Scope.READ))],
+    store: Annotated[SqlStore, Depends(store_of)],
 ) -> FileResponse:
-    """All that are not quarantined, or those of a kernel or target, with provenance and objects."""
+    """All that are not quarantined, or those of a kernel or target, with provenance and objects:
+    the shared ones and the caller's own."""
     place = _swept(writable("transfers")) / f"{os.urandom(8).hex()}.zip"
     try:
-        export_schedules(store, place, kernel=query.kernel, target=query.target)
+        export_schedules(store, place, kernel=query.kernel, target=query.target, owner=caller.owner)
     except BaseException:
         place.unlink(missing_ok=True)
         raise

@@ -7,14 +7,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import PlainTextResponse
+from starlette.concurrency import run_in_threadpool
 
 from db.sql_store import SqlStore
-from db.tallies import check_answers
 from service.app import store_of
 from service.auth import Scope, require
+from service.auth.gate import Gate
 from service.metrics import CONTENT_TYPE, Metrics
+from service.problem_details import for_strangers
 from service.schemas.common import NO_QUERY
 from service.schemas.health import Alive, Ready
+from tuner.errors import HvxtuneError, StoreError
 
 router = APIRouter(tags=["health"], dependencies=[NO_QUERY])
 
@@ -25,14 +28,30 @@ async def healthz() -> Alive:
     return Alive()
 
 
-@router.get("/readyz", summary="Can the service work?")
-def readyz(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Ready:
-    """200 if the database answers, else 503. For readiness probes and load balancers."""
-    check_answers(store)
-    return Ready(
-        database="postgresql" if store.place.path is None else "sqlite",
-        conductors=request.app.state.conductors_alive(),
-    )
+@router.get("/readyz", summary="Can the service work?", response_model_exclude_none=True)
+async def readyz(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Ready:
+    """200 if something could be written to the database and beside the artifacts in the last
+    seconds, else 503. For readiness probes and load balancers, without a token; with one of scope
+    `read` or `operate` it says which database, and what ails it."""
+    may_know = "authorization" in request.headers and await run_in_threadpool(_may_know, request)
+    try:
+        await request.app.state.readiness.require()
+    except StoreError as error:
+        raise error if may_know else for_strangers(error) from None
+    if not may_know:
+        return Ready(database=None, conductors=None)
+    return Ready(database=store.place.name, conductors=request.app.state.conductors_alive())
+
+
+def _may_know(request: Request) -> bool:
+    """Whether the request shows a token that is good for more than whether all is well. With a
+    wrong one it is answered as without: a probe is no place to find out."""
+    gate: Gate = request.app.state.gate
+    try:
+        caller = gate.caller_at_hand(request) or gate.caller(request)
+    except HvxtuneError:
+        return False
+    return caller.may(Scope.READ) or caller.may(Scope.OPERATE)
 
 
 @router.get(

@@ -77,7 +77,7 @@ async def events(
         if after >= counts.get(found.id, 0):
             return Response(status_code=204)
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    return EventSourceResponse(_stream(_feed_of(request, store), found, after), headers=headers)
+    return EventSourceResponse(_stream(_feed_of(request), found, after), headers=headers)
 
 
 def _after(header: str | None, query: int | None) -> int:
@@ -92,11 +92,12 @@ def _after(header: str | None, query: int | None) -> int:
     return min(int(header), 2**62)
 
 
-def _feed_of(request: Request, store: SqlStore) -> JobFeed:
-    """The application's only one, made when somebody follows the first job."""
+def _feed_of(request: Request) -> JobFeed:
+    """The application's only one, made when somebody follows the first job. It reads for all of its
+    followers, each of whom was found to see the job."""
     state = request.app.state
     if not hasattr(state, "job_feed"):
-        state.job_feed = JobFeed(store, state.stopping.is_set)
+        state.job_feed = JobFeed(state.store, state.stopping.is_set)
     feed: JobFeed = state.job_feed
     return feed
 

@@ -20,6 +20,7 @@ from service.job_forms import full_trial_json, peak_of
 from service.openapi import problems
 from service.routers.jobs import find_job
 from service.schemas.jobs import TrialPage, TrialsQuery
+from service.suggested_files import attachment
 from tuner.outcome import Outcome
 from tuner.trial import Job
 
@@ -81,9 +82,7 @@ def trials(
         return StreamingResponse(
             lines(store, found, query.outcome),
             media_type=MEDIA_TYPES[form],
-            headers={
-                "Content-Disposition": f'attachment; filename="{found.id}-trials.{form}"',
-            },
+            headers=attachment(f"{found.id}-trials.{form}"),
         )
     after = -1
     if query.cursor is not None:

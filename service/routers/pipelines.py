@@ -15,7 +15,7 @@ from service.app import store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
 from service.auth.quotas import check_upload
-from service.json_forms import kernel_json, space_json
+from service.json_forms import kernel_json, pipeline_json, space_json
 from service.openapi import problems
 from service.problem_details import not_found
 from service.schemas.common import NO_QUERY, PageQuery
@@ -24,7 +24,6 @@ from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
 from tuner.target import DEFAULT_TARGET, find_target
-from tuner.uploaded import kernel_name
 
 router = APIRouter(prefix="/v1", tags=["pipelines"])
 
@@ -41,7 +40,7 @@ _BODY = {
     status_code=201,
     response_model=PipelineForm,
     responses={
-        200: {"model": PipelineForm, "description": "The same bytes were uploaded before."},
+        200: {"model": PipelineForm, "description": "The owner uploaded these bytes before."},
         **problems(413),
     },
     openapi_extra={"requestBody": _BODY},
@@ -56,14 +55,18 @@ async def upload(
     """Stores a serialized Halide pipeline and says what it consists of and how it can be tuned.
 
     The bytes are opened only in a process without network, files or other processes, with limits
-    of memory and time. The same bytes again are answered with what is stored, under its name.
+    of memory and time. The name is the owner's: other bytes under it are a new version, and
+    `pipeline:NAME` means what was uploaded last under it, by this owner and nobody else.
     """
+    said = request.headers.get("content-length", "")
+    if said.isdecimal():  # who has used up a quota is told before it is sent
+        await run_in_threadpool(check_upload, store, caller, int(said))
     data = await request.body()  # as large as the settings allow: service.body_limit
-    stored, is_new = await run_in_threadpool(_keep, request, store, data, query.name, caller)
+    stored, is_new = await run_in_threadpool(_keep, request, store, data, query, caller)
     derived = await run_in_threadpool(_derived, stored)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"/v1/pipelines/{stored.digest}"
-    return {**_form(stored), **derived}
+    return {**pipeline_json(stored), **derived}
 
 
 @router.get(
@@ -78,14 +81,14 @@ def listing(
     """A page of them, newest first."""
     before = None
     if query.cursor is not None:
-        at, digest = cursors.decode(query.cursor, float, str)
-        before = (float(at), str(digest))
+        at, number = cursors.decode(query.cursor, float, int)
+        before = (float(at), int(number))
     found = pipelines.newest(store, query.limit + 1, before)
     page = found[: query.limit]
     more = len(found) > len(page)
     return {
-        "items": [_form(one) for one in page],
-        "next_cursor": cursors.encode([page[-1].created_at, page[-1].digest]) if more else None,
+        "items": [pipeline_json(one) for one in page],
+        "next_cursor": cursors.encode([page[-1].created_at, page[-1].number]) if more else None,
     }
 
 
@@ -94,22 +97,26 @@ def listing(
     summary="One uploaded pipeline",
     response_model=PipelineForm,
     responses=problems(404),
-    dependencies=[Depends(require(Scope.READ)), NO_QUERY],
+    dependencies=[NO_QUERY],
 )
-def one(digest: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+def one(
+    digest: str,
+    caller: Annotated[Caller, Depends(require(Scope.READ))],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> dict[str, Any]:
     """What it consists of: stages, inputs, outputs, and where it came from."""
-    found = pipelines.find(store, digest)
+    found = pipelines.find(store, digest, caller.owner)
     if found is None:
         raise not_found(
             f"no pipeline '{digest[:80]}'",
             accepted="the digest of an uploaded pipeline",
             next_step="GET /v1/pipelines lists them",
         )
-    return {**_form(found), **_derived(found)}
+    return {**pipeline_json(found), **_derived(found)}
 
 
 def _keep(
-    request: Request, store: SqlStore, data: bytes, name: str, caller: Caller
+    request: Request, store: SqlStore, data: bytes, query: UploadQuery, caller: Caller
 ) -> tuple[StoredPipeline, bool]:
     from tuner.codegen.halide.uploads import describe_pipeline
 
@@ -117,32 +124,25 @@ def _keep(
     description = describe_pipeline(data).as_dict()
     with store.transaction():
         check_upload(store, caller, len(data))  # others may have uploaded while it was looked at
-        stored, is_new = pipelines.keep(store, data, name, caller.name, description)
+        stored, is_new = pipelines.keep(
+            store,
+            data,
+            query.name,
+            caller.name,
+            description,
+            owner=caller.owner,
+            private=query.visibility == "private",
+        )
         if is_new:
-            detail = {"name": name, "upload_bytes": len(data)}
+            detail = {"name": query.name, "upload_bytes": len(data)}
             record(store, caller, "pipeline.upload", stored.digest, detail, request)
     return stored, is_new
-
-
-def _form(stored: StoredPipeline) -> dict[str, Any]:
-    return {
-        "digest": stored.digest,
-        "name": stored.name,
-        "user": stored.user,
-        "upload_bytes": stored.upload_bytes,
-        "created_at": stored.created_at,
-        **stored.description,
-        "kernel": kernel_name(stored.digest),
-        "params": None,
-        "space": None,
-        "not_tunable": None,
-    }
 
 
 def _derived(stored: StoredPipeline) -> dict[str, Any]:
     """What a search would use at the default sizes, derived in a contained process."""
     try:
-        kernel = find_kernel(kernel_name(stored.digest))
+        kernel = find_kernel(stored.kernel)
         problem = kernel.problem(None, Contract.STATIC, find_target(DEFAULT_TARGET))
         return {"params": kernel_json(kernel)["params"], "space": space_json(problem)}
     except UserError as error:

@@ -53,6 +53,8 @@ def create(
             scopes=new.scopes,
             quotas=Quotas(**new.quotas.model_dump()),
             expires_at=read_expiry(new.expires),
+            owner=new.owner,
+            reads=new.read,
         )
         record(store, caller, "token.create", token.id, issue_detail(token), request)
     response.headers["Cache-Control"] = "no-store"

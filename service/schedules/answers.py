@@ -51,7 +51,8 @@ class Answer(NamedTuple):
 
 
 _Kept = tuple[int, Values, tuple[Any, ...], bytes, str]
-"""The version of the database, the values of the lookup, the row it gave, and the answer.
+"""A version of the database no newer than the row, the values of the lookup, the row it gave, and
+the answer.
 
 Plain tuples of plain values, all the way down: such the garbage collector looks at once and never
 again. Instances of classes it visits each time, and with tens of thousands of them, that takes as
@@ -65,39 +66,46 @@ class Answers:
     def __init__(self, store: SqlStore) -> None:
         self._store = store
         self.reads = ScheduleReads(store)
-        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, bytes], _Kept] = OrderedDict()
+        self._version = -1
+        """Of the database, at the last look: no row that is read from then on is older."""
 
     @cached_property
     def validator(self) -> Validator:
         """What is wrong with rows, and what is known of it."""
         return Validator(self._store.files)
 
-    def plain(self, query: bytes) -> Answer | None:
+    def plain(self, query: bytes, owner: str = "") -> Answer | None:
         """The exact answer to a plain query string, within microseconds; ``None`` where that
-        takes more (an error, a miss, a fault to note, another database than SQLite).
+        takes more (an error, a miss, a fault to note, another database than SQLite). ``owner`` is
+        who asks, and may be given their own private schedules.
 
         Only from the thread of the event loop.
         """
         if not self.reads.in_process:
             return None
-        version = self.reads.version()  # before the rows: a commit in between is then noticed
-        kept = self._kept.get(query)
-        if kept is not None:
-            then, values, row, body, etag = kept
-            if then == version:
-                self._kept.move_to_end(query)
-                return Answer(body, etag)
-            if self.reads.first_now(values) == row:
-                self._keep(query, (version, values, row, body, etag))
-                return Answer(body, etag)
-            del self._kept[query]
-        return self._found(query, version)
+        asked_by = (owner, query)
+        kept = self._kept.get(asked_by)
+        if kept is None:
+            return self._found(asked_by)
+        then, values, row, body, etag = kept
+        # Before the row is read: a commit in between is then noticed by the next look.
+        self._version = self.reads.version()
+        if then == self._version:
+            self._kept.move_to_end(asked_by)
+            return Answer(body, etag)
+        del self._kept[asked_by]
+        if self.reads.first_now(values) == row:
+            self._keep(asked_by, (self._version, values, row, body, etag))
+            return Answer(body, etag)
+        return self._found(asked_by)
 
-    def _found(self, query: bytes, version: int) -> Answer | None:
-        asked = read_plain(query)
+    def _found(self, asked_by: tuple[str, bytes]) -> Answer | None:
+        owner, query = asked_by
+        asked = read_plain(query, owner)
         if asked is None:
             return None
-        values = asked.lookup.values
+        values = asked.values
         found = self.reads.first_now(values)
         if found is None:
             return None
@@ -106,12 +114,11 @@ class Answers:
         if self.validator.fault(row, problem, kernel=asked.kernel):
             return None
         answer = answer_of(exact_text(row, problem, asked))
-        self._keep(query, (version, values, found, *answer))
+        self._keep(asked_by, (self._version, values, found, *answer))
         return answer
 
-    def _keep(self, query: bytes, kept: _Kept) -> None:
-        self._kept[query] = kept
-        self._kept.move_to_end(query)
+    def _keep(self, asked_by: tuple[str, bytes], kept: _Kept) -> None:
+        self._kept[asked_by] = kept
         if len(self._kept) > _KEPT_ANSWERS:
             self._kept.popitem(last=False)
 

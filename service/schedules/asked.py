@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from db.serving import Lookup
+from db.serving import Lookup, Values, lookup_values
 from service.schemas.params import read_params
 from tuner.candidate import CACHE_STATES, FIDELITIES, CacheState, Fidelity, Problem
 from tuner.contract import Contract, find_contract
 from tuner.errors import UserError
 from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel
-from tuner.target import DEFAULT_TARGET, find_target
+from tuner.target import DEFAULT_TARGET, Target, find_target
 
 DEFAULT_CONTRACT: Final = "static"
 
@@ -30,6 +31,14 @@ class Asked:
     min_fidelity: Fidelity = "model"
     allow_nearest: bool = False
     enqueue: bool = False
+    owner: str = ""
+    """Whose private schedules may answer beside the shared ones."""
+
+    @property
+    def values(self) -> Values:
+        """Those of :attr:`lookup`."""
+        workload, target = self.problem.workload.digest, self.problem.target.digest
+        return lookup_values(workload, target, self.kept, self.cache, self.min_fidelity, self.owner)
 
     @property
     def lookup(self) -> Lookup:
@@ -40,6 +49,7 @@ class Asked:
             self.kept,
             self.cache,
             self.min_fidelity,
+            self.owner,
         )
 
 
@@ -61,33 +71,52 @@ def ask(
     return Asked(found, problem, kept, cache, min_fidelity, allow_nearest, enqueue)
 
 
-def read_plain(query: bytes) -> Asked | None:
-    """The query in an URL (after its ``?``), or ``None`` if it is not plainly right.
+def read_plain(query: bytes, owner: str = "") -> Asked | None:
+    """The query in an URL (after its ``?``) of ``owner``, or ``None`` if it is not plainly right.
 
     Reads in microseconds what the schema of the route reads in hundreds of them. It knows no
     errors: whatever it does not take is the schema's to judge. A property test holds the two
     to the same readings.
     """
-    given: dict[str, str] = {}
     params: list[str] = []
+    others: list[bytes] = []
     try:
         for part in query.split(b"&"):
-            name, equals, value = part.partition(b"=")
-            if not equals or b"+" in value:
-                return None
-            text = (unquote_to_bytes(value) if b"%" in value else value).decode()
-            if name == b"params":
-                params.append(text)
-            elif name in _PLAIN and name.decode() not in given:
-                given[name.decode()] = text
+            if part.startswith(_PARAMS):
+                if b"+" in part:
+                    return None
+                params.append(_unquoted(part[len(_PARAMS) :]))
             else:
-                return None
-        return _asked(given, params)
+                others.append(part)
+        terms = _terms(b"&".join(others))
+        return None if terms is None else _asked(terms, read_params(params), owner)
     except (UserError, UnicodeDecodeError):
         return None
 
 
-_PLAIN: Final = frozenset(
+_PARAMS: Final = b"params="
+
+
+def _unquoted(value: bytes) -> str:
+    if b"%" not in value:
+        return value.decode()
+    # What joins parameters, as HTTP clients write it, and nearly always all there is to replace.
+    value = value.replace(b"%3D", b"=").replace(b"%2C", b",")
+    return (unquote_to_bytes(value) if b"%" in value else value).decode()
+
+
+class _Terms(NamedTuple):
+    """All of a query but the parameters: the same for most workloads of a model."""
+
+    kernel: str
+    target: Target
+    contract: Contract
+    cache: CacheState
+    min_fidelity: Fidelity
+    allow_nearest: bool
+
+
+_NAMES: Final = frozenset(
     {b"kernel", b"target", b"contract", b"cache", b"min_fidelity", b"allow_nearest"}
 )
 _SWITCHES: Final = {"true": True, "false": False}
@@ -95,7 +124,16 @@ _CACHES: Final[dict[str, CacheState]] = {state: state for state in CACHE_STATES}
 _FIDELITIES: Final[dict[str, Fidelity]] = {fidelity: fidelity for fidelity in FIDELITIES}
 
 
-def _asked(given: Mapping[str, str], params: list[str]) -> Asked | None:
+@lru_cache(maxsize=1024)
+def _terms(others: bytes) -> _Terms | None:
+    """What the parts of a query say that are no parameters; ``None`` if it is not plainly right.
+    Kept: it depends on nothing else."""
+    given: dict[str, str] = {}
+    for part in others.split(b"&"):
+        name, equals, value = part.partition(b"=")
+        if not equals or b"+" in value or name not in _NAMES or name.decode() in given:
+            return None
+        given[name.decode()] = _unquoted(value)
     kernel = given.get("kernel")
     cache = _CACHES.get(given.get("cache", "warm"))
     fidelity = _FIDELITIES.get(given.get("min_fidelity", "model"))
@@ -104,12 +142,21 @@ def _asked(given: Mapping[str, str], params: list[str]) -> Asked | None:
         return None  # what is derived may take a process of its own
     if cache is None or fidelity is None or nearest is None:
         return None
-    return ask(
+    target = find_target(given.get("target", DEFAULT_TARGET))
+    contract = find_contract(given.get("contract", DEFAULT_CONTRACT))
+    return _Terms(kernel, target, contract, cache, fidelity, nearest)
+
+
+def _asked(terms: _Terms, params: Mapping[str, int], owner: str) -> Asked:
+    kernel = find_kernel(terms.kernel)
+    problem = kernel.problem(params, terms.contract, terms.target)
+    kept = kernel.kept_contracts(problem)
+    return Asked(
         kernel,
-        read_params(params),
-        target=given.get("target", DEFAULT_TARGET),
-        contract=given.get("contract", DEFAULT_CONTRACT),
-        cache=cache,
-        min_fidelity=fidelity,
-        allow_nearest=nearest,
+        problem,
+        kept,
+        terms.cache,
+        terms.min_fidelity,
+        terms.allow_nearest,
+        owner=owner,
     )

@@ -43,7 +43,7 @@ class FastRoute:
         if caller is None or not caller.may(TokenScope.READ):
             return None
         try:
-            return self._answers.plain(scope["query_string"])
+            return self._answers.plain(scope["query_string"], caller.owner)
         except HvxtuneError:  # the route meets it again, and says so
             return None
 

@@ -13,9 +13,11 @@ from db.artifact_files import LOST_FILE
 from db.quarantine import quarantine_row
 from db.schedule_queries import StoredSchedule, find
 from db.sql_store import SqlStore
+from service.json_forms import visibility
 from service.problem_details import HttpError, not_found
 from service.schedules.answers import Answers
-from service.schedules.forms import schedule_json
+from service.schedules.forms import label_of, schedule_json
+from service.suggested_files import attachment, identifier
 from tuner.errors import StoreError, UserError
 
 FileKind = Literal["object", "header", "schedule", "loopnest", "assembly"]
@@ -99,7 +101,7 @@ def file_response(store: SqlStore, answers: Answers, schedule_id: str, kind: Fil
             "ETag": f'"{digest}"',
             "Repr-Digest": f"sha-256=:{base64.b64encode(bytes.fromhex(digest)).decode()}:",
             "Cache-Control": IMMUTABLE,
-            "Content-Disposition": f'attachment; filename="{row.symbol}{_SUFFIXES[kind]}"',
+            **attachment(identifier(found.problem, label_of(row.provenance)) + _SUFFIXES[kind]),
             "X-Hvxtune-Contract": str(found.problem.contract),
             "X-Hvxtune-Symbol": row.symbol,
             "X-Hvxtune-Target": found.problem.target.name,
@@ -116,7 +118,12 @@ def stored_json(found: StoredSchedule) -> dict[str, Any]:
         raise HttpError(409, error.message, accepted=error.accepted) from None
     reason = found.quarantine_reason
     aside = None if found.quarantined_at is None else {"at": found.quarantined_at, "reason": reason}
-    return {**form, "quarantined": aside}
+    return {
+        **form,
+        "owner": found.tenant,
+        "visibility": visibility(private=found.private),
+        "quarantined": aside,
+    }
 
 
 def provenance_json(found: StoredSchedule) -> dict[str, Any]:

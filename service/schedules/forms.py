@@ -20,8 +20,19 @@ FILE_LINKS = {
 }
 """Kinds of an artifact's files, and the last part of the path that each is fetched from."""
 
+_KEY = "kernel_label"
 _quoted = encode_basestring_ascii
 """A text as JSON; what ``json.dumps`` comes to for one, in a tenth of the time."""
+
+
+def label_of(provenance: str) -> str:
+    """What people call the kernel, by a provenance as stored; empty if only its name is known."""
+    return str(json.loads(provenance).get(_KEY, "")) if _KEY in provenance else ""
+
+
+def display_name(problem: Problem, provenance: str) -> str:
+    """What people call the kernel of a schedule: the name of an upload, not its digits."""
+    return label_of(provenance) or problem.workload.kernel
 
 
 def schedule_json(row: ServingRow, problem: Problem, cache: CacheState) -> dict[str, Any]:
@@ -55,6 +66,7 @@ def _fields(
     return (
         f'"id":{_quoted(row.public_id)},'
         f'"kernel":{_quoted(problem.workload.kernel)},'
+        f'"display_name":{_quoted(display_name(problem, row.provenance))},'
         f'"params":{params},'
         f'"contract":"{problem.contract.value}",'
         f'"target":{_quoted(problem.target.name)},'
@@ -68,7 +80,8 @@ def _fields(
         f'"fidelity":"{row.fidelity}",'
         f'"device":{_quoted(row.device)},'
         f'"cache":"{cache}",'
-        f'"samples":{row.samples},"temperature_c":{_number(row.temperature_c)},'
+        f'"samples":{row.samples},"overhead_cycles":{_number(row.overhead_cycles)},'
+        f'"temperature_c":{_number(row.temperature_c)},'
         f'"breakdown":{row.breakdown},'
         f'"code_bytes":{row.code_bytes},"vtcm_bytes":{_number(row.vtcm_bytes)},'
         f'"symbol":{_quoted(row.symbol)},'

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 from db.nearest import NearestWorkloads, Neighbour
-from db.serving import ServingRow
+from db.serving import ServingRow, Values
 from db.sql_store import SqlStore
 from service.schedules.answers import Answers, stored_under
 from service.schedules.asked import Asked
 from service.schedules.forms import asked_json, links, schedule_json
-from service.schedules.validation import outside_space
+from service.schedules.validation import outside_space, read_config
 from tuner.candidate import Problem
+from tuner.codegen import space_of
 from tuner.contract import Contract
 from tuner.errors import UserError
-from tuner.kernels import find_kernel
+from tuner.kernels import Kernel, find_kernel
+from tuner.space import Space
 
 MOST_LOOKED_AT = 1024
-"""Neighbours whose schedules are read, at some 0.3 ms each."""
+"""Neighbours whose schedules are read, at some 0.1 ms each the first time."""
 MOST_TRIED = 256
 """Neighbours whose configs are tried on the asked shape, nearest first."""
+_KEPT_ROWS = 8192
+"""At some 3 kB each: 25 MB."""
 NAMED = 5
 """Nearest workloads that a miss names."""
 
@@ -46,23 +51,42 @@ class Near:
 
 
 class Neighbours:
-    """Finds schedules of near shapes. Blocks."""
+    """Finds schedules of near shapes. Blocks; not for several threads at once.
+
+    The misses of one build ask for the same neighbours again and again: the best row of each is
+    kept while nothing is committed to the database, or else until :meth:`refresh`.
+    """
 
     def __init__(self, store: SqlStore, answers: Answers) -> None:
         self._answers = answers
+        self._reads = answers.reads
         self._workloads = NearestWorkloads(store)
+        self._version: int | None = None
+        self._looked: set[str] = set()
+        self._rows: OrderedDict[Values, ServingRow | None] = OrderedDict()
+        self._last: tuple[Asked, list[Near], Iterator[Near]] | None = None
+
+    def refresh(self) -> None:
+        """Sees what was committed until now. What is found until the next time may be as old."""
+        version = self._reads.version() if self._reads.in_process else None
+        if version is None or version != self._version:
+            self._version = version
+            self._looked.clear()
+            self._rows.clear()
+            self._last = None
 
     def nearest(self, asked: Asked) -> dict[str, Any] | None:
         """The answer from the nearest shape whose config is valid for the asked problem."""
+        space = _SpaceOf(asked.problem, asked.kernel)
         for near in islice(self._near(asked), MOST_TRIED):
-            theirs = replace(asked, problem=self._problem_of(near.neighbour, asked))
-            values = self._answers.config_of(near.row)
-            if outside_space(asked.problem, values, near.row.generator):
+            if not space.admits(near.row):
                 continue
+            theirs = replace(asked, problem=self._problem_of(near.neighbour, asked))
             fault = self._answers.validator.fault(near.row, stored_under(near.row, theirs))
             if fault:
                 self._answers.set_aside(near.row, fault)
                 continue
+            values = self._answers.config_of(near.row)
             return _nearest_json(near, theirs, asked, covered=_covers(near, asked, values))
         return None
 
@@ -81,19 +105,77 @@ class Neighbours:
         ]
 
     def _near(self, asked: Asked) -> Iterator[Near]:
-        kernel = find_kernel(asked.problem.workload.kernel)
-        extents = [param.name for param in kernel.params if param.is_extent]
-        near = self._workloads.near(asked.problem.workload, extents)
-        for neighbour in islice(chain.from_iterable(near), MOST_LOOKED_AT):
-            # Under the contracts that the asked shape keeps: a config made under another could
-            # demand what the caller does not promise.
-            lookup = replace(asked.lookup, workload=neighbour.workload.digest)
-            for row in self._answers.reads.rows(lookup)[:1]:
+        """Those with a schedule, nearest first. A miss asks twice in a row: what was found for the
+        first time is not looked for again."""
+        if self._last is None or self._last[0] != asked:
+            self._last = asked, [], self._searched(asked)
+        _, found, more = self._last
+        yield from found
+        for near in more:
+            found.append(near)
+            yield near
+
+    def _searched(self, asked: Asked) -> Iterator[Near]:
+        name = asked.problem.workload.kernel
+        extents = [param.name for param in asked.kernel.params if param.is_extent]
+        near = self._workloads.near(
+            asked.problem.workload, extents, MOST_LOOKED_AT, looked=name in self._looked
+        )
+        # Under the contracts that the asked shape keeps: a config made under another could
+        # demand what the caller does not promise.
+        _, target, cache, contracts, fidelities, owner = asked.values
+        for neighbour in near:
+            self._looked.add(name)
+            values = (neighbour.digest, target, cache, contracts, fidelities, owner)
+            row = self._best(asked, values)
+            if row is not None:
                 yield Near(neighbour, row)
+
+    def _best(self, asked: Asked, values: Values) -> ServingRow | None:
+        if values in self._rows:
+            return self._rows[values]
+        if self._reads.in_process:
+            found = self._reads.first_now(values)
+            row = None if found is None else ServingRow._make(found)
+        else:
+            row = next(iter(self._reads.rows(replace(asked.lookup, workload=values[0]))), None)
+        self._rows[values] = row
+        if len(self._rows) > _KEPT_ROWS:
+            self._rows.popitem(last=False)
+        return row
 
     @staticmethod
     def _problem_of(neighbour: Neighbour, asked: Asked) -> Problem:
         return replace(asked.problem, workload=neighbour.workload)
+
+
+class _SpaceOf:
+    """The spaces of one problem, each made once, and which configs were found to lie in them."""
+
+    def __init__(self, problem: Problem, kernel: Kernel) -> None:
+        self._problem = problem
+        self._kernel = kernel
+        self._spaces: dict[str, Space | None] = {}
+        self._admitted: dict[tuple[str, str], bool] = {}
+
+    def admits(self, row: ServingRow) -> bool:
+        """Whether the config of ``row``, as its generator reads it, fits the problem too."""
+        key = (row.generator, row.config_digest)
+        known = self._admitted.get(key)
+        if known is None:
+            space = self._space(row.generator)
+            values, _ = read_config(row.config)
+            known = space is not None and space.surely_admits(values)
+            self._admitted[key] = known
+        return known
+
+    def _space(self, generator: str) -> Space | None:
+        if generator not in self._spaces:
+            try:
+                self._spaces[generator] = space_of(generator, self._kernel, self._problem)
+            except UserError:  # it makes no code of this kernel
+                self._spaces[generator] = None
+        return self._spaces[generator]
 
 
 def _covers(near: Near, asked: Asked, values: Any) -> bool:

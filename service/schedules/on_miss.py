@@ -49,7 +49,9 @@ def job_for(
     whether it was there. Blocks."""
     # A build asks for the same workload from many processes at once: one job is enough.
     with _one_at_a_time:
-        found = open_job(store, asked.problem, asked.cache, reaching(asked.min_fidelity))
+        found = open_job(
+            store, asked.problem, asked.cache, reaching(asked.min_fidelity), asked.owner
+        )
         if found is not None:
             return job_json(found), True
         taken = submit(

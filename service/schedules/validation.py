@@ -9,9 +9,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from db.artifact_files import LOST_FILE, ArtifactFiles
+from db.seals import BROKEN, seal_fits
 from db.serving import ServingRow
 from tuner.candidate import Problem
 from tuner.codegen import space_of
+from tuner.codegen.judged import mark_of
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of
 from tuner.kernels import Kernel, find_kernel
@@ -22,7 +24,7 @@ _KEPT_CONFIGS: Final = 16_384
 
 
 @lru_cache(maxsize=_KEPT_CONFIGS)
-def _read_config(text: str) -> tuple[Any, str]:
+def read_config(text: str) -> tuple[Any, str]:
     """What ``text`` is JSON of, not to be changed, and its digest, whatever its order; that is
     empty if it is no config. Kept, because one config is often the best of many problems."""
     try:
@@ -53,9 +55,13 @@ class Validator:
         """Why ``row`` must not be handed out for ``problem``, under which it was found; empty if
         it may be. ``kernel`` is the problem's, for callers that have it. ``space`` is where the
         config has to lie: by default the space of its generator now."""
-        config, digest = _read_config(row.config)
+        if not seal_fits(row, problem):
+            return BROKEN
+        config, digest = read_config(row.config)
         if digest != row.config_digest:
             return "its config is not what was stored: the digest differs"
+        if space is None and row.judged and row.judged == mark_of(problem, row.generator, digest):
+            return self._object_fault(row)
         if space is not None:
             return _outside(space, config) or self._object_fault(row)
         workload = problem.workload.digest

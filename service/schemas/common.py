@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
+
+Visibility = Literal["shared", "private"]
+"""Who sees a job, an upload or a schedule: everybody who may read, or its owner alone."""
 
 
 class Strict(BaseModel):
@@ -58,6 +61,7 @@ class ProblemDetails(BaseModel):
                     "kind": "user",
                     "accepted": "gemm_u8, depthwise_conv2d_u8",
                     "next_step": "did you mean gemm_u8?",
+                    "request_id": "5d1c0f2ab9e34c77",
                 }
             ]
         },
@@ -68,9 +72,12 @@ class ProblemDetails(BaseModel):
     status: int = Field(description="The HTTP status, repeated.")
     detail: str = Field(description="What was met and what is wrong with it.")
     instance: str = Field(description="The path that was asked for.")
-    kind: str = Field(description="Who must act: user, toolchain, store, device or internal.")
+    kind: str = Field(
+        description="Who must act: user, toolchain, store, device, internal; busy: nobody."
+    )
     accepted: str = Field(description="What would do; may be empty.")
     next_step: str = Field(description="What to run or change; may be empty.")
+    request_id: str = Field(description="As `X-Request-ID`; the logs of the service have it too.")
     errors: list[FieldProblem] | None = Field(
         None, description="For 422: every field that is wrong."
     )

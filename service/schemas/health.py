@@ -17,7 +17,11 @@ class Ready(BaseModel):
     """The service can do its work."""
 
     status: Literal["ready"] = "ready"
-    database: Literal["sqlite", "postgresql"] = Field(description="The kind that answered.")
-    conductors: int = Field(
-        examples=[1], description="Processes of this service that run jobs; others may, too."
+    database: str | None = Field(
+        None,
+        examples=["/var/lib/hvxtune/hvxtune.sqlite"],
+        description="The one that answered, without its password.",
+    )
+    conductors: int | None = Field(
+        None, examples=[1], description="Processes of this service that run jobs; others may, too."
     )

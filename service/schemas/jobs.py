@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from service.schemas.common import PageQuery, Strict
+from service.schemas.common import PageQuery, Strict, Visibility
 from tuner.contract import Contract
 from tuner.goals import DEFAULT_GOALS, GOALS
 from tuner.outcome import Outcome
@@ -135,6 +135,11 @@ class SubmitBody(Strict):
         None, ge=1, le=256, description="Candidates in flight; null for the service's setting."
     )
     priority: int = Field(0, ge=-100, le=100, description="Higher goes first.")
+    visibility: Visibility | None = Field(
+        None,
+        description="`private`: the owner of the token alone sees the job and what comes of it."
+        " null: as private as the upload that is tuned; `shared` for kernels.",
+    )
 
     @model_validator(mode="after")
     def _one_or_many(self) -> SubmitBody:
@@ -157,7 +162,10 @@ class JobForm(BaseModel):
 
     job: str = Field(examples=["1rt4dqb5ef"], description="Its id.")
     state: JobState
-    kernel: str = Field(examples=["gemm_u8"])
+    kernel: str = Field(examples=["gemm_u8"], description="Its name, which never means another.")
+    display_name: str = Field(
+        examples=["gemm_u8"], description="What people call it: for an upload, its given name."
+    )
     params: dict[str, int] = Field(examples=[{"m": 256, "n": 256, "k": 256}])
     contract: Contract
     target: str = Field(examples=["hexagon-v66"])
@@ -182,8 +190,13 @@ class JobForm(BaseModel):
     note: str = Field(description="Why it failed, stopped or waits; else empty.")
     paused: bool = Field(description="A queued job that waits until somebody resumes it.")
     user: str = Field(examples=["ann"], description="Who submitted it; empty: this machine.")
+    owner: str = Field(examples=["ann"], description="Whose it is; empty: this machine.")
+    visibility: Visibility
     priority: int
     batch: str | None = Field(description="Shared by jobs that were submitted together.")
+    request_id: str = Field(
+        examples=["5d1c0f2ab9e34c77"], description="Of the request that submitted it; else empty."
+    )
 
 
 class JobStandingForm(JobForm):

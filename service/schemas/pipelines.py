@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from service.schemas.catalogue import ParamForm
-from service.schemas.common import Strict
+from service.schemas.common import Strict, Visibility
 
 
 class UploadQuery(Strict):
@@ -17,6 +17,9 @@ class UploadQuery(Strict):
         pattern=r"^[a-z][a-z0-9_]{0,62}$",
         description="A name of lower-case letters, digits and underscores.",
         examples=["blur3x3"],
+    )
+    visibility: Visibility = Field(
+        "shared", description="`private`: its owner alone sees it, and what is tuned of it."
     )
 
 
@@ -43,15 +46,22 @@ class PipelineForm(BaseModel):
 
     digest: str = Field(description="SHA-256 of the bytes: its id.")
     name: str = Field(examples=["blur3x3"])
+    owner: str = Field(description="Whose it is; the name is theirs.", examples=["ann"])
+    visibility: Visibility
+    address: str = Field(
+        examples=["pipeline:ann/blur3x3"],
+        description="What anybody calls the owner's newest of this name; jobs keep `kernel`.",
+    )
     user: str = Field(description="Who uploaded it.")
     upload_bytes: int = Field(examples=[4880])
-    created_at: float = Field(description="Unix time.")
+    created_at: float = Field(description="Unix time of its last upload.")
     stages: list[StageForm]
     inputs: list[InputForm]
     outputs: list[str] = Field(examples=[["blur_y"]], description="In the order of the call.")
     kernel: str = Field(
         examples=["pipeline:0123456789ab"],
-        description="What jobs call it; `pipeline:` and its name means the newest of that name.",
+        description="What jobs call it, by its digest; `pipeline:NAME` is the caller's own newest"
+        " of that name.",
     )
     params: list[ParamForm] | None = Field(
         description="Sizes and scalars that jobs choose; null in lists, or if it is not tunable."

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from service.schedules.asked import DEFAULT_CONTRACT
-from service.schemas.common import PageQuery, ProblemDetails, Strict
+from service.schemas.common import PageQuery, ProblemDetails, Strict, Visibility
 from tuner.candidate import CacheState, Fidelity
 from tuner.target import DEFAULT_TARGET
 
@@ -91,6 +91,9 @@ class ScheduleForm(BaseModel):
 
     id: str = Field(description="Names it, here and where it came from.", examples=["1rt0taze20-7"])
     kernel: str = Field(examples=["gemm_u8"])
+    display_name: str = Field(
+        examples=["gemm_u8"], description="What people call the kernel: an upload's given name."
+    )
     params: dict[str, int] = Field(examples=[{"m": 256, "n": 256, "k": 256}])
     contract: ContractName = Field(description="The contract it was made under.")
     target: str = Field(examples=["hexagon-v66"])
@@ -108,6 +111,11 @@ class ScheduleForm(BaseModel):
     device: str = Field(examples=["qemu-7.2"])
     cache: CacheState
     samples: list[int] = Field(description="Every repeat, in cycles.", examples=[[81766]])
+    overhead_cycles: int | None = Field(
+        description="Of the harness in each sample, which `cycles` are without; null where it is "
+        "not known, and nothing was subtracted.",
+        examples=[None],
+    )
     temperature_c: float | None = Field(description="Of the device; null: it has no sensor.")
     breakdown: dict[str, int] = Field(description="Parts of `cycles`, by cause.")
     code_bytes: int
@@ -180,6 +188,8 @@ class BatchForm(BaseModel):
 class StoredForm(ScheduleForm):
     """A schedule with its place in the store."""
 
+    owner: str = Field(description="Whose job found it; empty: this machine's, or imported.")
+    visibility: Visibility
     quarantined: dict[str, Any] | None = Field(
         description="`at` and `reason` if it is never handed out."
     )

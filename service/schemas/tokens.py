@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.auth.caller import Scope
+from service.auth.caller import Reads, Scope
 from service.auth.issue import DEFAULT_EXPIRES, MOST_QUOTA
 from service.schemas.common import Strict
 
@@ -75,6 +75,16 @@ class NewToken(Strict):
         " `never`.",
         examples=["90d"],
     )
+    owner: str | None = Field(
+        None,
+        description="Whose its jobs, uploads and schedules are, such as a team; null: the name.",
+        examples=["vision-team"],
+    )
+    read: Reads = Field(
+        Reads.OWN,
+        description="How far the scope `read` reaches: `own` is what is shared and what is its"
+        " owner's; `all` is also what others keep private.",
+    )
     quotas: QuotasForm = Field(default_factory=lambda: QuotasForm.model_validate({}))
 
 
@@ -83,8 +93,10 @@ class TokenForm(BaseModel):
 
     id: str = Field(description="What stands after `hvx_` in the token.", examples=["k3zq7a2m"])
     name: str = Field(examples=["ci"])
+    owner: str = Field(description="Whose its jobs, uploads and schedules are.", examples=["ci"])
     state: Literal["valid", "expired", "revoked"]
     scopes: list[str] = Field(examples=[["read", "submit"]])
+    read: Reads = Field(description="How far `read` reaches.", examples=["own"])
     quotas: QuotasForm
     created_at: float = Field(description="Unix seconds.", examples=[1767225600.0])
     expires_at: float | None = Field(description="null: never.", examples=[1775001600.0])
@@ -121,6 +133,10 @@ class AuditForm(BaseModel):
     subject: str = Field(description="What it was done to.", examples=["k3zq7a2m"])
     detail: dict[str, Any] = Field(examples=[{"name": "ci"}])
     client: str = Field(description="Where the request came from.", examples=["192.0.2.7"])
+    request_id: str = Field(
+        description="Of the request (`X-Request-ID`); empty for commands.",
+        examples=["5d1c0f2ab9e34c77"],
+    )
 
 
 class AuditList(BaseModel):

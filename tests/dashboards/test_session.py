@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import time
+import hashlib
 from collections.abc import Callable
 from importlib import import_module
 
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
-from itsdangerous import TimestampSigner
+from sqlalchemy import select, update
 
 from dashboards.application import PAGES, SECURITY_HEADERS
+from db.audit import newest_entries
+from db.service_models import SessionRow
+from db.sessions import MOST_OF_A_TOKEN, begin_session, token_of_session
 from db.sql_store import SqlStore
 from db.tokens import all_tokens, revoke_token
 from service.app import create_app
@@ -21,6 +24,7 @@ from service.settings import Settings
 from tests.dashboards.conftest import Browser
 from tests.dashboards.tokens import make_token
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.errors import StoreError
 from tuner.trial import JobState, Submission
 
 LogIn = Callable[..., Browser]
@@ -98,17 +102,110 @@ def test_revoking_the_token_ends_its_sessions(
     assert browser.get("/ui/jobs", follow_redirects=False).status_code == 303
 
 
-def test_a_session_ends_after_half_a_day(logged_in: LogIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def age_sessions(store: SqlStore, by_s: float) -> None:
+    """As if they had begun earlier."""
+    with store.writing() as session:
+        session.execute(update(SessionRow).values(expires_at=SessionRow.expires_at - by_s))
+
+
+def test_a_session_ends_after_half_a_day(logged_in: LogIn, store: SqlStore) -> None:
     browser = logged_in(Scope.READ)
-    later = int(time.time()) + 13 * 3600
-    monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda _: later)
+    age_sessions(store, 11 * 3600)
+    assert browser.get("/ui/jobs", follow_redirects=False).status_code == 200
+    age_sessions(store, 2 * 3600)
     assert browser.get("/ui/jobs", follow_redirects=False).status_code == 303
+
+
+def test_sessions_that_have_expired_are_swept(logged_in: LogIn, store: SqlStore) -> None:
+    logged_in(Scope.READ)
+    age_sessions(store, 13 * 3600)
+    logged_in(Scope.READ)
+    assert len(stored_sessions(store)) == 1
 
 
 def test_logging_out_ends_the_session(logged_in: LogIn) -> None:
     browser = logged_in(Scope.READ)
     browser.form("/ui/jobs", "/ui/logout")
     assert browser.get("/ui/jobs", follow_redirects=False).status_code == 303
+
+
+def copy_of(browser: Browser, app: FastAPI) -> Browser:
+    """Another browser with the cookie of this one."""
+    thief = Browser(app, raise_server_exceptions=False)
+    thief.cookies.set("hvxtune_session", browser.cookies["hvxtune_session"], path="/ui")
+    return thief
+
+
+def opens_pages(browser: Browser) -> bool:
+    return browser.get("/ui/jobs", follow_redirects=False).status_code == 200
+
+
+def stored_sessions(store: SqlStore) -> list[SessionRow]:
+    with store.reading() as session:
+        return list(session.scalars(select(SessionRow)))
+
+
+def test_a_copied_cookie_opens_nothing_after_the_logout(
+    logged_in: LogIn, app: FastAPI, store: SqlStore
+) -> None:
+    browser, other = logged_in(Scope.READ), logged_in(Scope.READ, name="bob")
+    thief = copy_of(browser, app)
+    again = Browser(create_app(store, TokenGate(store), Settings()))
+    again.cookies = thief.cookies
+    assert opens_pages(thief)
+    browser.form("/ui/jobs", "/ui/logout")
+    assert not opens_pages(thief)
+    assert not opens_pages(again), "nor at another service on this database"
+    assert opens_pages(other)
+    assert [entry.action for entry in newest_entries(store, 1)] == ["session.end"]
+
+
+def test_a_new_login_ends_the_session_that_the_browser_had(
+    logged_in: LogIn, app: FastAPI, store: SqlStore
+) -> None:
+    browser = logged_in(Scope.READ)
+    thief = copy_of(browser, app)
+    token = make_token(store, "ada", [Scope.READ])
+    browser.form("/ui/login", "/ui/login", token=token.text)
+    assert opens_pages(browser)
+    assert not opens_pages(thief)
+
+
+def test_what_is_stored_of_a_session_does_not_make_its_cookie(
+    logged_in: LogIn, app: FastAPI, store: SqlStore
+) -> None:
+    secret = logged_in(Scope.READ).cookies["hvxtune_session"]
+    (row,) = stored_sessions(store)
+    assert row.digest == hashlib.sha256(secret.encode()).hexdigest()
+    thief = Browser(app)
+    thief.cookies.set("hvxtune_session", row.digest, path="/ui")
+    assert not opens_pages(thief)
+
+
+def test_logins_over_and_over_do_not_fill_the_database(store: SqlStore) -> None:
+    for number in range(MOST_OF_A_TOKEN + 5):
+        begin_session(store, f"{number:064x}", "k3zq7a2m", 3600)
+    assert len(stored_sessions(store)) == MOST_OF_A_TOKEN
+    assert token_of_session(store, f"{MOST_OF_A_TOKEN + 4:064x}") == "k3zq7a2m"
+
+
+def test_strangers_are_not_told_where_the_database_is(
+    browser: Browser, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise StoreError("the database postgresql://db7.lab/hvx cannot be used")
+
+    token = make_token(store, "ada", [Scope.READ])
+    browser.get("/ui/login")
+    monkeypatch.setattr(store, "reading", refuse)
+    browser.cookies.set("hvxtune_session", "made up", path="/ui")
+    for answer in (
+        browser.get("/ui/jobs"),
+        browser.form("/ui/login", "/ui/login", token=token.text),
+    ):
+        assert answer.status_code == 503
+        assert "db7.lab" not in answer.text
+        assert "the database cannot be used now" in answer.text
 
 
 FORMS = ["/ui/login", "/ui/logout", "/ui/submit", "/ui/jobs/{job}/cancel", "/ui/jobs/{job}/pause"]
@@ -188,7 +285,7 @@ def test_an_unexpected_fault_is_a_page_too(
     answer = browser.get("/ui/jobs")
     assert answer.status_code == 500
     assert "Something went wrong" in answer.text
-    assert "42" not in answer.text
+    assert "the secret" not in answer.text
     assert answer.headers["Content-Security-Policy"]
 
 

@@ -107,18 +107,18 @@ class JobQueueConformance:
             )
 
     @pytest.mark.parametrize(
-        ("request_", "state", "paused"),
+        ("request_", "then", "paused"),
         [(JobRequest.CANCEL, JobState.CANCELLED, False), (JobRequest.PAUSE, JobState.QUEUED, True)],
     )
     def test_what_was_asked_of_an_owner_that_died_is_done(
-        self, store: SqlStore, request_: JobRequest, state: JobState, paused: bool
+        self, store: SqlStore, request_: JobRequest, then: JobState, paused: bool
     ) -> None:
         job_id = submitted(store)
         taken(store)
         self.abandon(store, job_id, request_)
         assert JobQueue(store).take_next() is None
         job = store.job(job_id)
-        assert (job.state, job.paused) == (state, paused)
+        assert (job.state, job.paused) == (then, paused)
 
     def test_a_quota_bounds_the_running_jobs_of_its_user(self, store: SqlStore) -> None:
         give_token(store, "ann", 2)

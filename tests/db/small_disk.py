@@ -2,7 +2,8 @@
 
 ``unshare --user --map-root-user --mount python -m tests.db.small_disk FOLDER KIND`` mounts a small
 tmpfs on FOLDER, which only this process sees, and prints what happened as JSON. KIND says what
-fills the disk: ``rows`` or ``artifacts``.
+fills the disk: ``rows`` or ``artifacts``; or what is tried on a full one: ``proof`` that it can be
+written, or a ``job``.
 """
 
 from __future__ import annotations
@@ -11,13 +12,23 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from db import open_store
+from db.job_queue import ClaimedJob
 from db.sql_store import SqlStore
+from db.writability import prove_writable
+from service.conductor.conductor import Conductor
+from service.conductor.troubles import Troubles
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner.errors import StoreError
 from tuner.paths import STATE_DIR_VARIABLE
+from tuner.search.stopping import StopRequest
+from tuner.trial import JobState, Submission
 
 
 def commit(store: SqlStore, job_id: str, token: int, number: int, kind: str) -> None:
@@ -57,8 +68,70 @@ def fill(folder: Path, kind: str) -> dict[str, object]:
     }
 
 
+def tried(act: Callable[[], object]) -> str:
+    """The error that ``act`` ends in."""
+    try:
+        act()
+    except StoreError as refused:
+        return str(refused)
+    return ""
+
+
+def full(folder: Path) -> Path:
+    """Leaves nothing of the disk: its file that does so."""
+    ballast = folder / "ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    return ballast
+
+
+def prove(folder: Path, kind: str) -> dict[str, object]:
+    """What can be proved on a disk before it is full, then, and afterwards."""
+    with open_store() as store:
+        before = tried(lambda: prove_writable(store))
+        ballast = full(folder)
+        then = tried(lambda: prove_writable(store))
+        ballast.unlink()
+        return {"before": before, "full": then, "after": tried(lambda: prove_writable(store))}
+
+
+def conduct(folder: Path, kind: str) -> dict[str, object]:
+    """What a job on a full disk says of itself, and what becomes of it when there is room."""
+    job_ended, leave, notes = threading.Event(), threading.Event(), []
+
+    def run(job: ClaimedJob, store: SqlStore, stop: StopRequest) -> JobState:
+        if not notes:
+            full(folder)
+            for number in range(1000):
+                store.commit(job.id, job.token, finished=[failed(number)])
+        store.release(job.id, job.token, JobState.DONE)
+        job_ended.set()
+        return JobState.DONE
+
+    with open_store() as store:
+        job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
+        conductor = Conductor(store, run=run, troubles=Troubles(first_wait_s=0.5))
+        working = threading.Thread(target=conductor.run, args=(leave,))
+        working.start()
+        deadline = time.monotonic() + 30
+        while not notes and time.monotonic() < deadline:
+            time.sleep(0.02)
+            now = store.job(job.id)
+            if now.note:
+                notes.append(f"{now.state}: {now.note}")
+        (folder / "ballast").unlink()
+        done = job_ended.wait(30)
+        leave.set()
+        working.join()
+    return {"notes": notes, "done": done}
+
+
+_KINDS = {"rows": fill, "artifacts": fill, "proof": prove, "job": conduct}
+
+
 if __name__ == "__main__":
     disk = Path(sys.argv[1])
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)], check=True)
     os.environ[STATE_DIR_VARIABLE] = str(disk)
-    print(json.dumps(fill(disk, sys.argv[2])))  # noqa: T201 - how it talks to the test
+    print(json.dumps(_KINDS[sys.argv[2]](disk, sys.argv[2])))  # noqa: T201 - how it talks to the test

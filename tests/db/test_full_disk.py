@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,21 +33,40 @@ def can_mount() -> bool:
     return tried.returncode == 0
 
 
+def on_small_disk(folder: Path, kind: str) -> dict[str, Any]:
+    command = [*IN_OWN_MOUNTS, sys.executable, "-m", "tests.db.small_disk", str(folder), kind]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return dict(json.loads(ended.stdout))
+
+
 @pytest.mark.skipif(not can_mount(), reason="this system allows no user namespaces to mount in")
 @pytest.mark.parametrize("kind", ["rows", "artifacts"])
 def test_a_full_disk_loses_nothing_and_work_goes_on_once_there_is_room(
     tmp_path: Path, kind: str
 ) -> None:
-    command = [*IN_OWN_MOUNTS, sys.executable, "-m", "tests.db.small_disk", str(tmp_path), kind]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert ended.returncode == 0, ended.stderr
-    found = json.loads(ended.stdout)
+    found = on_small_disk(tmp_path, kind)
     assert "no space left on the disk" in found["error"]
     assert str(tmp_path) in found["error"]
     assert "\n" not in found["error"]
     assert found["committed"] > 5
     assert found["kept"] == list(range(found["committed"]))
     assert found["after"] == list(range(found["committed"] + 1))
+
+
+@pytest.mark.skipif(not can_mount(), reason="this system allows no user namespaces to mount in")
+def test_a_full_disk_is_known_by_writing_to_it(tmp_path: Path) -> None:
+    found = on_small_disk(tmp_path, "proof")
+    assert "no space left on the disk" in found["full"]
+    assert (found["before"], found["after"]) == ("", "")
+
+
+@pytest.mark.skipif(not can_mount(), reason="this system allows no user namespaces to mount in")
+def test_a_job_says_that_its_disk_is_full_and_goes_on_once_there_is_room(tmp_path: Path) -> None:
+    found = on_small_disk(tmp_path, "job")
+    assert found["done"]
+    [note] = found["notes"]
+    assert note.startswith("queued: no space left on the disk")
 
 
 @contextmanager

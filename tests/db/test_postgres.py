@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
 from db import device_models, models, open_store, service_models  # noqa: F401 - fills the metadata
+from db.artifact_files import ArtifactFiles
+from db.backup import restore_backup, write_backup
 from db.base import Base
 from db.devices import SqlRoster
 from db.engine import find_url, make_engine, place_of
 from db.failure import URL_VARIABLE
-from db.schema import ensure_schema
+from db.schema import ensure_schema, upgrade
 from db.sql_store import SqlStore
 from tests.db.access_conformance import AccessConformance
+from tests.db.backup_conformance import BackupConformance, MakeStore, contents, fill, in_use
 from tests.db.job_queries_conformance import JobQueriesConformance
 from tests.db.job_queue_conformance import JobQueueConformance
 from tests.db.postgres_server import NEEDS_POSTGRES, databases
 from tests.db.serving_conformance import ServingConformance
+from tests.db.tenants_conformance import TenantsConformance
 from tests.db.test_kill import kill_rounds
 from tests.db.test_schema import shape
 from tests.db.test_two_processes import (
@@ -33,6 +37,7 @@ from tests.tuner.measure.farm.roster_conformance import Clock, RosterConformance
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
 from tests.tuner.store_conformance import StoreConformance
 from tuner.errors import StoreError, UserError
+from tuner.paths import STATE_DIR_VARIABLE
 from tuner.store import TrialStore
 
 pytestmark = [pytest.mark.slow, *NEEDS_POSTGRES]
@@ -84,11 +89,78 @@ class TestPostgresAccess(AccessConformance):
         store.close()
 
 
+class TestPostgresTenants(TenantsConformance):
+    @pytest.fixture
+    def store(
+        self, new_database: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[SqlStore]:
+        monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path))
+        store = open_store(new_database())
+        yield store
+        store.close()
+
+
 class TestPostgresRoster(RosterConformance):
     @pytest.fixture
     def roster(self, clock: Clock, new_database: Callable[..., str]) -> Iterator[SqlRoster]:
         with closing(open_store(new_database())) as store:
             yield SqlRoster(store, clock)
+
+
+class TestPostgresBackup(BackupConformance):
+    @pytest.fixture
+    def store(self, new_database: Callable[..., str]) -> Iterator[SqlStore]:
+        with closing(open_store(new_database())) as opened:
+            yield opened
+
+    @pytest.fixture
+    def elsewhere(
+        self,
+        new_database: Callable[..., str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> Iterator[MakeStore]:
+        with ExitStack() as stack:
+
+            def make() -> SqlStore:
+                monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "elsewhere"))
+                return stack.enter_context(closing(open_store(new_database())))
+
+            yield make
+
+    @pytest.fixture
+    def at_schema(
+        self, new_database: Callable[..., str], tmp_path: Path
+    ) -> Iterator[Callable[[str], SqlStore]]:
+        with ExitStack() as stack:
+
+            def make(revision: str) -> SqlStore:
+                url = find_url(new_database("template1"))
+                engine = make_engine(url, 1.0)
+                with engine.begin() as connection:
+                    upgrade(connection, revision)
+                made = SqlStore(engine, place_of(url), ArtifactFiles(tmp_path / "older"))
+                return stack.enter_context(closing(made))
+
+            yield make
+
+    def test_a_database_in_use_is_left_alone(
+        self, file: Path, elsewhere: MakeStore, tmp_path: Path
+    ) -> None:
+        other = elsewhere()
+        with closing(open_store(str(other._engine.url.render_as_string(hide_password=False)))):
+            in_use(other, file)
+
+    def test_a_backup_of_sqlite_can_be_restored_here(
+        self, elsewhere: MakeStore, tmp_path: Path, state: Path
+    ) -> None:
+        with closing(open_store(f"sqlite:///{tmp_path / 'one.sqlite'}")) as source:
+            fill(source)
+            write_backup(source, tmp_path / "backup.tar")
+            before = contents(source)
+        other = elsewhere()
+        restore_backup(other, tmp_path / "backup.tar")
+        assert contents(other) == before
 
 
 def test_migrations_make_what_the_models_say(new_database: Callable[..., str]) -> None:

@@ -39,7 +39,11 @@ def every_field(record: type, **values: Any) -> st.SearchStrategy[Any]:
 
 
 WORKLOADS = every_field(
-    Workload, kernel=NAMES, version=WHOLE, params=st.dictionaries(NAMES, st.integers(), max_size=5)
+    Workload,
+    kernel=NAMES,
+    version=WHOLE,
+    params=st.dictionaries(NAMES, st.integers(), max_size=5),
+    source=st.just("") | NAMES,
 )
 TARGETS = every_field(
     Target,
@@ -90,6 +94,7 @@ MEASUREMENTS = every_field(
     temperature_c=st.none() | st.floats(-50, 150),
     vtcm_bytes=st.none() | WHOLE,
     ddr_bytes=st.none() | WHOLE,
+    overhead_cycles=st.none() | WHOLE,
     verified=st.just(True),
     fidelity=st.sampled_from(FIDELITIES),
     cache=st.sampled_from(CACHE_STATES),

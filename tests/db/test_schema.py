@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,22 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, inspect
+from sqlalchemy import Engine, inspect, select, text
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
 import db.schema
 from db import device_models, models, open_store, service_models  # noqa: F401 - fills the metadata
 from db.base import Base
 from db.engine import find_url, make_engine, place_of
+from db.first_sources import FIRST_SOURCES
+from db.models import ProblemRow, WorkloadRow
+from db.records import problem_record
 from db.schema import MIGRATIONS, SCHEMA_VERSION, ensure_schema, upgrade
+from db.seals import seal_fits
+from tuner.contract import Contract
+from tuner.kernels import find_kernel
+from tuner.target import find_target
 
 
 def new_engine(path: Path) -> Engine:
@@ -84,13 +94,78 @@ def test_schedules_from_before_are_kept_and_one_of_a_problem_is_handed_out(tmp_p
         upgrade(connection, "0010")
         connection.exec_driver_sql("PRAGMA defer_foreign_keys = on")
         connection.exec_driver_sql(insert, (7, "x-1", None))
-        upgrade(connection)
+        upgrade(connection, "0011")
         connection.exec_driver_sql(insert, (8, "x-2", 3.0))
         kept = connection.exec_driver_sql("SELECT id, public_id FROM schedules ORDER BY id")
         assert kept.all() == [(7, "x-1"), (8, "x-2")]
         with pytest.raises(IntegrityError, match="UNIQUE"):
             connection.exec_driver_sql(insert, (9, "x-3", None))
         connection.exec_driver_sql("DELETE FROM schedules")  # what they refer to is not there
+
+
+def test_bests_from_before_are_those_of_the_kernels_as_they_were(tmp_path: Path) -> None:
+    """What was stored before sources were kept is found, sealed, as of the first known sources."""
+    kernel = find_kernel("gemm_u8")
+    made = kernel.problem({}, Contract.STATIC, find_target("hexagon-v66"))
+    first = FIRST_SOURCES["gemm_u8", kernel.version]
+    before = replace(made, workload=replace(made.workload, source=""))
+    now = replace(made, workload=replace(made.workload, source=first))
+    rows = {
+        "workloads": "(3, :workload, 'gemm_u8', :version, :params)",
+        "targets": "(4, :target, 'hexagon-v66', 'v66', NULL, :figures)",
+        "problems": "(5, :problem, 3, 4, 'static')",
+        "schedules": "(7, 5, 'model', 1, 10, '{}', 'c', 'halide', 1, 'a', 's', NULL, NULL, '{}', 2,"
+        " 'x-1', NULL, '')",
+    }
+    values = {
+        "workload": before.workload.digest,
+        "version": kernel.version,
+        "params": json.dumps(dict(before.workload.params)),
+        "target": before.target.digest,
+        "figures": json.dumps(before.target.as_dict()),
+        "problem": before.digest,
+    }
+    with new_engine(tmp_path / "a.sqlite").begin() as connection:
+        upgrade(connection, "0011")
+        connection.exec_driver_sql("PRAGMA defer_foreign_keys = on")
+        for table, row in rows.items():
+            connection.execute(text(f"INSERT INTO {table} VALUES {row}"), values)  # noqa: S608
+        upgrade(connection)
+        session = Session(connection)
+        assert session.scalars(select(WorkloadRow.digest)).one() == now.workload.digest
+        assert session.scalars(select(ProblemRow.digest)).one() == now.digest
+        assert problem_record(session.get_one(ProblemRow, 5)) == now
+        sealed = session.execute(text("SELECT * FROM schedules")).one()
+        assert seal_fits(sealed, now)
+        assert not seal_fits(sealed, before)
+        session.execute(text("DELETE FROM schedules"))  # what they refer to is not there
+
+
+def test_schedules_from_before_say_how_the_caches_were_and_were_judged_by_nobody(
+    tmp_path: Path,
+) -> None:
+    with new_engine(tmp_path / "a.sqlite").begin() as connection:
+        upgrade(connection, "0011")
+        connection.exec_driver_sql("PRAGMA defer_foreign_keys = on")
+        for number, cache in enumerate(("warm", "cold"), start=1):
+            connection.exec_driver_sql(
+                "INSERT INTO measurements (id, artifact_digest, fidelity, device, cycles, verified,"
+                " samples, breakdown, code_bytes, cache)"
+                " VALUES (?, 'a', 'model', 'q', 10, 1, '[]', '{}', 64, ?)",
+                (number, cache),
+            )
+            connection.exec_driver_sql(
+                "INSERT INTO schedules (id, problem_id, fidelity, toolchain_id, cycles, config,"
+                " config_digest, generator, measurement_id, artifact_digest, symbol, provenance,"
+                " updated_at) VALUES (?, ?, 'model', 1, 10, '{}', 'c', 'halide', ?, 'a', 's',"
+                " '{}', 2)",
+                (number, number, number),
+            )
+        upgrade(connection)
+        kept = connection.exec_driver_sql("SELECT cache, judged FROM schedules ORDER BY id")
+        assert kept.all() == [("warm", ""), ("cold", "")]
+        for table in ("schedules", "measurements"):  # what they refer to is not there
+            connection.exec_driver_sql(f"DELETE FROM {table}")  # noqa: S608 - as above
 
 
 def test_the_version_of_the_code_is_the_newest_migration() -> None:

@@ -58,13 +58,18 @@ def kill_at(
     return True
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
-def test_ten_kills_lose_and_repeat_nothing(environment, workers):
+@pytest.mark.parametrize(
+    ("workers", "seed"),
+    [
+        *(pytest.param(workers, workers, marks=pytest.mark.slow) for workers in (1, 2)),
+        *(pytest.param(1 + seed % 2, seed, marks=pytest.mark.nightly) for seed in range(3, 23)),
+    ],
+)
+def test_ten_kills_lose_and_repeat_nothing(environment, workers, seed):
     with db.open_store() as store:
-        job = tuner.submit("scale_u8", store=store, trials=TRIALS, workers=workers, seed=7)
+        job = tuner.submit("scale_u8", store=store, trials=TRIALS, workers=workers, seed=seed)
     resume = [str(HVXTUNE), "resume", job.id, "--json"]
-    points = random.Random(workers)
+    points = random.Random(seed)
     rows: dict[int, object] = {}
     for _ in range(KILLS):
         # Some kills hit the start, before any trial; the others come while trials go on.

@@ -21,7 +21,6 @@ from tests.service.served import Served, served
 from tuner.paths import STATE_DIR_VARIABLE, state_dir
 from tuner.trial import JobState, Trial
 
-KILLS = 50
 TRIALS = 40
 OPEN_JOBS = 3
 PATIENCE_S = 300.0
@@ -119,12 +118,18 @@ def kill(service: Served) -> None:
     assert not alive, f"left behind: {[process.cmdline() for process in alive]}"
 
 
-@pytest.mark.slow
-def test_fifty_kills_lose_and_repeat_nothing_and_every_job_ends(state: Path) -> None:
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(20, marks=pytest.mark.slow),
+        pytest.param(200, marks=pytest.mark.nightly),
+    ],
+)
+def test_kills_lose_and_repeat_nothing_and_every_job_ends(state: Path, kills: int) -> None:
     options = ["--slots", "2"]
     with open_store() as store:
-        campaign = Campaign(store, random.Random(50))
-        for _ in range(KILLS):
+        campaign = Campaign(store, random.Random(kills))
+        for _ in range(kills):
             with served(state, *options) as service:
                 while campaign.open_jobs() < OPEN_JOBS:
                     campaign.submit(service)

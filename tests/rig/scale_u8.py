@@ -91,6 +91,7 @@ class HostileU8(ScaleU8):
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         behave = config["behave"]
         if behave == "hang":
+            open("hangs", "w").close()  # in the scratch directory, for who waits until it does
             time.sleep(3600)
         elif behave == "abort":
             os.abort()

@@ -15,10 +15,10 @@ from typing import ClassVar
 import pytest
 
 from tests.rig.scale_u8 import ScaleU8
+from tests.rig.stand_ins import stand_in_artifact, text_of
 from tuner.candidate import Artifact, Fidelity, Measurement, Problem
 from tuner.contract import Contract
 from tuner.errors import CandidateError, DeviceError
-from tuner.identity import digest_of_bytes
 from tuner.measure.farm.device import Batch, Device, DeviceReport, DiskRoom, Sampled, Task
 from tuner.measure.farm.farm_file import Farm
 from tuner.measure.farm.kinds import KINDS, Kind, Member
@@ -40,8 +40,7 @@ def problem() -> Problem:
 
 def candidate(text: str) -> Artifact:
     """A stand-in for a compiled candidate: ``"1234"`` or ``"1234 run_error"``."""
-    data = text.encode()
-    return Artifact(digest_of_bytes(data), "stand_in", {"object": data})
+    return stand_in_artifact(text)
 
 
 def gold(_member: Member | None = None, _limits: Limits | None = None) -> Task:
@@ -144,7 +143,7 @@ class StandInDevice(Device):
             self._driven.release()
 
     def _one(self, task: Task, reference: Task | None) -> Sampled | CandidateError | DeviceError:
-        text = task.artifact.object_bytes.decode()
+        text = text_of(task.artifact)
         self.runs[text] += 1
         time.sleep(self.script.task_s)
         true_cycles, _, what = text.partition(" ")

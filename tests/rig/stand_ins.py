@@ -27,6 +27,9 @@ def no_fault(config: Config) -> Exception | None:
     return None
 
 
+_SYMBOL = b"\0stand_in\0"
+
+
 class StandInGenerator(CodeGenerator):
     """``object_of`` gives the object's text; ``fault`` an error to raise for a config."""
 
@@ -53,11 +56,21 @@ class StandInGenerator(CodeGenerator):
         error = self.fault(candidate.config)
         if error is not None:
             raise error
-        data = self.object_of(candidate.config).encode()
-        return Artifact(digest_of_bytes(data), "stand_in", {"object": data})
+        return stand_in_artifact(self.object_of(candidate.config))
 
     def close(self) -> None:
         pass
+
+
+def stand_in_artifact(text: str) -> Artifact:
+    """An "object" that is ``text``, and as all objects names what it defines."""
+    data = text.encode() + _SYMBOL
+    return Artifact(digest_of_bytes(data), "stand_in", {"object": data})
+
+
+def text_of(artifact: Artifact) -> str:
+    """The text that it was made of."""
+    return artifact.object_bytes.removesuffix(_SYMBOL).decode()
 
 
 class StandInMeasurer(Measurer):
@@ -104,7 +117,7 @@ class StandInMeasurer(Measurer):
         time.sleep(self.delay_s)
         with self._lock:
             self._at_once -= 1
-        cycles = self.cycles_of(artifact.object_bytes.decode())
+        cycles = self.cycles_of(text_of(artifact))
         if budget_cycles is not None and cycles > budget_cycles:
             raise CandidateError(Outcome.CUTOFF, f"over {budget_cycles} cycles")
         measurement = Measurement(
@@ -115,7 +128,7 @@ class StandInMeasurer(Measurer):
             fidelity=self.fidelity,
             device="stand-in",
             samples=(cycles,),
-            code_bytes=self.code_bytes_of(artifact.object_bytes.decode()),
+            code_bytes=self.code_bytes_of(text_of(artifact)),
             cache=self.cache,
         )
         return Timed(measurement, link_s=0.0, run_s=self.delay_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 _PROGRAM = """
@@ -48,3 +49,26 @@ def flipped(count: int, seed: int) -> list[bytes]:
             copy[bit // 8] ^= 1 << bit % 8
         copies.append(bytes(copy))
     return copies
+
+
+def mutated(originals: Sequence[bytes], count: int, seed: int) -> Iterator[bytes]:
+    """``count`` damaged copies, of one after the other: bits turned, bytes overwritten by numbers
+    that offsets and counts like to be, stretches moved, and ends cut off."""
+    choose = random.Random(seed)
+    for number in range(count):
+        copy = bytearray(originals[number % len(originals)])
+        for _ in range(choose.randint(1, 4)):
+            at = choose.randrange(len(copy))
+            kind = choose.randrange(8)
+            if kind < 4:
+                copy[at] ^= 1 << choose.randrange(8)
+            elif kind < 6:
+                copy[at] = choose.choice((0, 1, 2, 3, 4, 5, 6, 8, 127, 128, 255))
+            elif kind < 7:
+                word = choose.choice((0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, len(copy)))
+                copy[at & ~3 : (at & ~3) + 4] = word.to_bytes(4, "little")
+            else:
+                other = choose.randrange(len(copy))
+                stretch = choose.randint(1, 64)
+                copy[at : at + stretch] = copy[other : other + stretch]
+        yield bytes(copy[: choose.randrange(1, len(copy))] if choose.random() < 0.05 else copy)

@@ -16,7 +16,13 @@ from fastapi import FastAPI
 def live(app: FastAPI) -> Iterator[str]:
     """Gives the address of ``app`` while the context lasts."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            lifespan="off",
+            proxy_headers=False,  # as service.serving has it
+            timeout_graceful_shutdown=1,
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

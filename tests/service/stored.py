@@ -13,10 +13,9 @@ from tuner.contract import Contract
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
 from tuner.outcome import Outcome
-from tuner.search.samplers import DEFAULT_SAMPLER
 from tuner.space import Config
 from tuner.target import find_target
-from tuner.trial import JobSpec, JobState, Schedule, Trial
+from tuner.trial import JobSpec, JobState, Schedule, Submission, Trial
 
 _numbers = itertools.count(1)
 
@@ -44,10 +43,11 @@ def store_schedule(
     toolchain: Mapping[str, str] = TOOLCHAIN,
     cache: CacheState = "warm",
     config: Config | None = None,
+    submission: Submission | None = None,
 ) -> str:
     """Runs a job whose only trial is ``ok``, on paper; the id of its schedule."""
     number = next(_numbers)
-    code = b"\x7fELF" + number.to_bytes(4, "big") * 100
+    code = b"\x7fELF" + number.to_bytes(4, "big") * 100 + of.symbol.encode() + b"\0"
     made = Artifact(
         digest_of_bytes(code),
         of.symbol,
@@ -69,7 +69,7 @@ def store_schedule(
         temperature_c=41.5 if on_phone else None,
     )
     space = find_kernel(of.workload.kernel).space(of)
-    job = store.create_job(JobSpec(of, cache=cache), space, toolchain)
+    job = store.create_job(JobSpec(of, cache=cache), space, toolchain, submission)
     token = store.claim(job.id)
     schedule = Schedule(
         problem=of,
@@ -78,15 +78,7 @@ def store_schedule(
         measurement=measurement,
         artifact_digest=made.digest,
         symbol=made.symbol,
-        provenance={
-            "job": job.id,
-            "trial": 0,
-            "space_digest": space.digest,
-            "sampler": DEFAULT_SAMPLER,
-            "seed": 0,
-            "toolchain": dict(toolchain),
-            "created_at": 2.0,
-        },
+        provenance=job.provenance(0, 2.0),
     )
     trial = Trial(
         0, chosen, "tpe", Outcome.OK, measurement, made.digest, started_at=1.0, finished_at=2.0

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from service.routers.best import asked_by
+from service.routers.best import question_of
 from service.schedules.asked import Asked, read_plain
 from service.schemas.schedules import BestQuery
 from tuner.buffers import layout_of
@@ -122,7 +122,7 @@ found: list[Asked | None] = []
 @app.get("/")
 def read(given: Annotated[BestQuery, Query()]) -> None:
     try:
-        found.append(asked_by(given))
+        found.append(question_of(given).asked())
     except UserError:
         found.append(None)
 

@@ -17,9 +17,10 @@ def test_both_ways_to_an_answer_give_the_same(
     client: TestClient, store: SqlStore, way: str, monkeypatch: pytest.MonkeyPatch, app: FastAPI
 ) -> None:
     store_schedule(store, problem(**SHAPE), 1000)
+    client.headers["X-Request-ID"] = "one"
     first = client.get(URL, params=ASKED)
     if way == "by the schema":
-        monkeypatch.setattr(app.state.answers, "plain", lambda query: None)
+        monkeypatch.setattr(app.state.answers, "plain", lambda *_: None)
     else:
         monkeypatch.setattr(app.state.answers, "exact", lambda asked: pytest.fail("not plain"))
     again = client.get(URL, params=ASKED)
@@ -36,7 +37,7 @@ def test_both_ways_are_counted_under_the_route(
 ) -> None:
     store_schedule(store, problem(**SHAPE), 1000)
     if way == "by the schema":
-        monkeypatch.setattr(app.state.answers, "plain", lambda query: None)
+        monkeypatch.setattr(app.state.answers, "plain", lambda *_: None)
     best(client)
     counted = f'hvxtune_request_seconds_count{{method="GET",route="{URL}",status="200"}} 1.0'
     assert counted in client.get("/metrics").text

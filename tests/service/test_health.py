@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 from fastapi import FastAPI
+from sqlalchemy import select
 from starlette.testclient import TestClient
 
+from db.service_models import HeartbeatRow
 from db.sql_store import SqlStore
+from service import readiness
+from service.readiness import Readiness
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError
 from tuner.trial import JobRequest
+
+KNOWN = {"Authorization": "Bearer of the gate that is open"}
 
 
 def figures(client: TestClient) -> dict[str, float]:
@@ -25,6 +31,7 @@ def break_database(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
         raise StoreError("the database is locked", next_step="wait")
 
     monkeypatch.setattr(store, "reading", refuse)
+    monkeypatch.setattr(store, "writing", refuse)
 
 
 def test_a_service_that_answers_is_alive(client: TestClient) -> None:
@@ -35,17 +42,70 @@ def test_it_is_ready_while_the_database_answers(
     app: FastAPI, client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app.state.conductors_alive = lambda: 2
-    assert client.get("/readyz").json() == {
+    assert client.get("/readyz", headers=KNOWN).json() == {
         "status": "ready",
-        "database": "sqlite",
+        "database": store.place.name,
         "conductors": 2,
     }
     break_database(store, monkeypatch)
-    answer = client.get("/readyz")
+    monkeypatch.setattr(readiness, "BELIEVED_S", 0.0)
+    app.state.readiness = Readiness(store)
+    answer = client.get("/readyz", headers=KNOWN)
     assert answer.status_code == 503
     assert answer.json()["detail"] == "the database is locked"
     assert answer.headers["Retry-After"]
     assert client.get("/healthz").status_code == 200
+
+
+def test_strangers_are_told_whether_and_no_more(
+    app: FastAPI, client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert client.get("/readyz").json() == {"status": "ready"}
+    break_database(store, monkeypatch)
+    monkeypatch.setattr(readiness, "BELIEVED_S", 0.0)
+    app.state.readiness = Readiness(store)
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"]
+    assert answer.json()["detail"] == "the database cannot be used now"
+    assert answer.json()["kind"] == "store"
+    assert "locked" not in answer.text
+    assert str(store.place.path) not in answer.text
+
+
+def test_it_is_not_ready_while_artifacts_cannot_be_written_and_says_so(
+    client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "FAILURE_BELIEVED_S", 0.0)
+    store.files.root.write_text("in the way")
+    answer = client.get("/readyz", headers=KNOWN)
+    assert answer.status_code == 503
+    assert str(store.files.root) in answer.json()["detail"]
+    store.files.root.unlink()
+    assert client.get("/readyz").status_code == 200
+    assert not store.files.root.exists()
+
+
+def test_it_is_not_ready_while_the_database_takes_no_write(
+    client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(readiness, "BELIEVED_S", 0.0)
+    with store.writing():
+        answer = client.get("/readyz", headers=KNOWN)
+        assert answer.status_code == 503
+        assert "has taken no write" in answer.json()["detail"]
+        assert client.get("/healthz").status_code == 200
+
+
+def test_it_writes_no_more_than_once_in_a_while(client: TestClient, store: SqlStore) -> None:
+    for _ in range(3):
+        assert client.get("/readyz").status_code == 200
+    with store.reading() as session:
+        [first] = session.scalars(select(HeartbeatRow.at))
+    assert client.get("/readyz").status_code == 200
+    with store.reading() as session:
+        assert session.scalars(select(HeartbeatRow.at)).all() == [first]
 
 
 def test_metrics_count_jobs_and_trials_of_the_database(client: TestClient, store: SqlStore) -> None:

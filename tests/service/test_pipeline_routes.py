@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -13,6 +14,7 @@ from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth.gate import OpenGate
 from service.settings import Settings
+from tests.rig.hostile_uploads import hostile_uploads
 from tests.rig.unseen_pipelines import unseen_pipeline
 from tests.rig.uploads import flipped, serialized_pipeline, truncated
 from tuner.identity import digest_of_bytes
@@ -88,10 +90,18 @@ def test_best_queries_take_the_name_of_an_upload(client: TestClient) -> None:
 
 def test_the_same_bytes_again_stay_what_they_were(client: TestClient) -> None:
     first = upload(client, serialized_pipeline())
-    again = upload(client, serialized_pipeline(), "other")
+    again = upload(client, serialized_pipeline())
     assert (first.status_code, again.status_code) == (201, 200)
-    assert again.json() == first.json()
+    assert again.json() == {**first.json(), "created_at": again.json()["created_at"]}
     assert len(client.get("/v1/pipelines").json()["items"]) == 1
+
+
+def test_the_same_bytes_may_have_two_names(client: TestClient) -> None:
+    first, other = (upload(client, serialized_pipeline(), name) for name in ("blur", "other"))
+    assert (first.status_code, other.status_code) == (201, 201)
+    assert first.json()["kernel"] == other.json()["kernel"]
+    named = [item["name"] for item in client.get("/v1/pipelines").json()["items"]]
+    assert named == ["other", "blur"]
 
 
 def test_uploads_are_listed_page_by_page_newest_first(client: TestClient, store: SqlStore) -> None:
@@ -168,7 +178,7 @@ def test_other_bodies_are_held_to_less(app: FastAPI, client: TestClient) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_damaged_uploads_never_end_the_service(client: TestClient, seed: int) -> None:
-    """Halide's reader crashes on a third of these: each is one request's trouble."""
+    """Halide's reader would crash on a third of these: each is one request's trouble."""
     seen: Counter[int] = Counter()
     for data in [*truncated(15, seed), *flipped(45, seed)]:
         answer = upload(client, data)
@@ -176,4 +186,15 @@ def test_damaged_uploads_never_end_the_service(client: TestClient, seed: int) ->
         assert answer.json()["outputs" if answer.is_success else "next_step"]
     assert set(seen) <= {200, 201, 422}
     assert seen[422] >= 15
+    assert client.get("/readyz").status_code == 200
+
+
+@pytest.mark.slow
+def test_hostile_uploads_are_refused_in_a_line_and_not_kept(client: TestClient) -> None:
+    for name, (data, reason) in hostile_uploads().items():
+        answer = upload(client, data)
+        assert answer.status_code == 422, name
+        assert re.search(reason, answer.json()["detail"]), name
+        assert "\n" not in answer.json()["detail"], name
+    assert client.get("/v1/pipelines").json()["items"] == []
     assert client.get("/readyz").status_code == 200

@@ -21,7 +21,7 @@ from tests.tuner.sample_records import (
 from tuner.candidate import CacheState, Fidelity, Problem
 from tuner.contract import Contract
 from tuner.store import TrialStore
-from tuner.trial import JobState
+from tuner.trial import JobState, Submission
 
 NOW = 1_800_000_000.0
 
@@ -34,9 +34,10 @@ def tried(
     finished_at: float = NOW,
     cache: CacheState = "warm",
     fidelity: Fidelity = "model",
+    submission: Submission | None = None,
 ) -> str:
     """A job on ``of`` with a trial for each pair of ``tile_m`` and cycles."""
-    job = store.create_job(spec(problem=of, cache=cache), SPACE, TOOLCHAIN)
+    job = store.create_job(spec(problem=of, cache=cache), SPACE, TOOLCHAIN, submission)
     token = store.claim(job.id)
     made = artifact(3)
     trials = [
@@ -94,6 +95,16 @@ class NearTrialsConformance:
         found = store.near_trials(problem(), before=NOW, problems=1, each=5)
         assert [p.trial.measurement.cycles for p in found] == [300]
         assert len(store.near_trials(problem(), before=NOW + 9, problems=1, each=5)) == 2
+
+    def test_near_trials_of_private_jobs_are_for_their_owner(self, store: TrialStore) -> None:
+        private = Submission("ann", owner="vision", private=True)
+        hidden = tried(store, problem(m=250), [(1, 300)], submission=private)
+
+        def jobs(audience: str) -> list[str]:
+            found = store.near_trials(problem(), before=NOW, problems=1, each=5, audience=audience)
+            return [past.job for past in found]
+
+        assert (jobs("vision"), jobs("ann"), jobs("")) == ([hidden], [], [])
 
     def test_near_trials_repeat_no_config_and_keep_caches_and_fidelities_apart(
         self, store: TrialStore

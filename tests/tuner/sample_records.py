@@ -15,6 +15,7 @@ from tuner.workload import Workload
 
 TOOLCHAIN = {"generator": "halide 21", "llvm": "20.1", "simulator": "qemu 7.2"}
 NEWER_TOOLCHAIN = {**TOOLCHAIN, "llvm": "21.0"}
+SYMBOL = "gemm_u8_m256_n64_k32_static"
 SPACE = Space(
     "gemm_u8",
     (Knob("tile_m", (1, 2, 4, 8), "rows"), Knob("order", ("ij", "ji"), "loops")),
@@ -52,9 +53,9 @@ def pending(number: int) -> PendingTrial:
 
 
 def artifact(seed: int, **more: bytes) -> Artifact:
-    data = b"\x7fELF" + bytes((seed * k) % 251 for k in range(500))
+    data = b"\x7fELF" + bytes((seed * k) % 251 for k in range(500)) + SYMBOL.encode() + b"\0"
     files = {"object": data, "header": b"int f(void);\n", **more}
-    return Artifact(digest_of_bytes(data), "gemm_u8_m256_n64_k32_static", files)
+    return Artifact(digest_of_bytes(data), SYMBOL, files)
 
 
 def measurement(cycles: int = 1000, fidelity: Fidelity = "model") -> Measurement:
@@ -116,7 +117,7 @@ def schedule(
         "generator": "halide",
         "measurement": trial.measurement,
         "artifact_digest": trial.artifact_digest,
-        "symbol": "gemm_u8_m256_n64_k32_static",
+        "symbol": SYMBOL,
         "provenance": {
             "job": job_id,
             "trial": trial.number,

@@ -169,16 +169,16 @@ class StoreConformance(
             store.request(job.id, request_)
         assert store.heartbeat(job.id, token) is JobRequest.CANCEL
 
-    @pytest.mark.parametrize("state", [JobState.DONE, JobState.FAILED, JobState.CANCELLED])
+    @pytest.mark.parametrize("ended", [JobState.DONE, JobState.FAILED, JobState.CANCELLED])
     def test_nothing_can_be_asked_of_a_job_that_has_ended(
-        self, store: TrialStore, job: Job, state: JobState
+        self, store: TrialStore, job: Job, ended: JobState
     ) -> None:
-        store.release(job.id, store.claim(job.id), state)
+        store.release(job.id, store.claim(job.id), ended)
         for request_ in JobRequest:
-            if (state, request_) == (JobState.CANCELLED, JobRequest.CANCEL):
+            if (ended, request_) == (JobState.CANCELLED, JobRequest.CANCEL):
                 assert store.request(job.id, request_).state is JobState.CANCELLED
             else:
-                with pytest.raises(UserError, match=f"{job.id} is {state}"):
+                with pytest.raises(UserError, match=f"{job.id} is {ended}"):
                     store.request(job.id, request_)
 
     # Trials

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.rig.scale_u8 import KERNELS, ScaleU8
-from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
+from tests.rig.stand_ins import StandInGenerator, StandInMeasurer, text_of
 from tuner import one_config
 from tuner.candidate import Artifact, Candidate, Problem
 from tuner.contract import Contract
@@ -43,4 +43,4 @@ def test_the_artifact_is_the_one_that_was_measured(problem: Problem) -> None:
     assert artifact.digest == trial.artifact_digest == digest_of_bytes(artifact.object_bytes)
     assert artifact.files["assembly"] == b"nop"
     assert trial.measurement is not None
-    assert trial.measurement.cycles == len(artifact.object_bytes)
+    assert trial.measurement.cycles == len(text_of(artifact))

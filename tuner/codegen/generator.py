@@ -56,7 +56,8 @@ class CodeGenerator(ABC):
         """The object, header, loop nest and ``.schedule.h`` (and assembly) of ``candidate``.
 
         Raises ``CandidateError`` with outcome ``compile_error``, ``compiler_crash`` or
-        ``timeout`` if the candidate is at fault, ``ToolchainError`` if the installation is.
+        ``timeout`` if the candidate is at fault, ``device_error`` if the compiler was killed from
+        outside each time it was tried; ``ToolchainError`` if the installation is at fault.
         """
 
     def abandon(self) -> None:

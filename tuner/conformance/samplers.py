@@ -79,7 +79,8 @@ class SamplerConformance:
     def test_replayed_trials_are_known_to_the_study_and_not_proposed_again(self) -> None:
         configs = list(SPACE)[::2]
         proposer = self.proposer(seed=5)
-        proposer.replay(Trial(n, c, "test", Outcome.TIMEOUT) for n, c in enumerate(configs))
+        ended = (Outcome.TIMEOUT, Outcome.DEVICE_ERROR)
+        proposer.replay(Trial(n, c, "test", ended[n % 2]) for n, c in enumerate(configs))
         assert len(proposer.study.get_trials()) == len(configs)
         assert {one.config for one in _told(proposer)} == set(SPACE) - set(configs)
 

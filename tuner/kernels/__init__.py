@@ -66,6 +66,7 @@ def find_kernel(name: str) -> Kernel:
         return found
     if name not in _loaded:
         _loaded[name] = _REGISTRY.find(name)()
+        assert _loaded[name].source is not None  # noqa: S101 - read now: it names what is loaded
     return _loaded[name]
 
 

@@ -6,6 +6,7 @@ import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from tuner.buffers import BufferSpec, ScalarSpec
 from tuner.candidate import Problem
 from tuner.contract import Contract
 from tuner.errors import UserError
+from tuner.kernels.sources import source_digest
 from tuner.space import Config, Directive, Space
 from tuner.target import Target
 from tuner.workload import Workload
@@ -24,6 +26,15 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 _CONTRACTS = tuple(Contract)
+SMALLER, LARGER = "smaller", "larger"
+"""Than the shape that is tuned: names of :meth:`Kernel.verified_shapes`."""
+NARROW, WIDE = 37, 1031
+"""Extents of the shapes that code is verified in: below the narrowest vector, above 1,024."""
+OF_THE_WORK, _HALVINGS = 4, 8
+"""What part of the problem's work such a shape may be, and how often extents are halved for it."""
+_NOT_WHOLE = tuple(one for one in Contract if one is not Contract.EXTENT)
+_ALIGNED = tuple(one for one in _NOT_WHOLE if one is not Contract.STRIDE)
+"""What ``static`` implies where rows are no whole vectors."""
 MAX_BUFFER_BYTES = 1 << 27
 """All buffers of a workload together: what fits the simulator's guest with room to spare."""
 
@@ -45,6 +56,15 @@ class Param:
     multiple: int = 1
     is_extent: bool = True
     is_optional: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        """Whether ``value`` is an integer in the range."""
+        return (
+            isinstance(value, int)
+            and self.minimum <= value <= self.maximum
+            and value % self.multiple == 0
+            and not isinstance(value, bool)
+        )
 
 
 @dataclass(frozen=True)
@@ -105,6 +125,10 @@ class HalidePipeline:
         return (self.output, *self.more_outputs)
 
 
+def _work(counts: WorkCounts) -> int:
+    return counts.macs + counts.lane_ops + counts.read_bytes + counts.written_bytes
+
+
 class Kernel(ABC):
     """A named, versioned algorithm that can be tuned.
 
@@ -115,12 +139,18 @@ class Kernel(ABC):
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
-    """Raise it when the algorithm's results or buffers change: old schedules then do not match."""
+    """Raise it when the algorithm's results or buffers change, for people to see. Old schedules do
+    not match code that changed in any way (:attr:`source`)."""
     default_is_naive: ClassVar[bool] = False
     """Whether the default config is the algorithm without any schedule. If even that is wrong, code
     and reference disagree on what the algorithm is, and nothing can be tuned."""
     summary: ClassVar[str]
     params: ClassVar[tuple[Param, ...]]
+
+    @property
+    def source(self) -> str:
+        """Names the code of the kernel in its workloads; empty if :attr:`name` does."""
+        return source_digest(type(self))
 
     @abstractmethod
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
@@ -209,13 +239,83 @@ class Kernel(ABC):
                 larger[param.name] = value + problem.target.vector_alignment_bytes
         return [larger]
 
+    def verified_shapes(self, problem: Problem) -> dict[str, dict[str, int]]:
+        """Beside :meth:`other_shapes`, a smaller and a much larger shape that code is verified in,
+        by names for people, where the contract leaves the shape open.
+
+        In the first all extents are below a vector, or as small as the contract allows; in the
+        second outputs have rows more than twice as wide as the problem's, of more than 1,024
+        elements, and fewer of them. Both are as odd as the contract allows, and cost little to
+        run. Code may refuse them with an error: a tile must fit the extents.
+        """
+        if problem.contract is Contract.STATIC:
+            return {}
+        tuned = problem.workload.params
+        extents = [param for param in self.params if param.is_extent]
+        wide = self._widening(tuned, extents, ("input", "output"))
+        kept = self._widening(tuned, extents, ("output",)) or wide
+        smaller = {p.name: min(NARROW, max(tuned[p.name] - p.multiple, 0)) for p in extents}
+        larger = {
+            p.name: max(WIDE, 2 * tuned[p.name] + 1) if p in wide else tuned[p.name]
+            for p in extents
+        }
+        shrinking = [p for p in extents if p not in kept]
+        return {
+            SMALLER: self._reshaped(problem, smaller, extents),
+            LARGER: self._reshaped(problem, larger, shrinking),
+        }
+
+    def _widening(
+        self, params: Mapping[str, int], extents: Sequence[Param], roles: Sequence[str]
+    ) -> list[Param]:
+        """Those of ``extents`` that decide the innermost extent of a promised buffer."""
+
+        def widths(params: Mapping[str, int]) -> list[int]:
+            specs = self.buffers(params)
+            return [spec.shape[-1] for spec in specs if spec.promised and spec.role in roles]
+
+        usual = widths(params)
+        return [
+            p for p in extents if widths({**params, p.name: params[p.name] + p.multiple}) != usual
+        ]
+
+    def _reshaped(
+        self, problem: Problem, wanted: Mapping[str, int], shrinking: Sequence[Param]
+    ) -> dict[str, int]:
+        """The problem's parameters with extents near ``wanted``, as odd as the contract allows;
+        ``shrinking`` are halved in turn until it is but a part of the problem's work."""
+        tuned = problem.workload.params
+        by_name = {param.name: param for param in self.params}
+        odd = {name: self._odd(problem, by_name[name], near) for name, near in wanted.items()}
+        found = {**tuned, **odd}
+        most = _work(self.work(tuned)) // OF_THE_WORK
+        for _, param in product(range(_HALVINGS), shrinking):
+            if _work(self.work(found)) <= most:
+                break
+            found[param.name] = self._odd(problem, param, found[param.name] // 2)
+        return found
+
+    def _odd(self, problem: Problem, param: Param, near: int) -> int:
+        """An extent of ``param`` near ``near``, odd in what it must be a multiple of."""
+        tuned, step = problem.workload.params[param.name], param.multiple
+        least, most = (bound // step * step for bound in (param.minimum + step - 1, param.maximum))
+        found = min(max((near // step | 1) * step, least), most)
+        odd = {**problem.workload.params, param.name: found}
+        if problem.contract is Contract.EXTENT and any(self._ragged(odd, problem.target)):
+            # Some buffer's innermost extent, which is promised to be whole vectors.
+            vector = problem.target.vector_alignment_bytes
+            vectors = max(-((tuned - near) // vector), -((tuned - least) // vector))
+            found = tuned + min(vectors, (most - tuned) // vector) * vector
+        return found
+
     def _ragged(
         self, params: Mapping[str, int], target: Target
     ) -> Iterator[tuple[BufferSpec, int]]:
         """Each buffer whose innermost extent is no whole number of vectors, and how many elements
         a vector holds; none if all keep contract ``extent``."""
+        alignment = target.vector_alignment_bytes
         for spec in self.buffers(params):
-            lanes = target.vector_alignment_bytes // spec.element_bytes
+            lanes = alignment // spec.element_bytes
             if spec.promised and spec.shape[-1] % lanes:
                 yield spec, lanes
 
@@ -227,14 +327,15 @@ class Kernel(ABC):
         keeps ``stride`` and ``extent`` only if rows happen to be whole vectors, of buffers that
         are loose only ``extent``: nothing is said of their strides.
         """
-        weaker = _CONTRACTS[: problem.contract.level + 1]
-        if problem.contract is not Contract.STATIC:
-            return weaker
-        ragged = list(self._ragged(problem.workload.params, problem.target))
-        broken = {Contract.EXTENT} if ragged else set()
-        if any(not spec.loose for spec, _ in ragged):
-            broken.add(Contract.STRIDE)
-        return tuple(contract for contract in weaker if contract not in broken)
+        contract = problem.contract
+        if contract is not Contract.STATIC:
+            return _CONTRACTS[: contract.level + 1]
+        kept = _CONTRACTS
+        for spec, _ in self._ragged(problem.workload.params, problem.target):
+            if not spec.loose:
+                return _ALIGNED
+            kept = _NOT_WHOLE
+        return kept
 
     def workload(self, params: Mapping[str, int] | None = None) -> Workload:
         """The workload with ``params`` over the defaults.
@@ -242,32 +343,19 @@ class Kernel(ABC):
         Raises ``UserError`` naming the parameter, the value and what is accepted.
         """
         given = params or {}
-        values = {param.name: given.get(param.name, param.default) for param in self.params}
-        if not given.keys() <= values.keys():
-            unknown = next(name for name in given if name not in values)
-            near = difflib.get_close_matches(unknown, values, n=1)
-            raise UserError(
-                f"unknown parameter '{unknown}' of {self.name}",
-                accepted=", ".join(values),
-                next_step=f"did you mean {near[0]}?" if near else "",
-            )
+        values: dict[str, int] = {}
+        known = 0
         for param in self.params:
-            value = values[param.name]
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise UserError(f"{param.name}={value!r} of {self.name}", accepted="an integer")
-            if not param.minimum <= value <= param.maximum or value % param.multiple:
-                multiple = f", multiples of {param.multiple}" if param.multiple > 1 else ""
-                raise UserError(
-                    f"{param.name}={value} of {self.name}",
-                    accepted=f"{param.minimum} to {param.maximum}{multiple}",
-                    next_step=f"try -p {param.name}={param.default}",
-                )
-        values = {
-            param.name: values[param.name]
-            for param in self.params
-            if not param.is_optional or values[param.name] != param.default
-        }
-        total = sum(b.payload_bytes for b in self.buffers(values))
+            name = param.name
+            known += name in given
+            value = given.get(name, param.default)
+            if not param.accepts(value):
+                raise self._refused(given)
+            if value != param.default or not param.is_optional:
+                values[name] = value
+        if known != len(given):
+            raise self._refused(given)
+        total = sum([b.payload_bytes for b in self.buffers(values)])
         if total > MAX_BUFFER_BYTES:
             shape = " ".join(f"{k}={v}" for k, v in values.items())
             raise UserError(
@@ -275,7 +363,29 @@ class Kernel(ABC):
                 accepted=f"at most {MAX_BUFFER_BYTES} bytes in all",
                 next_step="choose smaller extents",
             )
-        return Workload(self.name, self.version, values)
+        return Workload(self.name, self.version, values, self.source)
+
+    def _refused(self, given: Mapping[str, Any]) -> UserError:
+        """What is wrong with ``given``."""
+        names = [param.name for param in self.params]
+        for unknown in given:
+            if unknown not in names:
+                near = difflib.get_close_matches(unknown, names, n=1)
+                return UserError(
+                    f"unknown parameter '{unknown}' of {self.name}",
+                    accepted=", ".join(names),
+                    next_step=f"did you mean {near[0]}?" if near else "",
+                )
+        param = next(p for p in self.params if not p.accepts(given.get(p.name, p.default)))
+        value = given[param.name]
+        if isinstance(value, bool) or not isinstance(value, int):
+            return UserError(f"{param.name}={value!r} of {self.name}", accepted="an integer")
+        multiple = f", multiples of {param.multiple}" if param.multiple > 1 else ""
+        return UserError(
+            f"{param.name}={value} of {self.name}",
+            accepted=f"{param.minimum} to {param.maximum}{multiple}",
+            next_step=f"try -p {param.name}={param.default}",
+        )
 
     def problem(
         self, params: Mapping[str, int] | None, contract: Contract, target: Target

@@ -1,23 +1,30 @@
-"""What a candidate is verified on: inputs that find wrong code, with the reference's outputs."""
+"""What a candidate is verified on: inputs that find wrong code, with the reference's outputs.
+
+The first case is timed, on buffers as a caller that keeps the contract and nothing more usually has
+them. The others try all that the contract leaves open beside the inputs: strides, addresses, a
+smaller and a much larger shape, and what uninitialised memory holds (:mod:`tuner.measure.poison`).
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
-from tuner.buffers import BufferLayout, BufferSpec, ScalarSpec, layout_of
+from tuner.buffers import BufferLayout, BufferSpec, ScalarSpec, layout_of, other_layout_of
 from tuner.candidate import Problem
 from tuner.contract import Contract
 from tuner.errors import InternalError
 from tuner.kernels import Kernel, find_kernel
-from tuner.kernels.kernel import Array
+from tuner.kernels.kernel import SMALLER, Array
+from tuner.measure.poison import PATTERNS
 from tuner.target import Target
 
-CASES_VERSION = "3"
+CASES_VERSION = "4"
 """Raise it when other inputs or layouts are chosen: part of the toolchain fingerprint."""
 LARGE_BYTES = 1 << 25
 """Problems with more bytes of buffers than this are verified on two cases instead of all."""
@@ -38,11 +45,26 @@ class Argument:
 @dataclass(frozen=True)
 class Case:
     """One call of the candidate. ``name`` says for people what is special about the inputs.
-    ``scalars`` are passed between inputs and outputs."""
+    ``scalars`` are passed between inputs and outputs. ``poison`` is the pattern in memory and
+    registers. Of a ``watched`` case every access is checked, where the measurer can see them, as of
+    the first; such cases are small and follow the first. One that ``may_refuse`` may be answered
+    with an error instead of outputs."""
 
     name: str
     arguments: tuple[Argument, ...]
     scalars: tuple[ScalarSpec, ...] = ()
+    poison: int = 0
+    watched: bool = False
+    may_refuse: bool = False
+
+    def told(self, argument: Argument) -> str:
+        """For messages about ``argument``: the case, and how the buffer lies in it."""
+        dense = tuple(prod(argument.spec.shape[at + 1 :]) for at in range(len(argument.spec.shape)))
+        layout = argument.layout
+        strides = f", strides {' '.join(map(str, layout.strides))}" * (layout.strides != dense)
+        offset = layout.host_offset_bytes
+        off = f", {offset} bytes off alignment" * bool(offset)
+        return f"{self.name}{strides}{off}, poison {'AB'[self.poison]}"
 
 
 def _described(argument: Argument) -> str:
@@ -57,6 +79,11 @@ class CaseSet:
     """All cases of a problem; the first is the one that is timed."""
 
     cases: tuple[Case, ...]
+
+    @property
+    def watched(self) -> int:
+        """How many of the first cases are watched."""
+        return 1 + sum(case.watched for case in self.cases)
 
     @cached_property
     def digest(self) -> str:
@@ -74,41 +101,74 @@ class CaseSet:
 def cases_of(problem: Problem) -> CaseSet:
     """The verification cases of ``problem``, the same in every process.
 
-    Random values over the whole range first (that call is timed), then a mix of the extremes of
-    each dtype, all at the maximum, all zero; under a contract that leaves the shape open also
-    random values in the kernel's other shapes, and with loose buffers the first call again where
-    they lie as the contract says. Large problems keep the first two.
+    Random values over the whole range first (that call is timed). Then, under a contract that
+    leaves the shape open, random values in a smaller and in a much larger shape; a mix of the
+    extremes of each dtype, all at the maximum, all zero, the kernel's own edge inputs; random
+    values in the kernel's other shapes. All but the first lie otherwise than the first, as the
+    contract allows; with loose buffers the first call comes again where they lie well. Large
+    problems keep the first two of the shape itself.
     """
     workload = problem.workload
     kernel = find_kernel(workload.kernel)
     if kernel.version != workload.version:
         raise InternalError(f"{workload.label} is version {workload.version}, not {kernel.version}")
-    # Seeded by the problem: independent of the order in which problems come up.
-    rng = np.random.default_rng(int(problem.digest[:16], 16))
+    # Seeded by the problem: independent of the order in which problems come up. And by no more of
+    # it than people name: a comment in the kernel's file changes nothing that is measured.
+    named_problem = replace(problem, workload=replace(workload, source=""))
+    rng = np.random.default_rng(int(named_problem.digest[:16], 16))
     params = dict(workload.params)
+    specs, scalars = kernel.buffers(params), kernel.scalars(params)
     random = kernel.inputs(params, rng)
     named = [("random values", random), ("extreme values", _extremes(random, rng))]
-    is_large = sum(spec.payload_bytes for spec in kernel.buffers(params)) > LARGE_BYTES
+    is_large = sum(spec.payload_bytes for spec in specs) > LARGE_BYTES
     if not is_large:
         named.append(("maximum values", [np.full_like(a, np.iinfo(a.dtype).max) for a in random]))
         named.append(("zeros", [np.zeros_like(a) for a in random]))
         named += kernel.edge_inputs(params).items()
     outputs = kernel.references(params, [inputs for _, inputs in named])
-    specs, scalars = kernel.buffers(params), kernel.scalars(params)
-    cases = [
+    first, *others = (
         case_of(name, specs, [*inputs, *made], problem.contract, problem.target, scalars)
         for (name, inputs), made in zip(named, outputs, strict=True)
-    ]
+    )
     if any(spec.loose for spec in specs) and not is_large:
         # Aligned addresses are any addresses too, and code may tell them apart when it runs.
         tight = [spec._replace(loose=0) for spec in specs]
-        elements = [argument.elements for argument in cases[0].arguments]
+        elements = [argument.elements for argument in first.arguments]
         name = "random values, no buffer loose"
-        cases.append(case_of(name, tight, elements, problem.contract, problem.target, scalars))
-    for other in kernel.other_shapes(problem):
-        label = " ".join(f"{name}={value}" for name, value in other.items())
-        cases.append(_case(f"shape {label}", kernel, other, kernel.inputs(other, rng), problem))
-    return CaseSet(tuple(cases))
+        others.append(case_of(name, tight, elements, problem.contract, problem.target, scalars))
+    shapes = kernel.other_shapes(problem)
+    others += [_shaped("shape", kernel, other, rng, problem) for other in shapes]
+    varied = [
+        _varied(case, number, problem, lies_otherwise=not is_large)
+        for number, case in enumerate(others)
+    ]
+    return CaseSet((replace(first, poison=1), *_watched_shapes(kernel, problem, rng), *varied))
+
+
+def _varied(case: Case, number: int, problem: Problem, *, lies_otherwise: bool = True) -> Case:
+    """``case`` as the ``number``-th of its kind: its poison, and a layout that no other has."""
+    if not lies_otherwise:
+        return replace(case, poison=number % 2)
+    count = len(case.arguments)
+    arguments = tuple(
+        replace(
+            argument,
+            layout=other_layout_of(
+                argument.spec, problem.contract, problem.target, place + count * number
+            ),
+        )
+        for place, argument in enumerate(case.arguments)
+    )
+    return replace(case, arguments=arguments, poison=number % 2)
+
+
+def _watched_shapes(kernel: Kernel, problem: Problem, rng: np.random.Generator) -> Iterator[Case]:
+    """The smaller one under both poisons, in two layouts; the larger one once: it is more work."""
+    for kind, params in kernel.verified_shapes(problem).items():
+        case = _shaped(f"{kind} shape", kernel, params, rng, problem)
+        case = replace(case, watched=True, may_refuse=True)
+        runs = range(PATTERNS) if kind == SMALLER else (1,)
+        yield from (_varied(case, number, problem) for number in runs)
 
 
 def _extremes(like: Sequence[Array], rng: np.random.Generator) -> list[Array]:
@@ -119,12 +179,17 @@ def _extremes(like: Sequence[Array], rng: np.random.Generator) -> list[Array]:
     return mixed
 
 
-def _case(
-    name: str, kernel: Kernel, params: dict[str, int], inputs: Sequence[Array], problem: Problem
+def _shaped(
+    kind: str, kernel: Kernel, params: dict[str, int], rng: np.random.Generator, problem: Problem
 ) -> Case:
+    """Random values in the shape ``params``; its name tells what differs from the problem's."""
+    own = problem.workload.params
+    label = " ".join(f"{name}={n}" for name, n in params.items() if n != own.get(name))
+    inputs = kernel.inputs(params, rng)
     outputs = kernel.reference(params, inputs)
     specs, scalars = kernel.buffers(params), kernel.scalars(params)
-    return case_of(name, specs, [*inputs, *outputs], problem.contract, problem.target, scalars)
+    elements = [*inputs, *outputs]
+    return case_of(f"{kind} {label}", specs, elements, problem.contract, problem.target, scalars)
 
 
 def case_of(

@@ -1,7 +1,8 @@
 """Cases as the memory image the harness works on, and the comparison of what came back.
 
-The image holds every buffer in place, between red zones and with padding filled with a pattern.
-Each case has whole pages of its own: the candidate sees only those of the call under way.
+The image holds every buffer in place, between red zones and with padding, both full of the case's
+poison, as are outputs. Each case has whole pages of its own: the candidate sees only those of the
+call under way.
 After a run, all of it must equal what the image would be with the reference's outputs: one
 comparison covers outputs, inputs, paddings and the memory around them.
 """
@@ -9,65 +10,65 @@ comparison covers outputs, inputs, paddings and the memory around them.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from numpy.typing import NDArray
 
 from tuner.buffers import ScalarSpec
+from tuner.errors import InternalError
 from tuner.kernels.kernel import Array
 from tuner.measure.cases import Argument, Case, CaseSet
+from tuner.measure.poison import PAGE_BYTES, Bytes, poison
 from tuner.target import Target
 
-Bytes = NDArray[np.uint8]
-
-_MAGIC, _VERSION = 0x49565848, 5
+_MAGIC, _VERSION = 0x49565848, 6
 _SCALAR = 0xFFFF
 _DIMENSIONS = 6
 _HEADER = struct.Struct("<10I")
-_CASE = struct.Struct("<4I")
+_CASE = struct.Struct("<6I")
 _BUFFER = struct.Struct(f"<IBBH{_DIMENSIONS}i{_DIMENSIONS}i{_DIMENSIONS}i")
-_REPORT = struct.Struct("<IiII240s")
+_REPORT = struct.Struct("<IiII236sI")
 REPORT_BYTES = _REPORT.size
 """``image_header``, ``image_case``, ``image_buffer``, ``image_report`` of harness/image.h."""
 
-_PAGE_BYTES = 1 << 16
-"""Hexagon Linux pages."""
 RED_ZONE_VECTORS = 8
 """Vectors between buffers: wider than what an HVX schedule writes past an end in one go."""
 HEAP_BYTES = 1 << 28
 """What a candidate may allocate; twice the largest accepted set of buffers."""
-_PATTERN = 0xA5
-"""Fills red zones, padding and outputs: unlike 0 and 255, which edge inputs are made of."""
+MOST_CASES = 32
+"""Bits of ``refused_cases``."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the harness says of a run. ``result`` is what the last call returned."""
+    """What the harness says of a run. ``result`` is what the last call returned;
+    ``refused_cases`` are the bits of those that were answered with an error, as they may be."""
 
     finished_cases: int
     result: int
     vtcm_refused_bytes: int
     heap_refused_bytes: int
     message: str
+    refused_cases: int = 0
 
     @classmethod
     def unpacked(cls, data: bytes | memoryview, offset: int = 0) -> Report:
         """The ``image_report`` at ``offset`` of ``data``."""
-        finished, result, vtcm, heap, message = _REPORT.unpack_from(data, offset)
+        finished, result, vtcm, heap, message, refused = _REPORT.unpack_from(data, offset)
         text = message.split(b"\0")[0].decode("ascii", errors="replace")
         # The candidate chose it: nothing that moves a terminal's cursor comes through.
         shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-        return cls(finished, result, vtcm, heap, shown)
+        return cls(finished, result, vtcm, heap, shown, refused)
 
 
 @dataclass(frozen=True)
 class Image:
     """The image of a set of cases: before a run, and as it must be after a good one.
 
-    ``starts`` holds, for each case and argument, the offset of its first element.
-    ``practice_calls`` of the first case come before all others.
+    ``cases`` begin with ``practice_calls`` copies of the one that is timed. ``starts`` holds, for
+    each case and argument, the offset of its first element; ``parts`` first byte and size of all
+    that belongs to a case.
     """
 
     cases: CaseSet
@@ -75,12 +76,18 @@ class Image:
     after: Bytes
     report_offset: int
     starts: tuple[tuple[int, ...], ...]
+    parts: tuple[tuple[int, int], ...]
     practice_calls: int = 0
 
     @property
     def calls(self) -> int:
         """How often the candidate is called."""
-        return self.practice_calls + len(self.cases.cases)
+        return len(self.cases.cases)
+
+    @property
+    def watched_calls(self) -> int:
+        """How many of the first calls every access of which is checked."""
+        return self.practice_calls + CaseSet(self.cases.cases[self.practice_calls :]).watched
 
     def report(self, returned: Bytes) -> Report:
         """The harness's report in a ``returned`` image."""
@@ -89,46 +96,66 @@ class Image:
     @property
     def parts_offset(self) -> int:
         """Where the parts of the cases begin; all before is the harness's."""
-        return self.report_offset + _PAGE_BYTES
+        return self.report_offset + PAGE_BYTES
 
-    def difference(self, returned: Bytes) -> str | None:
+    def difference(self, returned: Bytes, refused_cases: int = 0) -> str | None:
         """What is wrong in a ``returned`` image of which all cases finished; ``None`` if nothing.
 
-        The report's page is the harness's own and not compared.
+        Of ``refused_cases`` that may be refused, nothing may have changed. The report's page is
+        the harness's own and not compared.
         """
+        wanted = self._with_refused(refused_cases)
         last = self.parts_offset
-        if np.array_equal(returned[last:], self.after[last:]) and np.array_equal(
-            returned[: self.report_offset], self.after[: self.report_offset]
+        if np.array_equal(returned[last:], wanted[last:]) and np.array_equal(
+            returned[: self.report_offset], wanted[: self.report_offset]
         ):
             return None
         for case, starts in zip(self.cases.cases, self.starts, strict=True):
             for argument, start in zip(case.arguments, starts, strict=True):
-                found = _compare(case, argument, _elements(returned, argument, start))
+                right = _elements(wanted, argument, start)
+                found = _compare(case, argument, _elements(returned, argument, start), right)
                 if found is not None:
                     return found
-        return self._stray_write(returned)
-
-    def _stray_write(self, returned: Bytes) -> str:
-        changed = returned != self.after
+        changed = returned != wanted
         changed[self.report_offset : self.parts_offset] = False
-        at = int(np.argmax(changed))
-        nearest = min(
+        place, told = self.place(int(np.argmax(changed)))
+        return f"wrote {place} ({told})"
+
+    def _with_refused(self, refused_cases: int) -> Bytes:
+        refused = [
+            part
+            for number, (case, part) in enumerate(zip(self.cases.cases, self.parts, strict=True))
+            if case.may_refuse and refused_cases >> number & 1
+        ]
+        wanted = self.after.copy() if refused else self.after
+        for begin, size in refused:
+            wanted[begin : begin + size] = self.before[begin : begin + size]
+        return wanted
+
+    def place(self, at: int, among: int | None = None) -> tuple[str, str]:
+        """The byte at offset ``at`` by the buffer that is nearest, and its case, both in words;
+        only of the case ``among`` if that is given."""
+        numbers = range(len(self.cases.cases)) if among is None else (among,)
+        _, start, case, argument = min(
             (
-                (min(abs(at - start), abs(at - (start + a.layout.span_bytes))), start, case, a)
-                for case, starts in zip(self.cases.cases, self.starts, strict=True)
-                for a, start in zip(case.arguments, starts, strict=True)
+                (_distance(at, start, a.layout.span_bytes), start, self.cases.cases[number], a)
+                for number in numbers
+                for a, start in zip(
+                    self.cases.cases[number].arguments, self.starts[number], strict=True
+                )
             ),
             key=lambda found: found[0],
         )
-        _, start, case, argument = nearest
-        if start <= at < start + argument.layout.span_bytes:
-            where = f"in the row padding of {argument.spec.name}"
-        elif at < start:
-            where = f"{start - at} bytes before {argument.spec.name}"
-        else:
-            past = at - (start + argument.layout.span_bytes) + 1
-            where = f"{past} bytes past the end of {argument.spec.name}"
-        return f"wrote {where} ({case.name})"
+        name, told = argument.spec.name, case.told(argument)
+        end = start + argument.layout.span_bytes
+        if at < start:
+            return f"{start - at} bytes before {name}", told
+        if at >= end:
+            return f"{at - end + 1} bytes past the end of {name}", told
+        index = _index(argument, (at - start) // argument.spec.element_bytes)
+        if index is None:
+            return f"in the row padding of {name}, {at - start} bytes from its start", told
+        return f"{name}[{', '.join(map(str, index))}]", told
 
 
 def image_of(cases: CaseSet, target: Target, practice_calls: int = 0) -> Image:
@@ -136,21 +163,28 @@ def image_of(cases: CaseSet, target: Target, practice_calls: int = 0) -> Image:
 
     Buffers start at odd multiples of the target's vector alignment, plus the offset their layout
     asks for: aligned as much as promised and no more. Before all others come ``practice_calls`` of
-    the first case, on a copy of its buffers.
+    the first case with the other poison: the same inputs must give the same outputs under both.
     """
+    timed, *_ = cases.cases
+    practice = replace(timed, poison=1 - timed.poison)
+    cases = CaseSet((practice,) * practice_calls + cases.cases)
+    if len(cases.cases) > MOST_CASES:
+        raise InternalError(f"{len(cases.cases)} cases; an image holds {MOST_CASES}")
     alignment = target.vector_alignment_bytes
     buffers = [argument for case in cases.cases for argument in case.arguments]
     entries = len(buffers) + sum(len(case.scalars) for case in cases.cases)
     tables = _HEADER.size + _CASE.size * len(cases.cases) + _BUFFER.size * entries
-    report_offset = _whole(tables, _PAGE_BYTES)
-    total = report_offset + _PAGE_BYTES
+    report_offset = _whole(tables, PAGE_BYTES)
+    total = report_offset + PAGE_BYTES
     parts: list[_Part] = []
     for case in cases.cases:
         parts.append(_part(case, total, alignment))
         total += parts[-1].size
 
-    before = np.full(total, _PATTERN, np.uint8)
-    before[: report_offset + _PAGE_BYTES] = 0
+    before = np.zeros(total, np.uint8)
+    for case, part in zip(cases.cases, parts, strict=True):
+        pages = before[part.offset : part.offset + part.size].reshape(-1, PAGE_BYTES)
+        pages[...] = poison(case.poison)
     header = (report_offset, _HEADER.size, len(cases.cases), alignment, HEAP_BYTES)
     tail = (target.vtcm_bytes, practice_calls)
     _HEADER.pack_into(before.data, 0, _MAGIC, _VERSION, total, *header, *tail)
@@ -167,6 +201,7 @@ def image_of(cases: CaseSet, target: Target, practice_calls: int = 0) -> Image:
         after=after,
         report_offset=report_offset,
         starts=tuple(part.starts for part in parts),
+        parts=tuple((part.offset, part.size) for part in parts),
         practice_calls=practice_calls,
     )
 
@@ -187,7 +222,7 @@ def _part(case: Case, offset: int, alignment: int) -> _Part:
         base = _whole(end + RED_ZONE_VECTORS * alignment, 2 * alignment) + alignment
         starts.append(base + argument.layout.host_offset_bytes)
         end = starts[-1] + argument.layout.span_bytes
-    size = _whole(end + RED_ZONE_VECTORS * alignment - offset, _PAGE_BYTES)
+    size = _whole(end + RED_ZONE_VECTORS * alignment - offset, PAGE_BYTES)
     return _Part(offset, size, tuple(starts))
 
 
@@ -200,7 +235,8 @@ def _write_tables(image: Bytes, cases: CaseSet, parts: list[_Part]) -> None:
     at_entry = at_case + _CASE.size * len(cases.cases)
     for case, part in zip(cases.cases, parts, strict=True):
         entries = _entries(case, part)
-        _CASE.pack_into(image.data, at_case, part.offset, part.size, at_entry, len(entries))
+        flags = (case.poison, case.may_refuse)
+        _CASE.pack_into(image.data, at_case, part.offset, part.size, at_entry, len(entries), *flags)
         at_case += _CASE.size
         for entry in entries:
             image[at_entry : at_entry + _BUFFER.size] = np.frombuffer(entry, np.uint8)
@@ -256,8 +292,24 @@ def _elements(image: Bytes, argument: Argument, start: int) -> Array:
     return as_strided(flat, spec.shape, strides)
 
 
-def _compare(case: Case, argument: Argument, found: Array) -> str | None:
-    wrong = found != argument.elements
+def _distance(at: int, start: int, span_bytes: int) -> int:
+    """Of a byte from a buffer; 0 if it lies in it."""
+    return max(start - at, at - (start + span_bytes) + 1, 0)
+
+
+def _index(argument: Argument, offset: int) -> tuple[int, ...] | None:
+    """Of the element at ``offset`` elements from the first; ``None`` in padding."""
+    index = []
+    for extent, stride in zip(argument.spec.shape, argument.layout.strides, strict=True):
+        index.append(offset // stride)
+        offset -= index[-1] * stride
+        if index[-1] >= extent:
+            return None
+    return tuple(index)
+
+
+def _compare(case: Case, argument: Argument, found: Array, right: Array) -> str | None:
+    wrong = found != right
     count = int(np.count_nonzero(wrong))
     if count == 0:
         return None
@@ -265,8 +317,8 @@ def _compare(case: Case, argument: Argument, found: Array) -> str | None:
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), spec.shape))
     at = ", ".join(map(str, index))
     if spec.role == "input":
-        return f"changed its input {spec.name}[{at}] ({case.name})"
+        return f"changed its input {spec.name}[{at}] ({case.told(argument)})"
     return (
-        f"{spec.name}[{at}] is {found[index]}, reference {argument.elements[index]}; "
-        f"{count} of {wrong.size} elements differ ({case.name})"
+        f"{spec.name}[{at}] is {found[index]}, reference {right[index]}; "
+        f"{count} of {wrong.size} elements differ ({case.told(argument)})"
     )

@@ -77,7 +77,7 @@ class Proposer:
                 self._shares.learned(trial.config, figures[0])
             self._study.add_trial(
                 create_trial(
-                    state=TrialState.COMPLETE if figures else TrialState.PRUNED,
+                    state=TrialState.COMPLETE if figures else _state_of(trial.outcome),
                     values=[float(figure) for figure in figures] if figures else None,
                     params=params,
                     distributions={name: self._distributions[name] for name in params},
@@ -165,10 +165,16 @@ class Proposer:
 
     def tell(self, proposal: Proposal, outcome: Outcome, *figures: int | None) -> None:
         """The result of ``proposal``: a figure for each goal if the outcome is ``ok``, else a
-        failure. Without one of its figures it is a failure, too."""
+        failure. Without one of its figures it is a failure, too. What a machine failed at says
+        nothing of the config: no sampler learns of it."""
         told = [float(figure) for figure in figures if figure is not None]
         if outcome is Outcome.OK and len(told) == len(self._goals):
             self._shares.learned(proposal.config, told[0])
             self._study.tell(proposal.trial, told)
         else:
-            self._study.tell(proposal.trial, state=TrialState.PRUNED)
+            self._study.tell(proposal.trial, state=_state_of(outcome))
+
+
+def _state_of(outcome: Outcome) -> TrialState:
+    """Of a trial without figures. Samplers learn from what was pruned, not from what failed."""
+    return TrialState.FAIL if outcome is Outcome.DEVICE_ERROR else TrialState.PRUNED

@@ -38,6 +38,7 @@ def transferred(
         problems=_PROBLEMS,
         each=_EACH,
         cache=job.spec.cache,
+        audience=job.submission.audience,
     )
     if improved:
         past = _before_textbook(past)

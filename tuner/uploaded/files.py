@@ -8,12 +8,27 @@ from pathlib import Path
 
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of_bytes
-from tuner.paths import STATE_DIR_VARIABLE, state_dir, writable
+from tuner.paths import STATE_DIR_VARIABLE, for_this_user, state_dir, writable
 
 FOLDER = "pipelines"
 NAMED_DIGITS = 12
 """Digits of the digest that name a pipeline. Those of two uploads are never the same here."""
 _DIGITS = re.compile(rf"[0-9a-f]{{{NAMED_DIGITS}}}(?:[0-9a-f]{{{64 - NAMED_DIGITS}}})?")
+
+
+def is_digest(text: str) -> bool:
+    """Whether ``text`` reads like the digest of a pipeline, or what names one of it."""
+    return _DIGITS.fullmatch(text) is not None
+
+
+def unknown(name: str) -> UserError:
+    """The error for a kernel ``pipeline:...`` that is not here, or not for the caller to know."""
+    return UserError(
+        f"unknown pipeline '{name[:100]}'",
+        accepted="pipeline: and the name of an upload of yours, OWNER/NAME, or the first"
+        f" {NAMED_DIGITS} digits of the digest of one that is kept here",
+        next_step="upload it with POST /v1/pipelines, or use hvxtune tune --pipeline FILE",
+    )
 
 
 def path_of(digest: str) -> Path:
@@ -42,7 +57,8 @@ def keep(data: bytes) -> str:
         writable(f"{FOLDER}/{digest[:2]}")
         temporary = path.with_name(f".{digest}-{os.getpid()}-{os.urandom(4).hex()}")
         try:
-            temporary.write_bytes(data)
+            with open(temporary, "xb", opener=for_this_user) as file:
+                file.write(data)
             temporary.replace(path)
         except OSError as error:
             temporary.unlink(missing_ok=True)
@@ -75,6 +91,13 @@ def read(digest: str) -> bytes:
     if digest_of_bytes(data) != digest:
         raise StoreError(f"the pipeline file {path} is damaged", next_step="upload it again")
     return data
+
+
+def kept() -> list[str]:
+    """The digests of all that are kept here."""
+    folders = (state_dir() / FOLDER).glob("[0-9a-f][0-9a-f]")
+    found = (path.stem for folder in folders for path in folder.glob("*.halide"))
+    return sorted(digest for digest in found if _DIGITS.fullmatch(digest))
 
 
 def _kept(digits: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,18 @@ from tuner.codegen.halide.uploads import Analysis, analyse_pipeline
 from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels import PIPELINE_PREFIX
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
+from tuner.kernels.kernel import (
+    LARGER,
+    NARROW,
+    OF_THE_WORK,
+    SMALLER,
+    WIDE,
+    Array,
+    HalidePipeline,
+    Kernel,
+    Param,
+    WorkCounts,
+)
 from tuner.kernels.settle import settle
 from tuner.space import Config, Directive, Space
 from tuner.space.derivation import (
@@ -46,11 +58,14 @@ class PipelineKernel(Kernel):
 
     Its parameters are the extents of the outputs and of the dimensions of inputs that no output
     decides, the values of scalar inputs, which buffers are loose, and whether loops may be
-    parallel. The reference is the pipeline itself, compiled for this machine and run in a contained
+    parallel. The reference is the pipeline itself: its definitions, evaluated in a contained
     process.
     """
 
     default_is_naive = True
+
+    source = ""
+    """Its name says which bytes it is."""
 
     def __init__(self, name: str, data: bytes, analysed: Callable[[Sizes, bool], Analysis]) -> None:
         self.name = name  # type: ignore[misc]
@@ -154,6 +169,40 @@ class PipelineKernel(Kernel):
         shapes = super().other_shapes(problem)
         return [{name: value if given[name] else 0 for name, value in s.items()} for s in shapes]
 
+    def verified_shapes(self, problem: Problem) -> dict[str, dict[str, int]]:
+        """Found by the extents of the first output alone: each size that is asked about has to be
+        analysed. Sizes that the pipeline refuses are none of its shapes."""
+        whole = _whole_bytes(problem)
+        if whole is None:
+            return {}
+        given = problem.workload.params
+        names = [param.name for param in self.params if param.is_extent and param.minimum > 0]
+        inner, outer = names[0], names[1:]
+
+        def inner_near(wanted: int) -> int:
+            vectors = -((given[inner] - wanted) // whole)
+            return max(given[inner] + vectors * whole, min(given[inner], whole))
+
+        smaller = {name: min(given[name], NARROW) for name in outer}
+        larger = {name: given[name] for name in outer}
+        wide = inner_near(max(WIDE, 2 * given[inner] + 1))
+        most = prod(given[name] for name in names) // OF_THE_WORK
+        for name in outer:
+            excess = -(-wide * prod(larger.values()) // max(most, 1))
+            larger[name] = max(larger[name] // excess, 1)
+        shapes = {
+            SMALLER: {**given, inner: inner_near(min(given[inner], NARROW)), **smaller},
+            LARGER: {**given, inner: wide, **larger},
+        }
+        return {kind: shape for kind, shape in shapes.items() if self._exists_at(shape)}
+
+    def _exists_at(self, params: Mapping[str, int]) -> bool:
+        try:
+            self.workload(params)
+        except UserError:
+            return False
+        return True
+
     def problem(
         self, params: Mapping[str, int] | None, contract: Contract, target: Target
     ) -> Problem:
@@ -250,11 +299,7 @@ def find_pipeline(name: str) -> PipelineKernel:
     """
     digest = files.find(name.removeprefix(PIPELINE_PREFIX))
     if digest is None:
-        raise UserError(
-            f"unknown pipeline '{name[:100]}'",
-            accepted="pipeline: and the first 12 digits of the digest of one that is kept here",
-            next_step="upload it with POST /v1/pipelines, or use hvxtune tune --pipeline FILE",
-        )
+        raise files.unknown(name)
     return _loaded(digest)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tuner.codegen.halide.uploads import execute_pipeline
+from tuner.codegen.halide.uploads import reference_outputs
 from tuner.codegen.halide.uploads.contained import output_bytes, outputs_in
 from tuner.kernels.kernel import Array
 from tuner.paths import writable
@@ -17,15 +17,15 @@ from tuner.space.derivation import PipelineFacts
 
 _FOLDER = "references"
 _MOST_FILES = 64
-_VERSION = b"2"
-"""Raise it when the pipeline is run otherwise, or by another Halide."""
+_VERSION = b"3"
+"""Raise it when the pipeline is interpreted otherwise: what was kept before is not used then."""
 
 
 def references(
     data: bytes, facts: PipelineFacts, calls: Sequence[Sequence[Array]]
 ) -> list[list[Array]]:
-    """The outputs of the pipeline ``data`` for the inputs of each call, computed once by a host
-    compile in a contained process and then kept in the state directory."""
+    """The outputs of the pipeline ``data`` for the inputs of each call, computed once in a
+    contained process and then kept in the state directory."""
     key = hashlib.sha256(b"\0".join([_VERSION, data, repr(facts).encode()]))
     for call in calls:
         for array in call:
@@ -36,7 +36,7 @@ def references(
     except FileNotFoundError:
         kept = b""
     if len(kept) != len(calls) * output_bytes(facts):
-        made = execute_pipeline(data, facts, calls)
+        made = reference_outputs(data, facts, calls)
         temporary = path.with_name(f".{path.name}-{os.getpid()}-{os.urandom(4).hex()}")
         try:
             temporary.write_bytes(b"".join(array.tobytes() for call in made for array in call))

@@ -131,6 +131,7 @@ def test_a_refusal_says_what_is_wrong_and_who_must_act(client: TestClient, new_t
 
 def test_an_id_that_exists_is_not_told_from_one_that_does_not(client, new_token) -> None:
     known, other = new_token("read"), new_token_text()
+    client.headers["X-Request-ID"] = "one"
     refusals = [
         client.get("/v1/targets", headers=bearing(f"hvx_{token_id}_{other.secret}"))
         for token_id in (known.id, other.id)

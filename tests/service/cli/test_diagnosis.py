@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tuner import doctor, measure
+from tuner.codegen.confinement.confine import LAYERS
+from tuner.codegen.confinement.privileges import CHANGE_USER, has
 from tuner.errors import UserError
 
 
@@ -17,6 +19,13 @@ def test_doctor_looks_at_every_part(hvxtune, tmp_path):
         assert findings[name]["required"]
     assert str(tmp_path / "state") in findings["state directory"]["found"]
     assert all(finding["purpose"] and finding["remedy"] for finding in findings.values())
+
+
+def test_doctor_tells_what_is_around_processes_that_read_uploads(hvxtune):
+    findings = {f["name"]: f for f in hvxtune("doctor", "--json").json["findings"]}
+    told = findings["confinement"]["found"].split("; ")[0].split(", ")
+    assert {"no privileges", "resource limits"} <= set(told) <= set(LAYERS)
+    assert ("a user of its own" in told) == has(*CHANGE_USER)
 
 
 def test_doctor_fails_if_a_needed_part_is_missing_and_says_how_to_get_it(hvxtune, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from db import open_store
+from db.pipelines import keep
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
 from tuner.trial import JobRequest, Submission
 
@@ -16,3 +17,23 @@ def test_user_and_priority_are_shown_where_there_are_any(hvxtune) -> None:
     lines = hvxtune("jobs").out.splitlines()
     assert lines[0].split()[:4] == ["job", "state", "user", "priority"]
     assert lines[2].split()[:4] == [job.id, "paused", "ann", "7"]
+
+
+def test_uploads_are_shown_by_the_names_people_gave(hvxtune) -> None:
+    with open_store() as store:
+        job = store.create_job(
+            spec(), SPACE, TOOLCHAIN, Submission("ann", owner="vision", kernel_label="crisp")
+        )
+        kept, _ = keep(store, b"bytes", "crisp", "ann", {}, owner="vision", private=True)
+    assert f" crisp {' '.join(f'{k}={v}' for k, v in spec().problem.workload.params.items())}" in (
+        hvxtune("jobs").out
+    )
+    assert hvxtune("show", job.id).out.startswith("crisp ")
+    (row,) = hvxtune("jobs", "--json").json["jobs"]
+    assert (row["display_name"], row["owner"]) == ("crisp", "vision")
+    assert row["kernel"] == spec().problem.workload.kernel
+    (upload,) = hvxtune("pipelines", "--json").json["pipelines"]
+    assert (upload["name"], upload["owner"], upload["visibility"]) == ("crisp", "vision", "private")
+    line = hvxtune("pipelines").out.splitlines()[2]
+    assert line.split()[:3] == ["crisp", "vision", "private"]
+    assert line.split()[-1] == kept.kernel

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sqlalchemy import select, update
@@ -16,7 +18,7 @@ from db.job_queue import ClaimedJob
 from db.models import JobRow
 from db.sql_store import SqlStore
 from service.conductor.conductor import Conductor
-from service.conductor.troubles import Troubles
+from service.conductor.troubles import Troubles, in_words, is_of_this_machine
 from tests.tuner.sample_records import NEWER_TOOLCHAIN, SPACE, TOOLCHAIN, failed, spec
 from tuner.errors import StoreError, ToolchainError, UserError
 from tuner.search.stopping import StopRequest
@@ -228,6 +230,34 @@ def test_a_store_that_cannot_be_used_for_a_while_is_waited_out(
     monkeypatch.setattr(conductor._queue, "take_next", fail_once)
     with conducting(conductor):
         until(is_in(store, job_id, JobState.DONE))
+
+
+def test_a_job_that_could_not_be_given_back_is_as_soon_as_it_can(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = StoreError("no space left on the disk", next_step="free some")
+    job_id = submitted(store)
+    release, failures = store.release, [full] * 3
+
+    def refuse(*arguments: Any) -> None:
+        if failures:
+            raise failures.pop()
+        release(*arguments)
+
+    monkeypatch.setattr(store, "release", refuse)
+    broken = Broken(full)
+    with conducting(Conductor(store, run=broken, troubles=Troubles(first_wait_s=1.5))):
+        until(lambda: "no space left on the disk" in store.job(job_id).note)
+        assert store.job(job_id).state is JobState.QUEUED
+        until(is_in(store, job_id, JobState.DONE))
+    assert failures == []
+
+
+def test_a_disk_that_is_full_for_the_compiler_is_a_fault_of_the_machine() -> None:
+    error = OSError(errno.ENOSPC, "No space left on device", "/full/x")
+    assert is_of_this_machine(error)
+    assert "no space left on the disk that holds /full/x" in in_words(error)
+    assert not is_of_this_machine(OSError(errno.ENOENT, "No such file or directory"))
 
 
 def test_troubles_begin_anew_once_somebody_got_on_with_the_job() -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from elftools.elf.elffile import ELFFile
 
@@ -16,9 +21,10 @@ from tests.rig.scale_u8 import KERNELS
 from tuner.candidate import Candidate
 from tuner.codegen.halide import client
 from tuner.codegen.halide.generator import HalideGenerator, digest_of_sources
+from tuner.codegen.halide.servers import INCIDENT_ATTEMPTS
 from tuner.codegen.toolchain import built
 from tuner.contract import Contract
-from tuner.errors import CandidateError
+from tuner.errors import CandidateError, ToolchainError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
 from tuner.outcome import Outcome
 from tuner.space import Config
@@ -122,15 +128,68 @@ def test_a_server_killed_between_jobs_is_replaced(generator):
     assert generator.compile(candidate()).digest == first
 
 
-def test_a_server_killed_in_a_job_costs_that_job_only(generator):
-    first = generator.compile(candidate("hostile_u8")).digest
-    killer = threading.Timer(0.5, generator.servers.all[0]._process.kill)
+def killed_at_work(generator, times, *, child):
+    """Kills the server, or the child that compiles in it, ``times`` times while it hangs; the
+    thread that does it, and the ids of what it killed."""
+    server, killed = generator.servers.all[0], []
+
+    def kill():
+        deadline = time.monotonic() + 60
+        while len(killed) < times and time.monotonic() < deadline:
+            for pid in compiling(server):
+                victim = pid if child else server._process.pid
+                if victim not in killed and (server.directory / "hangs").exists():
+                    os.kill(victim, signal.SIGKILL)
+                    killed.append(victim)
+            time.sleep(0.02)
+
+    killer = threading.Thread(target=kill)
     killer.start()
+    return killer, killed
+
+
+def compiling(server):
+    process = server._process
+    with contextlib.suppress(psutil.Error, AttributeError):
+        return [child.pid for child in psutil.Process(process.pid).children()]
+    return []
+
+
+@pytest.mark.parametrize("child", [True, False], ids=["compiler", "server"])
+def test_what_is_killed_from_outside_is_compiled_again(generator, child, caplog):
+    for server in generator.servers.all:
+        server._time_limit_s = 1.0  # how long it hangs, once nobody kills it
+    first = generator.compile(candidate("hostile_u8")).digest
+    killer, killed = killed_at_work(generator, 1, child=child)
     with pytest.raises(CandidateError) as caught:
         generator.compile(candidate("hostile_u8", behave="hang"))
     killer.join()
-    assert caught.value.outcome is Outcome.COMPILER_CRASH
+    assert len(killed) == 1
+    assert caught.value.outcome is Outcome.TIMEOUT, "it hangs on the fresh server, too"
+    assert "attempt 1 of 3" in caplog.text
     assert generator.compile(candidate("hostile_u8")).digest == first
+
+
+@pytest.mark.parametrize("child", [True, False], ids=["compiler", "server"])
+def test_what_is_killed_from_outside_each_time_is_nobodys_fault(generator, child):
+    generator.compile(candidate("hostile_u8"))
+    killer, killed = killed_at_work(generator, INCIDENT_ATTEMPTS, child=child)
+    with pytest.raises(CandidateError) as caught:
+        generator.compile(candidate("hostile_u8", behave="hang"))
+    killer.join()
+    assert len(killed) == INCIDENT_ATTEMPTS
+    assert caught.value.outcome is Outcome.DEVICE_ERROR
+    assert "memory" in caught.value.message
+    assert generator.compile(candidate("hostile_u8")).digest
+
+
+def test_code_that_changed_since_the_kernel_was_loaded_is_not_compiled_under_its_name(generator):
+    """A server that starts after a kernel's file was edited has other code than its client."""
+    good = candidate()
+    workload = replace(good.problem.workload, source="0123456789abcdef")
+    with pytest.raises(ToolchainError, match="files of kernel scale_u8 changed"):
+        generator.compile(replace(good, problem=replace(good.problem, workload=workload)))
+    assert generator.compile(good).object_bytes
 
 
 def test_close_ends_the_processes_and_removes_the_scratch(generator):

@@ -14,6 +14,7 @@ from tuner.candidate import Candidate
 from tuner.codegen import space_of, starts_of
 from tuner.codegen.clang import command
 from tuner.codegen.clang.generator import HalideClangGenerator
+from tuner.codegen.confinement import SYSTEM
 from tuner.codegen.halide.servers import CompileServers
 from tuner.codegen.portfolio import GENERATOR, Portfolio, chosen
 from tuner.contract import Contract
@@ -109,21 +110,26 @@ def test_every_switch_changes_code_somewhere():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("program", "outcome"),
+    ("program", "outcome", "said"),
     [
-        ("while True: pass", Outcome.TIMEOUT),
-        ("import os; os.abort()", Outcome.COMPILER_CRASH),
-        ("b = bytearray(1 << 40)", Outcome.COMPILE_ERROR),
-        ("open('/dev/shm/escaped', 'w')", Outcome.COMPILE_ERROR),
-        ("import socket; socket.socket()", Outcome.COMPILE_ERROR),
-        ("pass", Outcome.COMPILE_ERROR),
+        ("while True: pass", Outcome.TIMEOUT, "more than 5 s"),
+        ("import os; os.abort()", Outcome.COMPILER_CRASH, "SIGABRT"),
+        ("b = bytearray(1 << 40)", Outcome.COMPILE_ERROR, "MemoryError"),
+        ("open('/dev/shm/escaped', 'w')", Outcome.COMPILE_ERROR, "PermissionError"),
+        ("open('/etc/passwd')", Outcome.COMPILE_ERROR, "PermissionError"),
+        ("import socket; socket.socket()", Outcome.COMPILE_ERROR, "PermissionError"),
+        ("import os; os.fork()", Outcome.COMPILE_ERROR, "PermissionError"),
+        ("pass", Outcome.COMPILE_ERROR, "without writing the object"),
     ],
 )
-def test_a_compiler_that_misbehaves_is_contained(program, outcome):
+def test_a_compiler_that_misbehaves_is_contained(program, outcome, said):
     servers = CompileServers(1, 5.0, 1 << 30)
     try:
-        request = {"program": [sys.executable, "-S", "-c", program]}
-        with servers.one() as server, pytest.raises(CandidateError) as caught:
+        request = {
+            "program": [sys.executable, "-S", "-c", program],
+            "reads": [sys.base_prefix, sys.prefix, *SYSTEM],
+        }
+        with servers.one() as server, pytest.raises(CandidateError, match=said) as caught:
             servers.made(server, request, ["object"])
         assert caught.value.outcome is outcome
     finally:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from tests.rig.uploads import serialized_pipeline
 from tuner.codegen.halide.uploads import (
     PipelineDescription,
+    analyse_pipeline,
     contained,
     describe_pipeline,
     readers,
@@ -30,14 +32,6 @@ GOOD: dict[str, Any] = {
     "outputs": ["f"],
 }
 
-ESCAPES = {
-    "reads a file": "open('/etc/passwd').read()",
-    "writes a file": "open(sys.argv[1] + '/x', 'w')",
-    "connects": "__import__('socket').socket()",
-    "starts a process": "os.fork()",
-    "takes memory": "bytearray(4 << 30)",
-}
-
 
 def test_a_pipeline_is_described() -> None:
     found = describe_pipeline(serialized_pipeline())
@@ -45,23 +39,40 @@ def test_a_pipeline_is_described() -> None:
     assert PipelineDescription.from_dict(found.as_dict()) == found
 
 
-@pytest.mark.parametrize("attempt", ESCAPES.values(), ids=ESCAPES)
-def test_the_reader_can_do_nothing_else(tmp_path: Path, attempt: str) -> None:
-    """The attempt stands in for what a crafted pipeline might make Halide do."""
-    program = f"""
-import os, socket, sys
-from pathlib import Path
-from tuner.codegen.halide.uploads import reader
-reader.give_up(Path(sys.argv[1]), 512 << 20, 10, files=0, answer_bytes=4 << 20)
-try:
-    {attempt}
-except (OSError, MemoryError):
-    os._exit(7)
-os._exit(0)
-"""
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], timeout=60, check=False)
-    assert done.returncode == 7
-    assert list(tmp_path.iterdir()) == []
+ESCAPES = {
+    "a file of the machine": "open('/etc/passwd').read()",
+    "its own code": "open(reader.__file__).read()",
+    "its own file": "open('loopnest', 'w')",
+    "its own folder": "os.listdir('.')",
+    "what it is": "open('/proc/self/environ').read()",
+    "a descriptor more": "os.dup(1)",
+    "a socket": "__import__('socket').socket()",
+    "a process": "os.fork()",
+    "a thread": "threading.Thread(target=print).start()",
+    "memory": "bytearray(4 << 30)",
+}
+
+
+@pytest.mark.parametrize("task", ["describe", "analyse"])
+def test_who_opens_an_upload_reaches_nothing_else(
+    task: str, fresh: readers.Readers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The attempts stand in for what a crafted pipeline might make Halide do."""
+    made = ", ".join(f"{name!r}: lambda: {attempt}" for name, attempt in ESCAPES.items())
+    attempts = f"""done = []
+    for name, attempt in {{{made}}}.items():
+        try:
+            attempt()
+            done.append(name)
+        except (OSError, MemoryError, RuntimeError):
+            pass
+    raise ValueError(f"reached: {{done}}")"""
+    stand_in(monkeypatch, tmp_path, attempts)
+    open_pipeline = describe_pipeline if task == "describe" else partial(analyse_pipeline, sizes={})
+    with pytest.raises(UserError) as refused:
+        open_pipeline(b"bytes")
+    own = ["its own file", "its own folder", "a descriptor more"] if task == "analyse" else []
+    assert f"reached: {own}" in refused.value.message
 
 
 @pytest.fixture
@@ -76,7 +87,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[readers.Readers]:
 def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str) -> None:
     """Has the reader run ``program`` where it would open an upload."""
     (tmp_path / "stand_in_reader.py").write_text(f"""
-import os, sys, time
+import os, sys, threading, time
 from tuner.codegen.halide.uploads import reader
 
 def answer_to(task, arguments, data):

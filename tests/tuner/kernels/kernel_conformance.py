@@ -16,7 +16,7 @@ from tuner.contract import Contract
 from tuner.errors import CandidateError, UserError
 from tuner.identity import canonical_json
 from tuner.kernels import Kernel
-from tuner.kernels.kernel import MAX_BUFFER_BYTES, Array
+from tuner.kernels.kernel import LARGER, MAX_BUFFER_BYTES, SMALLER, Array
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 from tuner.paths import STATE_DIR_VARIABLE
@@ -259,6 +259,20 @@ class KernelConformance:
                         )
                 else:
                     assert 0 < grown <= param.multiple + 1
+
+    def test_verified_shapes_are_narrow_and_wide_and_keep_the_contract(
+        self, kernel: Kernel, problem: Problem
+    ) -> None:
+        found = kernel.verified_shapes(problem)
+        assert set(found) == (set() if problem.contract is Contract.STATIC else {SMALLER, LARGER})
+        for kind, params in found.items():
+            kernel.problem(params, problem.contract, TARGET)
+            outputs = [spec for spec in kernel.buffers(params) if spec.role == "output"]
+            widths = [spec.shape[-1] for spec in outputs]
+            lanes = problem.target.vector_alignment_bytes
+            most = lanes if problem.contract is Contract.EXTENT else lanes - 1
+            assert max(widths) <= most if kind == SMALLER else max(widths) > 1024
+            assert kernel.work(params).macs <= kernel.work(problem.workload.params).macs / 2
 
     # Schedules
 

@@ -18,6 +18,7 @@ from tests.tuner.measure.candidates import artifact_of, scale_artifact, scale_pr
 from tuner.candidate import Artifact, Problem
 from tuner.codegen.toolchain import built
 from tuner.errors import CandidateError
+from tuner.measure.poison import poison_descriptor
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.simulator import PLUGIN, find_simulator
 from tuner.outcome import Outcome
@@ -128,6 +129,7 @@ def host_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     (home / "deeper/precious").write_text("as it was")
     monkeypatch.chdir(home)
     find_simulator()  # what is built once and kept is there from now on
+    poison_descriptor()
     plugin = built(PLUGIN)
     before = Host.now(home, plugin, Path(find_simulator().command[-1]).parent)
     yield

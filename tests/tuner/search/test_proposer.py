@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from optuna.trial import TrialState
 
 from tests.tuner.sample_records import artifact, measurement, ok
-from tuner.conformance.samplers import SamplerConformance
+from tuner.conformance.samplers import SPACE, SamplerConformance
 from tuner.errors import UserError
 from tuner.outcome import Outcome
 from tuner.search.proposer import Proposer
 from tuner.search.samplers import DEFAULT_SAMPLER, find_sampler, sampler_for, sampler_names
 from tuner.space import Knob, Space
+from tuner.trial import Trial
 
 GOALS = ("cycles", "code_bytes")
 SEVERAL = ("tpe", "nsga2", "random", "brute")
@@ -70,6 +72,21 @@ def test_failures_feed_back():
         if number >= 40:
             late.append(fails)
     assert sum(late) < 14  # chance: 20 of 40
+
+
+def test_what_a_machine_failed_at_is_no_news_for_the_search():
+    """Neither when it happens nor when the job is resumed: as if it had not been tried."""
+    states = {}
+    for outcome in (Outcome.COMPILER_CRASH, Outcome.DEVICE_ERROR):
+        proposer = Proposer(SPACE, "tpe", seed=0)
+        proposal = proposer.ask()
+        proposer.tell(proposal, outcome)
+        again = Proposer(SPACE, "tpe", seed=0)
+        again.replay([Trial(0, proposal.config, "tpe", outcome)])
+        assert again.has_seen(proposal.config)
+        states[outcome] = {p.study.trials[0].state for p in (proposer, again)}
+    assert states[Outcome.COMPILER_CRASH] == {TrialState.PRUNED}
+    assert states[Outcome.DEVICE_ERROR] == {TrialState.FAIL}
 
 
 def test_an_unknown_sampler_is_refused_by_name():

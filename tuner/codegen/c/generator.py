@@ -14,6 +14,7 @@ from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel, find_kernel, kernel_names
+from tuner.kernels.sources import content_of
 from tuner.space import Config, Knob, Space
 
 _INPUT = "input.c"
@@ -59,7 +60,7 @@ class CGenerator(ServerGenerator):
     def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
         problem, config = candidate.problem, candidate.config
         kernel = find_kernel(problem.workload.kernel)
-        loops = c_forms(kernel)[config.text("c_form")].read_text()
+        loops = content_of(c_forms(kernel)[config.text("c_form")]).decode()
         source = translation_unit(kernel, problem, loops).encode()
         interleave = f"-force-vector-interleave={config.integer('c_interleave')}"
         options = [*_SWITCHES, *_VECTORIZE, "-mllvm", interleave, *command.switches(config)]

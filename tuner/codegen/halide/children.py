@@ -21,6 +21,8 @@ def wait_for(
 ) -> tuple[str, int]:
     """How the child ended: ``("exit", status)``, ``("signal", number)`` or ``("timeout", 0)``.
 
+    ``("signal", SIGKILL)`` means that somebody else killed it.
+
     Ends the child after ``time_limit_s`` of processor time, or ``patience`` times that by the
     clock. Ends it and this process when the client goes away, whose end of the descriptor
     ``client`` then closes.
@@ -49,11 +51,15 @@ def wait_for(
             deadline += time_limit_s
     finally:
         os.close(handle)
-    _, status = os.waitpid(pid, 0)
+    _, status, used = os.wait4(pid, 0)
     if timed_out:
         return "timeout", 0
     if os.WIFSIGNALED(status):
-        return "signal", os.WTERMSIG(status)
+        number = os.WTERMSIG(status)
+        # The kernel's own limit of processor time ends it so, too.
+        if number == signal.SIGKILL and used.ru_utime + used.ru_stime >= time_limit_s:
+            return "timeout", 0
+        return "signal", number
     return "exit", os.WEXITSTATUS(status)
 
 

@@ -49,7 +49,8 @@ TEMPORARY_FOLDERS = NativePart(
 
 
 class ServerDiedError(Exception):
-    """The compile server itself ended or stopped answering; the job may be at fault."""
+    """The compile server itself ended or stopped answering. It only forks and waits, so that no
+    candidate makes it do so."""
 
 
 class CompileServer:

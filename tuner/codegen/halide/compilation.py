@@ -14,6 +14,7 @@ import halide as hl
 from tuner.candidate import Problem
 from tuner.codegen.halide import promises, schedule
 from tuner.contract import Contract
+from tuner.errors import ToolchainError
 from tuner.kernels import attached_kernel, find_kernel
 from tuner.space import Config, Directive
 from tuner.target import Target
@@ -60,6 +61,11 @@ def compile_request(request: Mapping[str, Any]) -> None:
         if attachment is None
         else attached_kernel(workload.kernel, attachment)
     )
+    if kernel.source != workload.source:
+        raise ToolchainError(
+            f"the files of kernel {workload.kernel} changed while hvxtune ran",
+            next_step="start what compiles again, so that all of it has the same code",
+        )
     os.environ[LLVM_VARIABLE] = " ".join(
         [os.environ.get(LLVM_VARIABLE, ""), *kernel.llvm_arguments(workload.params)]
     ).strip()  # read when LLVM starts, which is in each child anew
@@ -93,6 +99,13 @@ def compile_request(request: Mapping[str, Any]) -> None:
     _guard_header(request["symbol"])
 
 
+def load_autoscheduler(name: str) -> None:
+    """Has Halide load its autoscheduler ``name``, if it is not empty."""
+    if name:
+        library = f"libautoschedule_{name.lower()}.so"
+        hl.load_plugin(str(Path(hl.__file__).parent / "lib64" / library))
+
+
 def _autoschedule(
     pipeline: hl.Pipeline,
     machine: hl.Target,
@@ -100,7 +113,8 @@ def _autoschedule(
     parameters: Sequence[Any],
     problem: Problem,
 ) -> None:
-    """Has Halide's autoscheduler ``name`` schedule ``pipeline``; an empty name leaves it as it is.
+    """Has Halide's autoscheduler ``name``, which is loaded, schedule ``pipeline``; an empty name
+    leaves it as it is.
 
     Its estimates are the shapes of ``problem``.
     """
@@ -111,8 +125,6 @@ def _autoschedule(
     for parameter, spec in zip(parameters, buffers, strict=True):
         for dimension, extent in enumerate(reversed(spec.shape)):
             parameter.dim(dimension).set_estimate(0, extent)
-    library = f"libautoschedule_{name.lower()}.so"
-    hl.load_plugin(str(Path(hl.__file__).parent / "lib64" / library))
     pipeline.apply_autoscheduler(machine, hl.AutoschedulerParams(name, {"parallelism": "1"}))
 
 

@@ -25,24 +25,34 @@ import contextlib
 import ctypes
 import gc
 import json
+import math
 import os
-import resource
 import select
 import shutil
 import signal
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tuner.codegen.confinement import confine
+from tuner.codegen.confinement import COMPILER, PROGRAM, Confinement, Limits, Program, confine
 from tuner.codegen.halide.children import PATIENCE, PR_SET_PDEATHSIG, wait_for
 
 MODULE = "tuner.codegen.halide.server"
 ADDR_NO_RANDOMIZE = 0x0040000  # linux/personality.h
 EXIT_REFUSED = 3
 """Exit status of a child whose candidate could not be compiled; the file ``error`` says why."""
+EXIT_INSTALLATION = 4
+"""The same where no candidate can be; ``error`` is an error's JSON form."""
+_NEEDED = (
+    "tuner.codegen.halide.compilation",
+    "tuner.codegen.halide.uploads.deserialized",
+    "tuner.uploaded",
+)
+"""Modules that children use, who can open no file to load one."""
 _THREAD_STACK_BYTES = 64 << 20
 _FILE_LIMIT_BYTES = 64 << 20
+_CPU_GRACE_S = 5
 _PIPE_BYTES = 1 << 16
 _NEVER_S = 1e6
 
@@ -69,25 +79,33 @@ def _read_line() -> bytes:
     return line
 
 
-def _limit(request: dict[str, Any]) -> None:
-    with open("/proc/self/statm") as statm:
-        mapped_bytes = int(statm.read().split()[0]) * resource.getpagesize()
-    memory = mapped_bytes + int(request["memory_limit_bytes"])
-    for limit, value in (
-        (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_FSIZE, _FILE_LIMIT_BYTES),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(limit, (value, value))
+def _confined(request: dict[str, Any]) -> Confinement:
+    """The child in its role; a time-out ends it before the limit of processor time does."""
+    program = None
+    if "program" in request:
+        reads = map(Path, request.get("reads", ()))
+        program = Program(Path(request["program"][0]), tuple(reads))
+    limits = Limits(
+        int(request["memory_limit_bytes"]),
+        math.ceil(float(sys.argv[1])) + _CPU_GRACE_S,
+        _FILE_LIMIT_BYTES,
+    )
+    return confine(PROGRAM if program else COMPILER, Path("."), limits, program)
 
 
-def _compile(request: dict[str, Any], done: int) -> None:
+def _compile(request: dict[str, Any], confinement: Confinement, done: int) -> None:
     """Body of the child's thread; writes the exit status to the descriptor ``done``."""
     from tuner.codegen.halide.compilation import compile_request
+    from tuner.errors import ToolchainError
 
+    confinement.seal()
     try:
         compile_request(request)
         status = 0
+    except ToolchainError as error:
+        with open("error", "w", encoding="utf-8", errors="replace") as file:
+            json.dump(error.as_dict(), file)
+        status = EXIT_INSTALLATION
     except BaseException as error:  # noqa: BLE001 - kernels are user code: any of them may come
         with open("error", "w", encoding="utf-8", errors="replace") as file:
             file.write(f"{type(error).__name__}: {error}")
@@ -105,15 +123,18 @@ def _child() -> None:
     os.dup2(log, 2)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    _limit(request)
-    if "program" in request:
-        confine(Path("."), may_start_programs=True)
-        os.execve(request["program"][0], request["program"], {})  # noqa: S606 - no shell
-    confine(Path("."))
     ended, done = os.pipe()
+    if "autoscheduler" in request:
+        from tuner.codegen.halide.compilation import load_autoscheduler
+
+        load_autoscheduler(request["autoscheduler"])
+    confinement = _confined(request)
+    if "program" in request:
+        confinement.seal()
+        os.execve(request["program"][0], request["program"], {})  # noqa: S606 - no shell
     sys.setswitchinterval(_NEVER_S)  # the thread has its turn once this one waits, not before
     _thread.stack_size(_THREAD_STACK_BYTES)
-    _thread.start_new_thread(_compile, (request, done))
+    _thread.start_new_thread(_compile, (request, confinement, done))
     os._exit(os.read(ended, 1)[0])
 
 
@@ -138,14 +159,14 @@ def _serve(time_limit_s: float) -> None:
 def main() -> None:
     """Loads everything a child may need, then serves until standard input closes."""
     _switch_off_randomization()
-    from tuner.codegen.halide import compilation
-    from tuner.errors import UserError
+    from tuner.errors import HvxtuneError
     from tuner.kernels import find_kernel, kernel_names
 
+    for module in _NEEDED:
+        import_module(module)
     for name in kernel_names():
-        with contextlib.suppress(UserError):  # one that cannot be loaded fails in its own jobs
+        with contextlib.suppress(HvxtuneError):  # one that cannot be loaded fails in its own jobs
             find_kernel(name)
-    assert compilation  # noqa: S101 - loaded so that children need not
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
     try:

@@ -34,6 +34,7 @@ class Passenger:
     run_s: float = 0.0
     temperature_c: float | None = None
     samples: tuple[int, ...] = ()
+    overhead_cycles: int = 0
     reference_cycles: list[int] = field(default_factory=list)
 
     @property
@@ -50,7 +51,7 @@ class Passenger:
         """What the farm gets of a ``device`` of this fidelity."""
         if self.error is not None:
             return self.error
-        cycles = median_low(self.samples)
+        cycles = max(median_low(self.samples) - self.overhead_cycles, 1)
         measurement = Measurement(
             cycles=cycles,
             packets=None,
@@ -59,6 +60,7 @@ class Passenger:
             fidelity=fidelity,
             device=device,
             samples=self.samples,
+            overhead_cycles=self.overhead_cycles,
             code_bytes=self.code_bytes,
             temperature_c=self.temperature_c,
         )
@@ -154,6 +156,7 @@ def settle(places: Sequence[Seat], called: Called, task_s: float) -> None:
         seat.passenger.temperature_c = called.temperature_c
         if error is None:
             seat.passenger.samples = record.samples
+            seat.passenger.overhead_cycles = record.overhead_cycles
         else:
             seat.passenger.error = error
             suspect |= _may_have_done_harm(error)

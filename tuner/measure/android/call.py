@@ -13,6 +13,7 @@ from tuner.errors import DeviceError
 from tuner.measure.android.adb import AdbServer, Push, RefusedError, ShellOutput
 from tuner.measure.android.bundle_files import bundle_files, images_of, output_name
 from tuner.measure.android.link import PhoneLink
+from tuner.measure.android.lock import PhoneLock
 from tuner.measure.android.problem_image import ProblemImage
 from tuner.measure.android.results import DspState, Results, read_records, results_of
 from tuner.measure.android.script import (
@@ -22,8 +23,10 @@ from tuner.measure.android.script import (
     RESULTS_FILE,
     DamagedError,
     Ended,
+    clean_script,
     ended,
     run_script,
+    said_until_nonce,
 )
 from tuner.measure.android.turn import Called, Turn
 from tuner.measure.farm.settings import PhoneSettings
@@ -36,6 +39,7 @@ _END_S = 10.0
 """From the kill of a run to its end: the DSP's system clears up."""
 _WATCH_S = 1.0
 """Most runs end before they are looked at for the first time."""
+_CLEAN_S = 20.0
 _RESULT_BYTES = 1 << 24
 _TOLD_BY_MEMORY = (DspState.FINISHED, DspState.UNSTEADY)
 
@@ -48,6 +52,7 @@ class Caller:
         self._link = link
         self._driver = driver
         self._there: set[str] = set()
+        self._lock = PhoneLock(link, settings.folder)
 
     def forget(self) -> None:
         """The phone's folders were removed."""
@@ -68,6 +73,39 @@ class Caller:
 
     async def _attempt(self, server: AdbServer, turns: Sequence[Turn], task_s: float) -> Called:
         nonce = secrets.token_bytes(16)
+        took_over = await self._lock.take(server, nonce.hex())
+        try:
+            if took_over:
+                await self._clean(server, nonce.hex())
+            return await self._locked(server, turns, nonce, task_s)
+        finally:
+            with contextlib.suppress(DeviceError):
+                await self._lock.release(server, nonce.hex())
+
+    async def clean(self, server: AdbServer, wait_s: float) -> None:
+        """Ends what still runs on the phone in our folders, and removes them. ``DeviceError`` if
+        another service works there for longer than ``wait_s``."""
+        nonce = secrets.token_hex(16)
+        await self._lock.take(server, nonce, wait_s)
+        try:
+            await self._clean(server, nonce)
+        finally:
+            with contextlib.suppress(DeviceError):
+                await self._lock.release(server, nonce)
+
+    async def _clean(self, server: AdbServer, nonce: str) -> None:
+        script = clean_script(self._settings, nonce)
+        left = said_until_nonce(await self._link.shell(server, script, _CLEAN_S), nonce)
+        self.forget()
+        if left:
+            raise DeviceError(
+                f"processes {', '.join(left)[:80]} on the phone do not end",
+                next_step="restart the phone",
+            )
+
+    async def _locked(
+        self, server: AdbServer, turns: Sequence[Turn], nonce: bytes, task_s: float
+    ) -> Called:
         # New for each attempt: what a push that timed out still writes goes nowhere.
         folder = f"{self._settings.folder}/run-{nonce.hex()[:12]}"
         try:
@@ -123,7 +161,7 @@ class Caller:
         begin = time.monotonic()
         running = asyncio.ensure_future(self._link.shell(server, script, whole_s + 10.0))
         try:
-            stopped = await self._watch(server, running, f"{folder}/", task_s)
+            stopped = await self._watch(server, running, f"{folder}/", nonce.hex(), task_s)
             done = ended(await _end_of(running, _END_S if stopped else None), nonce.hex())
         finally:
             running.cancel()
@@ -179,11 +217,17 @@ class Caller:
         return wrong
 
     async def _watch(
-        self, server: AdbServer, running: asyncio.Task[ShellOutput], folder: str, task_s: float
+        self,
+        server: AdbServer,
+        running: asyncio.Task[ShellOutput],
+        folder: str,
+        nonce: str,
+        task_s: float,
     ) -> bool:
         """Waits for the run; ends it on the phone if no record comes for too long. True then."""
         size, since, allowed = 0, time.monotonic(), _START_S + task_s
         while not (await asyncio.wait([running], timeout=_WATCH_S))[0]:
+            await self._lock.renew(server, nonce)
             there = await self._link.stat(server, folder + RESULTS_FILE, _ANSWER_S)
             if there is not None and there.size != size:
                 size, since, allowed = there.size, time.monotonic(), task_s

@@ -18,7 +18,6 @@ from tuner.measure.android.link import PhoneLink
 from tuner.measure.android.results import Power
 from tuner.measure.android.script import (
     PROPERTIES,
-    clean_script,
     hottest,
     parts_script,
     probe_script,
@@ -35,6 +34,8 @@ from tuner.target import TARGETS, Target
 
 _PROBE_S = 3.0
 _CLEAN_S = 20.0
+_BUSY_S = 5.0
+"""How long a check waits for a phone that another service works with; it comes again."""
 _MOST_PROBLEMS, _PROBLEM_BYTES = 32, 1 << 26
 """Of one call: the driver keeps the memory image of each."""
 _PATH = re.compile(r"/[A-Za-z0-9._/+-]{1,60}")
@@ -126,16 +127,8 @@ class Phone(Device):
         return self._probed(nonce)[0]
 
     def clean(self) -> DeviceReport:
-        nonce = secrets.token_hex(8)
-        output = self._shell(clean_script(self._settings, nonce), _CLEAN_S)
-        left = said_until_nonce(output, nonce)
-        if self._caller is not None:
-            self._caller.forget()
-        if left:
-            raise DeviceError(
-                f"processes {', '.join(left)[:80]} on the phone do not end",
-                next_step="restart the phone",
-            )
+        server = background().server
+        self._calls.wait(self._its_caller().clean(server, _BUSY_S))
         return self.probe(secrets.token_hex(8))
 
     def noticed(self) -> Mapping[str, str]:
@@ -183,12 +176,16 @@ class Phone(Device):
         return chosen
 
     def _call(self, turns: Sequence[Turn]) -> Called:
-        if self._caller is None:
-            self._caller = Caller(self._settings, self._link, driver(self._settings.arch))
+        caller = self._its_caller()
         server = background().server
-        called = self._calls.wait(self._caller.call(server, turns, self._limits.task_s))
+        called = self._calls.wait(caller.call(server, turns, self._limits.task_s))
         self._power = called.results.power
         return called
+
+    def _its_caller(self) -> Caller:
+        if self._caller is None:
+            self._caller = Caller(self._settings, self._link, driver(self._settings.arch))
+        return self._caller
 
     def _shell(self, script: str, timeout_s: float) -> ShellOutput:
         return self._calls.wait(self._link.shell(background().server, script, timeout_s))

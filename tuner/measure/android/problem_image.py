@@ -16,7 +16,8 @@ import numpy as np
 
 from tuner.candidate import Problem
 from tuner.measure.cases import cases_of
-from tuner.measure.image import Bytes, Image, image_of
+from tuner.measure.image import Image, image_of
+from tuner.measure.poison import Bytes
 
 _BYTES_KEPT = 1 << 29
 """Images of the latest problems are kept up to this size together, the latest one in any case."""
@@ -63,12 +64,18 @@ class ProblemImage:
             if argument.spec.role == "output"
         )
 
-    def difference(self, kept: bytes) -> str | None:
+    @property
+    def refusable(self) -> int:
+        """Bits of the cases that may be answered with an error."""
+        cases = self.image.cases.cases
+        return sum(1 << number for number, case in enumerate(cases) if case.may_refuse)
+
+    def difference(self, kept: bytes, refused_cases: int = 0) -> str | None:
         """What is wrong in the memory that came back of the first cases; ``None`` if nothing."""
         returned: Bytes = self.image.after.copy()
         begin = self.image.parts_offset
         returned[begin : begin + len(kept)] = np.frombuffer(kept, np.uint8)
-        return self.image.difference(returned)
+        return self.image.difference(returned, refused_cases)
 
 
 class ProblemImages:

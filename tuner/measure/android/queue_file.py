@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tuner.errors import InternalError
 
-_MAGIC, _VERSION = 0x51565848, 1
+_MAGIC, _VERSION = 0x51565848, 2
 _BUFFERS = 16
 _HEADER = struct.Struct("<2I16s4I")
 _PROBLEM = struct.Struct(f"<128s2I{2 * _BUFFERS}I")

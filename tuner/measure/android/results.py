@@ -15,7 +15,7 @@ from tuner.errors import DeviceError
 from tuner.measure.image import REPORT_BYTES, Report
 
 _MAGIC = 0x52565848
-_RECORD = struct.Struct(f"<2I16s4I{REPORT_BYTES}s")
+_RECORD = struct.Struct(f"<2I16s4IQ{REPORT_BYTES}s")
 _CRC = struct.Struct("<I")
 _MOST_SAMPLES = 1 << 16
 
@@ -62,7 +62,8 @@ class Power(IntFlag):
 
 @dataclass(frozen=True)
 class Record:
-    """One record. ``state`` is a :class:`DspState`, in the first record bits of :class:`Power`."""
+    """One record. ``state`` is a :class:`DspState`, in the first record bits of :class:`Power`.
+    ``overhead_cycles`` are what each of ``samples`` has of the harness."""
 
     kind: Kind
     entry: int
@@ -70,6 +71,7 @@ class Record:
     vtcm_bytes: int
     report: Report
     samples: tuple[int, ...]
+    overhead_cycles: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def read_records(data: bytes, nonce: bytes) -> list[Record]:
     records = []
     at = 0
     while len(data) - at >= _RECORD.size:
-        magic, kind, given, entry, state, vtcm, count, report = _RECORD.unpack_from(data, at)
+        magic, kind, given, entry, state, vtcm, count, empty, report = _RECORD.unpack_from(data, at)
         if magic != _MAGIC or kind not in tuple(Kind) or count > _MOST_SAMPLES:
             raise DeviceError(f"the results are garbled at byte {at}")
         if given != nonce:
@@ -104,7 +106,8 @@ def read_records(data: bytes, nonce: bytes) -> list[Record]:
         if zlib.crc32(data[at:end]) != _CRC.unpack_from(data, end)[0]:
             raise DeviceError(f"the results are damaged from byte {at} on")
         samples = struct.unpack_from(f"<{count}Q", data, at + _RECORD.size)
-        records.append(Record(Kind(kind), entry, state, vtcm, Report.unpacked(report), samples))
+        told = Report.unpacked(report)
+        records.append(Record(Kind(kind), entry, state, vtcm, told, samples, empty))
         at = end + _CRC.size
     return records
 

@@ -17,6 +17,8 @@ from tuner.measure.android.adb import ShellOutput
 from tuner.measure.android.adb.frames import printable
 from tuner.measure.farm.settings import PhoneSettings
 
+LOCK_FILE = "lock"
+"""In our folder: see :mod:`tuner.measure.android.lock`."""
 PID_FILE, SAID_FILE, RESULTS_FILE, QUEUE_FILE, DRIVER_FILE = (
     "pid",
     "said",
@@ -55,7 +57,11 @@ def run_script(
     outputs: Sequence[str],
     timeout_s: int,
 ) -> str:
-    """Checks ``files`` (paths to SHA-256), runs the driver in ``folder``, sums up ``outputs``."""
+    """Checks ``files`` (paths to SHA-256), runs the driver in ``folder``, sums up ``outputs``.
+
+    Nothing counts if the phone's lock is not that of the call with ``nonce``, before and after.
+    """
+    lock = shlex.quote(f"{settings.folder}/{LOCK_FILE}")
     listing = "".join(f"{digest}  {path}\n" for path, digest in files.items())
     names = " ".join(shlex.quote(path) for path in files)
     own = [folder, settings.skel.rpartition("/")[0]] if settings.skel else [folder]
@@ -71,6 +77,9 @@ def run_script(
     return "\n".join(
         [
             f"cd {shlex.quote(folder)} || exit 1",
+            f'mine() {{ case "$(readlink {lock})" in "{nonce} "*) return;; esac',
+            f"echo '@@LOST {nonce}'; exit 1; }}",
+            "mine",
             f"sha256sum {names} >sums 2>&1",
             'case "$(sha256sum sums)" in',
             f"{hashlib.sha256(listing.encode()).hexdigest()}*) ;;",
@@ -84,6 +93,7 @@ def run_script(
             f"echo; echo {_SENSORS_FOLLOW}",
             READ_SENSORS,
             *([f"sha256sum {' '.join(outputs)} 2>/dev/null"] if outputs else []),
+            "mine",
             f'echo "@@END {nonce} rc=$rc"',
         ]
     )
@@ -99,6 +109,8 @@ def ended(output: ShellOutput, nonce: str) -> Ended:
     lines = text.rstrip("\n").split("\n")
     if lines[-1] == f"@@DAMAGED {nonce}":
         raise DamagedError("files on the phone are not what was sent: nothing was run")
+    if lines[-1] == f"@@LOST {nonce}":
+        raise DeviceError("another service took the phone over in the middle of a call", attempts=0)
     found = re.fullmatch(rf"@@END {nonce} rc=(\d{{1,3}})", lines[-1])
     if found is None or output.status != 0:
         raise DeviceError(
@@ -154,14 +166,13 @@ def parts_script(settings: PhoneSettings, nonce: str) -> str:
 def clean_script(settings: PhoneSettings, nonce: str) -> str:
     """Kills what still runs in a folder of ours, removes all folders; prints who would not end.
 
-    No word of it holds the mark it looks for, or it would find itself.
+    It reads ``/proc`` and not a list of ``ps``, whose options differ. The pattern is no text that
+    it matches itself, or the script would find itself.
     """
-    marked = f"f={shlex.quote(settings.folder)}/ru"
-    find = 'ps -A -o pid,args | while read -r p a; do case "$a" in *"${f}n-"*) echo $p;; esac; done'
+    pattern = f"{re.sub('[.+]', _bracketed, settings.folder)}/ru[n]-"
     return "\n".join(
         [
-            f"unset COLUMNS; {marked}",  # ps would cut its lines
-            f"found() {{ {find}; }}",
+            f"found() {{ grep -lse {shlex.quote(pattern)} /proc/[0-9]*/cmdline | cut -d/ -f3; }}",
             "for p in $(found); do kill -KILL $p; done 2>/dev/null",
             'n=0; while [ -n "$(found)" ] && [ $n -lt 20 ]; do sleep 0.05; n=$((n+1)); done',
             "found",
@@ -169,6 +180,10 @@ def clean_script(settings: PhoneSettings, nonce: str) -> str:
             f"echo @@END {nonce}",
         ]
     )
+
+
+def _bracketed(found: re.Match[str]) -> str:
+    return f"[{found[0]}]"
 
 
 def said_until_nonce(output: ShellOutput, nonce: str) -> list[str]:

@@ -120,11 +120,12 @@ class Judge:
         return 0 if steady else min(found.count, max(0, most - found.count))
 
     def _of_all(self, order: Order, last: Measurement) -> Measurement:
-        cycles = round(statistics.median(order.samples))
+        middle = round(statistics.median(order.samples))
         with self._lock:
             best = self._best.get(order.problem.digest)
-            if best is None or cycles < best:
-                self._best[order.problem.digest] = cycles
+            if best is None or middle < best:
+                self._best[order.problem.digest] = middle
+        cycles = max(middle - (last.overhead_cycles or 0), 1)
         if cycles == last.cycles:
             return replace(last, samples=tuple(order.samples))
         # Parts of another run's cycles would not add up to these.

@@ -54,11 +54,10 @@ static void *argument_of(uint32_t number, const struct image_buffer *from, uint8
     return &arguments[number].buffer;
 }
 
-static int run_case(struct image_header *image, uint32_t number, int practice) {
+static int run_case(struct image_header *image, const struct image_case *one) {
     uint8_t *bytes = (uint8_t *)image;
-    const struct image_case *one = (const struct image_case *)(bytes + image->cases_offset) + number;
     const struct image_buffer *buffers = (const void *)(bytes + one->buffers_offset);
-    uint8_t *part = open_case(one, practice);
+    uint8_t *part = open_case(image, one);
     for (uint32_t i = 0; i < MAX_ARGUMENTS; i++)
         pointers[i] = i < one->buffer_count ? argument_of(i, &buffers[i], part) : NULL;
     int result = hvxtune_call(pointers, one->buffer_count);
@@ -66,19 +65,31 @@ static int run_case(struct image_header *image, uint32_t number, int practice) {
     return result;
 }
 
+/* What a call said that may refuse its case is no message of the run. */
+static void forget_errors(struct image_report *report) {
+    report->vtcm_refused_bytes = report->heap_refused_bytes = 0;
+    report->message[0] = 0;
+}
+
+/* Which cases were refused is kept where no candidate can write, until the last one has run. */
 int run_cases(struct image_header *image, void *heap, void *vtcm) {
     struct image_report *report = (void *)((uint8_t *)image + image->report_offset);
-    uint32_t practice = image->practice_calls, calls = practice + image->case_count;
-    for (uint32_t call = 0; call < calls; call++) {
-        uint32_t number = call < practice ? 0 : call - practice;
+    const struct image_case *cases = (const void *)((uint8_t *)image + image->cases_offset);
+    uint32_t refused = 0;
+    for (uint32_t number = 0; number < image->case_count; number++) {
         runtime.report = report;
         arena_open(&runtime.heap, heap, image->heap_bytes, image->alignment_bytes);
         arena_open(&runtime.vtcm, vtcm, image->vtcm_bytes, image->alignment_bytes);
-        int result = run_case(image, number, call < practice);
+        int result = run_case(image, &cases[number]);
         report->result = result;
-        if (result != 0)
+        if (result != 0 && !cases[number].may_refuse)
             return 1;
-        report->finished_cases = call < practice ? 0 : number + 1;
+        if (result != 0) {
+            refused |= 1u << number;
+            forget_errors(report);
+        }
+        report->finished_cases = number + 1;
     }
+    report->refused_cases = refused;
     return 0;
 }

@@ -12,7 +12,7 @@
 
 #include "image.h"
 
-#define DSP_VERSION 1u
+#define DSP_VERSION 2u
 
 /* How a candidate's run ended; the same numbers go into the results. */
 enum dsp_state {
@@ -38,7 +38,7 @@ struct dsp_run {
     uint32_t repeats;  /* timed calls, all of the first case */
     uint32_t output_count;
     const struct dsp_range *outputs; /* of the first case */
-    uint64_t budget_cycles;          /* of one call; 0 for none */
+    uint64_t budget_cycles;          /* of one call without the overhead; 0 for none */
     struct image_header *image;
     uint8_t *work;     /* where the case under way lies */
     uint8_t *snapshot; /* as large as the first case's part */
@@ -46,6 +46,7 @@ struct dsp_run {
     uint64_t (*clock)(void);
     int (*keep)(const void *part, uint32_t bytes); /* 0 if it was written */
     uint64_t *samples; /* room for `repeats`: cycles of each timed call */
+    uint64_t overhead_cycles; /* of a timed call whose candidate does nothing */
     uint32_t sample_count;
     enum dsp_state state;
     uint32_t heap_used, vtcm_used; /* bytes from the start that it may have written to */

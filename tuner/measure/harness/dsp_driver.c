@@ -245,6 +245,7 @@ static enum dsp_state run_entry(const struct queue_entry *entry, struct record *
     if (kept != NULL && fclose(kept) != 0 && state == DSP_FINISHED)
         state = DSP_NOT_KEPT;
     memcpy(&record->report, (uint8_t *)image + image->report_offset, sizeof record->report);
+    record->overhead_cycles = run.overhead_cycles;
     record->sample_count = run.sample_count <= entry->repeats ? run.sample_count : 0;
     *image = as_pushed;
     return sum_of_inputs(image) == problem->sum ? state : DSP_DAMAGED;

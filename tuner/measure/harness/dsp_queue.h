@@ -11,7 +11,7 @@
 
 #define QUEUE_MAGIC 0x51565848u  /* "HXVQ" */
 #define RECORD_MAGIC 0x52565848u /* "HXVR" */
-#define QUEUE_VERSION 1u
+#define QUEUE_VERSION 2u
 #define QUEUE_PATH_BYTES 128
 #define QUEUE_NAME_BYTES 16
 #define QUEUE_NONCE_BYTES 16
@@ -51,11 +51,12 @@ struct record {
     uint32_t state;    /* enum dsp_state; in RECORD_BEGIN bits of enum dsp_power */
     uint32_t vtcm_bytes; /* that the system granted */
     uint32_t sample_count;
+    uint64_t overhead_cycles; /* what each sample has of the harness */
     struct image_report report;
 };
 
 _Static_assert(sizeof(struct queue_header) == 40 && sizeof(struct queue_problem) == 264 &&
-                   sizeof(struct queue_entry) == 56 && sizeof(struct record) == 296,
+                   sizeof(struct queue_entry) == 56 && sizeof(struct record) == 304,
                "as tuner/measure/android/queue_file.py and results.py pack them");
 
 #endif

@@ -10,11 +10,11 @@
 #include <stdint.h>
 
 #define IMAGE_MAGIC 0x49565848u /* "HXVI" */
-#define IMAGE_VERSION 5u
+#define IMAGE_VERSION 6u
 #define IMAGE_DIMENSIONS 6
 #define IMAGE_SCALAR 0xffffu
 #define IMAGE_BUFFERS 16
-#define IMAGE_MESSAGE_BYTES 240
+#define IMAGE_MESSAGE_BYTES 236
 
 struct image_header {
     uint32_t magic;
@@ -26,7 +26,7 @@ struct image_header {
     uint32_t alignment_bytes; /* of vectors, of the heap and of VTCM */
     uint32_t heap_bytes;
     uint32_t vtcm_bytes;
-    uint32_t practice_calls; /* of the first case, before it counts */
+    uint32_t practice_calls; /* how many of the first cases come before the one that is timed */
 };
 
 /* All that one call works on lies in a part of the image of its own, in whole pages. */
@@ -35,6 +35,8 @@ struct image_case {
     uint32_t part_bytes;
     uint32_t buffers_offset;
     uint32_t buffer_count;
+    uint32_t poison;     /* 0 or 1: which pattern uninitialised memory and registers hold */
+    uint32_t may_refuse; /* an error is an answer: the caller's shape is smaller than a tile */
 };
 
 /* An argument: a buffer, or with IMAGE_SCALAR as its dimensions a value, which then stands for
@@ -56,6 +58,7 @@ struct image_report {
     uint32_t vtcm_refused_bytes; /* size of a request for VTCM that did not fit */
     uint32_t heap_refused_bytes; /* size of an allocation that did not fit */
     char message[IMAGE_MESSAGE_BYTES]; /* first error the candidate reported; ends with 0 */
+    uint32_t refused_cases; /* bits: which of those that may be refused were; final at the end */
 };
 
 #endif

@@ -42,18 +42,24 @@ static void *map(uint32_t address, uint32_t bytes, uint32_t protection, uint32_t
     return (void *)address;
 }
 
-static void *map_memory(uint32_t address, uint32_t bytes) {
-    uint32_t flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    return map(address, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+/* Memory that was never written to reads as poison, not as zeros. */
+static void map_poisoned(uint32_t address, uint32_t bytes, uint32_t poison) {
+    for (uint32_t at = 0, step; at < bytes; at += step) {
+        step = bytes - at < POISON_BYTES ? bytes - at : POISON_BYTES;
+        map(address + at, step, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+            POISON_DESCRIPTOR, poison * POISON_BYTES);
+    }
 }
 
 static void *map_image(uint32_t address, uint32_t bytes, uint32_t protection, uint32_t offset) {
     return map(address, bytes, protection, MAP_SHARED, IMAGE_DESCRIPTOR, offset);
 }
 
-uint8_t *open_case(const struct image_case *one, int practice) {
-    return map(CASE_ADDRESS, one->part_bytes, PROT_READ | PROT_WRITE,
-               practice ? MAP_PRIVATE : MAP_SHARED, IMAGE_DESCRIPTOR, one->part_offset);
+uint8_t *open_case(const struct image_header *image, const struct image_case *one) {
+    map_poisoned(STACK_ADDRESS, STACK_BYTES, one->poison);
+    map_poisoned(HEAP_ADDRESS, image->heap_bytes, one->poison);
+    map_poisoned(VTCM_ADDRESS, image->vtcm_bytes, one->poison);
+    return map_image(CASE_ADDRESS, one->part_bytes, PROT_READ | PROT_WRITE, one->part_offset);
 }
 
 void close_case(const struct image_case *one) {
@@ -68,13 +74,12 @@ static __attribute__((noreturn, used)) void run_image(void) {
     uint32_t report = image->report_offset;
     map_image(IMAGE_ADDRESS, report, PROT_READ, 0);
     map_image(IMAGE_ADDRESS + report, sizeof(struct image_report), PROT_READ | PROT_WRITE, report);
-    map_memory(STACK_ADDRESS, STACK_BYTES);
-    leave(run_cases(image, map_memory(HEAP_ADDRESS, image->heap_bytes),
-                    map_memory(VTCM_ADDRESS, image->vtcm_bytes)));
+    leave(run_cases(image, (void *)HEAP_ADDRESS, (void *)VTCM_ADDRESS));
 }
 
 __attribute__((noreturn)) void hvxtune_start(void) {
-    uint8_t *stack = map_memory(HARNESS_ADDRESS, HARNESS_BYTES);
+    uint32_t flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    uint8_t *stack = map(HARNESS_ADDRESS, HARNESS_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
     __asm__ volatile("{ r29 = %0\n  r30 = #0\n  jump run_image }" : : "r"(stack + HARNESS_BYTES));
     __builtin_unreachable();
 }

@@ -13,8 +13,19 @@ static uint32_t aligned(const struct arena *arena, uint32_t bytes) {
 }
 
 void arena_open(struct arena *arena, void *base, uint32_t bytes, uint32_t alignment) {
-    *arena = (struct arena){base, bytes, 0, 0, alignment, 0};
+    *arena = (struct arena){.base = base, .bytes = bytes, .alignment = alignment};
 }
+
+#ifdef KEEP_ARENA_MOST
+/* As tuner/measure/poison.py: no byte is 0 in either pattern, the second complements the first. */
+void poison_words(uint32_t *at, uint32_t bytes, uint32_t poison) {
+    uint32_t turned = poison ? ~0u : 0, word = 1;
+    for (uint32_t i = 0; i < bytes / 4; i++) {
+        word = word * 1664525 + 1013904223; /* Numerical Recipes' generator */
+        at[i] = ((word & 0x7e7e7e7e) | 0x01010101) ^ turned;
+    }
+}
+#endif
 
 void *arena_take(struct arena *arena, uint32_t bytes) {
     uint32_t header = aligned(arena, sizeof(struct block));
@@ -26,8 +37,13 @@ void *arena_take(struct arena *arena, uint32_t bytes) {
     arena->last = arena->used + 1;
     arena->used += header + aligned(arena, bytes);
 #ifdef KEEP_ARENA_MOST /* on a DSP, where memory is cleared by hand; else it would cost cycles */
-    if (arena->used > arena->most)
+    if (arena->used > arena->most) {
+        uint32_t payload = arena->used - aligned(arena, bytes);
+        uint32_t fresh = payload > arena->most ? payload : arena->most;
+        if (arena->poison != 0)
+            poison_words((uint32_t *)(arena->base + fresh), arena->used - fresh, arena->poison - 1);
         arena->most = arena->used;
+    }
 #endif
     return (uint8_t *)block + header;
 }

@@ -16,4 +16,8 @@
 #define HARNESS_ADDRESS 0xe8000000 /* stack of the harness: closed while the candidate runs */
 #define HARNESS_BYTES 0x00010000
 
+/* The file of poison, descriptor 1, holds both patterns one behind the other. */
+#define POISON_DESCRIPTOR 1
+#define POISON_BYTES 0x01000000 /* of one pattern; it is repeated where memory is larger */
+
 #endif

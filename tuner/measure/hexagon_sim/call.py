@@ -114,8 +114,9 @@ class SimulatorCalls:
         simulator = command_line(
             settings.parts, settings.arch, folder, DRIVER, ["."], stack_bytes=settings.stack_bytes
         )
-        limits = [str(folder), str(int(_START_S + task_s * count) + 1), str(_MEMORY_BYTES)]
-        launcher = [sys.executable, "-m", "tuner.measure.hexagon_sim.launch", *limits]
+        limits = [str(int(_START_S + task_s * count) + 1), str(_MEMORY_BYTES)]
+        launcher = [sys.executable, "-m", "tuner.measure.hexagon_sim.launch"]
+        launcher += [str(os.getpid()), str(folder), *limits, settings.parts.reads()]
         with (folder / SAID).open("wb") as said:
             with self._lock:
                 if self._closed:

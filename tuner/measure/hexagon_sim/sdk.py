@@ -15,6 +15,8 @@ from tuner.errors import ToolchainError
 
 SDK_VARIABLES = ("HVXTUNE_HEXAGON_SDK", "HEXAGON_SDK_ROOT")
 """Ours, and the one that the SDK's own set-up script sets; the first that is set counts."""
+MORE_READS_VARIABLE = "HVXTUNE_HEXAGON_SIM_READS"
+"""Paths outside of the SDK that its simulator has to read, as in ``PATH``."""
 TOOLS = "tools/HEXAGON_Tools"
 SIMULATOR = "Tools/bin/hexagon-sim"
 _TIMER, _INTERRUPTS = "Tools/lib/iss/qtimer.so", "Tools/lib/iss/l2vic.so"
@@ -37,6 +39,10 @@ class SimulatorParts:
     """``qurt_model.so``: tells the simulator of QuRT's threads."""
     loader: Path
     """``run_main_on_hexagon_sim``: calls ``main`` of a shared object."""
+
+    def reads(self) -> str:
+        """The SDK, and what :data:`MORE_READS_VARIABLE` adds, colons between them."""
+        return ":".join([str(self.root), os.environ.get(MORE_READS_VARIABLE, "")])
 
     def missing(self) -> list[str]:
         """Parts that are not there, by their place in the SDK."""

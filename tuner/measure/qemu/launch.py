@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tuner.errors import DeviceError
-from tuner.measure.image import Bytes, Image
+from tuner.measure.image import Image
+from tuner.measure.poison import Bytes, poison_descriptor
 from tuner.measure.qemu.program import Program
 from tuner.measure.qemu.session import Session
 from tuner.measure.qemu.simulator import Simulator
@@ -112,7 +113,7 @@ def run(
                 program.path,
             ],
             stdin=image_descriptor,
-            stdout=subprocess.DEVNULL,
+            stdout=poison_descriptor(),  # mapped, and sealed
             stderr=complaints,
             env={},
             cwd="/",

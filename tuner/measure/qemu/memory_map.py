@@ -11,6 +11,8 @@ MARKS_BEGIN = WINDOW_BEGIN + 8
 """Three packets that mark parallel loops: begin, task, end (call.S)."""
 CANDIDATE_BEGIN = 0x00100000
 """Code from here on is the candidate's (program.ld)."""
+CASE_BEGIN = 0x30000000
+"""The buffers of the case under way."""
 VTCM_BEGIN = 0xD8000000
 STACK_BEGIN = 0xE0000000
 """The candidate's stack."""

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.measure.qemu.bounds import BOUNDS_BYTES
 from tuner.measure.qemu.cycles import weights
 from tuner.measure.qemu.events import EVENT_COUNT, INDEX
 from tuner.measure.qemu.hierarchy import SYSTEM
@@ -30,7 +31,7 @@ from tuner.measure.qemu.memory_map import (
 from tuner.measure.qemu.model import TimingModel
 from tuner.target import Target
 
-_MAGIC, _VERSION = 0x53565848, 5
+_MAGIC, _VERSION = 0x53565848, 6
 _RULES, _BLOCKS, _TRANSITIONS, _PACKETS = 512, 32768, 131072, 262144
 _DETAILS, _SEGMENTS, _TEXT_BYTES = 1 << 20, 16384, 1 << 24
 _KEEP_TEXT, _MODEL_MEMORY, _COLD_CACHES = 1, 2, 4
@@ -38,7 +39,7 @@ _KEEP_TEXT, _MODEL_MEMORY, _COLD_CACHES = 1, 2, 4
 _ORDERS = struct.Struct("<9I4x5Q")
 _COSTS = struct.Struct(f"<{EVENT_COUNT}QQ2I")
 _PLACES = struct.Struct("<6I")
-_RESULTS = struct.Struct("<2Iq10I4Q")
+_RESULTS = struct.Struct("<2Iq12I4Q")
 
 Caches = Literal["none", "cold", "warm"]
 """State of the caches when the timed call begins: not modelled at all, empty, or as the same call
@@ -97,6 +98,9 @@ class State(IntEnum):
     NOT_CODE = 9
     HIDDEN = 10
     UNSTEADY = 11
+    READ_OUTSIDE = 12
+    WROTE_OUTSIDE = 13
+    MISALIGNED = 14
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,8 @@ _RULE_BYTES = 28
 _ORDERS_BYTES = (
     _ORDERS.size + _COSTS.size + SYSTEM.size + _PLACES.size + 10 + 2 + _RULES * _RULE_BYTES
 )
-_RESULTS_AT = -(-_ORDERS_BYTES // 8) * 8
+_BOUNDS_AT = -(-_ORDERS_BYTES // 8) * 8
+_RESULTS_AT = -(-(_BOUNDS_AT + BOUNDS_BYTES) // 8) * 8
 
 
 @dataclass(frozen=True)
@@ -175,6 +180,8 @@ class Results:
     ``packets`` and ``cycles`` (issue and dependency stalls) are of the timed call; ``spent`` is
     what a call that was cut off had cost by then, by all causes. ``sandbox_layers`` is what
     containment.py reads. ``vtcm_used_bytes`` reach to the last vector of VTCM that was touched.
+    ``touched`` and ``touched_bytes`` tell of the access that ended the run, ``address`` then its
+    packet.
     """
 
     state: State
@@ -186,6 +193,8 @@ class Results:
     spent: int
     sandbox_layers: int
     vtcm_used_bytes: int
+    touched: int
+    touched_bytes: int
     blocks: Table
     branches: Table
     transitions: Table
@@ -195,9 +204,10 @@ class Results:
 
 
 class Session:
-    """Shared memory for one run. Close it when the results are read."""
+    """Shared memory for one run. Close it when the results are read. Accesses of the calls in
+    ``bounds`` (:func:`tuner.measure.qemu.bounds.packed_bounds`) are checked against them."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: Orders, bounds: bytes = b"") -> None:
         self._offsets = _table_offsets()
         self.descriptor = os.memfd_create("session", os.MFD_CLOEXEC)
         try:
@@ -208,13 +218,15 @@ class Session:
             raise
         packed = orders.packed()
         self._memory[: len(packed)] = packed
+        self._memory[_BOUNDS_AT : _BOUNDS_AT + len(bounds)] = bounds
 
     def results(self) -> Results:
         """A copy of what the plugin has written so far."""
         state, address, number, calls, *rows, packets, cycles, spent, _ = _RESULTS.unpack_from(
             self._memory, _RESULTS_AT
         )
-        blocks, transitions, packet_rows, details, _, segments, branches, layers, vtcm = rows
+        blocks, transitions, packet_rows, details, _, segments, branches, layers, *rest = rows
+        vtcm, touched, touched_bytes = rest
         return Results(
             state=State(state),
             address=address,
@@ -225,6 +237,8 @@ class Session:
             spent=spent,
             sandbox_layers=layers,
             vtcm_used_bytes=vtcm,
+            touched=touched,
+            touched_bytes=touched_bytes,
             blocks=self._table("blocks", BLOCK, blocks),
             branches=self._table("branches", BRANCH, branches),
             transitions=self._table("transitions", TRANSITION, transitions),

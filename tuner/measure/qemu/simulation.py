@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from tuner.candidate import Artifact
 from tuner.errors import CandidateError
 from tuner.measure.image import Image
+from tuner.measure.qemu.bounds import packed_bounds
 from tuner.measure.qemu.launch import ImageMemory, Runs, run
 from tuner.measure.qemu.program import linked
 from tuner.measure.qemu.screen import screen
@@ -55,7 +56,9 @@ def simulate(
     start = time.perf_counter()
     with (
         linked(artifact, orders.target.arch) as program,
-        Session(replace(orders, candidate_bytes=program.code_bytes)) as session,
+        Session(
+            replace(orders, candidate_bytes=program.code_bytes), packed_bounds(image)
+        ) as session,
         ImageMemory(image) as memory,
     ):
         linked_at = time.perf_counter()

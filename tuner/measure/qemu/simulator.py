@@ -30,7 +30,7 @@ NEEDED = "a build with plugins (configure --enable-plugins), such as version 7.2
 
 _PLUGIN_FOLDER = Path(__file__).parent / "plugin"
 _PLUGIN_PARTS = (
-    *("accesses", "blocks", "caches", "packet", "pipeline"),
+    *("accesses", "blocks", "bounds", "caches", "packet", "pipeline"),
     *("prefetches", "sandbox", "timing", "traits", "waits"),
 )
 PLUGIN = NativePart(

@@ -6,8 +6,10 @@ import signal
 
 from tuner.errors import CandidateError, DeviceError, ToolchainError
 from tuner.measure.failed_call import failed_call
-from tuner.measure.image import Bytes, Image
+from tuner.measure.image import Image
+from tuner.measure.poison import Bytes
 from tuner.measure.qemu.launch import Ending
+from tuner.measure.qemu.memory_map import CASE_BEGIN
 from tuner.measure.qemu.program import Program
 from tuner.measure.qemu.session import Results, State
 from tuner.outcome import Outcome
@@ -51,6 +53,7 @@ def judge(
     if ending.timed_out:
         raise CandidateError(Outcome.TIMEOUT, f"still ran after {timeout_s:g} s")
     _refuse_stopped(results, program)
+    _refuse_access(results, program, image)
     if results.state is not State.FINISHED:
         _explain_death(ending, results, program)
     if ending.status not in (_EXIT_GOOD, _EXIT_CALL_FAILED):
@@ -63,7 +66,7 @@ def judge(
             Outcome.RUN_ERROR,
             f"ended after {results.calls} of {image.calls} calls",
         )
-    difference = image.difference(returned)
+    difference = image.difference(returned, report.refused_cases)
     if difference is not None:
         raise CandidateError(Outcome.WRONG_OUTPUT, difference)
 
@@ -104,6 +107,27 @@ def _refuse_stopped(results: Results, program: Program) -> None:
         raise CandidateError(
             Outcome.INFEASIBLE, f"has more code than the simulator can time, at {where}"
         )
+
+
+def _refuse_access(results: Results, program: Program, image: Image) -> None:
+    """Raises if a watched call touched memory that it may not touch, or not so."""
+    number, state = results.calls - 1, results.state
+    if state not in (State.READ_OUTSIDE, State.WROTE_OUTSIDE, State.MISALIGNED):
+        return
+    begin, size = image.parts[number]
+    where, told = program.place(results.address), image.cases.cases[number].name
+    at = f"{results.touched:#x}"
+    if 0 <= results.touched - CASE_BEGIN < size:
+        at, told = image.place(begin + results.touched - CASE_BEGIN, number)
+    if state is State.WROTE_OUTSIDE:
+        raise CandidateError(Outcome.WRONG_OUTPUT, f"wrote {at} in {where} ({told})")
+    if state is State.READ_OUTSIDE:
+        raise CandidateError(Outcome.RUN_ERROR, f"reads {at} in {where} ({told})")
+    raise CandidateError(
+        Outcome.RUN_ERROR,
+        f"a scalar access of {results.touched_bytes} bytes in {where} is misaligned, at {at}: "
+        f"hardware faults ({told})",
+    )
 
 
 def _explain_death(ending: Ending, results: Results, program: Program) -> None:

@@ -92,7 +92,8 @@ def test_a_good_candidate_is_verified_and_timed(device: Phone, emulated: Emulate
     assert measurement.verified
     assert (measurement.fidelity, measurement.device) == ("hardware", "emu")
     assert len(measurement.samples) == 5
-    assert measurement.cycles in measurement.samples
+    assert measurement.cycles in measurement.net_samples
+    assert measurement.overhead_cycles
     assert 2_000 < measurement.cycles < 200_000
     assert measurement.temperature_c == 38.0
     assert len(found.reference_cycles) == 4

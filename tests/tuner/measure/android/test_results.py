@@ -19,7 +19,7 @@ NONCE = bytes(range(16))
 def record(
     kind: Kind, entry: int = 0, state: int = 0, samples: tuple[int, ...] = (), nonce: bytes = NONCE
 ) -> bytes:
-    head = struct.pack("<2I16s4I", 0x52565848, kind, nonce, entry, state, 0, len(samples))
+    head = struct.pack("<2I16s4IQ", 0x52565848, kind, nonce, entry, state, 0, len(samples), 5)
     body = head + bytes(256) + struct.pack(f"<{len(samples)}Q", *samples)
     return body + struct.pack("<I", zlib.crc32(body))
 
@@ -40,6 +40,7 @@ def test_a_whole_run_is_told_in_order() -> None:
     results = results_of(read_records(b"".join(whole(2)), NONCE), 2)
     assert results.complete
     assert [one.samples for one in results.ended] == [(7, 8), (7, 9)]
+    assert [one.overhead_cycles for one in results.ended] == [5, 5]
     assert (results.begun, results.gave_up, results.power) == (None, None, 3)
 
 

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from tuner.errors import DeviceError
 from tuner.measure.android.adb import ShellOutput
-from tuner.measure.android.script import DamagedError, clean_script, ended, hottest, run_script
+from tuner.measure.android.script import (
+    LOCK_FILE,
+    DamagedError,
+    clean_script,
+    ended,
+    hottest,
+    run_script,
+)
 from tuner.measure.farm.settings import PhoneSettings
 
 NONCE = "ab" * 16
@@ -79,10 +86,11 @@ class TestOnThisMachine:
         tool.chmod(0o755)
         return PhoneSettings("p", "v66", tool=str(tool), folder=str(tmp_path / "hvxtune"))
 
-    def run(self, settings: PhoneSettings, sums: dict[str, str]) -> ShellOutput:
+    def run(self, settings: PhoneSettings, sums: dict[str, str], lock: str = NONCE) -> ShellOutput:
         folder = Path(settings.folder) / "run-1"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "queue").write_bytes(b"queue")
+        (Path(settings.folder) / LOCK_FILE).symlink_to(f"{lock} 4000000000 somebody")
         script = run_script(settings, str(folder), NONCE, sums, ["000.out"], 5)
         done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=20, check=False)
         return ShellOutput(done.stdout, done.stderr, done.returncode)
@@ -101,6 +109,19 @@ class TestOnThisMachine:
         with pytest.raises(DamagedError):
             ended(self.run(settings, {"queue": SUM}), NONCE)
         assert not (Path(settings.folder) / "run-1" / "results").exists()
+
+    def test_nothing_is_run_under_the_lock_of_another(self, settings: PhoneSettings) -> None:
+        sums = {"queue": hashlib.sha256(b"queue").hexdigest()}
+        with pytest.raises(DeviceError, match="took the phone over"):
+            ended(self.run(settings, sums, lock="cd" * 16), NONCE)
+        assert not (Path(settings.folder) / "run-1" / "results").exists()
+
+    def test_nor_counts_what_another_took_over_meanwhile(self, settings: PhoneSettings) -> None:
+        lock = Path(settings.folder) / LOCK_FILE
+        Path(settings.tool).write_text(f"#!/bin/sh\nrm {lock}; ln -s 'other 4000000000 x' {lock}\n")
+        sums = {"queue": hashlib.sha256(b"queue").hexdigest()}
+        with pytest.raises(DeviceError, match="took the phone over"):
+            ended(self.run(settings, sums), NONCE)
 
     def test_cleaning_ends_what_runs_in_our_folders_and_removes_them(
         self, settings: PhoneSettings

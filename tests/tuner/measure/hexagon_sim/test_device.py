@@ -17,12 +17,15 @@ from tuner.measure.farm.device import Batch, Sampled, Task
 from tuner.measure.farm.kinds import KINDS, Member
 from tuner.measure.farm.settings import HexagonSimSettings, Limits
 from tuner.measure.hexagon_sim.device import HexagonSim
+from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.outcome import Outcome
 from tuner.paths import writable
 from tuner.target import find_target
 
 pytestmark = pytest.mark.slow
 PIC = ("-fPIC",)
+CALL_AND_RETURN = 3
+"""Packets: QEMU's region begins after the call, an empty candidate returns."""
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +68,23 @@ def test_a_batch_is_one_process_and_each_gets_its_own_result(device: HexagonSim)
     assert first.measurement.device == "sdk-1"
     assert first.run_s > 0
     assert device.noticed() == {"PMU": "PCYCLES 1,000"}, "as the stand-in writes it"
+
+
+def test_the_harness_is_no_part_of_a_candidates_cycles(device: HexagonSim) -> None:
+    """The stand-in's clock counts packets, and so does QEMU's plugin, which stops at the harness:
+    without its share both come to the same."""
+    problems = [scale_problem(h=h, n=n) for h, n in ((1, 8), (4, 500))]
+    tasks = [Task(one, scale_artifact(one, "WELL", PIC)) for one in problems]
+    found = [result for result in device.run(Batch(tasks)) if isinstance(result, Sampled)]
+    told = [one.measurement for one in found]
+    assert len({one.overhead_cycles for one in told}) == 1, "the same for all"
+    with QemuMeasurer() as qemu:
+        for one, measured in zip(tasks, told, strict=True):
+            packets = qemu.measure(one.problem, one.artifact).measurement.packets
+            assert measured.overhead_cycles
+            assert measured.samples == (measured.cycles + measured.overhead_cycles,)
+            assert packets is not None
+            assert abs(measured.cycles - packets) <= CALL_AND_RETURN
 
 
 def test_one_that_dies_or_hangs_loses_only_itself(device: HexagonSim) -> None:

@@ -33,7 +33,6 @@ from tuner.codegen.halide.uploads.expressions import (
 )
 from tuner.codegen.halide.uploads.refusals import NotTunableError
 from tuner.codegen.halide.uploads.sizes import Sizes
-from tuner.codegen.halide.uploads.unscheduled import require_unscheduled
 from tuner.space.derivation.facts import (
     EVERY_DIMENSION,
     BufferFacts,
@@ -74,7 +73,6 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
     """
     opened = deserialized(data)
     _require_kind(opened)
-    require_unscheduled(opened)
     sizes = Sizes(given)
     texts = _definitions(opened)
     helpers = _helpers(opened, is_open=is_open)
@@ -84,6 +82,12 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
     ]
     for fact, param in zip(scalars, opened.scalars.values(), strict=True):
         param.set_range(fact.value, fact.value)  # what is read of inputs may depend on it
+    # One loop for each variable; and written into one another, stages grow beyond all measure.
+    for name, func in opened.stages.items():
+        if name not in helpers:
+            func.compute_root().never_partition_all()
+            for update in range(func.num_update_definitions()):
+                func.update(update).never_partition_all()
     outputs, first = _outputs(opened, sizes)
     inputs = []
     for name, entry in opened.inputs.items():
@@ -93,11 +97,6 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
         inputs.append(buffer)
     known = {f"{b.name}.extent.{n}": each for b in inputs for n, each in enumerate(b.extents)}
     texts = {name: with_extents(text, known) for name, text in texts.items()}
-    for name, func in opened.stages.items():
-        if name not in helpers:
-            func.compute_root().never_partition_all()  # one loop for each variable
-            for update in range(func.num_update_definitions()):
-                func.update(update).never_partition_all()
     lowered = _lower(opened).text
     stages = [
         _stage(name, opened, texts, helpers, lowered, outputs)
@@ -120,9 +119,6 @@ def _require_kind(opened: Deserialized) -> None:
     count = len(opened.inputs) + len(opened.scalars) + outputs
     if count > MOST_BUFFERS:
         raise NotTunableError(f"it has {count} inputs, scalars and outputs; {MOST_BUFFERS} at most")
-    for name, func in opened.stages.items():
-        if func.is_extern():
-            raise NotTunableError(f"its stage {name} is code from elsewhere (define_extern)")
 
 
 def _outputs(opened: Deserialized, sizes: Sizes) -> tuple[list[BufferFacts], _Lowered]:
@@ -289,17 +285,19 @@ def _is_clamped(name: str, opened: Deserialized, texts: Mapping[str, str]) -> bo
         for one, func in opened.stages.items()
     }
 
-    def reaches(one: str, visited: frozenset[str]) -> bool:
+    visited, waiting = {name}, [name]
+    while waiting:
+        one = waiting.pop()
         for called, indices in calls_of(texts[one]):
             if called in visited or called not in known:
                 continue
             if not any(follows_loops(index, known, fixed[one]) for index in indices):
                 continue
-            if called in inputs or reaches(called, visited | {called}):
-                return True
-        return False
-
-    return not reaches(name, frozenset({name}))
+            if called in inputs:
+                return False
+            visited.add(called)
+            waiting.append(called)
+    return True
 
 
 def _allocated(name: str, dimensions: int, lowered: str) -> tuple[int, ...]:

@@ -24,14 +24,24 @@ ANSWER_LIMIT_BYTES = 4 << 20
 TIME_LIMIT_S = 20.0
 """Wall time; some milliseconds for a pipeline."""
 CPU_LIMIT_S = 10
+REFERENCE_LIMIT_S = 60.0
+REFERENCE_CPU_LIMIT_S = 30
+"""The same for the reference of one call: a second for an image of two million pixels; reductions
+of which each step needs the one before take some 0.1 ms a step."""
 MEMORY_LIMIT_BYTES = 512 << 20
 """On top of the loaded compiler; a pipeline of a hundred stages takes 10 MB."""
+_OUT_OF_TIME = (signal.SIGXCPU, signal.SIGKILL)
+"""How the kernel ends what uses up its processor time."""
+_DOING = {"describe": "read", "analyse": "analyse", "reference": "compute the reference of"}
 _ATTEMPTS = 2
 """A reader may have ended for being idle just when it was asked."""
 _MOST_REASON_CHARACTERS = 300
 _MOST_REFUSAL_BYTES = 4096
 _ACCEPTED = "what Halide 21's serialize_pipeline writes"
-_TUNABLE = "unscheduled pipelines of integers of 8 to 32 bits"
+_TUNABLE = (
+    "unscheduled pipelines of integers of 8 to 32 bits, which call their own Funcs, their inputs "
+    "and Halide's arithmetic"
+)
 _NEXT_STEP = "write it anew with the version of Halide that `hvxtune doctor` shows"
 
 T = TypeVar("T")
@@ -62,26 +72,31 @@ def analyse_pipeline(data: bytes, sizes: Mapping[str, int], *, is_open: bool = F
     )
 
 
-def execute_pipeline(
+def reference_outputs(
     data: bytes, facts: PipelineFacts, calls: Sequence[Sequence[NDArray[Any]]]
 ) -> list[list[NDArray[Any]]]:
-    """The outputs of the pipeline for the inputs of each of ``calls``, computed on this machine.
+    """The outputs of the pipeline for the inputs of each of ``calls``, of whatever sizes ``facts``
+    says: its definitions are evaluated, nothing is compiled.
 
-    Raises as :func:`describe_pipeline`, ``UserError`` also if the pipeline fails on these inputs
-    or takes too long.
+    Raises as :func:`describe_pipeline`, ``UserError`` also if the pipeline has no values for these
+    inputs or takes too long.
     """
-    payload_bytes = len(calls) * output_bytes(facts)
+    payload_bytes = output_bytes(facts)
     arguments = {
         "pipeline_bytes": len(data),
         "inputs": [asdict(buffer) for buffer in facts.inputs],
         "scalars": {scalar.name: scalar.value for scalar in facts.scalars},
         "outputs": [asdict(buffer) for buffer in facts.outputs],
     }
-    arrays = [np.ascontiguousarray(array).tobytes() for call in calls for array in call]
-    answer = _asked("execute", arguments, b"".join([data, *arrays]), payload_bytes)
-    if len(answer) != payload_bytes:
-        raise _refused("it gives less than its outputs")
-    return outputs_in(answer, facts)
+    limits = (REFERENCE_LIMIT_S, REFERENCE_CPU_LIMIT_S)
+    outputs = []
+    for call in calls:
+        question = b"".join([data, *(np.ascontiguousarray(array).tobytes() for array in call)])
+        answer = _asked("reference", arguments, question, payload_bytes, limits)
+        if len(answer) != payload_bytes:
+            raise _refused("it gives less than its outputs")
+        outputs += outputs_in(answer, facts)
+    return outputs
 
 
 def output_bytes(facts: PipelineFacts) -> int:
@@ -109,11 +124,18 @@ def _understood(answer: bytes, read: Callable[[Any], T]) -> T:
         raise _refused(_printable(str(error).encode())) from None
 
 
-def _asked(task: str, arguments: Mapping[str, Any], data: bytes, payload_bytes: int = 0) -> bytes:
-    """The contained process's answer to a task.
+def _asked(
+    task: str,
+    arguments: Mapping[str, Any],
+    data: bytes,
+    payload_bytes: int = 0,
+    limits: tuple[float, int] | None = None,
+) -> bytes:
+    """The contained process's answer to a task, within ``limits`` of wall and processor time.
 
     In files, not pipes: their size is limited, however much the process writes.
     """
+    limit_s, cpu_s = limits or (TIME_LIMIT_S, CPU_LIMIT_S)
     with (
         tempfile.TemporaryFile() as question,
         tempfile.TemporaryFile() as answer,
@@ -125,14 +147,19 @@ def _asked(task: str, arguments: Mapping[str, Any], data: bytes, payload_bytes: 
             "arguments": arguments,
             "folder": folder,
             "memory_bytes": MEMORY_LIMIT_BYTES + 4 * (len(data) + payload_bytes),
-            "cpu_s": CPU_LIMIT_S,
+            "cpu_s": cpu_s,
             "answer_bytes": ANSWER_LIMIT_BYTES + payload_bytes,
         }
-        how, number = _ended(request, question, answer)
+        how, number = _ended(request, question, answer, limit_s)
         answer.seek(0)
         said = answer.read(ANSWER_LIMIT_BYTES + payload_bytes)
-    if how == "timeout":
-        raise _refused(f"reading it took more than {TIME_LIMIT_S:g} s")
+    if how == "timeout" or (how == "signal" and number in _OUT_OF_TIME):
+        spent = f"{limit_s:g} s" if how == "timeout" else f"{cpu_s} s of processor time"
+        raise UserError(
+            f"this pipeline took more than {spent} to {_DOING[task]}",
+            accepted="pipelines that take less: fewer stages or steps of reductions, smaller sizes",
+            next_step="make it smaller, or try again if this machine is busy",
+        )
     if how == "signal":
         raise _refused(f"Halide's reader died of it ({signal.Signals(number).name})")
     if number == EXIT_NOT_TUNABLE:
@@ -146,7 +173,9 @@ def _asked(task: str, arguments: Mapping[str, Any], data: bytes, payload_bytes: 
     return said
 
 
-def _ended(request: Mapping[str, Any], question: IO[bytes], answer: IO[bytes]) -> tuple[str, int]:
+def _ended(
+    request: Mapping[str, Any], question: IO[bytes], answer: IO[bytes], limit_s: float
+) -> tuple[str, int]:
     """How the child that answers the request ended."""
     for _ in range(_ATTEMPTS):
         question.seek(0)
@@ -154,7 +183,7 @@ def _ended(request: Mapping[str, Any], question: IO[bytes], answer: IO[bytes]) -
         answer.truncate()
         try:
             with readers().one() as reader:
-                return reader.ask(request, question, answer, TIME_LIMIT_S)
+                return reader.ask(request, question, answer, limit_s)
         except ReaderEndedError as error:
             reason = str(error)
     raise ToolchainError(

@@ -8,6 +8,7 @@ from typing import Any
 
 import halide as hl
 
+from tuner.codegen.halide.uploads.contents import checked
 from tuner.codegen.halide.uploads.description import MOST_INPUTS, MOST_STAGES
 
 
@@ -34,11 +35,15 @@ class Deserialized:
 
 
 def deserialized(data: bytes) -> Deserialized:
-    """Opens ``data``; whatever Halide's reader makes of bad bytes comes out, a crash included.
+    """Opens ``data``, which is gone through before Halide sees it (``contents``).
+
+    Raises what :func:`checked` does. Whatever Halide's reader makes of bad bytes that passed comes
+    out, a crash included.
 
     The parameters are new ones of the same names: those in the bytes cannot be told apart from
     numbers when a promise is made of their strides, nor set, and carry promises of their own.
     """
+    checked(data)
     found = hl.deserialize_parameters(data)
     inputs = {n: hl.ImageParam(p.type(), p.dimensions(), n) for n, p in found.items() if _is(p)}
     scalars = {n: hl.Param(p.type(), n) for n, p in found.items() if not _is(p)}

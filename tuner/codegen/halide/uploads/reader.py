@@ -3,10 +3,10 @@
 Run as ``python -m tuner.codegen.halide.uploads.reader``, with a socket to its client as standard
 input (``contained``). It holds Halide loaded, which takes most of the time, and forks a child for
 each request: the parent sees names and limits that the client made, never a byte of a pipeline,
-so nothing of one is left for the next. Before Halide sees a byte, the child gives up the network,
-other processes and files: it may change none but in the folder of its request, and except to
-analyse a pipeline it may open none at all any more. A crash, a hang or an allocation too many
-ends only itself. The parent ends with its client, and when it had nothing to do for a while.
+so nothing of one is left for the next. Before Halide sees a byte, the child is confined
+(``tuner.codegen.confinement``): to analyse a pipeline it has the files of its request's folder,
+otherwise none, and it can start neither processes nor threads. A crash, a hang or an allocation too
+many ends only itself. The parent ends with its client, and when it had nothing to do for a while.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -24,50 +23,56 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tuner.codegen.confinement import confine
+from tuner.codegen.confinement import (
+    COMPILER,
+    READER,
+    Confinement,
+    Limits,
+    Role,
+    confine,
+)
 from tuner.codegen.halide.children import PR_SET_PDEATHSIG, wait_for
 from tuner.codegen.halide.uploads.refusals import EXIT_NOT_TUNABLE, EXIT_REFUSED, NotTunableError
 
 _THREAD_STACK_BYTES = 64 << 20  # expressions nest, and Halide follows them by recursion
-_ANALYSIS_FILES = 32
-"""Halide lowers into a file, not into memory."""
 _IDLE_S = 600.0
 _REQUEST_BYTES = 1 << 16
 
 
-def give_up(folder: Path, memory_bytes: int, cpu_s: int, *, files: int, answer_bytes: int) -> None:
-    """Limits of memory, time and answer; then no network, no processes, no files."""
-    with open("/proc/self/statm") as statm:
-        mapped_bytes = int(statm.read().split()[0]) * resource.getpagesize()
-    confine(folder)
-    for limit, value in (
-        (resource.RLIMIT_AS, mapped_bytes + memory_bytes + _THREAD_STACK_BYTES),
-        (resource.RLIMIT_CPU, cpu_s),
-        (resource.RLIMIT_FSIZE, answer_bytes),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NOFILE, files),  # what is open stays open
-    ):
-        resource.setrlimit(limit, (value, value))
+_ROLES = {"analyse": COMPILER}
+"""Halide lowers into a file, not into memory: to analyse takes files of its own. All other tasks
+are a reader's."""
+
+
+def give_up(
+    role: Role, folder: Path, memory_bytes: int, cpu_s: int, *, answer_bytes: int
+) -> Confinement:
+    """Limits of memory, time and answer; no network, no processes, no files but the role's."""
+    memory_bytes += _THREAD_STACK_BYTES
+    return confine(role, folder, Limits(memory_bytes, cpu_s, answer_bytes))
 
 
 def answer_to(task: str, arguments: dict[str, Any], data: bytes) -> bytes:
-    """The answer to a task: ``describe``, ``analyse`` or ``execute``."""
+    """The answer to a task: ``describe``, ``analyse`` or ``reference``."""
     if task == "analyse":
         from tuner.codegen.halide.uploads.analysis import analyse
 
         return json.dumps(analyse(data, arguments["sizes"], is_open=arguments["is_open"])).encode()
-    if task == "execute":
-        from tuner.codegen.halide.uploads.execution import execute
+    if task == "reference":
+        from tuner.codegen.halide.uploads.reference import reference
 
         named = ("pipeline_bytes", "inputs", "scalars", "outputs")
-        return execute(data, **{name: arguments[name] for name in named})
+        return reference(data, **{name: arguments[name] for name in named})
     from tuner.codegen.halide.uploads.deserialized import described
 
     return json.dumps(described(data)).encode(errors="replace")
 
 
-def _answer(request: dict[str, Any], data: bytes, status: list[int]) -> None:
+def _answer(
+    request: dict[str, Any], data: bytes, confinement: Confinement, status: list[int]
+) -> None:
     """Body of the child's thread; leaves the exit status in ``status``."""
+    confinement.seal()
     try:
         answer, code = answer_to(request["task"], request["arguments"], data), 0
     except Exception as error:  # noqa: BLE001 - whatever the bytes make Halide say
@@ -89,16 +94,16 @@ def _child(request: dict[str, Any], question: int, answer: int) -> None:
         os.close(descriptor)
     data = sys.stdin.buffer.read()
     os.chdir(request["folder"])
-    give_up(
+    confinement = give_up(
+        _ROLES.get(request["task"], READER),
         Path("."),
         request["memory_bytes"],
         request["cpu_s"],
-        files=_ANALYSIS_FILES if request["task"] == "analyse" else 0,
         answer_bytes=request["answer_bytes"],
     )
     status: list[int] = []
     threading.stack_size(_THREAD_STACK_BYTES)
-    thread = threading.Thread(target=_answer, args=(request, data, status))
+    thread = threading.Thread(target=_answer, args=(request, data, confinement, status))
     thread.start()
     thread.join()
     os._exit(status[0] if status else EXIT_REFUSED)
@@ -131,7 +136,7 @@ def serve(idle_s: float = _IDLE_S) -> None:
 
 def main() -> None:
     """Loads everything that a child needs, while files can be opened, then serves."""
-    for module in ("analysis", "deserialized", "execution"):
+    for module in ("analysis", "deserialized", "reference"):
         import_module(f"tuner.codegen.halide.uploads.{module}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
     try:

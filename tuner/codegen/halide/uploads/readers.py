@@ -13,15 +13,23 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from queue import LifoQueue
 from typing import IO, Any
 
 from tuner.codegen.halide.client import TEMPORARY_FOLDERS
 from tuner.codegen.toolchain import built
 from tuner.errors import ToolchainError
+from tuner.fairness import FairPlaces, Ledger
 
 MODULE = "tuner.codegen.halide.uploads.reader"
 AT_ONCE = 2
+"""A user has at most one of them at a time."""
+QUOTA_S = 120.0
+"""What a user may have of them in :data:`QUOTA_WINDOW_S`: some ten thousand usual readings, or six
+that take as long as they may."""
+QUOTA_WINDOW_S = 600.0
+MOST_WAITING = 16
+"""Requests of a user."""
+PATIENCE_S = 120.0
 _START_LIMIT_S = 60.0
 _ANSWER_GRACE_S = 10.0
 _END_LIMIT_S = 1.0
@@ -121,21 +129,23 @@ class Readers:
 
     def __init__(self, count: int = AT_ONCE) -> None:
         self._all = [Reader() for _ in range(count)]
-        self._free: LifoQueue[Reader] = LifoQueue()  # the last used is the likeliest to run
-        for reader in self._all:
-            self._free.put(reader)
+        self._places = FairPlaces(
+            self._all,
+            what="have pipelines read",
+            ledger=Ledger(QUOTA_S, QUOTA_WINDOW_S),
+            most_waiting=MOST_WAITING,
+            patience_s=PATIENCE_S,
+        )
 
     @contextmanager
     def one(self) -> Iterator[Reader]:
-        """A reader that nobody else uses; waits for one."""
-        reader = self._free.get()
-        try:
-            yield reader
-        except BaseException:
-            reader.close()  # its answer may still come
-            raise
-        finally:
-            self._free.put(reader)
+        """A reader that nobody else uses; waits for one, in turn among users."""
+        with self._places.one() as reader:
+            try:
+                yield reader
+            except BaseException:
+                reader.close()  # its answer may still come
+                raise
 
     def processes(self) -> list[int]:
         """The ids of those that have been started and not been given up."""

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "bounds.h"
 #include "caches.h"
 #include "prefetches.h"
 #include "timing.h"
@@ -25,19 +26,28 @@ struct vector {
 struct undecided {
     const struct site *site;
     uint64_t time;
-    uint32_t address;
+    uint32_t address, bytes;
     bool store, is_vector;
 };
 
 static struct session *session;
-static bool following;
+static bool checking, following;
 static struct vector under_way[2]; /* by direction: loads, stores */
 static struct undecided undecided;
 
 void accesses_open(struct session *opened) { session = opened; }
 
-static void hand_on(const struct site *site, uint64_t time, uint32_t address, bool store,
-                    bool is_vector) {
+static uint32_t size_of(uint32_t info) { return 1u << qemu_plugin_mem_size_shift(info); }
+
+/* `bytes` are those of a scalar; stores of vectors were checked piece by piece. */
+static void hand_on(const struct site *site, uint64_t time, uint32_t address, uint32_t bytes,
+                    bool store, bool is_vector) {
+    if (!is_vector)
+        bounds_scalar(site->packet, address, bytes, store);
+    else if (!store)
+        bounds_vector_loaded(site->packet, address);
+    if (!following)
+        return;
     struct moment at = {time, site->packet};
     if (!is_vector)
         (store ? scalar_store : scalar_load)(at, address);
@@ -52,12 +62,14 @@ static void decide(void) {
         return;
     const struct site *site = undecided.site;
     undecided.site = NULL;
-    hand_on(site, undecided.time, undecided.address, undecided.store, undecided.is_vector);
+    hand_on(site, undecided.time, undecided.address, undecided.bytes, undecided.store,
+            undecided.is_vector);
 }
 
-void accesses_follow(bool follow) {
-    if (following)
+void accesses_follow(bool check, bool follow) {
+    if (checking)
         decide();
+    checking = check;
     following = follow;
     under_way[0].site = under_way[1].site = NULL;
 }
@@ -77,38 +89,45 @@ static inline bool continues(const struct site *site, uint32_t address, bool sto
 static void scalar_accessed(unsigned vcpu, uint32_t info, uint64_t address, void *data) {
     (void)vcpu;
     const struct site *site = data;
-    if (!following)
+    if (!checking)
         return;
     decide();
     bool store = (site->traits & TRAIT_SCALAR_STORE) && qemu_plugin_mem_is_store(info);
-    hand_on(site, timing_clock(site->number), (uint32_t)address, store, false);
+    if (store)
+        bounds_stored(site->packet, (uint32_t)address, size_of(info));
+    hand_on(site, timing_clock(site->number), (uint32_t)address, size_of(info), store, false);
 }
 
 static void vector_loaded(unsigned vcpu, uint32_t info, uint64_t address, void *data) {
     (void)vcpu, (void)info;
     const struct site *site = data;
-    if (!following || continues(site, (uint32_t)address, false))
+    if (!checking || continues(site, (uint32_t)address, false))
         return;
     decide();
-    hand_on(site, timing_clock(site->number), (uint32_t)address, false, true);
+    hand_on(site, timing_clock(site->number), (uint32_t)address, 0, false, true);
 }
 
 static void vector_stored(unsigned vcpu, uint32_t info, uint64_t address, void *data) {
-    (void)vcpu, (void)info;
+    (void)vcpu;
     const struct site *site = data;
-    if (!following || continues(site, (uint32_t)address, true))
+    if (!checking)
+        return;
+    bounds_stored(site->packet, (uint32_t)address, size_of(info));
+    if (continues(site, (uint32_t)address, true))
         return;
     decide();
-    hand_on(site, timing_clock(site->number), (uint32_t)address, true, true);
+    hand_on(site, timing_clock(site->number), (uint32_t)address, 0, true, true);
 }
 
 /* Any mixture: directions are told apart by QEMU, scalars from vectors by the number of pieces. */
 static void mixture_accessed(unsigned vcpu, uint32_t info, uint64_t address, void *data) {
     (void)vcpu;
     const struct site *site = data;
-    if (!following)
+    if (!checking)
         return;
     bool store = qemu_plugin_mem_is_store(info);
+    if (store)
+        bounds_stored(site->packet, (uint32_t)address, size_of(info));
     uint16_t scalar = store ? TRAIT_SCALAR_STORE : TRAIT_SCALAR_LOAD;
     uint16_t vector = store ? TRAIT_VECTOR_STORE : TRAIT_VECTOR_LOAD;
     if ((site->traits & vector) && continues(site, (uint32_t)address, store)) {
@@ -119,9 +138,9 @@ static void mixture_accessed(unsigned vcpu, uint32_t info, uint64_t address, voi
     decide();
     uint64_t time = timing_clock(site->number);
     if ((site->traits & vector) && (site->traits & scalar))
-        undecided = (struct undecided){site, time, (uint32_t)address, store, false};
+        undecided = (struct undecided){site, time, (uint32_t)address, size_of(info), store, false};
     else
-        hand_on(site, time, (uint32_t)address, store, (site->traits & vector) != 0);
+        hand_on(site, time, (uint32_t)address, size_of(info), store, (site->traits & vector) != 0);
 }
 
 /* Gathers and scatters touch single elements, which the unit does by itself: of interest is where
@@ -129,6 +148,8 @@ static void mixture_accessed(unsigned vcpu, uint32_t info, uint64_t address, voi
 static void gather_accessed(unsigned vcpu, uint32_t info, uint64_t address, void *data) {
     (void)vcpu;
     const struct site *site = data;
+    if (checking && qemu_plugin_mem_is_store(info))
+        bounds_stored(site->packet, (uint32_t)address, size_of(info));
     if (!following || !(site->traits & TRAIT_GATHER) || !qemu_plugin_mem_is_store(info) ||
         continues(site, (uint32_t)address, true))
         return;

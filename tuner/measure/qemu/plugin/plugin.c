@@ -10,6 +10,7 @@
 
 #include "accesses.h"
 #include "blocks.h"
+#include "bounds.h"
 #include "prefetches.h"
 #include "qemu_api.h"
 #include "sandbox.h"
@@ -38,12 +39,14 @@ __attribute__((constructor)) static void choose_interface(void) {
 
 static void register_callbacks(void);
 
-/* Memory costs are modelled in the calls that are followed. */
-static void follow(bool followed) {
+/* Memory costs are modelled in the calls that are followed; watched ones are checked only. */
+static void follow(bool followed, bool watched) {
     in_followed_call = followed;
-    accesses_follow(followed);
+    accesses_follow(followed || watched, followed);
     prefetches_follow(followed);
 }
+
+static bool is_watched(uint32_t call) { return call <= session->bounds.calls; }
 
 static void call_begins(unsigned vcpu, void *data) {
     (void)vcpu, (void)data;
@@ -55,9 +58,16 @@ static void call_begins(unsigned vcpu, void *data) {
     results->calls++;
     results->untimed_packets = 0;
     limit = orders->untimed_factor * results->packets + orders->untimed_slack;
-    follow(timing_follows(results->calls));
+    bounds_call_begins(results->calls);
+    follow(timing_follows(results->calls), is_watched(results->calls));
     if (in_followed_call)
         timing_call_begins();
+}
+
+/* The last call whose accesses QEMU has to report. */
+static uint32_t last_told_of(void) {
+    uint32_t timed = session->orders.timed_call, watched = session->bounds.calls;
+    return timed > watched ? timed : watched;
 }
 
 static void callbacks_dropped(qemu_plugin_id_t id) {
@@ -84,11 +94,11 @@ static void call_ends(unsigned vcpu, void *data) {
     in_call = false;
     if (in_followed_call)
         compare_with_practice();
-    follow(false);
+    follow(false, false);
     /* No need to be told of accesses any more: have the code translated anew, without. Where calls
      * are short that takes longer than being told. */
     if ((session->orders.flags & SESSION_MODEL_MEMORY) &&
-        session->results.calls == session->orders.timed_call &&
+        session->results.calls == last_told_of() &&
         session->results.packets > PACKETS_WORTH_TRANSLATING)
         qemu_plugin_reset(plugin, callbacks_dropped);
 }
@@ -168,7 +178,7 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
     if (mark < TIMING_MARKS)
         qemu_plugin_register_vcpu_tb_exec_cb(tb, mark_reached, QEMU_PLUGIN_CB_NO_REGS,
                                              (void *)(uintptr_t)mark);
-    if (!(orders->flags & SESSION_MODEL_MEMORY) || !timing_follows(session->results.calls))
+    if (!(orders->flags & SESSION_MODEL_MEMORY) || session->results.calls > last_told_of())
         return;
     if (address == orders->window_begin)
         prefetches_find_registers(tb);
@@ -204,7 +214,8 @@ static struct session *map_session(int descriptor) {
     if (mapped == MAP_FAILED)
         return NULL;
     bool fits = mapped->orders.magic == SESSION_MAGIC && mapped->orders.version == SESSION_VERSION;
-    return fits && mapped->orders.rule_count <= SESSION_RULES ? mapped : NULL;
+    fits = fits && mapped->orders.rule_count <= SESSION_RULES;
+    return fits && mapped->bounds.calls <= SESSION_WATCHED_CALLS ? mapped : NULL;
 }
 
 static void bound_process(const struct orders *orders) {
@@ -225,6 +236,7 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info 
     bound_process(&session->orders);
     plugin = id;
     blocks_open(session);
+    bounds_open(session);
     accesses_open(session);
     prefetches_open(session);
     if (!timing_open(session))

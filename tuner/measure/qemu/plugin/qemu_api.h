@@ -44,6 +44,7 @@ void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *, mem_callback,
                                       enum qemu_plugin_cb_flags, enum qemu_plugin_mem_rw,
                                       void *data);
 bool qemu_plugin_mem_is_store(uint32_t info);
+unsigned qemu_plugin_mem_size_shift(uint32_t info);
 void qemu_plugin_register_vcpu_syscall_cb(qemu_plugin_id_t, syscall_callback);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *);

@@ -13,7 +13,7 @@
 #include "packet.h"
 
 #define SESSION_MAGIC 0x53565848u /* "HXVS" */
-#define SESSION_VERSION 5u
+#define SESSION_VERSION 6u
 #define SESSION_RULES 512
 #define SESSION_BLOCKS 32768
 #define SESSION_TRANSITIONS 131072
@@ -21,6 +21,10 @@
 #define SESSION_DETAILS (1u << 20)
 #define SESSION_SEGMENTS 16384
 #define SESSION_TEXT_BYTES (1u << 24)
+#define SESSION_WATCHED_CALLS 32
+#define SESSION_REGIONS 512
+#define SESSION_REGIONS_OF_CALL 16
+#define SESSION_DIMENSIONS 6
 
 enum session_state {
     SESSION_PREPARED,      /* the plugin was never loaded */
@@ -35,6 +39,9 @@ enum session_state {
     SESSION_NOT_CODE,      /* a jump to where no code was loaded */
     SESSION_HIDDEN,        /* a prefetch, while this QEMU does not show its registers */
     SESSION_UNSTEADY,      /* the timed call did other work than the practice call */
+    SESSION_READ_OUTSIDE,  /* of its buffers' memory, in a watched call */
+    SESSION_WROTE_OUTSIDE, /* of its outputs, there */
+    SESSION_MISALIGNED,    /* a scalar access, on which hardware faults */
 };
 
 enum session_flags {
@@ -89,6 +96,23 @@ struct orders {
     struct rule rules[SESSION_RULES];
 };
 
+/* A buffer: runs of `run_bytes` elements without padding, at `stride` bytes, outermost first. */
+struct region {
+    uint32_t begin, run_bytes, is_output, dimensions;
+    uint32_t extent[SESSION_DIMENSIONS], stride[SESSION_DIMENSIONS];
+};
+
+struct watched_call {
+    uint32_t first_region, region_count, part_bytes;
+};
+
+/* The buffers of the first `calls` calls, in which every access is checked. */
+struct bounds {
+    uint32_t case_begin, calls;
+    struct watched_call call[SESSION_WATCHED_CALLS];
+    struct region regions[SESSION_REGIONS];
+};
+
 struct results {
     uint32_t state; /* enum session_state */
     uint32_t address; /* start of the block that was last entered */
@@ -98,6 +122,7 @@ struct results {
     uint32_t detail_count, text_bytes, segment_count, branch_count;
     uint32_t sandbox_layers; /* enum sandbox_layer */
     uint32_t vtcm_used_bytes; /* up to the last vector touched */
+    uint32_t touched, touched_bytes; /* by the access that ended the run; `address` is its packet */
     uint64_t packets, cycles; /* of the timed call: issue and dependency stalls */
     uint64_t spent;           /* of the timed call, when it was cut off: cycles of all causes */
     uint64_t untimed_packets; /* of the latest untimed call */
@@ -142,6 +167,7 @@ struct detail {
 
 struct session {
     struct orders orders;
+    struct bounds bounds;
     struct results results;
     struct block blocks[SESSION_BLOCKS];
     struct branch branches[SESSION_BLOCKS]; /* blocks end in one at most */

@@ -1,0 +1,109 @@
+"""Tables as lines of JSON: the same whichever database they are in, and at whatever schema.
+
+The tables are what the database says they are, not the models of this code, so that a backup of an
+older schema is read as it is and then migrated like a database of that age.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from gzip import GzipFile
+from typing import Any
+
+from sqlalchemy import JSON, Connection, Integer, MetaData, Table, insert, select, text
+
+from db.backup.layout import NOT_KEPT, damaged
+
+_BATCH = 500
+_MOST_LINE_BYTES = 256 << 20
+
+
+def kept_tables(connection: Connection) -> list[Table]:
+    """Those that belong into a backup, each after the ones that it refers to."""
+    found = MetaData()
+    found.reflect(connection)
+    tables = [table for table in found.sorted_tables if table.name not in NOT_KEPT]
+    for table in tables:
+        for column in table.columns:
+            if isinstance(column.type, JSON):
+                column.type.none_as_null = True  # else an absent document comes back as `null`
+    return tables
+
+
+def write_rows(connection: Connection, table: Table, lines: GzipFile) -> int:
+    """Writes the table; the number of its rows."""
+    lines.write(_line([column.name for column in table.columns]))
+    rows = select(table).order_by(*table.primary_key.columns)
+    count = 0
+    for row in connection.execution_options(yield_per=_BATCH).execute(rows):
+        lines.write(_line(list(row)))
+        count += 1
+    return count
+
+
+def read_rows(connection: Connection, table: Table, lines: GzipFile) -> int:
+    """Fills the table, which is empty; the number of its rows. ``UserError`` if a line is not a
+    row of it."""
+    where = f"table {table.name}"
+    parsed = _parsed(lines, where)
+    names = next(parsed, None)
+    known = {column.name for column in table.columns}
+    if names is None or not all(isinstance(n, str) for n in names) or set(names) != known:
+        raise damaged(f"{where} has other columns than its schema")
+    count = 0
+    for batch in _batches(parsed, len(names), where):
+        connection.execute(insert(table), [dict(zip(names, row, strict=True)) for row in batch])
+        count += len(batch)
+    _number_on(connection, table)
+    return count
+
+
+def _line(values: list[Any]) -> bytes:
+    return json.dumps(values, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def _parsed(lines: GzipFile, where: str) -> Iterator[list[Any]]:
+    number = 0
+    while text_ := lines.readline(_MOST_LINE_BYTES):
+        number += 1
+        try:
+            values = json.loads(text_)
+        except (ValueError, RecursionError):
+            raise damaged(f"{where}, line {number} cannot be read") from None
+        if not isinstance(values, list):
+            raise damaged(f"{where}, line {number} is no row")
+        yield values
+
+
+def _batches(rows: Iterable[list[Any]], width: int, where: str) -> Iterator[list[list[Any]]]:
+    batch: list[list[Any]] = []
+    for row in rows:
+        if len(row) != width:
+            raise damaged(f"{where} has a row of {len(row)} values, and {width} columns")
+        batch.append(row)
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _number_on(connection: Connection, table: Table) -> None:
+    """Lets PostgreSQL number new rows after those that came with their numbers."""
+    if connection.dialect.name != "postgresql":
+        return
+    for column in table.primary_key.columns:
+        if isinstance(column.type, Integer):
+            found = {"table": table.name, "column": column.name}
+            sequence = connection.scalar(
+                text("SELECT pg_get_serial_sequence(:table, :column)"), found
+            )
+            if sequence is not None:
+                connection.execute(
+                    text(
+                        f"SELECT setval(:sequence, GREATEST(MAX({column.name}), 1),"  # noqa: S608
+                        f" MAX({column.name}) IS NOT NULL) FROM {table.name}"
+                    ),
+                    {"sequence": sequence},
+                )

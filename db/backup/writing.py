@@ -1,0 +1,192 @@
+"""Makes a backup, while services and jobs go on."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO
+
+from sqlalchemy import Connection, Table, select
+from sqlalchemy.orm import Session
+
+from db.backup.layout import (
+    MANIFEST,
+    Hashing,
+    Manifest,
+    Member,
+    Note,
+    require_known,
+    table_member,
+)
+from db.backup.rows import kept_tables, write_rows
+from db.schema import stored_schema
+from db.sql_store import SqlStore
+from tuner.errors import UserError
+from tuner.identity import digest_of_bytes
+from tuner.paths import PRIVATE_FILE_MODE, for_this_user
+from tuner.uploaded import files as uploads
+
+
+@dataclass(frozen=True)
+class BackedUp:
+    """A backup that was made. ``manifest_sha256`` names all of its contents: kept elsewhere, it
+    tells later whether they are still the same. ``missing`` are files that the store itself has
+    lost."""
+
+    file: str
+    bytes: int
+    rows: int
+    files: int
+    schema: str
+    manifest_sha256: str
+    missing: list[str]
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A file that rows refer to: its name in the backup, and where it lies."""
+
+    name: str
+    path: Path
+
+
+def write_backup(store: SqlStore, place: Path, note: Note = lambda done, total: None) -> BackedUp:
+    """Writes the whole of ``store`` to the new file ``place``, for this user only, whole or not at
+    all. All tables are as of one moment; files come later, which is safe, as they never change.
+
+    Raises ``UserError`` if the file cannot be written, or exists.
+    """
+    if place.exists():
+        raise UserError(f"{place} exists", accepted="a new file, or a folder in which to make one")
+    partial = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        with open(partial, "xb", opener=for_this_user) as file:
+            done = _Writer(store, file, note).run(place)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(place)
+    except OSError as error:
+        raise UserError(
+            f"cannot write {place}: {error.strerror or error}",
+            accepted="a file in a folder that you can write to, on a disk with enough space",
+        ) from None
+    finally:
+        with suppress(OSError):  # after success, or in a folder that is none
+            partial.unlink()
+    return done
+
+
+class _Writer:
+    """One backup on its way."""
+
+    def __init__(self, store: SqlStore, file: IO[bytes], note: Note) -> None:
+        self._store = store
+        self._file = file
+        self._note = note
+        self._total = 0
+        self._members: dict[str, Member] = {}
+        self._missing: list[str] = []
+
+    def run(self, place: Path) -> BackedUp:
+        with tarfile.open(fileobj=self._file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            schema, rows, wanted = self._tables(archive, place.parent)
+            for one in wanted:
+                self._file_of(archive, one)
+            manifest = Manifest(
+                schema=schema,
+                made_at=time.time(),
+                made_by=version("hvxtune"),
+                tables=rows,
+                members=self._members,
+                missing=self._missing,
+            ).as_bytes()
+            self._add(archive, MANIFEST, io.BytesIO(manifest), len(manifest))
+        return BackedUp(
+            file=str(place),
+            bytes=self._file.tell(),
+            rows=sum(rows.values()),
+            files=len(wanted) - len(self._missing),
+            schema=schema,
+            manifest_sha256=digest_of_bytes(manifest),
+            missing=self._missing,
+        )
+
+    def _tables(
+        self, archive: tarfile.TarFile, scratch: Path
+    ) -> tuple[str, dict[str, int], list[_Wanted]]:
+        """Adds all tables as of one moment; the schema, the rows of each, and the files that they
+        refer to."""
+        counts: dict[str, int] = {}
+        with _one_moment(self._store) as connection:
+            tables = {table.name: table for table in kept_tables(connection)}
+            schema = stored_schema(connection)
+            wanted = list(_referred_to(self._store, connection, tables))
+            self._total = sum(one.path.stat().st_size for one in wanted if one.path.is_file())
+            for name, table in tables.items():
+                with tempfile.TemporaryFile(dir=scratch) as packed:
+                    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6) as lines:
+                        counts[name] = write_rows(connection, table, lines)
+                    size = packed.tell()
+                    packed.seek(0)
+                    self._total += size
+                    self._add(archive, table_member(name), packed, size)
+        return schema, counts, wanted
+
+    def _file_of(self, archive: tarfile.TarFile, one: _Wanted) -> None:
+        try:
+            data = one.path.read_bytes()
+            require_known(one.name, digest_of_bytes(data))
+        except (FileNotFoundError, UserError):  # lost or damaged, as fetching it would show too
+            self._missing.append(one.name)
+            return
+        self._add(archive, one.name, io.BytesIO(data), len(data))
+
+    def _add(self, archive: tarfile.TarFile, name: str, data: IO[bytes], size: int) -> None:
+        about = tarfile.TarInfo(name)
+        about.size, about.mode, about.mtime = size, PRIVATE_FILE_MODE, time.time()
+        hashing = Hashing(data)
+        archive.addfile(about, hashing)
+        if name != MANIFEST:
+            self._members[name] = hashing.member
+        self._note(self._file.tell(), max(self._total, self._file.tell()))
+
+
+@contextmanager
+def _one_moment(store: SqlStore) -> Iterator[Connection]:
+    """A connection that sees the database as it is now, whatever others commit meanwhile. A
+    transaction of SQLite does that by itself."""
+    with store.reading() as session:
+        yield _repeatable(session)
+
+
+def _repeatable(session: Session) -> Connection:
+    if session.get_bind().dialect.name != "postgresql":
+        return session.connection()
+    return session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+
+
+def _referred_to(
+    store: SqlStore, connection: Connection, tables: dict[str, Table]
+) -> Iterator[_Wanted]:
+    artifacts, pipelines = tables.get("artifacts"), tables.get("pipelines")
+    if artifacts is not None:
+        columns = (artifacts.c.digest, artifacts.c.file_digest)
+        for digest, file_digest in connection.execute(select(*columns).order_by(*columns)):
+            path = store.files.path(digest, file_digest)
+            yield _Wanted(f"artifacts/{path.relative_to(store.files.root)}", path)
+    # Commands keep pipelines without a row for each, for the jobs that name them.
+    digests = set(uploads.kept())
+    if pipelines is not None:
+        digests.update(connection.scalars(select(pipelines.c.digest)))
+    for digest in sorted(digests):
+        path = uploads.path_of(digest)
+        yield _Wanted(f"{uploads.FOLDER}/{path.parent.name}/{path.name}", path)

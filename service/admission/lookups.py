@@ -1,0 +1,238 @@
+"""Misses, nearest shapes and batches of the best-query: in pieces, in turn among callers, and no
+longer than somebody waits for the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from db.pipelines import kernel_of
+from db.sql_store import SqlStore
+from service.admission.looker import Answered, Found, Question
+from service.admission.lookers import Lookers, ThreadLooker
+from service.admission.turns import Crowd, Turns
+from service.problem_details import HttpError
+from tuner.errors import ComeBackLaterError, ToolchainError, UserError
+from tuner.fairness import Ledger
+from tuner.kernels import PIPELINE_PREFIX, find_kernel
+
+MOST_UNDER_WAY = 64
+EACH_UNDER_WAY = 8
+"""Requests of one caller. Who sends more is told 429 at once."""
+PATIENCE_S = 60.0
+"""A request that is not answered by then is given up."""
+EXPECTED_S = 30.0
+"""What is expected to take longer, with all that is under way, is refused at once."""
+PIECE_ITEMS = 64
+"""At most, of a piece of work; it ends earlier when its time is over."""
+NEAREST_COSTS = 4
+"""A workload for which the nearest may answer counts as so many in the limits."""
+_FIRST_GUESS_S = 0.005
+"""For a workload; a moving average follows."""
+_NEW_SHARE = 0.1
+_MOST_GROWTH = 4.0
+_ANALYSTS = 4
+"""Threads that wait for uploads to be read: not those of the routes, as it may take long."""
+_WINDOW_S = 60.0
+"""How long it is remembered who had how much."""
+
+T = TypeVar("T")
+Enqueue = Callable[[Question], Answered]
+"""Submits a job; ``HttpError`` or ``UserError`` if it may not be."""
+
+
+class ClientGoneError(HttpError):
+    """Nobody reads the answer."""
+
+    def __init__(self) -> None:
+        super().__init__(499, "the client has gone")
+
+
+class Lookups:
+    """Answers best-queries that are not at hand. ``app.state.lookups``; for one event loop.
+
+    ``lookers`` do the work, but for uploads: these are read in contained processes, of which each
+    server has few, and what was found there is kept in this process.
+    """
+
+    def __init__(self, store: SqlStore, lookers: Lookers | None = None) -> None:
+        self._store = store
+        self._uploads = ThreadLooker(store)
+        self._lookers: Lookers = lookers or self._uploads
+        self._crowd = Crowd("best-queries", MOST_UNDER_WAY, EACH_UNDER_WAY)
+        self._turns = {
+            lookers: Turns(lookers.places, lookers.places, Ledger(_WINDOW_S, _WINDOW_S))
+            for lookers in {self._uploads, self._lookers}
+        }
+        self._analysing = ThreadPoolExecutor(_ANALYSTS, "analyse")
+        self._analysts = Turns(_ANALYSTS, _ANALYSTS // 2, Ledger(_WINDOW_S, _WINDOW_S))
+        self._items: Counter[str] = Counter()
+        self._item_s = _FIRST_GUESS_S
+        self.looked_up = 0
+        """Workloads, since the start."""
+
+    @property
+    def under_way(self) -> int:
+        """Requests that are being answered."""
+        return self._crowd.inside
+
+    async def answer(
+        self, caller: str, questions: Sequence[Question], request: Request, enqueue: Enqueue
+    ) -> list[Answered | HttpError | UserError]:
+        """The answers, in order; those of ``enqueue``, which may block, for what is to get a job.
+        Ends with the client (``ClientGoneError``).
+
+        ``ComeBackLaterError`` if too many requests are under way, or it takes too long.
+        """
+        async with self._crowd.enter(caller), self._counted(caller, len(questions)):
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    work = self._all(caller, questions, enqueue)
+                    return await _while_client_waits(request, work)
+            except TimeoutError:
+                raise ComeBackLaterError(
+                    f"{len(questions)} workloads could not be looked up in {PATIENCE_S:g} s, "
+                    "because others were too",
+                ) from None
+
+    @asynccontextmanager
+    async def _counted(self, caller: str, count: int) -> AsyncIterator[None]:
+        """Refuses at once what would not be done in time: better than after a minute of work."""
+        self._items[caller] += count
+        try:
+            share = self._lookers.places / len(self._items)
+            expected_s = self._items[caller] * self._item_s / share
+            if expected_s > EXPECTED_S and len(self._items) + self._crowd.inside > 2:
+                raise ComeBackLaterError(
+                    f"'{caller}' waits for {self._items[caller]} workloads, {len(self._items)} "
+                    f"callers for theirs: that would take {expected_s:.0f} s",
+                    wait_s=min(expected_s - EXPECTED_S, PATIENCE_S),
+                    of_user=len(self._items) == 1,
+                )
+            yield
+        finally:
+            self._items[caller] -= count
+            if not self._items[caller]:
+                del self._items[caller]
+
+    async def _all(
+        self, caller: str, questions: Sequence[Question], enqueue: Enqueue
+    ) -> list[Answered | HttpError | UserError]:
+        found = await self._found(caller, questions)
+        return [
+            await run_in_threadpool(_enqueued, enqueue, question) if one is None else one
+            for question, one in zip(questions, found, strict=True)
+        ]
+
+    async def _found(self, caller: str, questions: Sequence[Question]) -> list[Found]:
+        found: list[Found] = []
+        while len(found) < len(questions):
+            first = questions[len(found)]
+            if first.kernel.startswith(PIPELINE_PREFIX):
+                found.append(await self._of_upload(caller, first))
+                continue
+            piece = []
+            for question in questions[len(found) : len(found) + PIECE_ITEMS]:
+                if question.kernel.startswith(PIPELINE_PREFIX):
+                    break
+                piece.append(question)
+            found += await self._piece(self._lookers, caller, piece)
+        return found
+
+    async def _of_upload(self, caller: str, question: Question) -> Found:
+        analyse = partial(copy_context().run, _analysed, self._store, question)
+        try:
+            known = await _held(self._analysts, caller, partial(self._analysing.submit, analyse))
+        except UserError as error:
+            return error
+        return (await self._piece(self._uploads, caller, [known]))[0]
+
+    async def _piece(
+        self, lookers: Lookers, caller: str, questions: Sequence[Question]
+    ) -> list[Found]:
+        began = time.monotonic()
+        try:
+            found = await _held(self._turns[lookers], caller, partial(lookers.submit, questions))
+        except BrokenProcessPool:
+            raise ToolchainError(
+                "the process that looks schedules up was ended from outside",
+                next_step="ask again; if it stays so, see whether memory is short",
+            ) from None
+        self.looked_up += len(found)
+        # The first piece waits for its process to start: no single one counts for too much.
+        took_s = min((time.monotonic() - began) / len(found), _MOST_GROWTH * self._item_s)
+        self._item_s += _NEW_SHARE * (took_s - self._item_s)
+        return found
+
+    def close(self) -> None:
+        """Ends what is under way. Blocks."""
+        self._analysing.shutdown(cancel_futures=True)
+        for lookers in {self._uploads, self._lookers}:
+            lookers.close()
+
+
+async def _held(turns: Turns, caller: str, begin: Callable[[], Future[T]]) -> T:
+    """What the work that ``begin`` begins gives, in a place of ``turns``. It keeps the place until
+    it is done, not until this task ends, which may be cancelled."""
+    give_back = await turns.take(caller)
+    loop = asyncio.get_running_loop()
+    try:
+        work = begin()
+    except BaseException:
+        give_back()
+        raise
+    work.add_done_callback(lambda _: _call_in(loop, give_back))
+    return await asyncio.wrap_future(work)
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(call)
+
+
+def _analysed(store: SqlStore, question: Question) -> Question:
+    """The question by the digest of its upload, once that has been analysed for its sizes: what
+    takes long is done here, and not where everybody waits in line. Blocks."""
+    named = replace(question, kernel=kernel_of(store, question.kernel, question.owner))
+    asked = named.asked()
+    with suppress(UserError):  # it cannot be tuned: a look-up finds nothing, and says so
+        find_kernel(named.kernel).space(asked.problem)
+    return named
+
+
+def _enqueued(enqueue: Enqueue, question: Question) -> Answered | HttpError | UserError:
+    try:
+        return enqueue(question)
+    except (HttpError, UserError) as error:
+        return error
+
+
+async def _while_client_waits(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """What ``work`` gives; it is cancelled when the client goes."""
+    working = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientGoneError
+        return working.result()
+    finally:
+        working.cancel()
+        gone.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,36 @@
+"""Names of files that commands and answers suggest, made of what people and kernels are called.
+
+One place, because a colon (``pipeline:0123456789ab``), a slash (``ann/blur``) or a quote ends up
+in shells, in makefiles, on file systems and in headers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tuner.candidate import Problem
+
+_MOST_CHARACTERS = 120
+
+
+def suggested(name: str) -> str:
+    """``name`` as that of a file: letters, digits and ``. _ -`` only, and no hidden file."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip("._-")
+    return plain[:_MOST_CHARACTERS] or "file"
+
+
+def identifier(problem: Problem, label: str) -> str:
+    """The C name of what is compiled for ``problem``, with what people call its kernel:
+    ``blur_x256_y48_static`` rather than the digits of an upload."""
+    kernel = problem.workload.kernel
+    if not label or label == kernel:
+        return problem.symbol
+    plain = re.sub(r"\W", "_", label, flags=re.ASCII).lstrip("0123456789") or "kernel"
+    return problem.symbol.replace(kernel.replace(":", "_"), plain, 1)
+
+
+def attachment(name: str) -> dict[str, str]:
+    """The header by which a browser keeps an answer as a file called ``name``."""
+    return {"Content-Disposition": f'attachment; filename="{suggested(name)}"'}

@@ -1,0 +1,359 @@
+"""What a backup promises, whatever database the store is in."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+import db.backup.reading
+from db import pipelines
+from db.audit import add_entry, newest_entries
+from db.backup import restore_backup, write_backup
+from db.backup.layout import MANIFEST
+from db.backup.rows import kept_tables
+from db.schema import SCHEMA_VERSION, stored_schema
+from db.sessions import begin_session, token_of_session
+from db.sql_store import SqlStore
+from db.tokens import Token, add_token, find_token
+from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
+from tuner.errors import StoreError, UserError
+from tuner.uploaded import files as uploads
+
+UPLOAD = b"a serialized pipeline"
+MakeStore = Callable[[], SqlStore]
+
+
+def fill(store: SqlStore) -> None:
+    """A job with two measured trials, a token, an upload, a session and an entry of the audit."""
+    job = store.create_job(spec(), SPACE, TOOLCHAIN)
+    token = store.claim(job.id)
+    store.commit(job.id, token, started=[pending(0), pending(1)])
+    made = [artifact(0), artifact(1)]
+    store.commit(job.id, token, finished=[ok(n, a) for n, a in enumerate(made)], artifacts=made)
+    add_token(store, Token("k3zq7a2m", "ann", "0" * 64, ["read"], {"running_jobs": 2}))
+    pipelines.keep(store, UPLOAD, "blur", "ann", {"stages": []})
+    begin_session(store, "5" * 64, "k3zq7a2m", 3600)
+    note_down(store, "before")
+
+
+def note_down(store: SqlStore, subject: str) -> int:
+    return add_entry(
+        store, token_id=None, action="test", subject=subject, detail={"a": None}, client="here"
+    )
+
+
+def contents(store: SqlStore) -> dict[str, list[Any]]:
+    """Every row of every table that a backup keeps."""
+    with store.reading() as session:
+        connection = session.connection()
+        return {
+            table.name: [
+                tuple(row)
+                for row in connection.execute(select(table).order_by(*table.primary_key.columns))
+            ]
+            for table in kept_tables(connection)
+        }
+
+
+def summary(store: SqlStore) -> list[Any]:
+    """The schema, and how many rows some tables have: quicker than all :func:`contents`."""
+    tables = ("jobs", "trials", "tokens", "audit", "pipelines", "artifacts")
+    with store.reading() as session:
+        connection = session.connection()
+        counts = [
+            connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar()  # noqa: S608
+            for table in tables
+        ]
+        return [stored_schema(connection), *counts]
+
+
+def kept_files(store: SqlStore) -> set[Path]:
+    roots = (store.files.root, uploads.path_of("0" * 64).parents[1])
+    return {path for root in roots for path in root.rglob("*") if path.is_file()}
+
+
+def rebuilt(source: Path, place: Path, change: Callable[[dict[str, bytes]], object]) -> Path:
+    """The backup ``source`` with other members, written to ``place``."""
+    with tarfile.open(source) as archive:
+        members = {m.name: archive.extractfile(m).read() for m in archive}  # type: ignore[union-attr]
+    change(members)
+    with tarfile.open(place, "w") as archive:
+        for name, data in members.items():
+            about = tarfile.TarInfo(name)
+            about.size = len(data)
+            archive.addfile(about, io.BytesIO(data))
+    return place
+
+
+class BackupConformance(ABC):
+    """``store`` is empty, ``elsewhere`` makes empty ones of the same kind, each with folders of
+    their own; ``at_schema`` one that is at an older schema."""
+
+    @abstractmethod
+    @pytest.fixture
+    def store(self) -> SqlStore: ...
+
+    @abstractmethod
+    @pytest.fixture
+    def elsewhere(self) -> MakeStore: ...
+
+    @abstractmethod
+    @pytest.fixture
+    def at_schema(self) -> Callable[[str], SqlStore]: ...
+
+    @pytest.fixture
+    def file(self, store: SqlStore, tmp_path: Path) -> Path:
+        fill(store)
+        write_backup(store, tmp_path / "backup.tar")
+        return tmp_path / "backup.tar"
+
+    def test_a_restored_store_is_what_was_backed_up(
+        self, store: SqlStore, elsewhere: MakeStore, tmp_path: Path
+    ) -> None:
+        fill(store)
+        made = write_backup(store, tmp_path / "backup.tar")
+        before = contents(store)
+        other = elsewhere()
+        done = restore_backup(other, tmp_path / "backup.tar")
+        assert contents(other) == before
+        assert (done.rows, done.files) == (made.rows, made.files)
+        assert done.rows == sum(len(rows) for rows in before.values())
+        assert done.files == 3
+        assert done.manifest_sha256 == made.manifest_sha256
+        for digest, symbol, *_ in (row for row in before["artifacts"]):
+            found = next(r for r in before["artifacts"] if r[0] == digest)
+            file_digest = next(v for v in found[4:] if isinstance(v, str))
+            assert other.files.read(digest, symbol, file_digest).files["header"]
+        assert uploads.path_of(before["pipelines"][0][0]).read_bytes() == UPLOAD
+
+    def test_new_rows_are_numbered_after_the_restored_ones(
+        self, file: Path, elsewhere: MakeStore
+    ) -> None:
+        other = elsewhere()
+        restore_backup(other, file)
+        last = newest_entries(other, 1)[0].number
+        assert note_down(other, "after") > last
+
+    def test_sessions_that_may_have_ended_since_are_not_brought_back(
+        self, file: Path, elsewhere: MakeStore, store: SqlStore
+    ) -> None:
+        assert token_of_session(store, "5" * 64) == "k3zq7a2m"
+        other = elsewhere()
+        restore_backup(other, file)
+        assert token_of_session(other, "5" * 64) is None
+
+    def test_it_is_as_of_one_moment(
+        self, store: SqlStore, elsewhere: MakeStore, tmp_path: Path
+    ) -> None:
+        fill(store)
+        before = contents(store)
+        written: list[int] = []
+
+        def write_meanwhile(_done: int, _total: int) -> None:
+            writer = threading.Thread(
+                target=lambda: (
+                    written.append(note_down(store, "meanwhile")),
+                    store.create_job(spec(), SPACE, TOOLCHAIN),
+                )
+            )
+            writer.start()
+            writer.join()
+
+        write_backup(store, tmp_path / "backup.tar", write_meanwhile)
+        assert len(written) > len(before)
+        other = elsewhere()
+        restore_backup(other, tmp_path / "backup.tar")
+        assert contents(other) == before
+
+    def test_what_is_there_is_replaced_only_by_force(
+        self, store: SqlStore, file: Path, elsewhere: MakeStore
+    ) -> None:
+        before = contents(store)
+        other = elsewhere()
+        note_down(other, "mine")
+        mine = contents(other)
+        with pytest.raises(UserError, match="not empty") as refused:
+            restore_backup(other, file)
+        assert "--force" in refused.value.next_step
+        assert contents(other) == mine
+        restore_backup(other, file, force=True)
+        assert contents(other) == before
+
+    @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+    def test_one_that_was_cut_off_changes_nothing(
+        self, file: Path, elsewhere: MakeStore, share: float
+    ) -> None:
+        data = file.read_bytes().rstrip(b"\0")
+        file.write_bytes(data[: int(share * len(data))])
+        self.refuses(elsewhere(), file, "damaged, cut off or none")
+
+    def test_any_other_bytes_are_noticed(self, file: Path, elsewhere: MakeStore) -> None:
+        other = elsewhere()
+        with tarfile.open(file) as archive:
+            places = {m.name: m.offset_data + m.size // 2 for m in archive if m.name != MANIFEST}
+        whole = file.read_bytes()
+        files = {name: place for name, place in places.items() if not name.startswith("tables/")}
+        some = {name: places[f"tables/{name}.jsonl.gz"] for name in ("jobs", "tokens")}
+        assert len(files) == 3
+        for name, place in {**files, **some}.items():
+            data = bytearray(whole)
+            data[place] ^= 1
+            file.write_bytes(data)
+            self.refuses(other, file, name.replace(".", r"\."))
+
+    @pytest.mark.parametrize("gone", ["artifacts/", "tables/jobs", "pipelines/", MANIFEST])
+    def test_a_missing_member_is_named(
+        self, file: Path, elsewhere: MakeStore, tmp_path: Path, gone: str
+    ) -> None:
+        def leave_out(members: dict[str, bytes]) -> None:
+            del members[next(name for name in members if name.startswith(gone))]
+
+        self.refuses(elsewhere(), rebuilt(file, tmp_path / "other.tar", leave_out), gone)
+
+    @pytest.mark.parametrize(
+        "name", ["../../etc/passwd", "/etc/passwd", "artifacts/../token", "token", "tables/x;.gz"]
+    )
+    def test_a_name_that_leads_elsewhere_is_refused(
+        self, file: Path, elsewhere: MakeStore, tmp_path: Path, name: str
+    ) -> None:
+        def put_first(members: dict[str, bytes]) -> None:
+            kept = dict(members)
+            members.clear()
+            members.update({name: b"x", **kept})
+
+        self.refuses(elsewhere(), rebuilt(file, tmp_path / "other.tar", put_first), "a member")
+
+    @pytest.mark.parametrize(
+        ("rows", "says"),
+        [
+            (b'["id"]\n', "columns"),
+            (b"nothing\n", "cannot be read"),
+            (b"", "columns"),
+        ],
+    )
+    def test_rows_that_are_none_change_nothing_whatever_the_digests_say(
+        self, file: Path, elsewhere: MakeStore, tmp_path: Path, rows: bytes, says: str
+    ) -> None:
+        import gzip
+        import hashlib
+
+        def forge(members: dict[str, bytes]) -> None:
+            data = members["tables/tokens.jsonl.gz"] = gzip.compress(rows)
+            about = json.loads(members[MANIFEST])
+            digest = hashlib.sha256(data).hexdigest()
+            about["members"]["tables/tokens.jsonl.gz"] = {"bytes": len(data), "sha256": digest}
+            members[MANIFEST] = json.dumps(about).encode()
+
+        forged = rebuilt(file, tmp_path / "other.tar", forge)
+        self.refuses(elsewhere(), forged, says, may_leave_files=True)
+
+    def test_one_of_a_newer_hvxtune_is_refused(
+        self, file: Path, elsewhere: MakeStore, tmp_path: Path
+    ) -> None:
+        def make_newer(members: dict[str, bytes]) -> None:
+            about = json.loads(members[MANIFEST])
+            members[MANIFEST] = json.dumps({**about, "schema": "9999"}).encode()
+
+        self.refuses(elsewhere(), rebuilt(file, tmp_path / "newer.tar", make_newer), "newer hvx")
+
+    def test_one_of_an_older_schema_is_brought_up_to_date(
+        self, at_schema: Callable[[str], SqlStore], elsewhere: MakeStore, tmp_path: Path
+    ) -> None:
+        older = at_schema("0011")
+        with older.writing() as session:
+            session.connection().exec_driver_sql(
+                "INSERT INTO tokens (id, name, secret_digest, scopes, quotas, created_at)"
+                " VALUES ('old', 'ann', 'd', '[\"read\"]', '{}', 1.5)"
+            )
+            session.connection().exec_driver_sql(
+                "INSERT INTO audit (id, at, action, subject, detail, client)"
+                " VALUES (7, 1.5, 'test', 'x', '{}', 'here')"
+            )
+        assert write_backup(older, tmp_path / "older.tar").schema == "0011"
+        other = elsewhere()
+        assert restore_backup(other, tmp_path / "older.tar").schema == "0011" < SCHEMA_VERSION
+        found = find_token(other, "old")
+        assert found is not None
+        assert (found.scopes, found.created_at) == (("read",), 1.5)
+        assert [entry.number for entry in newest_entries(other, 5)] == [7]
+        assert write_backup(other, tmp_path / "now.tar").schema == SCHEMA_VERSION
+
+    @pytest.mark.parametrize("after", [0, 7])
+    def test_ended_by_ctrl_c_it_changed_nothing_and_can_be_run_again(
+        self,
+        store: SqlStore,
+        file: Path,
+        elsewhere: MakeStore,
+        after: int,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        other = elsewhere()
+        note_down(other, "mine")
+        mine, calls = contents(other), 0
+        read_rows = db.backup.reading.read_rows
+
+        def interrupt(*arguments: Any) -> int:
+            nonlocal calls
+            calls += 1
+            if calls > after:
+                raise KeyboardInterrupt
+            return read_rows(*arguments)
+
+        monkeypatch.setattr(db.backup.reading, "read_rows", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            restore_backup(other, file, force=True)
+        assert contents(other) == mine
+        monkeypatch.setattr(db.backup.reading, "read_rows", read_rows)
+        restore_backup(other, file, force=True)
+        assert contents(other) == contents(store)
+
+    def test_a_file_that_the_store_has_lost_is_told_and_no_obstacle(
+        self, store: SqlStore, elsewhere: MakeStore, tmp_path: Path
+    ) -> None:
+        fill(store)
+        lost = next(path for path in sorted(kept_files(store)) if path.suffix == ".zip")
+        lost.unlink()
+        made = write_backup(store, tmp_path / "backup.tar")
+        assert made.missing == [f"artifacts/{lost.relative_to(store.files.root)}"]
+        assert restore_backup(elsewhere(), tmp_path / "backup.tar").missing == made.missing
+
+    def test_a_backup_is_for_its_user_and_replaces_none(self, store: SqlStore, file: Path) -> None:
+        assert file.stat().st_mode & 0o777 == 0o600
+        with pytest.raises(UserError, match="exists"):
+            write_backup(store, file)
+        assert [p.name for p in file.parent.iterdir() if p.name.startswith(".")] == []
+
+    def test_one_that_cannot_be_written_leaves_nothing(
+        self, store: SqlStore, tmp_path: Path
+    ) -> None:
+        with pytest.raises(UserError, match="cannot write"):
+            write_backup(store, tmp_path / "nowhere" / "backup.tar")
+        with pytest.raises(UserError, match="cannot read"):
+            restore_backup(store, tmp_path / "none.tar")
+
+    def refuses(
+        self, store: SqlStore, file: Path, says: str, *, may_leave_files: bool = False
+    ) -> None:
+        """``file`` is refused in one line, and nothing came of it."""
+        before, files = summary(store), kept_files(store)
+        with pytest.raises(UserError, match=says) as refused:
+            restore_backup(store, file)
+        assert "\n" not in str(refused.value)
+        assert summary(store) == before
+        if not may_leave_files:
+            assert kept_files(store) == files
+
+
+def in_use(store: SqlStore, file: Path) -> None:
+    """Restoring says who uses the store."""
+    with pytest.raises(StoreError, match="is in use"):
+        restore_backup(store, file, force=True)

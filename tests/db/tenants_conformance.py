@@ -1,0 +1,99 @@
+"""Whose rows they are, on every database: what is hidden, and what is sent of the ends of jobs."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import func, select
+
+from db import outbox, pipelines
+from db.audience import EVERYBODYS
+from db.job_queries import JobFilters, jobs_page
+from db.models import JobEventRow, JobRow, ScheduleRow, TrialRow
+from db.sql_store import SqlStore
+from tests.service.stored import problem, store_schedule
+from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.errors import UserError
+from tuner.trial import JobRequest, Submission
+
+PRIVATE = Submission("ann", owner="vision", private=True)
+
+
+class TenantsConformance:
+    """Inherited with a fixture ``store`` of an empty database."""
+
+    def test_rows_of_others_private_jobs_are_not_there(self, store: SqlStore) -> None:
+        hidden = store_schedule(store, problem(), 700, submission=PRIVATE).rpartition("-")[0]
+        shown = store_schedule(store, problem(), 900).rpartition("-")[0]
+
+        def rows(viewer: SqlStore, **options: object) -> list[int]:
+            with viewer.reading() as session:
+                counts = (
+                    select(func.count()).select_from(row).execution_options(**options)
+                    for row in (JobRow, TrialRow, JobEventRow, ScheduleRow)
+                )
+                return [session.scalar(count) or 0 for count in counts]
+
+        everything = rows(store)
+        assert everything == rows(store.seen_by("vision"))
+        assert everything == rows(store.seen_by("bob"), **EVERYBODYS)
+        assert rows(store.seen_by("bob")) == [1, 1, everything[2] // 2, 1]
+        bob = store.seen_by("bob")
+        assert [one.job.id for one in jobs_page(bob, JobFilters(), None, 9)] == [shown]
+        for look in (bob.job, bob.trials, bob.pending, bob.space, bob.events):
+            with pytest.raises(UserError, match="no job"):
+                look(hidden)
+        with pytest.raises(UserError, match="no job"), bob.transaction():
+            bob.request(hidden, JobRequest.CANCEL)
+
+    def test_a_private_best_and_a_shared_one_stand_side_by_side(self, store: SqlStore) -> None:
+        def best(viewer: SqlStore) -> str | None:
+            found = viewer.best(problem())
+            return None if found is None else found.public_id
+
+        private = store_schedule(store, problem(), 700, submission=PRIVATE)
+        assert (best(store), best(store.seen_by("vision"))) == (None, private)
+        shared = store_schedule(store, problem(), 900)
+        assert (best(store.seen_by("bob")), best(store.seen_by("vision"))) == (shared, private)
+        faster = store_schedule(store, problem(), 500)
+        assert best(store) == best(store.seen_by("vision")) == faster
+
+    def test_uploads_of_one_name_are_told_apart_by_their_owners(self, store: SqlStore) -> None:
+        kernels = {
+            owner: pipelines.keep(store, owner.encode(), "blur", owner, {})[0].kernel
+            for owner in ("ann", "bob")
+        }
+        assert {
+            owner: pipelines.kernel_of(store.seen_by(owner), "pipeline:blur", owner)
+            for owner in kernels
+        } == kernels
+        with pytest.raises(UserError, match="unknown pipeline"):
+            pipelines.kernel_of(store, "pipeline:\0", "ann")
+
+    def test_the_end_of_a_job_and_what_is_sent_of_it_are_one(self, store: SqlStore) -> None:
+        hook = outbox.Webhook(
+            "wh_1", "vision", None, False, "https://x.example/", "whsec_YQ==", 1.0
+        )
+        outbox.add_webhook(store, hook)
+        job = store.create_job(spec(), SPACE, TOOLCHAIN, PRIVATE).id
+
+        class PowerCutError(Exception):
+            pass
+
+        def cancel_and_fail() -> None:
+            with store.transaction():
+                store.request(job, JobRequest.CANCEL)
+                raise PowerCutError
+
+        with pytest.raises(PowerCutError):
+            cancel_and_fail()
+        assert outbox.take_due(store, 9) == []
+        store.request(job, JobRequest.CANCEL)
+        (message,) = outbox.take_due(store, 9)
+        assert outbox.take_due(store, 9) == [], "it is leased"
+        outbox.note_failed(store, message, 500, "answered 500", 0.0)
+        (again,) = outbox.take_due(store, 9)
+        assert (again.id, again.attempts) == (message.id, 2)
+        outbox.note_delivered(store, again, 204)
+        assert outbox.take_due(store, 9) == []
+        (delivery,) = outbox.deliveries_of(store, "wh_1", 9)
+        assert (delivery.job, delivery.status, delivery.attempts) == (job, 204, 2)

@@ -1,0 +1,69 @@
+"""The reference of an upload is an interpretation of its definitions. Hexagon code of the same
+pipeline, made by Halide without a schedule and run in the simulator, has to agree with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.rig.arithmetic_pipelines import EXPRESSIONS, SIZE, arithmetic_pipeline
+from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
+from tuner.candidate import Candidate
+from tuner.codegen import find_generator
+from tuner.codegen.halide.uploads.contents import checked, is_read
+from tuner.codegen.halide.uploads.intrinsics import INTRINSICS
+from tuner.contract import Contract
+from tuner.kernels import find_kernel
+from tuner.measure import find_measurer
+from tuner.outcome import Outcome
+from tuner.paths import STATE_DIR_VARIABLE, state_dir
+from tuner.pipelines import keep_pipeline
+from tuner.search.evaluation import Evaluator
+from tuner.target import find_target
+
+TARGET = find_target("hexagon-v66")
+NOT_WRITTEN = {"sorted_avg", "promise_clamped", "if_then_else"}
+"""Halide's front end has no function for these; its simplifier and ``print_when`` make them."""
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state directory without kept references, but with the simulator."""
+    simulator = state_dir() / "qemu"
+    if simulator.exists():
+        (tmp_path / "qemu").symlink_to(simulator)
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path))
+
+
+def outcome_without_schedule(data: bytes, sizes: dict[str, int]) -> tuple[Outcome, str]:
+    kernel = find_kernel(keep_pipeline(data))
+    problem = kernel.problem(sizes, Contract.STATIC, TARGET)
+    candidate = Candidate(problem, kernel.default_config(problem))
+    with find_generator("halide")(1) as generator, find_measurer("qemu")() as measurer:
+        found = Evaluator(generator, measurer).evaluate(candidate, number=0, origin="default").trial
+    return found.outcome, found.error or ""
+
+
+@pytest.mark.slow
+def test_every_intrinsic_is_in_a_pipeline() -> None:
+    called = {
+        node["name"]
+        for name in EXPRESSIONS
+        for node in checked(arithmetic_pipeline(name)).types
+        if node.kind == "Call" and not is_read(node)
+    }
+    assert called == INTRINSICS.keys() - NOT_WRITTEN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_each_intrinsic_is_what_hexagon_code_makes_of_it(name: str) -> None:
+    assert outcome_without_schedule(arithmetic_pipeline(name), SIZE) == (Outcome.OK, "")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", SIZES)
+def test_each_pipeline_is_what_hexagon_code_makes_of_it(name: str) -> None:
+    """CI sees it of most in ``test_unseen_pipelines``: their jobs begin with that candidate."""
+    assert outcome_without_schedule(unseen_pipeline(name), SIZES[name]) == (Outcome.OK, "")

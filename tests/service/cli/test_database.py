@@ -1,0 +1,124 @@
+"""`hvxtune db`: backups by hand."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from db import open_store
+from db.sql_store import SqlStore
+from service.cli import long_work, main
+from tests.databases import put_database
+from tests.db.backup_conformance import contents, fill
+from tuner.paths import STATE_DIR_VARIABLE
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "state"
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(folder))
+    monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
+    put_database(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def nothing_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_work, "QUIET_S", float("inf"))
+
+
+@pytest.fixture
+def everything_takes_long(monkeypatch: pytest.MonkeyPatch, nothing_takes_long: None) -> None:
+    monkeypatch.setattr(long_work, "QUIET_S", -1.0)
+    monkeypatch.setattr(long_work, "EVERY_S", -1.0)
+
+
+@pytest.fixture
+def filled(state: Path) -> Iterator[SqlStore]:
+    with open_store() as store:
+        fill(store)
+        yield store
+
+
+@pytest.fixture
+def file(filled: SqlStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    assert main(["db", "backup", str(tmp_path / "one.tar")]) == 0
+    capsys.readouterr()
+    return tmp_path / "one.tar"
+
+
+def test_there_and_back(
+    filled: SqlStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["db", "backup", str(tmp_path), "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    file = Path(made["file"])
+    assert file.parent == tmp_path
+    assert file.stat().st_size == made["bytes"]
+    before = contents(filled)
+    put_database(tmp_path / "elsewhere")
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "elsewhere"))
+    assert main(["db", "restore", str(file), "--json"]) == 0
+    written = capsys.readouterr()
+    done = json.loads(written.out)
+    assert written.err == ""
+    assert done.items() >= {k: made[k] for k in ("rows", "files", "manifest_sha256")}.items()
+    with open_store() as restored:
+        assert contents(restored) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["backup", "{file}"], "exists"),
+        (["backup", "{file}/x.tar"], "cannot write"),
+        (["restore", "{file}.none"], "cannot read"),
+        (["restore", "{file}"], "is not empty (1 jobs, 0 schedules, 1 tokens, 1 pipelines)"),
+        (["restore", "--force", "{cut}"], "damaged, cut off or none"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(
+    file: Path, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = file.with_name("cut.tar")
+    cut.write_bytes(file.read_bytes()[:5000])
+    given = [argument.format(file=file, cut=cut) for argument in arguments]
+    assert main(["db", *given]) == 2
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert says in written.err
+    assert written.err.count("\n") == 1
+
+
+def test_it_shows_how_far_it_is_once_it_takes_long(
+    filled: SqlStore,
+    tmp_path: Path,
+    everything_takes_long: None,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["db", "backup", str(tmp_path / "slow.tar")]) == 0
+    shown = capsys.readouterr().err.splitlines()
+    assert len(shown) >= 3
+    assert all(line.startswith("backup: ") and line.endswith("%)") for line in shown)
+
+
+def test_on_a_terminal_the_line_is_taken_away_again(
+    everything_takes_long: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with long_work.shown("restore") as show:
+        for done in range(4):
+            show(done << 20, 4 << 20)
+    shown = capsys.readouterr().err
+    assert "\n" not in shown
+    assert "restore: 3 of 4 MiB (75%)" in shown
+    assert shown.endswith("\r\x1b[K")

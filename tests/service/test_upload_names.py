@@ -1,0 +1,164 @@
+"""Names of uploads belong to who gave them, and are what people read."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from db import open_store, pipelines
+from db.engine import find_url, make_engine
+from db.schema import upgrade
+from db.sql_store import SqlStore
+from service.app import create_app
+from service.auth import Scope
+from service.settings import Settings
+from tests.rig.unseen_pipelines import unseen_pipeline
+from tests.service.job_routes import CallerGate, use_stand_ins
+from tests.service.stored import store_schedule
+from tuner.contract import Contract
+from tuner.errors import UserError
+from tuner.kernels import find_kernel
+from tuner.target import find_target
+from tuner.trial import Submission
+
+NOTHING = {"stages": [], "inputs": [], "outputs": []}
+
+
+def keep(store: SqlStore, data: bytes, name: str, owner: str, *, private: bool = False) -> str:
+    """The kernel of what ``owner`` uploaded."""
+    stored, _ = pipelines.keep(store, data, name, owner, NOTHING, private=private)
+    return stored.kernel
+
+
+def meant(store: SqlStore, name: str, owner: str) -> str:
+    return pipelines.kernel_of(store.seen_by(owner), name, owner)
+
+
+def client_of(store: SqlStore, name: str) -> TestClient:
+    scopes = (Scope.READ, Scope.SUBMIT)
+    return TestClient(create_app(store, CallerGate(name, *scopes), Settings()))
+
+
+def test_a_name_never_leads_to_anothers_newer_upload(store: SqlStore) -> None:
+    anns = keep(store, b"ann's", "blur", "ann")
+    mallorys = keep(store, b"mallory's", "blur", "mallory")
+    assert meant(store, "pipeline:blur", "ann") == anns != mallorys
+    assert meant(store, "pipeline:blur", "mallory") == mallorys
+    assert meant(store, "pipeline:mallory/blur", "ann") == mallorys
+    assert meant(store, anns, "mallory") == anns
+
+
+def test_who_gave_no_such_name_is_told_who_did(store: SqlStore) -> None:
+    for owner in ("ann", "mallory"):
+        keep(store, owner.encode(), "blur", owner)
+    with pytest.raises(UserError, match="you have uploaded nothing called 'blur'") as refused:
+        meant(store, "pipeline:blur", "bob")
+    assert set(refused.value.accepted.split(", ")) == {"pipeline:ann/blur", "pipeline:mallory/blur"}
+    with pytest.raises(UserError, match="unknown pipeline"):
+        meant(store, "pipeline:nobody/sharpen", "bob")
+
+
+def test_other_bytes_under_an_own_name_are_its_newest_version(store: SqlStore) -> None:
+    first, second = (keep(store, data, "blur", "ann") for data in (b"one", b"two"))
+    assert meant(store, "pipeline:blur", "ann") == second
+    assert meant(store, first, "ann") == first
+    keep(store, b"one", "blur", "ann")
+    assert meant(store, "pipeline:blur", "ann") == first
+
+
+def test_a_name_that_reads_like_a_digest_is_refused(store: SqlStore) -> None:
+    digits = keep(store, b"ann's", "blur", "ann").removeprefix("pipeline:")
+    for name in (digits, "abcdef012345", "a" * 64):
+        with pytest.raises(UserError, match="reads like a digest"):
+            keep(store, b"mallory's", name, "mallory")
+
+
+def test_a_private_upload_is_unknown_to_others_even_by_its_digest(store: SqlStore) -> None:
+    kernel = keep(store, b"secret", "blur", "ann", private=True)
+    assert meant(store, "pipeline:blur", "ann") == kernel
+    for name in (kernel, "pipeline:ann/blur", "pipeline:blur"):
+        with pytest.raises(UserError, match="unknown pipeline"):
+            meant(store, name, "bob")
+    assert keep(store, b"secret", "mine", "bob") == kernel, "who has the bytes may use them"
+    assert pipelines.named(store.seen_by("bob"), kernel, "bob").label == "mine"
+    assert meant(store, kernel, "cy") == kernel
+
+
+def test_uploads_from_before_belong_to_who_made_them(tmp_path: Path) -> None:
+    engine = make_engine(find_url(f"sqlite:///{tmp_path / 'a.sqlite'}"), busy_timeout_s=1.0)
+    with engine.begin() as connection:
+        upgrade(connection, "0011")
+        for digest, user in (("a" * 64, "ann"), ("b" * 64, ""), ("c" * 64, "bob")):
+            connection.exec_driver_sql(
+                "INSERT INTO pipelines VALUES (?, 'blur', ?, 3, '{\"stages\": []}', 1.0)",
+                (digest, user),
+            )
+        upgrade(connection)
+    engine.dispose()
+    store = open_store(f"sqlite:///{tmp_path / 'a.sqlite'}")
+    assert meant(store, "pipeline:blur", "ann") == "pipeline:" + "a" * 12
+    assert meant(store, "pipeline:blur", "bob") == "pipeline:" + "c" * 12
+    assert meant(store, "pipeline:blur", "cy") == "pipeline:" + "b" * 12, "nobody's: shared"
+    store.close()
+
+
+@pytest.mark.slow
+def test_jobs_and_schedules_keep_the_digest_and_show_the_name(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_stand_ins(monkeypatch)
+    ann, bob = client_of(store, "ann"), client_of(store, "bob")
+    sent = ann.post("/v1/pipelines?name=crisp", content=unseen_pipeline("sharpen")).json()
+    kernel = sent["kernel"]
+    assert (sent["owner"], sent["address"]) == ("ann", "pipeline:ann/crisp")
+    params = {"x": 256, "y": 48}
+    body = {"kernel": "pipeline:crisp", "params": params, "budget": {"trials": 1}}
+    own = ann.post("/v1/jobs", json=body).json()["jobs"][0]
+    assert (own["kernel"], own["display_name"]) == (kernel, "crisp")
+    assert bob.post("/v1/jobs", json=body).status_code == 422
+    of_ann = bob.post("/v1/jobs", json={**body, "kernel": "pipeline:ann/crisp"}).json()["jobs"][0]
+    assert (of_ann["kernel"], of_ann["display_name"]) == (kernel, "ann/crisp")
+
+    bob.post("/v1/pipelines?name=crisp", content=unseen_pipeline("sharpen") + b"")
+    problem = find_kernel(kernel).problem(params, Contract.STATIC, find_target("hexagon-v66"))
+    stored = store_schedule(store, problem, 700, submission=Submission("ann", kernel_label="crisp"))
+    asked = "kernel=pipeline:crisp&params=x=256&params=y=48"
+    best = ann.get(f"/v1/schedules/best?{asked}").json()
+    assert (best["id"], best["kernel"], best["display_name"]) == (stored, kernel, "crisp")
+    assert ann.get("/v1/schedules").json()["items"][0]["display_name"] == "crisp"
+    for path in ("object", "header", "schedule.h", "loopnest"):
+        named = ann.get(f"/v1/schedules/{stored}/{path}").headers["Content-Disposition"]
+        assert re.fullmatch(r'attachment; filename="crisp_x256_[a-z0-9_.]+"', named), named
+
+
+def test_no_suggested_name_of_a_file_has_what_shells_and_file_systems_mind() -> None:
+    from service.suggested_files import attachment, suggested
+
+    for name in ("pipeline:b3af7a", "ann/blur", '"; rm -rf ~', "..\\x", ".hidden", "\r\nX: y", ""):
+        assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", suggested(name)), name
+        assert attachment(name)["Content-Disposition"].count('"') == 2
+
+
+def test_file_names_are_suggested_in_one_place() -> None:
+    root = Path(__file__).parents[2]
+    elsewhere = [
+        path
+        for room in ("service", "dashboards", "db", "tuner")
+        for path in (root / room).rglob("*.py")
+        if "content-disposition" in path.read_text().lower() and path.name != "suggested_files.py"
+    ]
+    assert elsewhere == []
+
+
+def test_sqlite_is_asked_for_names_by_an_index(store: SqlStore) -> None:
+    assert store.place.path is not None
+    with sqlite3.connect(store.place.path) as connection:
+        plan = connection.execute(
+            "EXPLAIN QUERY PLAN SELECT digest FROM pipelines"
+            " WHERE tenant = 'ann' AND name = 'blur' ORDER BY created_at DESC"
+        ).fetchall()
+    assert "ix_pipelines_tenant_name_created_at" in str(plan)

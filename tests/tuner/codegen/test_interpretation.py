@@ -1,0 +1,176 @@
+"""Definitions are evaluated as Halide says they are, over whatever region is read of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import halide as hl
+import numpy as np
+import pytest
+
+from tuner.codegen.halide.uploads.contents import checked
+from tuner.codegen.halide.uploads.interpretation import Buffer, interpreted
+from tuner.codegen.halide.uploads.intrinsics import INTRINSICS
+from tuner.codegen.halide.uploads.refusals import NotTunableError
+
+WIDTH, HEIGHT = 24, 10
+PIXELS = np.random.default_rng(3).integers(0, 256, (HEIGHT, WIDTH), np.uint8)
+x, y = hl.Var("x"), hl.Var("y")
+
+
+def new() -> tuple[hl.Func, hl.Func, hl.ImageParam]:
+    return hl.Func("h"), hl.Func("g"), hl.ImageParam(hl.UInt(8), 2, "image")
+
+
+def evaluated(
+    output: hl.Func,
+    width: int = WIDTH,
+    height: int = HEIGHT,
+    *,
+    mins: tuple[int, int] = (0, 0),
+    image_mins: tuple[int, int] = (0, 0),
+    scalars: Mapping[str, int] | None = None,
+) -> Any:
+    """The output over a region, of an image whose first element is at ``image_mins``."""
+    contents = checked(bytes(hl.serialize_pipeline(hl.Pipeline(output))))
+    region = ((mins[0], mins[0] + width - 1), (mins[1], mins[1] + height - 1))
+    inputs = {
+        name: Buffer(PIXELS, image_mins) for name, (_, rank) in contents.inputs.items() if rank > 0
+    }
+    (values,) = interpreted(contents, inputs, scalars or {}, {contents.outputs[0]: region}).values()
+    return values[0] if len(values) == 1 else values
+
+
+def test_a_stencil_is_read_where_its_input_begins() -> None:
+    h, _, image = new()
+    h[x, y] = image[x - 1, y] - image[x + 1, y + 2]
+    found = evaluated(h, WIDTH - 2, HEIGHT - 2, image_mins=(-1, 0))
+    assert np.array_equal(found, PIXELS[:-2, :-2] - PIXELS[2:, 2:])
+
+
+def test_an_output_may_begin_anywhere() -> None:
+    h, g, image = new()
+    g[x, y] = image[x, y] + hl.u8(1)
+    h[x, y] = g[x + 3, y]
+    assert np.array_equal(evaluated(h, 5, 4, mins=(2, 3)), PIXELS[3:7, 5:10] + np.uint8(1))
+
+
+def test_places_that_depend_on_values_are_read_wherever_they_are() -> None:
+    h, g, image = new()
+    g[x, y] = hl.u8(x * 3 + y)
+    h[x, y] = g[hl.i32(image[x, y]) - 100, y]
+    columns = PIXELS.astype(np.int32) - 100
+    assert np.array_equal(evaluated(h), (columns * 3 + np.arange(HEIGHT)[:, None]).astype(np.uint8))
+
+
+def test_steps_that_need_the_one_before_go_in_order() -> None:
+    h, _, image = new()
+    down = hl.RDom([(1, HEIGHT - 1)], "down")
+    h[x, y] = hl.u16(image[x, y])
+    h[x, down] = h[x, down - 1] * 3 + h[x, down]
+    wanted = PIXELS.astype(np.uint16)
+    for row in range(1, HEIGHT):
+        wanted[row] += wanted[row - 1] * np.uint16(3)
+    assert np.array_equal(evaluated(h), wanted)
+    assert np.array_equal(evaluated(h, WIDTH, 1, mins=(0, HEIGHT - 1)), wanted[-1:])
+
+
+def test_a_scan_along_both_dimensions_goes_element_by_element() -> None:
+    h, _, image = new()
+    r = hl.RDom([(1, 6), (1, 4)], "r")
+    h[x, y] = hl.u16(image[x, y])
+    h[r.x, r.y] = h[r.x - 1, r.y] + h[r.x, r.y - 1] * 5
+    wanted = PIXELS.astype(np.int64)
+    for row in range(1, 5):
+        for column in range(1, 7):
+            wanted[row, column] = wanted[row, column - 1] + wanted[row - 1, column] * 5
+    assert np.array_equal(evaluated(h), wanted.astype(np.uint16))
+
+
+def test_what_is_stored_twice_stays_as_the_last_step_left_it() -> None:
+    h, g, image = new()
+    r = hl.RDom([(0, WIDTH), (0, HEIGHT)], "r")
+    g[x] = hl.u8(255)
+    g[hl.i32(image[r.x, r.y]) / 8] = hl.u8(r.x + 20 * r.y)
+    h[x, y] = g[x]
+    wanted = np.full(32, 255, np.uint8)
+    for row in range(HEIGHT):
+        for column in range(WIDTH):
+            wanted[PIXELS[row, column] // 8] = (column + 20 * row) % 256
+    assert np.array_equal(evaluated(h, 32, 1)[0], wanted)
+
+
+def test_sums_count_only_where_their_condition_holds() -> None:
+    h, g, image = new()
+    r = hl.RDom([(0, WIDTH), (0, HEIGHT)], "r")
+    r.where(image[r.x, r.y] > 100)
+    g[x] = hl.u32(0)
+    g[hl.i32(image[r.x, r.y]) / 16] += hl.u32(image[r.x, r.y])
+    h[x, y] = g[x]
+    bright = PIXELS[PIXELS > 100].astype(np.uint32)
+    assert np.array_equal(evaluated(h, 16, 1)[0], np.bincount(bright // 16, bright, 16))
+
+
+def test_values_of_a_tuple_are_stored_together() -> None:
+    h, _, image = new()
+    r = hl.RDom([(1, 5)], "r")
+    h[x, y] = (hl.i16(image[x, y]), hl.i16(1))
+    h[x, r] = (h[x, r - 1][1], h[x, r - 1][0] + h[x, r][0])
+    first, second = PIXELS.astype(np.int16), np.ones((HEIGHT, WIDTH), np.int16)
+    for row in range(1, 6):
+        first[row], second[row] = second[row - 1], first[row - 1] + first[row]
+    found = evaluated(h)
+    assert np.array_equal(found[0], first)
+    assert np.array_equal(found[1], second)
+
+
+def test_what_is_not_chosen_is_not_read() -> None:
+    h, _, image = new()
+    h[x, y] = hl.select(x < 4, hl.u8(9), image[hl.max(x, 4) - 4, y])
+    assert np.array_equal(evaluated(h)[:, 4:], PIXELS[:, :-4])
+    beyond, _, image = new()
+    beyond[x, y] = hl.select((x >= 4) & (x < 8), image[x - 4, y], hl.u8(9))
+    assert np.array_equal(evaluated(beyond)[:, 4:8], PIXELS[:, :4])
+
+
+def test_an_input_read_beyond_its_elements_has_no_value() -> None:
+    h, _, image = new()
+    h[x, y] = image[x + 1, y]
+    with pytest.raises(NotTunableError, match=r"reads image at .* beyond"):
+        evaluated(h)
+
+
+def test_scalars_and_extents_are_those_of_the_call() -> None:
+    h, _, image = new()
+    gain = hl.Param(hl.UInt(8), "gain")
+    h[x, y] = image[image.width() - 1 - x, image.dim(1).min() + y] * gain
+    assert np.array_equal(evaluated(h, scalars={"gain": 3}), PIXELS[:, ::-1] * np.uint8(3))
+
+
+def test_integers_divide_with_a_remainder_that_is_never_negative() -> None:
+    h, _, image = new()
+    a, b = hl.i16(image[x, y]) - 128, hl.i16(image[x, y]) % 7 - 3
+    h[x, y] = (a / b, a % b)
+    quotient, remainder = evaluated(h)
+    for pixel, q, r in zip(PIXELS.flat, quotient.flat, remainder.flat, strict=True):
+        over, by = int(pixel) - 128, int(pixel) % 7 - 3
+        assert (int(q), int(r)) == (
+            (0, 0) if by == 0 else ((over - over % abs(by)) // by, over % abs(by))
+        )
+
+
+def test_what_only_halides_simplifier_makes_has_a_meaning_too() -> None:
+    a, b, kind = np.array([3, 250, 7], np.uint8), np.array([4, 255, 9], np.uint8), np.dtype("uint8")
+    assert INTRINSICS["sorted_avg"].value(kind, a, b).tolist() == [3, 252, 8]
+    assert INTRINSICS["if_then_else"].value(kind, a > 5, a, b).tolist() == [4, 250, 7]
+    assert INTRINSICS["promise_clamped"].value(kind, a, b, b).tolist() == a.tolist()
+
+
+def test_every_call_that_is_accepted_is_documented() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "pipelines.md").read_text()
+    table = text.partition("## What an upload may contain")[2].partition("## Limits")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][2:]
+    assert {call for row in rows for call in re.findall(r"`(\w+)`", row)} == INTRINSICS.keys()

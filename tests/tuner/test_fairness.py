@@ -1,0 +1,147 @@
+"""Places in turn among users, and what a user may have of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
+
+import pytest
+
+from tuner.errors import ComeBackLaterError
+from tuner.fairness import ON_BEHALF_OF, FairPlaces, Ledger
+
+WAIT_S = 30.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def places(count: int, ledger: Ledger | None = None, patience_s: float = WAIT_S) -> FairPlaces[int]:
+    return FairPlaces(
+        range(count),
+        what="test",
+        ledger=ledger or Ledger(60.0, 600.0),
+        most_waiting=4,
+        patience_s=patience_s,
+    )
+
+
+@contextmanager
+def on_behalf_of(user: str) -> Iterator[None]:
+    token = ON_BEHALF_OF.set(user)
+    try:
+        yield
+    finally:
+        ON_BEHALF_OF.reset(token)
+
+
+class Asking:
+    """Threads that ask for a place, keep it until told, and note who got one."""
+
+    def __init__(self, of: FairPlaces[int]) -> None:
+        self.of = of
+        self.served: list[str] = []
+        self.refused: list[str] = []
+        self.go = threading.Semaphore(0)
+        self.threads: list[threading.Thread] = []
+
+    def ask(self, user: str) -> None:
+        with on_behalf_of(user):
+            context = copy_context()
+        before = len(self.of._line) + len(self.served) + len(self.refused)
+        thread = threading.Thread(target=context.run, args=(self._ask, user))
+        self.threads.append(thread)
+        thread.start()
+        self.until(lambda: len(self.of._line) + len(self.served) + len(self.refused) > before)
+
+    def _ask(self, user: str) -> None:
+        try:
+            with self.of.one():
+                self.served.append(user)
+                assert self.go.acquire(timeout=WAIT_S)
+        except ComeBackLaterError:
+            self.refused.append(user)
+
+    def until(self, reached) -> None:
+        for _ in range(int(WAIT_S / 0.005)):
+            if reached():
+                return
+            threading.Event().wait(0.005)
+        pytest.fail("it does not come to that")
+
+    def end(self) -> None:
+        self.go.release(100)
+        for thread in self.threads:
+            thread.join()
+
+
+def test_a_user_never_has_all_places() -> None:
+    asking = Asking(places(2))
+    for _ in range(3):
+        asking.ask("ann")
+    assert asking.served == ["ann"]
+    asking.ask("bob")
+    asking.until(lambda: asking.served == ["ann", "bob"])
+    asking.end()
+    assert asking.served.count("ann") == 3
+
+
+def test_who_had_least_of_late_goes_first() -> None:
+    ledger = Ledger(60.0, 600.0)
+    ledger.charge("ann", 10.0)
+    asking = Asking(places(1, ledger))
+    asking.ask("eve")
+    for user in ("ann", "ann", "bob"):
+        asking.ask(user)
+    asking.go.release()
+    asking.until(lambda: len(asking.served) == 2)
+    assert asking.served == ["eve", "bob"]
+    asking.end()
+
+
+def test_who_waits_with_too_many_is_refused_at_once() -> None:
+    asking = Asking(places(1))
+    for _ in range(6):
+        asking.ask("ann")
+    assert (asking.served, asking.refused) == (["ann"], ["ann"])
+    asking.ask("bob")
+    assert asking.refused == ["ann"]
+    asking.end()
+
+
+def test_nobody_in_particular_may_have_all() -> None:
+    asking = Asking(places(2))
+    asking.ask("")
+    asking.ask("")
+    asking.until(lambda: asking.served == ["", ""])
+    asking.end()
+
+
+def test_who_had_too_much_comes_back_later_and_others_do_not() -> None:
+    clock = Clock()
+    ledger = Ledger(60.0, 600.0, clock)
+    ledger.charge("ann", 61.0)
+    free = places(2, ledger)
+    with on_behalf_of("ann"), pytest.raises(ComeBackLaterError) as refused, free.one():
+        pass
+    assert (refused.value.of_user, refused.value.wait_s) == (True, 10)
+    with on_behalf_of("bob"), free.one():
+        pass
+    clock.now += 10.0
+    with on_behalf_of("ann"), free.one():
+        pass
+
+
+def test_nobody_waits_for_ever() -> None:
+    asking = Asking(places(1, patience_s=0.05))
+    asking.ask("ann")
+    asking.ask("bob")
+    asking.until(lambda: asking.refused == ["bob"])
+    asking.end()

@@ -1,0 +1,678 @@
+"""What a serialized pipeline may contain. Checked before Halide sees a byte of it.
+
+:func:`checked` reads the bytes (``serialized``) and goes through all that is in them: every
+expression wherever it hangs, every definition and update, every schedule, every parameter. It
+accepts an algorithm of integers and floats, and no schedule. The calls that it may make are those
+to its own Funcs and inputs and those in ``intrinsics``; everything else is refused by name. What
+Halide's front end ensures of a pipeline and its reader believes is held here too: types that fit,
+names that exist, reductions that are declared, no cycle among the Funcs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, prod
+from typing import Any
+
+from tuner.codegen.halide.uploads.description import (
+    MOST_DIMENSIONS,
+    MOST_INPUTS,
+    MOST_OUTPUTS,
+    MOST_STAGES,
+    MOST_UPDATES,
+)
+from tuner.codegen.halide.uploads.intrinsics import BOOL, INTRINSICS, Type
+from tuner.codegen.halide.uploads.refusals import NotTunableError
+from tuner.codegen.halide.uploads.serialized import DamagedError, Node, read
+from tuner.codegen.halide.uploads.serialized_form import SERIALIZATION_VERSION
+
+_NAME = re.compile(r"[A-Za-z0-9_.$]{1,200}")
+_MOST_BUFFER_BYTES = 16 << 20
+_BITS = {"int": (8, 16, 32, 64), "uint": (1, 8, 16, 32, 64), "float": (16, 32, 64), "bfloat": (16,)}
+_ARITHMETIC = frozenset((name, one.call_type) for name, one in INTRINSICS.items())
+_INDEX: Type = ("int", 32)
+_COMPARISONS = frozenset(("EQ", "NE", "LT", "LE", "GT", "GE"))
+_BINARY = _COMPARISONS | {"Add", "Sub", "Mul", "Div", "Mod", "Min", "Max", "And", "Or"}
+_IMMEDIATES = {"IntImm": "int", "UIntImm": "uint", "FloatImm": "float"}
+_OF_A_BUFFER = re.compile(r"(.+)\.(min|extent)\.(\d{1,2})")
+
+
+@dataclass(frozen=True)
+class Update:
+    """An update definition. ``rvars`` are its reduction variables, outermost last, each with its
+    least value and extent as expressions."""
+
+    places: tuple[Node, ...]
+    values: tuple[Node, ...]
+    predicate: Node
+    rvars: tuple[tuple[str, Node, Node], ...]
+
+
+@dataclass(frozen=True)
+class Func:
+    """A stage: its dimensions, innermost first, the types of its values, and its definitions."""
+
+    name: str
+    dimensions: tuple[str, ...]
+    types: tuple[Type, ...]
+    values: tuple[Node, ...]
+    updates: tuple[Update, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A constant buffer that is part of the bytes; ``mins`` and ``extents`` innermost first."""
+
+    type: Type
+    mins: tuple[int, ...]
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A pipeline that was found harmless. ``types`` are those of all expressions in it."""
+
+    funcs: Mapping[str, Func]
+    outputs: tuple[str, ...]
+    inputs: Mapping[str, tuple[Type, int]]
+    tables: Mapping[str, Table]
+    types: Mapping[Node, Type]
+
+
+def checked(data: bytes) -> Contents:
+    """What is in ``data``.
+
+    ``DamagedError`` if Halide did not write that, ``NotTunableError``, which names what and where,
+    if it holds what is not accepted.
+    """
+    root, order = read(data)
+    return _Check(root, order).contents()
+
+
+def _require(fits: bool, reason: str) -> None:
+    if not fits:
+        raise DamagedError(reason)
+
+
+def _name(text: str, what: str) -> str:
+    _require(bool(_NAME.fullmatch(text)), f"the name of {what} is {text[:60]!r}")
+    return text
+
+
+def _names(texts: Sequence[str], what: str, most: int) -> tuple[str, ...]:
+    _require(len(texts) <= most, f"it has {len(texts)} {what}s, {most} at most")
+    _require(len(set(texts)) == len(texts), f"two {what}s have one name")
+    return tuple(_name(text, f"a {what}") for text in texts)
+
+
+def _type(node: Node, where: str) -> Type:
+    code, bits = node["code"], node["bits"]
+    if code == "handle":
+        raise NotTunableError(f"{where} has a pointer; numbers are accepted")
+    _require(bits in _BITS[code], f"{where} has a type of {bits} bits")
+    _require(node["lanes"] == 1, f"{where} has a vector type")
+    return code, bits
+
+
+def expressions_in(root: Node) -> Iterator[Node]:
+    """All expressions in ``root``, itself first and each before those in it; not what the domains
+    of its reduction variables are made of."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += parts_of(node)
+
+
+def is_read(call: Node) -> bool:
+    """Whether a call is one to a Func, an input or a table."""
+    return call["call_type"] in ("Halide", "Image")
+
+
+def is_variable(node: Node, name: str) -> bool:
+    """Whether an expression is the loop variable of that name."""
+    is_input = node.kind == "Variable" and (node["param_name"] or node["image_name"])
+    return bool(node.kind == "Variable" and node["name"] == name and not is_input)
+
+
+def parts_of(node: Node) -> list[Node]:
+    """The expressions that the expression ``node`` is made of."""
+    parts: list[Node] = []
+    for name, value in node.fields.items():
+        if isinstance(value, tuple):
+            parts += value
+        elif isinstance(value, Node) and name not in ("type", "reduction_domain"):
+            parts.append(value)
+    return parts
+
+
+def alike(a: Sequence[Node], b: Sequence[Node]) -> bool:
+    """Whether two lists of expressions are the same, word for word."""
+    waiting = list(zip(a, b, strict=True))
+    while waiting:
+        one, other = waiting.pop()
+        parts, others = parts_of(one), parts_of(other)
+        if one.kind != other.kind or _plain(one) != _plain(other) or len(parts) != len(others):
+            return False
+        waiting += zip(parts, others, strict=True)
+    return True
+
+
+def _plain(node: Node) -> list[Any]:
+    """What an expression says itself."""
+    values = [value for value in node.fields.values() if not isinstance(value, Node | tuple)]
+    kind = node.fields.get("type")
+    return [*values, *(kind.fields.values() if kind is not None else ())]
+
+
+class _Check:
+    """One pipeline under examination."""
+
+    def __init__(self, root: Node, order: Sequence[Node]) -> None:
+        self._root, self._order = root, order
+        self._types: dict[Node, Type] = {}
+        version = root["serialization_version"]
+        if version != SERIALIZATION_VERSION:
+            written = root["halide_version"][:20]
+            raise DamagedError(
+                f"it is of the form {version[:20]!r} of Halide {written!r}, not of "
+                f"{SERIALIZATION_VERSION}, which Halide 21.0 writes"
+            )
+        if root["requirements"]:
+            raise NotTunableError("it has requirements (add_requirement), which end the program")
+        self._names = _names([func["name"] for func in root["funcs"]], "stage", MOST_STAGES)
+        _require(self._names == root["func_names_in_order"], "its stages are listed otherwise")
+        self._outputs = _names(root["output_names"], "output", MOST_OUTPUTS)
+        _require(bool(self._outputs), "it has no output")
+        for name in self._outputs:
+            _require(name in self._names, f"no stage computes its output {name}")
+        for func in root["funcs"]:
+            _require_plain(func)
+        _require_arithmetic([node for node in order if node.kind == "Call"])
+        self._funcs = [self._signature(func) for func in root["funcs"]]
+
+    def contents(self) -> Contents:
+        """Goes through all of it."""
+        inputs = self._inputs()
+        tables = {t.name: t.table for t in map(_table, self._root["buffers"])}
+        _require(len(tables) == len(self._root["buffers"]), "two buffers have one name")
+        self._known = _Known(self._names, self._funcs, inputs, tables)
+        for node in reversed(self._order):  # what is in an expression comes before it
+            self._expression(node)
+        parameters = self._parameters()
+        funcs = {}
+        for node, (name, types, dimensions) in zip(self._root["funcs"], self._funcs, strict=True):
+            funcs[name] = _Stage(name, types, dimensions, self._types).func(
+                node, parameters, is_output=name in self._outputs
+            )
+        _require_no_cycle(funcs)
+        return Contents(funcs, self._outputs, inputs, tables, self._types)
+
+    def _signature(self, func: Node) -> tuple[str, tuple[Type, ...], tuple[str, ...]]:
+        where = f"its stage {func['name']}"
+        types = tuple(_type(node, where) for node in func["output_types"])
+        _require(0 < len(types) <= MOST_OUTPUTS, f"{where} has {len(types)} values")
+        return func["name"], types, _names(func["args"], f"dimension of {where}", MOST_DIMENSIONS)
+
+    def _inputs(self) -> dict[str, tuple[Type, int]]:
+        found: dict[str, tuple[Type, int]] = {}
+        nodes = self._root["external_parameters"]
+        _names([node["name"] for node in nodes], "input", MOST_INPUTS)
+        for node in nodes:
+            name, rank = node["name"], node["dimensions"]
+            _require(0 <= rank <= MOST_DIMENSIONS, f"its input {name} has {rank} dimensions")
+            _require(node["is_buffer"] or rank == 0, f"its scalar {name} has {rank} dimensions")
+            kind = _type(node["type"], f"its input {name}")
+            found[name] = (kind, rank if node["is_buffer"] else -1)
+        return found
+
+    def _parameters(self) -> dict[str, tuple[Type, int]]:
+        """The buffers of Funcs, with whatever is promised of them."""
+        found: dict[str, tuple[Type, int]] = {}
+        for node in self._root["parameters"]:
+            name = _name(node["name"], "a buffer")
+            where = f"the buffer of {name}"
+            _require(node["defined"] and node["is_buffer"], f"{where} is none")
+            _require(name not in found and name not in self._known.inputs, f"two are called {name}")
+            constraints = node["buffer_constraints"]
+            rank = node["dimensions"]
+            _require(constraints is not None and len(constraints) == rank, f"{where} is damaged")
+            _require(rank <= MOST_DIMENSIONS, f"{where} has {rank} dimensions")
+            alignment = node["host_alignment"]
+            _require(0 < alignment <= 4096, f"{where} is aligned to {alignment}")
+            if node["memory_type"] != "auto":
+                raise NotTunableError(f"it carries a schedule: {name} is in {node['memory_type']}")
+            for constraint in constraints:
+                _require_numbers(constraint, where)
+            found[name] = (_type(node["type"], where), rank)
+        return found
+
+    def _expression(self, node: Node) -> None:
+        """Settles the type of an expression; anything else is left to others."""
+        if (code := _IMMEDIATES.get(node.kind)) is not None:
+            self._types[node] = _immediate(node, code)
+        elif node.kind in ("Cast", "Reinterpret"):
+            self._types[node] = self._converted(node)
+        elif node.kind in _BINARY:
+            self._types[node] = self._binary(node)
+        elif node.kind == "Not":
+            _require(
+                self._of(node["a"], node) == BOOL, f"{node.where} negates what is no condition"
+            )
+            self._types[node] = BOOL
+        elif node.kind == "Select":
+            parts = [self._of(part, node) for part in parts_of(node)]
+            fits = parts[0] == BOOL and parts[1] == parts[2]
+            _require(fits, f"{node.where} selects between two types")
+            self._types[node] = parts[1]
+        elif node.kind == "Let":
+            self._of(node["value"], node)
+            self._types[node] = self._of(node["body"], node)
+        elif node.kind == "Variable":
+            self._types[node] = self._variable(node)
+        elif node.kind == "Call":
+            self._types[node] = self._call(node)
+
+    def _of(self, node: Node, user: Node) -> Type:
+        _require(node in self._types, f"{user.where} uses a {node.kind}, which is no number")
+        return self._types[node]
+
+    def _converted(self, node: Node) -> Type:
+        kind, value = _type(node["type"], node.where), self._of(node["value"], node)
+        fits = node.kind == "Cast" or (kind[1] == value[1] and BOOL not in (kind, value))
+        _require(fits, f"{node.where} reinterprets {value[1]} bits as {kind[1]}")
+        return kind
+
+    def _binary(self, node: Node) -> Type:
+        a, b = self._of(node["a"], node), self._of(node["b"], node)
+        _require(a == b, f"{node.where} has a {node.kind} of two types")
+        if node.kind in ("And", "Or"):
+            _require(a == BOOL, f"{node.where} has an {node.kind} of what is no condition")
+        elif node.kind not in _COMPARISONS:
+            _require(a != BOOL, f"{node.where} has a {node.kind} of conditions")
+        return BOOL if node.kind in _COMPARISONS else a
+
+    def _variable(self, node: Node) -> Type:
+        name, param, kind = node["name"], node["param_name"], _type(node["type"], node.where)
+        _name(name, f"a variable in {node.where}")
+        if param or node["image_name"]:
+            self._known.require(name, param, node["image_name"], kind, node.where)
+        return kind
+
+    def _call(self, node: Node) -> Type:
+        name, kind = node["name"], _type(node["type"], node.where)
+        if not is_read(node):
+            types = [self._of(one, node) for one in node["args"]]
+            fits = INTRINSICS[name].type_of(types, kind) == kind
+            _require(fits, f"{node.where} calls {name} with types it does not take")
+            return kind
+        is_func = node["call_type"] == "Halide"
+        fits = self._known.is_value(node, kind) if is_func else self._known.is_element(node, kind)
+        _require(fits, f"{node.where} calls {name[:60]!r}, which is nothing in it")
+        _require(
+            all(self._of(one, node) == _INDEX for one in node["args"]),
+            f"{node.where} reads {name} at what is no int32",
+        )
+        return kind
+
+
+def _require_plain(func: Node) -> None:
+    """That a Func is defined here, and does nothing but compute."""
+    if func["extern_function_name"] or func["extern_arguments"]:
+        raise NotTunableError(
+            f"{func.where} is code from elsewhere (define_extern "
+            f"{func['extern_function_name'][:60]!r})"
+        )
+    _require(func["extern_proxy_expr"].kind == "UndefinedExpr", f"{func.where} is damaged")
+    if func["debug_file"]:
+        raise NotTunableError(f"{func.where} writes a file (debug_to_file)")
+    if func["trace_loads"] or func["trace_stores"] or func["trace_realizations"]:
+        raise NotTunableError(f"{func.where} is traced")
+    if func["trace_tags"]:
+        raise NotTunableError(f"{func.where} is traced (add_trace_tag)")
+
+
+def _require_arithmetic(calls: Sequence[Node]) -> None:
+    """That all calls are of those that are accepted, by name and kind."""
+    refused = [
+        call
+        for call in calls
+        if not is_read(call) and (call["name"], call["call_type"]) not in _ARITHMETIC
+    ]
+    if refused:  # code of the host, rather than what Halide wraps it in
+        call = min(refused, key=lambda one: "Extern" not in one["call_type"])
+        raise NotTunableError(
+            f"{call.where} calls {call['name'][:60]} ({call['call_type']}), which is not of "
+            "Halide's arithmetic"
+        )
+
+
+def _immediate(node: Node, code: str) -> Type:
+    kind = _type(node["type"], node.where)
+    _require(kind[0] == code or (code, kind[0]) == ("float", "bfloat"), f"{node.where}: a number")
+    value, bits = node["value"], kind[1]
+    if code == "int":
+        _require(
+            -(1 << bits - 1) <= value < 1 << bits - 1, f"{node.where} has {value} of {bits} bits"
+        )
+    elif code == "uint":
+        _require(value < 1 << bits, f"{node.where} has {value} of {bits} bits")
+    else:
+        _require(isfinite(value), f"{node.where} has {value}")
+    return kind
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What expressions may refer to."""
+
+    names: Sequence[str]
+    funcs: Sequence[tuple[str, tuple[Type, ...], tuple[str, ...]]]
+    inputs: Mapping[str, tuple[Type, int]]
+    tables: Mapping[str, Table]
+
+    def is_value(self, call: Node, kind: Type) -> bool:
+        """Whether ``call`` is one to a Func as it is defined."""
+        index, value = call["func_index"], call["value_index"]
+        if not 0 <= index < len(self.funcs) or call["param_name"] or call["image_name"]:
+            return False
+        name, types, dimensions = self.funcs[index]
+        return (
+            call["name"] == name
+            and 0 <= value < len(types)
+            and types[value] == kind
+            and len(call["args"]) == len(dimensions)
+        )
+
+    def is_element(self, call: Node, kind: Type) -> bool:
+        """Whether ``call`` reads a buffer as it is declared."""
+        name = call["name"]
+        if call["param_name"] == name and not call["image_name"]:
+            return self.inputs.get(name) == (kind, len(call["args"]))
+        table = self.tables.get(name) if call["image_name"] == name else None
+        fits = table is not None and not call["param_name"]
+        return fits and (table.type, len(table.extents)) == (kind, len(call["args"]))  # type: ignore[union-attr]
+
+    def require(self, name: str, param: str, image: str, kind: Type, where: str) -> None:
+        """That a variable is a scalar input, or the place or extent of a buffer."""
+        if self.inputs.get(param) == (kind, -1) and name == param and not image:
+            return
+        match = _OF_A_BUFFER.fullmatch(name)
+        if match is None:
+            raise NotTunableError(
+                f"{where} depends on {name}; of buffers their min and extent are accepted"
+            )
+        owner = param or image
+        rank = self.inputs.get(param, (kind, -1))[1]
+        if image:
+            rank = len(self.tables[image].extents) if image in self.tables else -1
+        fits = match[1] == owner and not (param and image) and kind == _INDEX
+        _require(
+            fits and int(match[3]) < rank, f"{where} depends on {name}, which is nothing in it"
+        )
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A Func under examination, all expressions of which have types."""
+
+    name: str
+    types: tuple[Type, ...]
+    dimensions: tuple[str, ...]
+    of: Mapping[Node, Type]
+
+    def func(
+        self, node: Node, parameters: Mapping[str, tuple[Type, int]], *, is_output: bool
+    ) -> Func:
+        required = tuple(_type(one, str(self)) for one in node["required_types"])
+        _require(required in ((), self.types), f"{self} requires other types than its own")
+        fits = node["required_dims"] in (-1, len(self.dimensions))
+        _require(fits, f"{self} requires {node['required_dims']} dimensions")
+        self._require_buffers(node, parameters)
+        self._require_unscheduled(node["func_schedule"], is_output=is_output)
+        definition = node["init_def"]
+        _require(definition["is_init"], f"{self} has no definition")
+        values = self._values(definition)
+        places = definition["args"]
+        fits = len(places) == len(self.dimensions) and all(
+            map(is_variable, places, self.dimensions)
+        )
+        _require(fits, f"{self} is defined at other places")
+        _require(not definition["stage_schedule"]["rvars"], f"the definition of {self} reduces")
+        _require(_is_true(definition["predicate"]), f"the definition of {self} has a condition")
+        for value in (*values, *definition["args"]):
+            self._require_scope(value, self.dimensions)
+        self._require_stage(definition, self.dimensions)
+        _require(len(node["updates"]) <= MOST_UPDATES, f"{self} has {len(node['updates'])} updates")
+        updates = tuple(self._update(update) for update in node["updates"])
+        return Func(self.name, self.dimensions, self.types, values, updates)
+
+    def __str__(self) -> str:
+        return f"its stage {self.name}"
+
+    def _values(self, definition: Node) -> tuple[Node, ...]:
+        values = definition["values"]
+        fits = tuple(self.of.get(value) for value in values) == self.types
+        _require(fits, f"{self} has values of other types than its own")
+        return tuple(values)
+
+    def _update(self, node: Node) -> Update:
+        _require(not node["is_init"], f"{self} is defined twice")
+        values, places = self._values(node), node["args"]
+        _require(len(places) == len(self.dimensions), f"{self} is updated at other places")
+        _require(all(self.of.get(p) == _INDEX for p in places), f"{self} is updated at no int32")
+        rvars = node["stage_schedule"]["rvars"]
+        names = _names([one["var"] for one in rvars], f"reduction of {self}", MOST_DIMENSIONS)
+        for one in rvars:
+            for bound in (one["min"], one["extent"]):
+                _require(self.of.get(bound) == _INDEX, f"{self} reduces over no int32")
+                self._require_scope(bound, ())
+                calls = any(part.kind == "Call" and is_read(part) for part in expressions_in(bound))
+                _require(not calls, f"{self} reduces as far as values say")
+        pure = {
+            dimension
+            for dimension, place in zip(self.dimensions, places, strict=True)
+            if is_variable(place, dimension)
+        }
+        _require(self.of.get(node["predicate"]) == BOOL, f"{self} has a condition that is none")
+        for expression in (*values, *places, node["predicate"]):
+            self._require_scope(expression, (*pure, *names), rvars)
+            self._require_own(expression, pure)
+        order = (*names, *(one for one in self.dimensions if one in pure))
+        self._require_stage(node, order)
+        ranges = tuple((one["var"], one["min"], one["extent"]) for one in rvars)
+        return Update(tuple(places), values, node["predicate"], ranges)
+
+    def _require_own(self, expression: Node, pure: set[str]) -> None:
+        """That a Func reads itself along its pure dimensions where it is written only."""
+        for node in expressions_in(expression):
+            if node.kind == "Call" and node["call_type"] == "Halide" and node["name"] == self.name:
+                for dimension, index in zip(self.dimensions, node["args"], strict=True):
+                    stays = is_variable(index, dimension)
+                    _require(stays or dimension not in pure, f"{self} reads itself elsewhere")
+
+    def _require_scope(
+        self, root: Node, variables: Sequence[str], reductions: Sequence[Node] = ()
+    ) -> None:
+        """That each variable in ``root`` is one of those, or of a Let around it."""
+        waiting = [(root, dict.fromkeys(variables, _INDEX))]
+        while waiting:
+            node, scope = waiting.pop()
+            if node.kind == "Let":
+                name, value = _name(node["name"], f"a Let in {self}"), node["value"]
+                waiting += [(value, scope), (node["body"], {**scope, name: self.of[value]})]
+                continue
+            waiting += [(part, scope) for part in parts_of(node)]
+            if node.kind != "Variable" or node["param_name"] or node["image_name"]:
+                continue
+            name = node["name"]
+            _require(name in scope, f"{self} depends on {name}, which is nothing in it")
+            _require(scope[name] == self.of[node], f"{self} takes {name} for another type")
+            if node["reduction_domain"]["defined"]:
+                self._require_domain(name, node["reduction_domain"], reductions)
+
+    def _require_domain(self, name: str, domain: Node, reductions: Sequence[Node]) -> None:
+        """That a variable's own domain is that of the definition."""
+        ranges = domain["domain"]
+        _require(
+            ranges is not None
+            and domain["predicate"] is not None
+            and [one["var"] for one in ranges] == [one["var"] for one in reductions]
+            and all(
+                alike((one["min"], one["extent"]), (other["min"], other["extent"]))
+                for one, other in zip(ranges, reductions, strict=True)
+            ),
+            f"{self} reduces over two domains",
+        )
+        names = frozenset(one["var"] for one in ranges)
+        _require(name in names, f"{self} reduces over {name}, which is in no domain")
+        _require(self.of.get(domain["predicate"]) == BOOL, f"{self} has a damaged reduction")
+        for node in expressions_in(domain["predicate"]):
+            if node.kind == "Variable" and not (node["param_name"] or node["image_name"]):
+                _require(node["name"] in names, f"{self} reduces where {node['name']} says")
+
+    def _require_buffers(self, node: Node, parameters: Mapping[str, tuple[Type, int]]) -> None:
+        names = node["output_buffers_names"]
+        _require(len(names) == len(self.types), f"{self} has {len(names)} buffers")
+        for name, kind in zip(names, self.types, strict=True):
+            wanted = (kind, len(self.dimensions))
+            _require(
+                parameters.get(name) == wanted, f"the buffer {name[:60]!r} of {self} is damaged"
+            )
+
+    def _require_unscheduled(self, schedule: Node, *, is_output: bool) -> None:
+        for level in ("compute_level", "store_level", "hoist_storage_level"):
+            place = schedule[level]
+            inline = not place["func_name"] and not place["var_name"]
+            at_root = is_output and place["var_name"] == "__root" and not place["func_name"]
+            if not inline and not at_root:
+                raise self._scheduled("not inline" if level == "compute_level" else "stored")
+        for name, told in (("memoized", "memoized"), ("async", "asynchronous")):
+            if schedule[name]:
+                raise self._scheduled(told)
+        for name in ("ring_buffer", "memoize_eviction_key"):
+            if schedule[name].kind != "UndefinedExpr":
+                raise self._scheduled(f"given a {name.replace('_', ' ')}")
+        if schedule["memory_type"] != "auto":
+            raise self._scheduled(f"in {schedule['memory_type']}")
+        if schedule["wrappers"]:
+            raise self._scheduled("wrapped (in)")
+        if schedule["bounds"]:
+            raise self._scheduled("bound (bound, align_bounds)")
+        for one in schedule["estimates"]:
+            _require_numbers(one, f"an estimate of {self}")
+        dimensions = schedule["storage_dims"]
+        if tuple(one["var"] for one in dimensions) != self.dimensions:
+            raise self._scheduled("stored in another order (reorder_storage)")
+        for one in dimensions:
+            if any(one[n].kind != "UndefinedExpr" for n in ("alignment", "bound", "fold_factor")):
+                raise self._scheduled("stored otherwise (align_storage, fold_storage)")
+
+    def _require_stage(self, definition: Node, order: Sequence[str]) -> None:
+        """That the loops of a definition are as written."""
+        schedule = definition["stage_schedule"]
+        for name, told in (
+            ("splits", "split"),
+            ("prefetches", "prefetched"),
+            ("fused_pairs", "fused"),
+        ):
+            if schedule[name]:
+                raise self._scheduled(told)
+        if definition["specializations"]:
+            raise self._scheduled("specialized")
+        dims = schedule["dims"]
+        if tuple(dim["var"] for dim in dims) != (*order, "__outermost"):
+            raise self._scheduled("in another order of loops (reorder)")
+        for dim in dims:
+            for name, usual in (("for_type", "serial"), ("partition_policy", "auto")):
+                if dim[name] != usual:
+                    raise self._scheduled(f"given a loop that is {dim[name]}")
+            if dim["device_api"] not in ("none", "host"):
+                raise self._scheduled(f"for {dim['device_api']}")
+        for name in ("allow_race_conditions", "atomic", "override_atomic_associativity_test"):
+            if schedule[name]:
+                raise self._scheduled(name.replace("_", " "))
+        level = schedule["fuse_level"]
+        fused = level["fuse_level"]
+        if fused["func_name"] or fused["var_name"] or level["align_dimension_names"]:
+            raise self._scheduled("fused (compute_with)")
+        _require(not level["align_strategies"], f"{self} is damaged")
+
+    def _scheduled(self, told: str) -> NotTunableError:
+        return NotTunableError(f"it carries a schedule: {self.name} is {told}")
+
+
+def _is_true(node: Node) -> bool:
+    return node.kind == "UIntImm" and bool(node["value"] == 1)
+
+
+def _require_numbers(node: Node, where: str) -> None:
+    """That promises are numbers, or are none."""
+    for name, value in node.fields.items():
+        if isinstance(value, Node) and value.kind not in ("UndefinedExpr", "IntImm"):
+            raise NotTunableError(f"{where} has a {name} that is no number")
+
+
+@dataclass(frozen=True)
+class _NamedTable:
+    name: str
+    table: Table
+
+
+def _table(node: Node) -> _NamedTable:
+    name = _name(node["name"], "a buffer")
+    where = f"its buffer {name}"
+    kind, rank, dims = _type(node["type"], where), node["dimensions"], node["dims"]
+    _require(node["defined"] and 0 <= rank <= MOST_DIMENSIONS, f"{where} is damaged")
+    _require(len(dims) == rank, f"{where} has {len(dims)} of {rank} dimensions")
+    extents = tuple(int(dim["extent"]) for dim in dims)
+    _require(all(0 < extent < 1 << 24 for extent in extents), f"{where} is empty")
+    item_bytes = (kind[1] + 7) // 8
+    _require(prod(extents) * item_bytes == len(node["data"]), f"{where} has other data")
+    _require(len(node["data"]) <= _MOST_BUFFER_BYTES, f"{where} has more than 16 MB")
+    mins = tuple(int(dim["min"]) for dim in dims)
+    _require(all(abs(least) < 1 << 30 for least in mins), f"{where} begins too far away")
+    strides = tuple(int(dim["stride"]) for dim in dims)
+    reach = 1
+    for stride, extent in sorted(zip(strides, extents, strict=True)):
+        _require(stride >= reach or extent == 1, f"the elements of {where} overlap")
+        reach = max(reach, stride * (extent - 1) + 1)
+    _require(reach * item_bytes <= _MOST_BUFFER_BYTES, f"{where} has more than 16 MB")
+    return _NamedTable(name, Table(kind, mins, extents, strides, bytes(node["data"])))
+
+
+def callees(func: Func) -> set[str]:
+    """The other Funcs that a Func reads."""
+    found = set()
+    for expression in definitions_of(func):
+        for node in expressions_in(expression):
+            if node.kind == "Call" and node["call_type"] == "Halide":
+                found.add(node["name"])
+    return found - {func.name}
+
+
+def definitions_of(func: Func) -> Iterator[Node]:
+    """All expressions that a Func is defined by."""
+    yield from func.values
+    for update in func.updates:
+        yield from (*update.places, *update.values, update.predicate)
+
+
+def _require_no_cycle(funcs: Mapping[str, Func]) -> None:
+    """That Funcs can be computed one after another; nor may a definition read its own Func."""
+    for func in funcs.values():
+        for value in func.values:
+            own = (n for n in expressions_in(value) if n.kind == "Call" and n["name"] == func.name)
+            _require(
+                all(node["call_type"] != "Halide" for node in own),
+                f"the definition of its stage {func.name} reads itself",
+            )
+    waiting = {name: callees(func) for name, func in funcs.items()}
+    while waiting:
+        ready = {name for name, needs in waiting.items() if not needs & waiting.keys()}
+        _require(bool(ready), f"its stages read one another in a circle: {min(waiting)}")
+        waiting = {name: needs for name, needs in waiting.items() if name not in ready}
