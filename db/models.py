@@ -341,11 +341,11 @@ class ScheduleRow(Base):
     public_id: Mapped[str | None] = mapped_column(String(40), index=True)
     quarantined_at: Mapped[float | None]
     quarantine_reason: Mapped[str] = mapped_column(FreeText(), server_default="")
-    seal: Mapped[str] = mapped_column(String(64), server_default="")
-    tenant: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
-    audience: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
     cache: Mapped[str] = mapped_column(String(20), server_default="warm")
     judged: Mapped[str] = mapped_column(String(DIGEST_LENGTH), server_default="")
+    tenant: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
+    audience: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
+    seal: Mapped[str] = mapped_column(String(64), server_default="")
 
     measurement: Mapped[MeasurementRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)

@@ -33,7 +33,8 @@ class Registry(Generic[T]):
 
     ``kind`` is what people call one (``sampler``), ``group`` its group of entry points, and
     ``built_in`` maps names to ``module:attribute``. ``base`` is the abstract class that every entry
-    inherits. ``choose_with`` ends the message on an unknown name: how to choose another.
+    inherits. ``option`` (of the command line) and ``choose_with`` are how to choose
+    another, for the message on an unknown name.
     ``variable`` is an environment variable that adds what is not installed, as
     ``name=module:attribute`` pairs with commas between; they come before others of their name.
     Safe for several threads.
@@ -46,6 +47,7 @@ class Registry(Generic[T]):
         built_in: Mapping[str, str],
         base: type[T],
         *,
+        option: str = "",
         choose_with: str = "",
         variable: str = "",
     ) -> None:
@@ -53,7 +55,8 @@ class Registry(Generic[T]):
         self.group = group
         self._built_in = dict(built_in)
         self._base = base
-        self._choose_with = choose_with
+        self._option = option
+        self._choose_with = choose_with or (f"choose with {option}" if option else "")
         self._variable = variable
 
     def names(self) -> list[str]:
@@ -81,7 +84,7 @@ class Registry(Generic[T]):
             return
         names = self.names()
         near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else ""
+        hint = f"did you mean {self._option} {near[0]}?".replace("  ", " ") if near else ""
         raise UserError(
             f"unknown {self.kind} '{name}'",
             accepted=", ".join(names),

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import update
 
 from db.models import ScheduleRow
+from db.seals import seal_of
 from db.serving import ScheduleReads, ServingRow
 from db.sql_store import SqlStore
 from service.schedules import validation
@@ -29,6 +30,12 @@ def of() -> Problem:
 def stored(store: SqlStore, of: Problem) -> ServingRow:
     [row] = ScheduleReads(store).rows(lookup(of))
     return row
+
+
+def sealed(row: ServingRow, of: Problem) -> ServingRow:
+    """``row`` as if it had been stored so."""
+    named = ("config_digest", "generator", "symbol", "artifact_digest")
+    return row._replace(seal=seal_of(of, **{name: getattr(row, name) for name in named}))
 
 
 @pytest.fixture
@@ -72,7 +79,7 @@ def test_a_mark_of_anything_else_is_none(
         row = row._replace(config=json.dumps(other.as_dict()), config_digest=other.digest)
     else:
         of = problem(m=65, n=128, k=128)
-    Validator(store.files).fault(row, of)
+    Validator(store.files).fault(sealed(row, of), of)
     assert len(judgements) == 1
 
 
@@ -95,7 +102,8 @@ def test_a_config_that_was_edited_with_its_digest_is_found_out(
     with store.writing() as session:
         values = {"config": outside.as_dict(), "config_digest": outside.digest}
         session.execute(update(ScheduleRow).values(**values))
-    assert "outside the space" in Validator(store.files).fault(stored(store, of), of)
+    row = sealed(stored(store, of), of)
+    assert "outside the space" in Validator(store.files).fault(row, of)
 
 
 def test_code_that_changed_since_it_was_loaded_vouches_for_nothing(

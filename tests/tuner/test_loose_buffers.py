@@ -81,7 +81,7 @@ def test_code_must_be_right_where_a_loose_buffer_happens_to_lie_well(monkeypatch
 def test_what_nobody_chose_is_in_no_key():
     """Schedules from before there was the parameter are still those of the workload."""
     kernel = LooseU8()
-    plain = Workload("loose_u8", 1, ScaleU8().workload({"n": 512}).params)
+    plain = Workload("loose_u8", 1, ScaleU8().workload({"n": 512}).params, kernel.source)
     assert LOOSE.name not in plain.params
     assert kernel.workload({"n": 512}).digest == plain.digest
     assert kernel.workload({"n": 512, "input_loose": 0}) == plain

@@ -40,7 +40,7 @@ def registry() -> Registry[Sampler]:
         GROUP,
         {"random": "tuner.search.samplers.random:Random"},
         Sampler,
-        choose_with="choose with --sampler",
+        option="--sampler",
     )
 
 

@@ -27,7 +27,7 @@ _REGISTRY: Registry[CodeGenerator] = Registry(
         "portfolio": "tuner.codegen.portfolio:Portfolio",
     },
     CodeGenerator,
-    choose_with="choose with --generator",
+    option="--generator",
 )
 
 

@@ -30,7 +30,7 @@ _REGISTRY: Registry[Measurer] = Registry(
         FARM: "tuner.measure.farm.measurer:FarmMeasurer",
     },
     Measurer,
-    choose_with="choose with --measurer",
+    option="--measurer",
 )
 
 

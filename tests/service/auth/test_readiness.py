@@ -38,6 +38,7 @@ def test_no_answer_to_a_stranger_names_the_database(
         )
 
     monkeypatch.setattr(store, "reading", refuse)
+    monkeypatch.setattr(store, "writing", refuse)
     answer = client.get(path, headers=bearing(new_token_text()))
     assert answer.status_code == 503
     assert "db7" not in answer.text

@@ -186,7 +186,7 @@ def _leak(answer: Response, path: str, secret: Secret) -> str:
     if secret.is_in(Response(200, text=told)):
         return f"it is named: {told[:2000]}"
     # That the token lacks the scope is no news; that the job is another's would be.
-    lacks_scope = answer.status_code == 403 and "has not the scope" in answer.text
+    lacks_scope = answer.status_code == 403 and "lacks the scope" in answer.text
     if names_it and not lacks_scope and answer.status_code != 404:
         return f"status {answer.status_code}, not 404"
     return "" if answer.status_code < 500 else f"status {answer.status_code}: {answer.text}"

@@ -33,7 +33,7 @@ _REGISTRY: Registry[Sampler] = Registry(
         "brute": "tuner.search.samplers.brute_force:BruteForce",
     },
     Sampler,
-    choose_with="choose with --sampler",
+    option="--sampler",
 )
 
 
