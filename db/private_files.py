@@ -29,7 +29,7 @@ _OURS = frozenset(
     {
         *_KEPT_FOLDERS,
         *("adb", "c_forms", "calibration", "client", "demo.log", "gold", "hexagon-sim", "native"),
-        *("qemu", "references", "timing", "token"),
+        *("qemu", "references", "reserve", "timing", "token"),
     }
 )
 """What hvxtune makes in a state directory, beside a database."""

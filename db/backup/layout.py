@@ -23,9 +23,9 @@ from tuner.errors import UserError
 FORMAT = "hvxtune-backup"
 VERSION = 1
 MANIFEST = "manifest.json"
-NOT_KEPT = frozenset({"alembic_version", "sessions"})
-"""Tables that are left out: what the manifest says, and what a restore must not bring back: a
-session that has been ended since."""
+NOT_KEPT = frozenset({"alembic_version", "sessions", "heartbeats"})
+"""Tables that are left out: what the manifest says; what a restore must not bring back, a session
+that has been ended since; and what is of a machine."""
 
 MOST_MANIFEST_BYTES = 1 << 30
 CHUNK_BYTES = 1 << 20

@@ -26,6 +26,7 @@ from db.sql_store import SqlStore
 from db.tokens import Token, add_token, find_token
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError, UserError
+from tuner.identity import digest_of_bytes
 from tuner.uploaded import files as uploads
 
 UPLOAD = b"a serialized pipeline"
@@ -133,7 +134,7 @@ class BackupConformance(ABC):
             found = next(r for r in before["artifacts"] if r[0] == digest)
             file_digest = next(v for v in found[4:] if isinstance(v, str))
             assert other.files.read(digest, symbol, file_digest).files["header"]
-        assert uploads.path_of(before["pipelines"][0][0]).read_bytes() == UPLOAD
+        assert uploads.path_of(digest_of_bytes(UPLOAD)).read_bytes() == UPLOAD
 
     def test_new_rows_are_numbered_after_the_restored_ones(
         self, file: Path, elsewhere: MakeStore
