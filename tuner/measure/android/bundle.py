@@ -148,7 +148,7 @@ def settle(places: Sequence[Seat], called: Called, task_s: float) -> None:
                 raise DeviceError(f"the reference candidate failed: {error.message}")
             if error is not None:
                 return
-            last_reference = record.samples
+            last_reference = record.net_samples
             _tell(places, record, last_reference)
             continue
         seat.passenger.reference_cycles += last_reference

@@ -73,6 +73,11 @@ class Record:
     samples: tuple[int, ...]
     overhead_cycles: int = 0
 
+    @property
+    def net_samples(self) -> tuple[int, ...]:
+        """Those of the candidate alone, in cycles."""
+        return tuple(max(sample - self.overhead_cycles, 1) for sample in self.samples)
+
 
 @dataclass(frozen=True)
 class Results:

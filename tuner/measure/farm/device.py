@@ -44,9 +44,9 @@ class Sampled:
     """One verified run of a candidate.
 
     ``measurement`` holds every timed repeat in ``samples`` (cycles) and their median, without the
-    harness's ``overhead_cycles``, in ``cycles``. ``reference_cycles`` are the reference's samples
-    taken next to it, oldest first; empty where none ran. ``link_s`` and ``run_s`` are this task's
-    share of wall seconds.
+    harness's ``overhead_cycles``, in ``cycles``. ``reference_cycles`` are the reference's next to
+    it, likewise without, oldest first; empty where none ran. ``link_s`` and ``run_s`` are this
+    task's share of wall seconds.
     """
 
     measurement: Measurement
