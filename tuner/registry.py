@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import sys
 from collections.abc import Mapping
 from functools import cached_property
 from importlib import import_module
@@ -58,6 +57,7 @@ class Registry(Generic[T]):
         self._option = option
         self._choose_with = choose_with or (f"choose with {option}" if option else "")
         self._variable = variable
+        self._found: dict[str, type[T]] = {}
 
     def names(self) -> list[str]:
         """All names: built-in ones in the order of the registry, then installed ones sorted."""
@@ -74,7 +74,10 @@ class Registry(Generic[T]):
             if name in extra:
                 return self._loaded_extra(name, extra[name])
         if name in self._built_in:
-            return cast("type[T]", _attribute(self._built_in[name]))
+            # Best-queries find the generators of their schedules: import_module takes longer.
+            if name not in self._found:
+                self._found[name] = cast("type[T]", _attribute(self._built_in[name]))
+            return self._found[name]
         self.require(name)
         return self._loaded(name)
 
@@ -150,8 +153,7 @@ class Registry(Generic[T]):
 
 def _attribute(place: str) -> object:
     module, _, name = place.partition(":")
-    # Best-queries find the generators of their schedules: one that is imported is at hand.
-    return getattr(sys.modules.get(module) or import_module(module), name)
+    return getattr(import_module(module), name)
 
 
 def _package(point: EntryPoint) -> str:
