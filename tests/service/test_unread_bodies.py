@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from db.sql_store import SqlStore
 from db.tokens import Token, add_token
+from service import unread_bodies
 from service.app import create_app
 from service.auth.token_gate import TokenGate
 from service.auth.token_text import new_token_text
@@ -41,7 +42,8 @@ def tokens(store: SqlStore) -> dict[str, str]:
 
 
 @pytest.fixture
-def address(store: SqlStore) -> Iterator[tuple[str, int]]:
+def address(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    monkeypatch.setattr(unread_bodies, "LINGER_S", 0.2)
     app: FastAPI = create_app(store, TokenGate(store), Settings())
     with live(app) as url:
         yield "127.0.0.1", urlsplit(url).port or 0
