@@ -122,7 +122,7 @@ def _check(file: IO[bytes], note: _Done) -> _Checked:
         for member in archive:
             require_known(member.name)
             if not member.isreg() or member.name in found or manifest:
-                raise damaged(f"{member.name} is no file, is there twice or behind {MANIFEST}")
+                raise damaged(f"{member.name} is not a file, appears twice, or follows {MANIFEST}")
             hashing = Hashing(cast("IO[bytes]", archive.extractfile(member)))
             if member.name == MANIFEST:
                 manifest = hashing.read(MOST_MANIFEST_BYTES)

@@ -72,7 +72,7 @@ def _parsed(lines: GzipFile, where: str) -> Iterator[list[Any]]:
         except (ValueError, RecursionError):
             raise damaged(f"{where}, line {number} cannot be read") from None
         if not isinstance(values, list):
-            raise damaged(f"{where}, line {number} is no row")
+            raise damaged(f"{where}, line {number} is not a row")
         yield values
 
 

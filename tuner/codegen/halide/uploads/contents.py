@@ -261,7 +261,8 @@ class _Check:
             self._types[node] = self._binary(node)
         elif node.kind == "Not":
             _require(
-                self._of(node["a"], node) == BOOL, f"{node.where} negates what is no condition"
+                self._of(node["a"], node) == BOOL,
+                f"{node.where} negates a value that is not a condition",
             )
             self._types[node] = BOOL
         elif node.kind == "Select":
@@ -278,7 +279,7 @@ class _Check:
             self._types[node] = self._call(node)
 
     def _of(self, node: Node, user: Node) -> Type:
-        _require(node in self._types, f"{user.where} uses a {node.kind}, which is no number")
+        _require(node in self._types, f"{user.where} uses a {node.kind}, which is not a number")
         return self._types[node]
 
     def _converted(self, node: Node) -> Type:
@@ -291,7 +292,9 @@ class _Check:
         a, b = self._of(node["a"], node), self._of(node["b"], node)
         _require(a == b, f"{node.where} has a {node.kind} of two types")
         if node.kind in ("And", "Or"):
-            _require(a == BOOL, f"{node.where} has an {node.kind} of what is no condition")
+            _require(
+                a == BOOL, f"{node.where} has an {node.kind} of a value that is not a condition"
+            )
         elif node.kind not in _COMPARISONS:
             _require(a != BOOL, f"{node.where} has a {node.kind} of conditions")
         return BOOL if node.kind in _COMPARISONS else a
@@ -315,7 +318,7 @@ class _Check:
         _require(fits, f"{node.where} calls {name[:60]!r}, which is nothing in it")
         _require(
             all(self._of(one, node) == _INDEX for one in node["args"]),
-            f"{node.where} reads {name} at what is no int32",
+            f"{node.where} reads {name} at an index that is not an int32",
         )
         return kind
 
@@ -614,7 +617,7 @@ def _require_numbers(node: Node, where: str) -> None:
     """That promises are numbers, or are none."""
     for name, value in node.fields.items():
         if isinstance(value, Node) and value.kind not in ("UndefinedExpr", "IntImm"):
-            raise NotTunableError(f"{where} has a {name} that is no number")
+            raise NotTunableError(f"{where} has a {name} that is not a number")
 
 
 @dataclass(frozen=True)
