@@ -32,11 +32,10 @@ class Registry(Generic[T]):
 
     ``kind`` is what people call one (``sampler``), ``group`` its group of entry points, and
     ``built_in`` maps names to ``module:attribute``. ``base`` is the abstract class that every entry
-    inherits. ``option`` (of the command line) and ``choose_with`` are how to choose
-    another, for the message on an unknown name.
-    ``variable`` is an environment variable that adds what is not installed, as
-    ``name=module:attribute`` pairs with commas between; they come before others of their name.
-    Safe for several threads.
+    inherits. ``option`` (of the command line) and ``choose_with`` say how to choose another, in the
+    message on an unknown name. ``variable`` is an environment variable that adds what is not
+    installed, as ``name=module:attribute`` pairs with commas between; they come before others of
+    their name. Safe for several threads.
     """
 
     def __init__(
@@ -87,7 +86,8 @@ class Registry(Generic[T]):
             return
         names = self.names()
         near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {self._option} {near[0]}?".replace("  ", " ") if near else ""
+        meant = " ".join(filter(None, (self._option, *near)))
+        hint = f"did you mean {meant}?" if near else ""
         raise UserError(
             f"unknown {self.kind} '{name}'",
             accepted=", ".join(names),

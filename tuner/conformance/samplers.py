@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+import pytest
+
 from tuner.outcome import Outcome
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.samplers import find_sampler
@@ -86,7 +88,7 @@ class SamplerConformance:
 
     def test_searches_for_as_many_objectives_as_it_says(self) -> None:
         if not find_sampler(self.name).several_objectives:
-            return
+            pytest.skip(f"{self.name} searches for one objective")
         runs = []
         for _ in range(2):
             proposer = self.proposer(seed=2, goals=_OBJECTIVES)
