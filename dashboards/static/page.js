@@ -1,4 +1,5 @@
 // Small things that many pages share: copying commands, asking before what cannot be undone.
+// Loaded before the page's body, so that no choice is made while nothing listens.
 (() => {
   "use strict";
 
@@ -28,7 +29,9 @@
     const form = event.target.closest("form[data-auto]");
     if (form) form.requestSubmit();
   });
-  for (const button of document.querySelectorAll("form[data-auto] [data-fallback]")) {
-    button.hidden = true;
-  }
+  document.addEventListener("DOMContentLoaded", () => {
+    for (const button of document.querySelectorAll("form[data-auto] [data-fallback]")) {
+      button.hidden = true;
+    }
+  });
 })();

@@ -103,6 +103,15 @@ def test_a_job_goes_from_the_form_to_its_object(visit: Visit, tmp_path: Path) ->
     assert (tmp_path / "kernel.o").read_bytes()[:4] == b"\x7fELF"
 
 
+def test_a_choice_counts_while_scripts_still_load(visit: Visit) -> None:
+    """On a slow line the page can be used before its deferred scripts have come."""
+    visit.page.route("**/vendor/htmx.min.js", lambda route: None)
+    visit.page.goto(f"{visit.url}/ui/submit", wait_until="commit")
+    visit.page.get_by_label("Kernel").select_option("scale_u8")
+    visit.page.wait_for_url("**kernel=scale_u8*", wait_until="commit")
+    visit.page.unroute_all()
+
+
 def test_two_jobs_are_compared(visit: Visit, jobs: list[str]) -> None:
     visit.go("/ui/compare")
     visit.page.get_by_label("This").select_option(jobs[0])
