@@ -23,7 +23,7 @@ help: ## list the targets
 
 setup: $(VENV)/.installed ## make .venv with the hvxtune command, and fetch the simulator
 	@$(BIN)/python -m compileall -q tuner db service dashboards
-	@$(BIN)/python -m tuner.measure.qemu.provision
+	@$(BIN)/python -m tuner.machine.provision
 
 demo: setup ## start a service, tune one kernel through it, ask for the best (about a minute)
 	@$(BIN)/python -m service.demo

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tuner.candidate import Problem
 from tuner.kernels.add_u8 import AddU8, quantized_sum
 from tuner.kernels.gemm_u8 import GemmU8
 from tuner.kernels.kernel import HalidePipeline
+from tuner.records.candidate import Problem
 from tuner.space import Config, Directive
 from tuner.space.steps import Steps
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.anchor_kernels import EXTRA_KERNELS
-from tuner.candidate import CACHE_STATES, CacheState, Candidate
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
+from tuner.records.candidate import CACHE_STATES, CacheState, Candidate
 from tuner.space import KnobValue
 from tuner.tuning import find_problem
 

@@ -24,10 +24,10 @@ LIMIT_S, LIMIT_BYTES = 1.0, 2_000_000
 
 def fill(store) -> str:
     """A job of gemm_u8 with :data:`TRIALS` trials of made-up cycles; its id."""
-    from tuner.candidate import Artifact, Measurement
     from tuner.identity import digest_of_bytes
-    from tuner.outcome import Outcome
-    from tuner.trial import Budget, JobSpec, JobState, PendingTrial, Trial
+    from tuner.records.candidate import Artifact, Measurement
+    from tuner.records.outcome import Outcome
+    from tuner.records.trial import Budget, JobSpec, JobState, PendingTrial, Trial
     from tuner.tuning import find_kernel, find_problem
 
     rng = random.Random(1)

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import tuner
-from tuner.candidate import Problem
 from tuner.codegen import space_of
 from tuner.codegen.c.forms import c_forms
 from tuner.codegen.portfolio import GENERATOR
@@ -31,10 +30,11 @@ from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel, kernel_names
 from tuner.memory_store import MemoryStore
 from tuner.one_config import measure, named_config
+from tuner.problem.target import DEFAULT_TARGET
+from tuner.records.candidate import Problem
+from tuner.records.trial import Trial
 from tuner.search.progress import Progress
 from tuner.space import Config
-from tuner.target import DEFAULT_TARGET
-from tuner.trial import Trial
 from tuner.tuning import JobOptions, default_workers, find_problem
 
 C, BEST, TEXTBOOK = "C", "best", "textbook"

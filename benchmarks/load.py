@@ -36,7 +36,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from benchmarks import million_schedules
-from tuner.target import DEFAULT_TARGET
+from tuner.problem.target import DEFAULT_TARGET
 
 P99_LIMIT_MS = 100.0
 OPEN_FILES = 1024
@@ -166,7 +166,7 @@ def served(place: Path) -> Iterator[Service]:
 
 def _new_token(place: Path, name: str) -> str:
     from db import open_store
-    from db.tokens import Token, add_token
+    from db.access.tokens import Token, add_token
     from service.auth.token_text import new_token_text
 
     made = new_token_text()

@@ -24,8 +24,8 @@ from typing import Any
 from sqlalchemy import insert
 
 from db import open_store
-from db.artifact_files import ArtifactFiles, StoredArtifact
 from db.catalogue import target_id
+from db.files.artifacts import ArtifactFiles, StoredArtifact
 from db.models import (
     ArtifactRow,
     MeasurementRow,
@@ -34,16 +34,16 @@ from db.models import (
     ToolchainRow,
     WorkloadRow,
 )
-from db.seals import seal_of
-from tuner.candidate import Artifact, Problem
+from db.schedules.seals import seal_of
 from tuner.codegen.judged import judge
-from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.identity import canonical_json, digest_of, digest_of_bytes
 from tuner.kernels import find_kernel
-from tuner.paths import writable
+from tuner.machine.paths import writable
+from tuner.problem.contract import Contract
+from tuner.problem.target import DEFAULT_TARGET, find_target
+from tuner.records.candidate import Artifact, Problem
 from tuner.space import Config
-from tuner.target import DEFAULT_TARGET, find_target
 
 CONTRACTS = (Contract.STATIC, Contract.NONE)
 TOOLCHAINS = 2
@@ -64,7 +64,7 @@ _ROOT = Path(__file__).parents[1]
 _MADE_BY = (
     "benchmarks/million_schedules.py",
     "db/models.py",
-    "db/seals.py",
+    "db/schedules/seals.py",
     "tuner",
 )
 Rows = dict[str, list[dict[str, Any]]]

@@ -33,10 +33,10 @@ from tuner.measure.android.adb.server import ADB_VARIABLE
 from tuner.measure.android.call import Caller
 from tuner.measure.android.link import PhoneLink
 from tuner.measure.android.phone import Phone
-from tuner.measure.android.problem_image import IMAGES
 from tuner.measure.android.script import DRIVER_FILE
-from tuner.measure.android.shared_object import driver, shared_object
-from tuner.measure.android.turn import Turn
+from tuner.measure.dsp.problem_image import IMAGES
+from tuner.measure.dsp.shared_object import driver, shared_object
+from tuner.measure.dsp.turn import Turn
 from tuner.measure.farm.device import Batch, Sampled, Task
 from tuner.measure.farm.settings import Limits, PhoneSettings
 

@@ -13,7 +13,6 @@ from random import Random
 
 import numpy as np
 
-from tuner.candidate import Artifact, Candidate, Problem
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
@@ -26,6 +25,7 @@ from tuner.measure.qemu.model import TimingModel, find_model
 from tuner.measure.qemu.parameters import Parameters
 from tuner.measure.qemu.session import Caches, Orders
 from tuner.measure.qemu.simulation import simulate
+from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.space import Config
 from tuner.tuning import find_problem
 

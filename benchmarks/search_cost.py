@@ -22,7 +22,7 @@ from dataclasses import dataclass
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is loaded: time of one processor
 
 from tuner.kernels import find_kernel
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.samplers import DEFAULT_SAMPLER
 from tuner.space import Config, Space

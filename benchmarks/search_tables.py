@@ -19,12 +19,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tuner.candidate import Candidate, Problem
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.kernels import find_kernel
+from tuner.machine.paths import state_dir
 from tuner.measure import find_measurer
-from tuner.outcome import Outcome
-from tuner.paths import state_dir
+from tuner.records.candidate import Candidate, Problem
+from tuner.records.outcome import Outcome
 from tuner.search.evaluation import Evaluator
 from tuner.search.tables import Row, Table, write_table
 from tuner.space import Config, KnobValue

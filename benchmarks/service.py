@@ -36,7 +36,7 @@ from urllib.parse import urlencode
 import psutil
 
 from benchmarks import million_schedules
-from tuner.target import DEFAULT_TARGET
+from tuner.problem.target import DEFAULT_TARGET
 
 P99_LIMIT = 1.3
 SHARE_LIMIT = 0.9
@@ -203,7 +203,7 @@ def serve(descriptor: int) -> None:
     import uvicorn
 
     from db import open_store
-    from db.tokens import Token, add_token
+    from db.access.tokens import Token, add_token
     from service.app import create_app
     from service.auth.token_gate import TokenGate
     from service.auth.token_text import new_token_text

@@ -22,7 +22,6 @@ import time
 from dataclasses import dataclass
 
 from benchmarks.rank_sensitivity import print_sensitivity
-from tuner.candidate import Artifact, Candidate, Problem
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.kernels import kernel_names
 from tuner.measure.cases import cases_of
@@ -37,6 +36,7 @@ from tuner.measure.qemu.simulator import find_simulator
 from tuner.measure.qemu.timing import Timing, timing_of
 from tuner.measure.qemu.verdict import judge
 from tuner.one_config import named_config
+from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.tuning import find_problem
 
 COUNTING_LIMIT, CACHES_LIMIT, ANALYSIS_LIMIT_S = 1.1, 1.6, 0.020

@@ -19,9 +19,9 @@ from pathlib import Path
 import db
 import tuner
 from tuner.kernels import find_kernel, kernel_names
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Trial
 from tuner.search.samplers import DEFAULT_SAMPLER
-from tuner.trial import Trial
 from tuner.tuning import default_workers
 
 OWN_SHARE_LIMIT = 0.15

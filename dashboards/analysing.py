@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from db.trial_rows import AnalysedTrial
+from db.jobs.trial_rows import AnalysedTrial
 from tuner.goals import DEFAULT_GOALS, figures_of, front_of
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 from tuner.space import Space
 from tuner.space.config import KnobValue
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from db.comparisons import Best
+from db.schedules.comparisons import Best
 from tuner.measure.statistics import CONFIDENCE, least_samples, median, median_interval
 
 CONFIDENCE_OF_EACH = 1 - (1 - CONFIDENCE) / 2

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from db.job_queries import JobStanding
+from db.jobs.queries import JobStanding
 from service.json_forms import peak_cycles
-from tuner.candidate import Problem
 from tuner.errors import UserError
-from tuner.trial import Job, JobState
+from tuner.records.candidate import Problem
+from tuner.records.trial import Job, JobState
 
 
 def peak_of(problem: Problem) -> float | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tuner.candidate import FIDELITIES
 from tuner.errors import UserError
 from tuner.measure import FARM, QEMU
 from tuner.measure.farm.farm_file import read_farm
+from tuner.records.candidate import FIDELITIES
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dashboards.charts.promotions import Scatter, scatter
-from db.trial_queries import PromotedTrials
-from tuner.candidate import Measurement
+from db.jobs.trial_queries import PromotedTrials
 from tuner.measure.statistics import Interval, median_interval
+from tuner.records.candidate import Measurement
 from tuner.search.ladder import pairs_of
 from tuner.search.ranking import Agreement, agreement
 

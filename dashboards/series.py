@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from db.trial_queries import TrialPoint
+from db.jobs.trial_queries import TrialPoint
 
 STRETCHES = 240
 

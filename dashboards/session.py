@@ -24,11 +24,11 @@ from starlette.datastructures import FormData
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from db.sessions import begin_session, end_session, token_of_session
+from db.access.sessions import begin_session, end_session, token_of_session
 from service.auth.audit import record
 from service.auth.caller import Caller, Scope
 from service.problem_details import HttpError
-from tuner.paths import writable
+from tuner.machine.paths import writable
 
 if TYPE_CHECKING:
     from db.sql_store import SqlStore

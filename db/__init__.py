@@ -10,8 +10,8 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from db.jobs.summary import JobSummary
     from db.sql_store import SqlStore
-    from db.summary import JobSummary
 
 __all__ = ["JobSummary", "SqlStore", "open_store"]
 
@@ -25,13 +25,13 @@ def open_store(url: str | None = None, *, busy_timeout_s: float = 10.0) -> SqlSt
     that another process has locked is waited for. What others could open is closed to them, with
     a warning in the log. Raises ``StoreError`` if it cannot be used.
     """
-    from db.artifact_files import ArtifactFiles
     from db.engine import find_url, make_engine, place_of
     from db.failure import store_errors
-    from db.private_files import create_database_file, tightened
+    from db.files.artifacts import ArtifactFiles
+    from db.files.private import create_database_file, tightened
     from db.schema import ensure_schema
     from db.sql_store import SqlStore
-    from tuner.paths import state_dir
+    from tuner.machine.paths import state_dir
 
     found = find_url(url)
     place = place_of(found)

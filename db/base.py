@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, mapped_column
 
-from tuner.candidate import Fidelity
+from tuner.records.candidate import Fidelity
 
 DIGEST_LENGTH = 64
 JOB_ID_LENGTH = 16

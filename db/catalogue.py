@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session
 
 from db.base import Base
 from db.models import ProblemRow, SpaceRow, TargetRow, ToolchainRow, WorkloadRow
-from tuner.candidate import Problem
 from tuner.identity import digest_of
+from tuner.problem.target import Target
+from tuner.problem.workload import Workload
+from tuner.records.candidate import Problem
 from tuner.space import Space
-from tuner.target import Target
-from tuner.workload import Workload
 
 
 def insert_unless_there(

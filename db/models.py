@@ -32,13 +32,13 @@ from db.base import (
     choice,
     fidelity_choice,
 )
-from tuner.contract import Contract
-from tuner.outcome import Outcome
-from tuner.trial import JobState
+from tuner.problem.contract import Contract
+from tuner.records.outcome import Outcome
+from tuner.records.trial import JobState
 
 
 class WorkloadRow(Base):
-    """A kernel with its parameters fixed (:class:`tuner.workload.Workload`)."""
+    """A kernel with its parameters fixed (:class:`tuner.problem.workload.Workload`)."""
 
     __tablename__ = "workloads"
 
@@ -53,7 +53,7 @@ class WorkloadRow(Base):
 
 
 class TargetRow(Base):
-    """A target with all its figures (:class:`tuner.target.Target`).
+    """A target with all its figures (:class:`tuner.problem.target.Target`).
 
     The digest is unique, the name is not: figures of a named target may be corrected, and what
     was tuned for the old ones stays apart.
@@ -94,7 +94,7 @@ class SpaceRow(Base):
 
 
 class ProblemRow(Base):
-    """A workload under a contract on a target (:class:`tuner.candidate.Problem`)."""
+    """A workload under a contract on a target (:class:`tuner.records.candidate.Problem`)."""
 
     __tablename__ = "problems"
 
@@ -119,8 +119,9 @@ class JobRow(Base):
     bounds a claim whose owner cannot be seen from here, because it runs on another machine.
     ``requested`` is what somebody asked of the owner; a queued job that is ``paused`` is not
     taken up; ``event_count`` numbers the job's events. ``goals`` are names with commas between.
-    ``tenant`` is whose job it is (no process), ``audience`` who sees it (:mod:`db.audience`);
-    ``kernel_label`` is what people call the kernel, where that is not its name.
+    ``tenant`` is whose job it is (no process), ``audience`` who sees it
+    (:mod:`db.access.audience`); ``kernel_label`` is what people call the
+    kernel, where that is not its name.
     """
 
     __tablename__ = "jobs"
@@ -185,9 +186,9 @@ class JobRow(Base):
 
 
 class ArtifactRow(Base):
-    """A compiled object; its bytes lie on disk (:mod:`db.artifact_files`).
+    """A compiled object; its bytes lie on disk (:mod:`db.files.artifacts`).
 
-    The columns are the fields of :class:`db.artifact_files.StoredArtifact`.
+    The columns are the fields of :class:`db.files.artifacts.StoredArtifact`.
     """
 
     __tablename__ = "artifacts"
@@ -203,7 +204,7 @@ class ArtifactRow(Base):
 
 
 class MeasurementRow(Base):
-    """Numbers of one verified artifact on one device (:class:`tuner.candidate.Measurement`).
+    """Numbers of one verified artifact on one device.
 
     A table of its own because one candidate may be measured at several fidelities.
     """
@@ -281,7 +282,7 @@ class TrialRow(Base):
 
 class PromotionRow(Base):
     """A trial's object measured once more, at a higher fidelity
-    (:class:`tuner.promotion.Promotion`). Without an outcome it is pending."""
+    (:class:`tuner.records.promotion.Promotion`). Without an outcome it is pending."""
 
     __tablename__ = "promotions"
 
@@ -316,8 +317,9 @@ class ScheduleRow(Base):
     ``trial_number`` are absent for a schedule that came from elsewhere. ``provenance`` is stored
     without the toolchain, which is a row. ``public_id`` names it for clients: that of the trial it
     came from, on whatever machine. A quarantined schedule is never handed out, nor offered again
-    while it stays so. ``seal`` ties the object to the problem and the config (:mod:`db.seals`);
-    ``judged`` marks a config that was found in its space (:mod:`tuner.codegen.judged`). ``tenant``
+    while it stays so. ``seal`` ties the object to the problem and the config
+    (:mod:`db.schedules.seals`); ``judged`` marks a config that was found in its space
+    (:mod:`tuner.codegen.judged`). ``tenant``
     and ``audience`` are those of its job: a private best stands beside the shared one.
     """
 
@@ -358,7 +360,7 @@ class ScheduleRow(Base):
             sqlite_where=text("quarantined_at IS NULL"),
             postgresql_where=text("quarantined_at IS NULL"),
         ),
-        # All that decides which schedule of a problem is the best: see db/serving.py.
+        # All that decides which schedule of a problem is the best: see db/schedules/serving.py.
         Index(
             "ix_schedules_standings",
             *("problem_id", "cache", "quarantined_at", "fidelity", "toolchain_id", "cycles"),
@@ -371,7 +373,7 @@ class ScheduleRow(Base):
 class JobEventRow(Base):
     """Something that happened to a job, in the order in which it was committed.
 
-    ``kind`` and ``data`` are those of :class:`db.job_events.JobEvent`.
+    ``kind`` and ``data`` are those of :class:`db.jobs.events.JobEvent`.
     """
 
     __tablename__ = "job_events"

@@ -16,9 +16,9 @@ from typing import Any
 from sqlalchemy import case, select, tuple_
 from sqlalchemy.orm import Session
 
-from db import durable_files
-from db.audience import EVERYBODYS, audience_of
+from db.access.audience import EVERYBODYS, audience_of
 from db.failure import file_error
+from db.files import durable as durable_files
 from db.service_models import PipelineRow
 from db.sql_store import SqlStore
 from tuner.errors import UserError

@@ -16,12 +16,12 @@ from db.models import (
     ToolchainRow,
     TrialRow,
 )
-from tuner.candidate import CacheState, Measurement, Problem
 from tuner.errors import UserError
 from tuner.identity import digest_of
-from tuner.space import Config, Space
-from tuner.target import Target
-from tuner.trial import (
+from tuner.problem.target import Target
+from tuner.problem.workload import Workload
+from tuner.records.candidate import CacheState, Measurement, Problem
+from tuner.records.trial import (
     Budget,
     Job,
     JobSpec,
@@ -32,7 +32,7 @@ from tuner.trial import (
     Timings,
     Trial,
 )
-from tuner.workload import Workload
+from tuner.space import Config, Space
 
 
 @contextmanager

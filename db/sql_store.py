@@ -12,14 +12,18 @@ from typing import Any
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
-from db import claims, job_events, outbox, past_trials, results
-from db.artifact_files import ArtifactFiles, StoredArtifact
-from db.audience import session_info
-from db.devices import SqlRoster
+from db.access.audience import session_info
+from db.devices.roster import SqlRoster
 from db.engine import WRITING
 from db.failure import Place, store_errors
-from db.job_events import JobEvent
-from db.job_id import as_typed
+from db.files.artifacts import ArtifactFiles, StoredArtifact
+from db.jobs import claims, outbox, past_trials, results
+from db.jobs import events as job_events
+from db.jobs.events import JobEvent
+from db.jobs.job_id import as_typed
+from db.jobs.new_job import insert_job
+from db.jobs.promotions import keep_promotion, promotions_of
+from db.jobs.summary import JobSummary, summaries_of
 from db.models import (
     ArtifactRow,
     JobRow,
@@ -29,9 +33,6 @@ from db.models import (
     ToolchainRow,
     TrialRow,
 )
-from db.new_job import insert_job
-from db.promotions import keep_promotion, promotions_of
-from db.quarantine import quarantine
 from db.records import (
     job_record,
     pending_record,
@@ -40,23 +41,14 @@ from db.records import (
     space_record,
     trial_record,
 )
-from db.seals import BROKEN, seal_fits
-from db.summary import JobSummary, summaries_of
-from tuner.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
+from db.schedules.quarantine import quarantine
+from db.schedules.seals import BROKEN, seal_fits
 from tuner.errors import HvxtuneError, UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import Roster
-from tuner.promotion import Promotion
-from tuner.space import Space
-from tuner.standing import Rank, rank
-from tuner.store import (
-    TrialStore,
-    as_requested,
-    pick_job_id,
-    require_named_by_object,
-    require_open,
-)
-from tuner.trial import (
+from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
+from tuner.records.promotion import Promotion
+from tuner.records.trial import (
     Job,
     JobRequest,
     JobSpec,
@@ -67,6 +59,15 @@ from tuner.trial import (
     Schedule,
     Submission,
     Trial,
+)
+from tuner.space import Space
+from tuner.standing import Rank, rank
+from tuner.store import (
+    TrialStore,
+    as_requested,
+    pick_job_id,
+    require_named_by_object,
+    require_open,
 )
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from db.device_models import DeviceRow
+from db.devices.models import DeviceRow
 from db.models import JobRow, ScheduleRow, TrialRow
 from db.sql_store import SqlStore
-from tuner.outcome import Outcome
-from tuner.trial import JobState
+from tuner.records.outcome import Outcome
+from tuner.records.trial import JobState
 
 PAUSED = "paused"
 """A queued job that waits for somebody, not for a conductor, counts as this."""

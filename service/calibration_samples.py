@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tuner.promotion import Promotion
+from tuner.records.promotion import Promotion
+from tuner.records.trial import Job, Trial
 from tuner.search.ladder import pairs_of
-from tuner.trial import Job, Trial
 
 
 def samples_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from db.devices import SqlRoster
+from db.devices.roster import SqlRoster
 from service.auth.audit import record
 from service.problem_details import HttpError, not_found
 from tuner.errors import UserError

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any
 
-from db.audit import amend_entry
+from db.access.audit import amend_entry
+from db.access.usage import IMPORT_ACTION
 from db.exchange import Imported, import_schedules
-from db.usage import IMPORT_ACTION
 from service.auth.audit import record
 from service.auth.quotas import check_upload
 from tuner.tuning import installed_toolchains

@@ -15,10 +15,10 @@ from contextlib import asynccontextmanager
 
 from starlette.concurrency import run_in_threadpool
 
-from db.job_feed import Told, event_counts, told_after
+from db.jobs.feed import Told, event_counts, told_after
 from db.sql_store import SqlStore
 from tuner.errors import HvxtuneError
-from tuner.trial import JobState
+from tuner.records.trial import JobState
 
 POLL_S = 0.5
 KEPT_EVENTS = 1000

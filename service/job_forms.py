@@ -11,10 +11,10 @@ from tuner.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from db.job_feed import Told
-    from db.job_queries import JobStanding
-    from db.trial_queries import KeyTrials, PromotedTrials
-    from tuner.trial import Job, Trial
+    from db.jobs.feed import Told
+    from db.jobs.queries import JobStanding
+    from db.jobs.trial_queries import KeyTrials, PromotedTrials
+    from tuner.records.trial import Job, Trial
 
 
 def peak_of(job: Job) -> float | None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.orm import Session
 
-from db.job_id import new_job_id
-from db.new_job import KeptAnswer, RequestKey, answer_once, insert_job, kept_answer
+from db.jobs.job_id import new_job_id
+from db.jobs.new_job import KeptAnswer, RequestKey, answer_once, insert_job, kept_answer
 from db.pipelines import Named, named
 from db.sql_store import SqlStore
 from service.auth import Caller
@@ -23,7 +23,7 @@ from service.schemas.jobs import DEFAULT_TRIALS, BudgetBody, SubmitBody, Workloa
 from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import Roster
-from tuner.trial import Job, Submission
+from tuner.records.trial import Job, Submission
 from tuner.tuning import Plan, plan
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from db.pipelines import StoredPipeline
-    from tuner.candidate import Measurement, Problem
     from tuner.kernels import Kernel
-    from tuner.trial import Job, Trial
+    from tuner.records.candidate import Measurement, Problem
+    from tuner.records.trial import Job, Trial
 
 
 def peak_cycles(problem: Problem) -> float:

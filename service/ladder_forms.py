@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from service.json_forms import measurement_json
-from tuner.promotion import Promotion
+from tuner.records.promotion import Promotion
+from tuner.records.trial import Job, Trial
 from tuner.search.ladder import pairs_of
 from tuner.search.ranking import agreement
-from tuner.trial import Job, Trial
 
 
 def ladder_json(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.auth.caller import Caller, Scope
 from service.problem_details import HttpError
-from tuner.trial import Job, JobRequest
+from tuner.records.trial import Job, JobRequest
 
 
 def may_steer(caller: Caller, job: Job) -> bool:

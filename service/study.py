@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from db.sql_store import SqlStore
+    from tuner.records.trial import Trial
     from tuner.space import Space
-    from tuner.trial import Trial
 
 _FIGURES = (
     *("packets", "stalls", "core_cycles", "code_bytes", "temperature_c", "vtcm_bytes"),

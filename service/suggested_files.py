@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tuner.candidate import Problem
+    from tuner.records.candidate import Problem
 
 _MOST_CHARACTERS = 120
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tuner.job_result import TuneResult, result
     from tuner.pipelines import tune_pipeline
+    from tuner.records.job_result import TuneResult, result
     from tuner.tuning import find_problem, run, submit, tune
 
 __all__ = [

@@ -6,7 +6,7 @@ do next. Over HTTP and in ``--json`` output the same parts travel as separate fi
 
 from __future__ import annotations
 
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 
 
 class HvxtuneError(Exception):

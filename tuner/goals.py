@@ -20,7 +20,7 @@ GOALS = {
     "vtcm_bytes": "bytes of VTCM it touches",
     "ddr_bytes": "bytes the timed call moves from and to DDR",
 }
-"""Each is a field of :class:`tuner.candidate.Measurement`."""
+"""Each is a field of :class:`tuner.records.candidate.Measurement`."""
 
 _Item = TypeVar("_Item")
 

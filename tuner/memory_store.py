@@ -7,12 +7,24 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tuner.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
 from tuner.errors import InternalError, UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.memory_roster import MemoryRoster
-from tuner.outcome import Outcome
-from tuner.promotion import Promotion
+from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
+from tuner.records.outcome import Outcome
+from tuner.records.promotion import Promotion
+from tuner.records.trial import (
+    Job,
+    JobRequest,
+    JobSpec,
+    JobState,
+    PastTrial,
+    PendingTrial,
+    RemainingGain,
+    Schedule,
+    Submission,
+    Trial,
+)
 from tuner.space import Space
 from tuner.store import (
     TrialStore,
@@ -24,18 +36,6 @@ from tuner.store import (
     require_named_by_object,
     require_open,
     toolchain_of,
-)
-from tuner.trial import (
-    Job,
-    JobRequest,
-    JobSpec,
-    JobState,
-    PastTrial,
-    PendingTrial,
-    RemainingGain,
-    Schedule,
-    Submission,
-    Trial,
 )
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tuner.candidate import Artifact, CacheState, Candidate, Problem
 from tuner.codegen import find_generator, starts_of
 from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
 from tuner.measure import open_measurer
 from tuner.measure.farm.roster import Roster
+from tuner.records.candidate import Artifact, CacheState, Candidate, Problem
+from tuner.records.trial import Trial
 from tuner.space import Config
-from tuner.trial import Trial
 
 if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tuner.candidate import FIDELITIES, Fidelity
 from tuner.errors import UserError
 from tuner.measure import FARM, measurer_names
 from tuner.measure.measurer import Measurer
-from tuner.promotion import MOST_PROMOTIONS
+from tuner.records.candidate import FIDELITIES, Fidelity
+from tuner.records.promotion import MOST_PROMOTIONS
 
 _REACHED_BY: dict[str, Fidelity] = {"hexagon-sim": "cycle_accurate", "phone": "hardware"}
 """Kinds of devices above the model, lowest first, and what they reach: usual ``promote_to``."""

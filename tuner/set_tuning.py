@@ -21,13 +21,14 @@ from secrets import token_hex
 from typing import TypedDict, Unpack
 
 from tuner import tuning
-from tuner.candidate import CacheState, Problem
 from tuner.codegen import CodeGenerator, find_generator, starts_of
 from tuner.errors import OutOfTimeError, UserError
-from tuner.job_result import TuneResult, result
 from tuner.kernels import Kernel, find_kernel
 from tuner.measure import Measurer, open_measurer
 from tuner.measure.deadline import AbandonableMeasurer
+from tuner.records.candidate import CacheState, Problem
+from tuner.records.job_result import TuneResult, result
+from tuner.records.trial import Job, JobRequest, JobState, Submission, Trial
 from tuner.search.loop import TuningLoop
 from tuner.search.progress import Progress
 from tuner.search.relatives import Relative, moves, proposals
@@ -36,7 +37,6 @@ from tuner.search.task_scheduler import Task, next_task
 from tuner.search.transfer import transferred
 from tuner.space import Config, Space
 from tuner.store import TrialStore
-from tuner.trial import Job, JobRequest, JobState, Submission, Trial
 from tuner.workload_sets import Member, WorkloadSet
 
 _SLICE_TRIALS = 2

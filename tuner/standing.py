@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tuner.candidate import FIDELITIES
-from tuner.contract import Contract
+from tuner.problem.contract import Contract
+from tuner.records.candidate import FIDELITIES
 
 Rank = tuple[int, float, str, int, int]
 

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
-from tuner.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
 from tuner.errors import InternalError, StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.measure.farm.roster import Roster
-from tuner.promotion import Promotion
-from tuner.space import Config, Space
-from tuner.trial import (
+from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
+from tuner.records.promotion import Promotion
+from tuner.records.trial import (
     Job,
     JobRequest,
     JobSpec,
@@ -26,6 +25,7 @@ from tuner.trial import (
     Submission,
     Trial,
 )
+from tuner.space import Config, Space
 
 
 class TrialStore(ABC):

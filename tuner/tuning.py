@@ -15,24 +15,24 @@ from importlib.metadata import version
 from itertools import product
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from tuner.candidate import CACHE_STATES, CacheState, Problem
 from tuner.codegen import CodeGenerator, find_generator, generator_names, space_of
-from tuner.contract import find_contract
 from tuner.errors import ToolchainError, UserError
 from tuner.goals import DEFAULT_GOALS, GOALS, checked_goals
-from tuner.job_result import TuneResult, result
 from tuner.kernels import find_kernel
 from tuner.measure import FARM, open_measurer
 from tuner.measure.farm.roster import Roster
 from tuner.measure.measurer import Measurer
-from tuner.promotion import DEFAULT_PROMOTIONS
+from tuner.problem.contract import find_contract
+from tuner.problem.target import DEFAULT_TARGET, find_target
+from tuner.records.candidate import CACHE_STATES, CacheState, Problem
+from tuner.records.job_result import TuneResult, result
+from tuner.records.promotion import DEFAULT_PROMOTIONS
+from tuner.records.trial import Job, JobSpec, Submission
 from tuner.rungs import require_above, upper_of
 from tuner.search.samplers import require_fits, sampler_for
 from tuner.search.stopping import checked_budget
 from tuner.space import Space
 from tuner.store import TrialStore
-from tuner.target import DEFAULT_TARGET, find_target
-from tuner.trial import Job, JobSpec, Submission
 
 if TYPE_CHECKING:
     from tuner.search.ladder import Rung

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 
 WIDTH = 1000.0
 LEAST = 4.0

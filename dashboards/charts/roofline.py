@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dashboards.charts.axis import LogAxis
-from tuner.candidate import Problem
 from tuner.kernels import find_kernel
+from tuner.records.candidate import Problem
 
 WIDTH, HEIGHT = 520, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 14, 14, 44

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from db.schedule_queries import StoredSchedule
+from db.schedules.queries import StoredSchedule
 from tuner.kernels import Kernel
 
 STEPS = 5

@@ -12,8 +12,8 @@ from dashboards.analysing import LEAST_TRIALS, knob_facts, lanes, plots
 from dashboards.pages.job import find_view
 from dashboards.session import viewing
 from dashboards.templating import render
+from db.jobs.trial_rows import AnalysedTrial, analysed_trials
 from db.sql_store import SqlStore
-from db.trial_rows import AnalysedTrial, analysed_trials
 from service.app import store_of
 from service.auth.caller import Scope
 

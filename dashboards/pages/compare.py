@@ -12,14 +12,14 @@ from dashboards.comparing import LEAST_SAMPLES, compared, overall
 from dashboards.job_view import JobView
 from dashboards.session import viewing
 from dashboards.templating import ago, render
-from db.comparisons import Best, bests, toolchains
-from db.job_queries import JobFilters, job_standings, jobs_page
+from db.jobs.queries import JobFilters, job_standings, jobs_page
+from db.jobs.trial_queries import key_trials
+from db.schedules.comparisons import Best, bests, toolchains
 from db.sql_store import SqlStore
-from db.trial_queries import key_trials
 from service.app import store_of
 from service.auth.caller import Scope
 from service.problem_details import not_found
-from tuner.target import TARGETS
+from tuner.problem.target import TARGETS
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 

@@ -14,9 +14,8 @@ from dashboards.promoted import promoted_view
 from dashboards.series import course
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
-from db.job_queries import job_standings
-from db.sql_store import SqlStore
-from db.trial_queries import (
+from db.jobs.queries import job_standings
+from db.jobs.trial_queries import (
     TrialPoint,
     front_trials,
     key_trials,
@@ -24,15 +23,16 @@ from db.trial_queries import (
     ranked_trials,
     trial_points,
 )
+from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth.audit import record
 from service.auth.caller import Scope
 from service.problem_details import HttpError, not_found
 from service.steering import may_steer, require_may_steer
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
+from tuner.records.trial import JobRequest
 from tuner.space import Config
 from tuner.space.config import KnobValue
-from tuner.trial import JobRequest
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 

@@ -12,15 +12,15 @@ from starlette.responses import Response
 from dashboards.job_view import JobView
 from dashboards.session import viewing
 from dashboards.templating import render
-from db.job_queries import JobFilters, job_standings, jobs_page
+from db.jobs.queries import JobFilters, job_standings, jobs_page
 from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth.caller import Scope
 from service.problem_details import HttpError
-from tuner.contract import Contract
 from tuner.kernels import kernel_names
-from tuner.target import TARGETS
-from tuner.trial import JobState
+from tuner.problem.contract import Contract
+from tuner.problem.target import TARGETS
+from tuner.records.trial import JobState
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 

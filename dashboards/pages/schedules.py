@@ -14,19 +14,19 @@ from dashboards.charts.shapes import shape_grids
 from dashboards.job_view import peak_of
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
+from db.jobs.trial_queries import find_trial
 from db.pipelines import kernel_of
-from db.quarantine import quarantine, release
-from db.schedule_queries import StoredSchedule, find, page
+from db.schedules.quarantine import quarantine, release
+from db.schedules.queries import StoredSchedule, find, page
 from db.sql_store import SqlStore
-from db.trial_queries import find_trial
 from service.app import store_of
 from service.auth.audit import record
 from service.auth.caller import Caller, Scope
 from service.problem_details import HttpError, not_found
-from tuner.candidate import FIDELITIES, Fidelity
-from tuner.contract import Contract
 from tuner.kernels import find_kernel, kernel_names
-from tuner.target import DEFAULT_TARGET, TARGETS
+from tuner.problem.contract import Contract
+from tuner.problem.target import DEFAULT_TARGET, TARGETS
+from tuner.records.candidate import FIDELITIES, Fidelity
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 

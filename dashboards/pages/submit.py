@@ -23,15 +23,15 @@ from service.auth.caller import Caller, Scope
 from service.job_requests import submit
 from service.problem_details import HttpError, status_of
 from service.schemas.jobs import LARGEST_SEED, BudgetBody, SubmitBody
-from tuner.candidate import CACHE_STATES, CacheState
-from tuner.contract import Contract
 from tuner.errors import HvxtuneError, UserError
 from tuner.goals import DEFAULT_GOALS, GOALS
 from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel, kernel_names
 from tuner.measure import FARM, QEMU
-from tuner.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
+from tuner.problem.contract import Contract
+from tuner.problem.target import DEFAULT_TARGET, TARGETS
+from tuner.records.candidate import CACHE_STATES, CacheState
+from tuner.records.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
 from tuner.search.samplers import sampler_names
-from tuner.target import DEFAULT_TARGET, TARGETS
 from tuner.tuning import find_problem
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.SUBMIT))])

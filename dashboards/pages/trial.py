@@ -15,8 +15,8 @@ from dashboards.job_view import JobView
 from dashboards.pages.job import find_view
 from dashboards.session import viewing
 from dashboards.templating import render
+from db.jobs.trial_queries import find_trial, key_trials
 from db.sql_store import SqlStore
-from db.trial_queries import find_trial, key_trials
 from service.app import store_of
 from service.auth.caller import Scope
 from service.problem_details import not_found
@@ -25,7 +25,7 @@ from tuner.errors import HvxtuneError, UserError
 from tuner.measure.explanation import GROUPS, ExplainedPacket, Explanation, Region
 from tuner.measure.statistics import Summary, summarize
 from tuner.one_config import explain
-from tuner.trial import Trial
+from tuner.records.trial import Trial
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 

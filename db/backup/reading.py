@@ -20,7 +20,6 @@ from typing import IO, cast
 from sqlalchemy import Connection, MetaData, func, select, text
 from sqlalchemy.exc import DBAPIError
 
-from db import durable_files
 from db.backup.layout import (
     CHUNK_BYTES,
     MANIFEST,
@@ -36,11 +35,12 @@ from db.backup.layout import (
 )
 from db.backup.rows import kept_tables, read_rows
 from db.failure import file_error, users_of
+from db.files import durable as durable_files
 from db.schema import SCHEMA_VERSION, upgrade
 from db.sql_store import SqlStore
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of_bytes
-from tuner.paths import state_dir
+from tuner.machine.paths import state_dir
 
 _TABLES_SHOWN = ("jobs", "schedules", "tokens", "pipelines")
 _Done = Callable[[int], object]

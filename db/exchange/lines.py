@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from db.exchange import layout
-from db.first_sources import FIRST_SOURCES
-from tuner.candidate import CACHE_STATES, FIDELITIES, Measurement, Problem
+from db.schedules.first_sources import FIRST_SOURCES
 from tuner.codegen import space_of
-from tuner.contract import find_contract
 from tuner.errors import UserError
 from tuner.identity import canonical_json, digest_of
 from tuner.kernels import find_kernel
+from tuner.problem.contract import find_contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import CACHE_STATES, FIDELITIES, Measurement, Problem
+from tuner.records.trial import Schedule
 from tuner.space import Config
-from tuner.target import find_target
-from tuner.trial import Schedule
 
 _ID = re.compile(r"[0-9a-z]{1,16}-[0-9]{1,9}p?")
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -15,15 +15,15 @@ from typing import IO
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from db.artifact_files import ArtifactFiles, StoredArtifact, defines
 from db.exchange import layout
 from db.exchange.lines import Line, read_line, toolchain_digest
+from db.files.artifacts import ArtifactFiles, StoredArtifact, defines
+from db.jobs.results import import_schedule
 from db.models import ToolchainRow
-from db.results import import_schedule
 from db.sql_store import SqlStore
-from tuner.candidate import Artifact
 from tuner.errors import UserError
 from tuner.identity import digest_of
+from tuner.records.candidate import Artifact
 
 _BATCH = 100
 _REASONS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)

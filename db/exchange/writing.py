@@ -14,14 +14,14 @@ from sqlalchemy import select
 
 from db.exchange import layout
 from db.models import ArtifactRow, ProblemRow, ScheduleRow, TargetRow, WorkloadRow
-from db.quarantine import quarantine
 from db.records import problem_record, schedule_record
-from db.seals import BROKEN, seal_fits
+from db.schedules.quarantine import quarantine
+from db.schedules.seals import BROKEN, seal_fits
 from db.sql_store import SqlStore
-from tuner.candidate import Artifact
 from tuner.errors import UserError
 from tuner.identity import canonical_json, digest_of_bytes
-from tuner.trial import Schedule
+from tuner.records.candidate import Artifact
+from tuner.records.trial import Schedule
 
 _BATCH = 200
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection
 
-from db import device_models, models, service_models  # noqa: F401 - fills the metadata
+from db import models, service_models  # noqa: F401 - fills the metadata
 from db.base import Base
+from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import WRITING, find_url, make_engine
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from db.serving import ServingRow
+from db.schedules.serving import ServingRow
 from db.sql_store import SqlStore
 from service.problem_details import HttpError, not_found
 from service.schedules import on_miss
@@ -19,8 +19,8 @@ from service.schedules.answers import Answers, stored_under
 from service.schedules.asked import Asked, ask
 from service.schedules.forms import exact_text
 from service.schedules.neighbours import Neighbours
-from tuner.candidate import CacheState, Fidelity
 from tuner.errors import UserError
+from tuner.records.candidate import CacheState, Fidelity
 
 PIECE_S = 0.05
 """No further look-up is begun in a piece after so long: others wait, or the client has gone."""

@@ -12,7 +12,7 @@ from service.request_ids import current_request_id
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
-    from db.audit import AuditEntry
+    from db.access.audit import AuditEntry
     from db.sql_store import SqlStore
     from service.auth.caller import Caller
 
@@ -34,7 +34,7 @@ def record(
     was changed; ``detail`` a small JSON object. Without a ``request`` it was done by a command on
     the service's machine. Texts lose any token that is in them.
     """
-    from db.audit import add_entry
+    from db.access.audit import add_entry
 
     return add_entry(
         store,

@@ -34,7 +34,7 @@ class FirstToken:
 def ensure_token(store: SqlStore) -> FirstToken | None:
     """Makes the first token, with scope ``admin``, if there never was any, and leaves it where
     commands of the same user on this machine find it. ``None`` if there were tokens."""
-    from db.tokens import add_first_token, all_tokens
+    from db.access.tokens import add_first_token, all_tokens
 
     if all_tokens(store):
         return None
@@ -55,7 +55,7 @@ def check_exposure(store: SqlStore, settings: Settings) -> list[str]:
     that whoever starts the service should read. To be called before :func:`ensure_token`."""
     if is_loopback(settings.host):
         return []
-    from db.tokens import all_tokens
+    from db.access.tokens import all_tokens
 
     now = time.time()
     if not any(token.is_valid(now) for token in all_tokens(store)):
@@ -79,7 +79,7 @@ def check_exposure(store: SqlStore, settings: Settings) -> list[str]:
 def local_token_notes(store: SqlStore) -> list[str]:
     """Lines for whoever starts the service, if commands on this machine will find no token that
     it accepts."""
-    from db.tokens import find_token
+    from db.access.tokens import find_token
 
     make_one = "hvxtune token create --local"
     try:

@@ -15,8 +15,8 @@ from service.auth.token_text import TokenText, new_token_text
 from tuner.errors import InternalError, UserError
 
 if TYPE_CHECKING:
+    from db.access.tokens import Token
     from db.sql_store import SqlStore
-    from db.tokens import Token
 
 DEFAULT_EXPIRES = "365d"
 MOST_QUOTA = 1 << 62
@@ -37,7 +37,7 @@ def issue(
     reads: Reads = Reads.OWN,
 ) -> tuple[TokenText, Token]:
     """Stores a new token. Its text is given once, here. ``UserError`` if it would be of no use."""
-    from db.tokens import add_token
+    from db.access.tokens import add_token
 
     _require_useful(name, scopes, quotas, expires_at)
     whose = name if owner is None else owner
@@ -55,7 +55,7 @@ def prepare(
     *, name: str, scopes: Sequence[Scope], quotas: Quotas, expires_at: float | None
 ) -> tuple[TokenText, Token]:
     """A new token that is not stored yet."""
-    from db.tokens import Token
+    from db.access.tokens import Token
 
     text = new_token_text()
     limits = {key: value for key, value in quotas.as_dict().items() if value is not None}

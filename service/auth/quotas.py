@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from service.problem_details import HttpError
 
 if TYPE_CHECKING:
+    from db.access.usage import Use
     from db.sql_store import SqlStore
-    from db.usage import Use
     from service.auth.caller import Caller
 
 DAY_S = 24 * 3600.0
@@ -39,7 +39,7 @@ def check_submit(store: SqlStore, caller: Caller, requested_trials: int | None) 
             accepted=f"budget.trials up to {quota}",
             next_step="give budget.trials; the other limits still end the job earlier",
         )
-    from db.usage import trials_asked_for
+    from db.access.usage import trials_asked_for
 
     now = time.time()
     used = trials_asked_for(store, caller.name, now - DAY_S)
@@ -51,7 +51,7 @@ def check_upload(store: SqlStore, caller: Caller, size_bytes: int) -> None:
     quota = caller.quotas.upload_bytes_per_day
     if quota is None:
         return
-    from db.usage import bytes_uploaded
+    from db.access.usage import bytes_uploaded
 
     now = time.time()
     used = bytes_uploaded(store, caller.name, now - DAY_S)

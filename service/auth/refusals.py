@@ -45,7 +45,7 @@ class Refusals:
         left_out = self._counted(_Refusal(client, token_id, reason))
         if left_out is None:
             return
-        from db.audit import add_entry
+        from db.access.audit import add_entry
 
         detail = {"reason": reason, **({"left_out_before": left_out} if left_out else {})}
         try:

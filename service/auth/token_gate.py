@@ -17,8 +17,8 @@ from typing import NoReturn
 
 from starlette.requests import HTTPConnection
 
+from db.access.tokens import Token, find_token, mark_used
 from db.sql_store import SqlStore
-from db.tokens import Token, find_token, mark_used
 from service.auth.audit import client_of
 from service.auth.caller import Caller, Quotas, Reads, Scope
 from service.auth.rates import Rate, network_of

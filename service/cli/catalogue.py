@@ -17,7 +17,7 @@ from service.cli.options import (
 from service.cli.output import print_json, print_line, print_table
 from service.cli.summary import print_loose, problem_label
 from service.json_forms import kernel_json, space_json
-from tuner.target import DEFAULT_TARGET
+from tuner.problem.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from tuner.space import Config, Space

@@ -26,7 +26,7 @@ from service.cli.output import print_json, print_line
 from service.cli.schedules import write_file
 from service.cli.summary import print_config, problem_label
 from service.json_forms import problem_json
-from tuner.target import DEFAULT_TARGET
+from tuner.problem.target import DEFAULT_TARGET
 
 
 def compile(  # noqa: A001 - the command's name

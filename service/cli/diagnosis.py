@@ -10,7 +10,7 @@ from service.cli.output import print_json, print_line, print_table
 
 def doctor(as_json: AsJson = False) -> None:
     """Check this machine; say what to install."""
-    from tuner.doctor import examine
+    from tuner.machine.doctor import examine
 
     findings = examine()
     broken = [f for f in findings if f.required and not f.present]

@@ -23,7 +23,7 @@ from service.cli.options import (
     read_problem,
 )
 from service.cli.output import print_json, print_line, print_table
-from tuner.target import DEFAULT_TARGET
+from tuner.problem.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from db import SqlStore

@@ -25,7 +25,7 @@ from service.cli.options import (
 from service.cli.output import print_json, print_line
 from service.cli.summary import print_loose, shown_name
 from tuner.errors import UserError
-from tuner.target import DEFAULT_TARGET
+from tuner.problem.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from service.fetching import Fetched

@@ -13,8 +13,8 @@ from service.cli.options import AsJson, JobName, ServerAddress, read_server
 from service.cli.output import print_json, print_line, print_table
 from service.cli.summary import count_text, form_label, print_result, result_json
 from service.json_forms import job_json, peak_cycles, trial_json
-from tuner.outcome import Outcome
-from tuner.trial import JobRequest
+from tuner.records.outcome import Outcome
+from tuner.records.trial import JobRequest
 
 if TYPE_CHECKING:
     from db import JobSummary
@@ -112,7 +112,7 @@ def _whole(address: str | None, job: str) -> dict[str, Any]:
             found_there = result_there(client, job)
             return {**found_there, "trials": list(client.trials(found_there["job"]))}
     from db import open_store
-    from tuner.job_result import result
+    from tuner.records.job_result import result
 
     with open_store() as store:
         found = result(job, store)

@@ -24,13 +24,13 @@ from service.cli.output import print_json, print_line
 from service.cli.summary import print_config, print_loose, print_measurement, problem_label
 from service.json_forms import peak_cycles, problem_json, trial_json
 from tuner.errors import UserError
-from tuner.target import DEFAULT_TARGET
+from tuner.problem.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
-    from tuner.candidate import CacheState, Candidate, Problem
     from tuner.measure.explanation import Explanation
+    from tuner.records.candidate import CacheState, Candidate, Problem
+    from tuner.records.trial import Schedule, Trial
     from tuner.space import Config
-    from tuner.trial import Schedule, Trial
 
 CONFIG_FORMS = "default|textbook|best|FILE"
 
@@ -198,7 +198,7 @@ def _checked(problem: Problem, values: Mapping[str, Any], generator: str) -> Can
 
 
 def _candidate(problem: Problem, config: Config, generator: str) -> Candidate:
-    from tuner.candidate import Candidate
+    from tuner.records.candidate import Candidate
 
     return Candidate(problem, config, generator)
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.candidate import CacheState
 from tuner.errors import UserError
+from tuner.records.candidate import CacheState
 
 if TYPE_CHECKING:
-    from tuner.candidate import Problem
+    from tuner.records.candidate import Problem
 
 KernelName = Annotated[
     str, typer.Argument(metavar="KERNEL", help="A kernel's name; `hvxtune kernels` lists them.")

@@ -18,12 +18,12 @@ from service.cli.summary import print_result, reached_text
 from service.client import Client
 from tuner.errors import HvxtuneError, UserError
 from tuner.goals import Front
-from tuner.trial import JobState, RemainingGain
+from tuner.records.trial import JobState, RemainingGain
 
 if TYPE_CHECKING:
     from service.client import Event
     from service.client.operations import FileKind, SubmitOptions
-    from tuner.candidate import CacheState
+    from tuner.records.candidate import CacheState
 
 INTERRUPTED = 130
 

@@ -33,13 +33,13 @@ from service.cli.summary import (
 )
 from service.json_forms import measurement_json, peak_cycles, problem_json
 from tuner.errors import UserError
-from tuner.target import DEFAULT_TARGET
+from tuner.problem.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from service.client.operations import FileKind
-    from tuner.candidate import CacheState, Problem
+    from tuner.records.candidate import CacheState, Problem
+    from tuner.records.trial import Schedule
     from tuner.store import TrialStore
-    from tuner.trial import Schedule
 
 
 def best(

@@ -16,8 +16,8 @@ from tuner.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tuner.records.trial import Trial
     from tuner.set_tuning import SetOptions, SetProgress, SetResult
-    from tuner.trial import Trial
     from tuner.workload_sets import Member
 
 INTERRUPTED = 130

@@ -11,9 +11,9 @@ from service.json_forms import job_json, measurement_json, peak_cycles, trial_js
 from service.suggested_files import suggested
 
 if TYPE_CHECKING:
-    from tuner.candidate import Measurement, Problem
-    from tuner.job_result import TuneResult
-    from tuner.trial import RemainingGain
+    from tuner.records.candidate import Measurement, Problem
+    from tuner.records.job_result import TuneResult
+    from tuner.records.trial import RemainingGain
 
 UNKNOWN = "\N{EN DASH}"
 
@@ -41,8 +41,8 @@ def shown_name(kernel: str) -> str:
 
 def print_loose(problem: Problem) -> None:
     """What the contract of ``problem`` does not say of single buffers, if there are such."""
-    from tuner.buffers import loose_lines
     from tuner.kernels import find_kernel
+    from tuner.problem.buffers import loose_lines
 
     workload = problem.workload
     buffers = find_kernel(workload.kernel).buffers(workload.params)

@@ -14,7 +14,7 @@ from service.cli.options import AsJson
 from service.cli.output import print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from db.audit import AuditEntry
+    from db.access.audit import AuditEntry
 
 app = typer.Typer(help="Make, list and revoke the tokens of the service.", no_args_is_help=False)
 
@@ -74,7 +74,7 @@ def create(
 ) -> None:
     """Make a token and print it, this once."""
     from db import open_store
-    from db.tokens import revoke_token
+    from db.access.tokens import revoke_token
     from service.auth.audit import record
     from service.auth.issue import DEFAULT_EXPIRES, issue, issue_detail, issued_json, read_expiry
     from service.auth.local_token import keep_local_token, local_user
@@ -126,7 +126,7 @@ def list_tokens(
 ) -> None:
     """List the tokens, without their secrets."""
     from db import open_store
-    from db.tokens import all_tokens as read_all
+    from db.access.tokens import all_tokens as read_all
     from service.auth.issue import token_json
 
     with open_store() as store:
@@ -164,7 +164,7 @@ def revoke(
 ) -> None:
     """End TOKEN for good; a running service refuses it within two seconds."""
     from db import open_store
-    from db.tokens import revoke_token
+    from db.access.tokens import revoke_token
     from service.auth.audit import record
     from service.auth.issue import token_json
     from service.auth.token_text import parse
@@ -191,7 +191,7 @@ def audit(
 ) -> None:
     """List who changed what through the service, and who was refused; newest first."""
     from db import open_store
-    from db.audit import newest_entries, prune_entries
+    from db.access.audit import newest_entries, prune_entries
     from service.auth.audit import entry_json, record
 
     with open_store() as store:

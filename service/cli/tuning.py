@@ -32,15 +32,15 @@ from service.cli.signals import stop_on_signal
 from service.cli.summary import print_result, result_json
 from tuner.errors import HvxtuneError, UserError
 from tuner.goals import DEFAULT_GOALS, GOALS
-from tuner.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
+from tuner.problem.target import DEFAULT_TARGET
+from tuner.records.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
+from tuner.records.trial import JobState
 from tuner.search.samplers import DEFAULT_FOR_SEVERAL, DEFAULT_SAMPLER
-from tuner.target import DEFAULT_TARGET
-from tuner.trial import JobState
 
 if TYPE_CHECKING:
     from db import SqlStore
     from service.client.operations import SubmitOptions
-    from tuner.job_result import TuneResult
+    from tuner.records.job_result import TuneResult
 
 DEFAULT_TRIALS = 100
 INTERRUPTED = 130
@@ -201,7 +201,7 @@ def tune(
     from db import open_store
     from db.pipelines import named
     from service.auth.local_token import local_user
-    from tuner.trial import Submission
+    from tuner.records.trial import Submission
 
     if private:
         raise UserError(

@@ -15,7 +15,7 @@ from service.client.answers import (
     require_good,
 )
 from service.client.persistence import RETRIED, Attempts, unreachable
-from tuner.trial import JobState
+from tuner.records.trial import JobState
 
 if TYPE_CHECKING:
     from httpx_sse import ServerSentEvent

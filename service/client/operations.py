@@ -31,8 +31,8 @@ from service.client.answers import (
 )
 from service.client.cache import ClientCache, KeptAnswer
 from service.client.persistence import persistently
-from tuner.candidate import CacheState, Fidelity
 from tuner.errors import HvxtuneError, UserError
+from tuner.records.candidate import CacheState, Fidelity
 
 FileKind = Literal["object", "header", "schedule", "loopnest", "assembly", "provenance"]
 _FILE_PATHS = {"schedule": "schedule.h"}

@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from db import claims
-from db.job_queue import ClaimedJob, JobQueue
+from db.jobs import claims
+from db.jobs.queue import ClaimedJob, JobQueue
 from db.reserve import Reserve
 from db.sql_store import SqlStore
 from service.conductor.troubles import Troubles, in_words
 from service.request_ids import work_for
 from tuner import tuning
 from tuner.errors import HvxtuneError, StoreError, UserError
+from tuner.records.trial import JobState
 from tuner.search.stopping import StopRequest
-from tuner.trial import JobState
 
 QUANTUM_S = 60.0
 """A job runs so long before it gives way to one whose turn it is. To go on later costs about half

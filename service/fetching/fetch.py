@@ -12,10 +12,10 @@ from service.fetching.pins import Pin, held, read_pins, write_pins
 from service.fetching.promises import header_text
 from service.fetching.sources import FileKind, Offer, Source, broken_promise
 from service.suggested_files import identifier
-from tuner.candidate import CacheState, Problem
-from tuner.contract import find_contract
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.identity import digest_of_bytes
+from tuner.problem.contract import find_contract
+from tuner.records.candidate import CacheState, Problem
 
 KINDS: tuple[FileKind, ...] = ("object", "header")
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tuner.buffers import BufferSpec, ScalarSpec, layout_of, loose_lines, promised_strides
-from tuner.candidate import Problem
-from tuner.contract import Contract
+from tuner.problem.buffers import BufferSpec, ScalarSpec, layout_of, loose_lines, promised_strides
+from tuner.problem.contract import Contract
+from tuner.records.candidate import Problem
 
 _TYPE_CODES = {"i": 0, "u": 1, "f": 2}
 """Halide's ``halide_type_code_t`` by NumPy's kind."""

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from tuner.candidate import CacheState, Problem
-from tuner.contract import Contract
 from tuner.errors import UserError
+from tuner.problem.contract import Contract
+from tuner.records.candidate import CacheState, Problem
 
 if TYPE_CHECKING:
     from db import SqlStore
     from service.client import Best, Client
-    from tuner.trial import Schedule
+    from tuner.records.trial import Schedule
 
 FileKind = Literal["object", "header"]
 

@@ -18,7 +18,7 @@ from service.schemas.common import NO_QUERY
 from service.schemas.params import read_params
 from tuner.errors import UserError
 from tuner.kernels import Kernel, find_kernel, kernel_names
-from tuner.target import TARGETS
+from tuner.problem.target import TARGETS
 from tuner.tuning import find_problem
 
 router = APIRouter(prefix="/v1", tags=["catalogue"], dependencies=[Depends(require(Scope.READ))])

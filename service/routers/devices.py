@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 
-from db.devices import SqlRoster, farm_queue
+from db.devices.roster import SqlRoster, farm_queue
 from db.sql_store import SqlStore
 from service import cursors
 from service.app import store_of

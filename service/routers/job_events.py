@@ -12,7 +12,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
-from db.job_feed import event_counts
+from db.jobs.feed import event_counts
 from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth import Scope, require
@@ -22,7 +22,7 @@ from service.openapi import problems
 from service.routers.jobs import find_job
 from service.schemas.jobs import EventsQuery
 from tuner.errors import UserError
-from tuner.trial import Job
+from tuner.records.trial import Job
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 

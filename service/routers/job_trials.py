@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.responses import JSONResponse, StreamingResponse
 
-from db import trial_queries
+from db.jobs import trial_queries
 from db.sql_store import SqlStore
 from service import cursors
 from service.app import store_of
@@ -21,8 +21,8 @@ from service.openapi import problems
 from service.routers.jobs import find_job
 from service.schemas.jobs import TrialPage, TrialsQuery
 from service.suggested_files import attachment
-from tuner.outcome import Outcome
-from tuner.trial import Job
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Job
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 

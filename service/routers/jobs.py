@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from db import job_queries
-from db.job_queries import JobFilters
+from db.jobs import queries as job_queries
+from db.jobs.queries import JobFilters
+from db.jobs.trial_queries import front_trials, key_trials, promoted_trials
 from db.sql_store import SqlStore
-from db.trial_queries import front_trials, key_trials, promoted_trials
 from service import cursors
 from service.app import settings_of, store_of
 from service.auth import Caller, Scope, require
@@ -33,7 +33,7 @@ from service.schemas.jobs import (
 from service.settings import Settings
 from service.steering import require_may_steer
 from tuner.errors import UserError
-from tuner.trial import Job, JobRequest
+from tuner.records.trial import Job, JobRequest
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 

@@ -20,10 +20,10 @@ from service.openapi import problems
 from service.problem_details import not_found
 from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.pipelines import PipelineForm, PipelineList, UploadQuery
-from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
-from tuner.target import DEFAULT_TARGET, find_target
+from tuner.problem.contract import Contract
+from tuner.problem.target import DEFAULT_TARGET, find_target
 
 router = APIRouter(prefix="/v1", tags=["pipelines"])
 

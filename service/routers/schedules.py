@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from db import quarantine, schedule_queries
+from db.schedules import quarantine
+from db.schedules import queries as schedule_queries
 from db.sql_store import SqlStore
 from service import cursors
 from service.app import answers_of, store_of
@@ -26,7 +27,7 @@ from service.schedules.files import (
 )
 from service.schemas.common import NO_QUERY
 from service.schemas.schedules import QuarantineBody, SchedulePage, SchedulesQuery, StoredForm
-from tuner.contract import Contract
+from tuner.problem.contract import Contract
 
 router = APIRouter(prefix="/v1", tags=["schedules"])
 

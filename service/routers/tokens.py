@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from db import audit as entries
+from db.access import audit as entries
+from db.access.tokens import all_tokens, find_token, revoke_token
 from db.sql_store import SqlStore
-from db.tokens import all_tokens, find_token, revoke_token
 from service import cursors
 from service.app import store_of
 from service.auth import Caller, Quotas, Scope, require

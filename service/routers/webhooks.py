@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from db import outbox
-from db.outbox import Webhook
+from db.jobs import outbox
+from db.jobs.outbox import Webhook
 from db.sql_store import SqlStore
 from service.app import settings_of, store_of
 from service.auth import Caller, Scope, require

@@ -14,15 +14,15 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from db.quarantine import quarantine_row
-from db.serving import ScheduleReads, ServingRow, Values
+from db.schedules.quarantine import quarantine_row
+from db.schedules.serving import ScheduleReads, ServingRow, Values
 from db.sql_store import SqlStore
 from service.schedules.asked import Asked, read_plain
 from service.schedules.forms import exact_text
 from service.schedules.validation import Validator
-from tuner.candidate import Problem
-from tuner.contract import Contract
 from tuner.errors import StoreError
+from tuner.problem.contract import Contract
+from tuner.records.candidate import Problem
 
 _KEPT_ANSWERS = 16_384
 """At some 4 kB each: 64 MB."""

@@ -8,13 +8,13 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from db.serving import Lookup, Values, lookup_values
+from db.schedules.serving import Lookup, Values, lookup_values
 from service.schemas.params import read_params
-from tuner.candidate import CACHE_STATES, FIDELITIES, CacheState, Fidelity, Problem
-from tuner.contract import Contract, find_contract
 from tuner.errors import UserError
 from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel
-from tuner.target import DEFAULT_TARGET, Target, find_target
+from tuner.problem.contract import Contract, find_contract
+from tuner.problem.target import DEFAULT_TARGET, Target, find_target
+from tuner.records.candidate import CACHE_STATES, FIDELITIES, CacheState, Fidelity, Problem
 
 DEFAULT_CONTRACT: Final = "static"
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from starlette.responses import Response
 
-from db.artifact_files import LOST_FILE
-from db.quarantine import quarantine_row
-from db.schedule_queries import StoredSchedule, find
+from db.files.artifacts import LOST_FILE
+from db.schedules.quarantine import quarantine_row
+from db.schedules.queries import StoredSchedule, find
 from db.sql_store import SqlStore
 from service.json_forms import visibility
 from service.problem_details import HttpError, not_found

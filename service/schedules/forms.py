@@ -6,10 +6,10 @@ import json
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-from db.serving import ServingRow
+from db.schedules.serving import ServingRow
 from service.json_forms import peak_cycles
 from service.schedules.asked import Asked
-from tuner.candidate import CacheState, Problem
+from tuner.records.candidate import CacheState, Problem
 
 FILE_LINKS = {
     "object": "object",

@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from db.nearest import NearestWorkloads, Neighbour
-from db.serving import ServingRow, Values
+from db.schedules.nearest import NearestWorkloads, Neighbour
+from db.schedules.serving import ServingRow, Values
 from db.sql_store import SqlStore
 from service.schedules.answers import Answers, stored_under
 from service.schedules.asked import Asked
 from service.schedules.forms import asked_json, links, schedule_json
 from service.schedules.validation import outside_space, read_config
-from tuner.candidate import Problem
 from tuner.codegen import space_of
-from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels import Kernel, find_kernel
+from tuner.problem.contract import Contract
+from tuner.records.candidate import Problem
 from tuner.space import Space
 
 MOST_LOOKED_AT = 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from db.open_jobs import open_job
+from db.jobs.open_jobs import open_job
 from db.sql_store import SqlStore
 from service.auth import Caller
 from service.job_requests import submit

@@ -8,15 +8,15 @@ import os
 from functools import lru_cache
 from typing import Any, Final
 
-from db.artifact_files import LOST_FILE, ArtifactFiles
-from db.seals import BROKEN, seal_fits
-from db.serving import ServingRow
-from tuner.candidate import Problem
+from db.files.artifacts import LOST_FILE, ArtifactFiles
+from db.schedules.seals import BROKEN, seal_fits
+from db.schedules.serving import ServingRow
 from tuner.codegen import space_of
 from tuner.codegen.judged import mark_of
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of
 from tuner.kernels import Kernel, find_kernel
+from tuner.records.candidate import Problem
 from tuner.space import Space
 
 _KEPT_VERDICTS: Final = 65_536

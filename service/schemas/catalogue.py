@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.schemas.common import Strict
-from tuner.target import DEFAULT_TARGET
+from tuner.problem.target import DEFAULT_TARGET
 
 DEFAULT_CONTRACT = "static"
 

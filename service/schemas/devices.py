@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 from service.schemas.common import PageQuery, Strict
-from tuner.candidate import Fidelity
 from tuner.measure.farm.states import DeviceState, Purpose
+from tuner.records.candidate import Fidelity
 
 
 class LeaseForm(BaseModel):

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from service.schemas.common import PageQuery, Strict, Visibility
-from tuner.contract import Contract
 from tuner.goals import DEFAULT_GOALS, GOALS
-from tuner.outcome import Outcome
-from tuner.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
+from tuner.problem.contract import Contract
+from tuner.problem.target import DEFAULT_TARGET
+from tuner.records.outcome import Outcome
+from tuner.records.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
+from tuner.records.trial import JobState
 from tuner.search.samplers import DEFAULT_FOR_SEVERAL, DEFAULT_SAMPLER
-from tuner.target import DEFAULT_TARGET
-from tuner.trial import JobState
 
 MOST_WORKLOADS = 256
 LARGEST_SEED = 2**32 - 1

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from service.schedules.asked import DEFAULT_CONTRACT
 from service.schemas.common import PageQuery, ProblemDetails, Strict, Visibility
-from tuner.candidate import CacheState, Fidelity
-from tuner.target import DEFAULT_TARGET
+from tuner.problem.target import DEFAULT_TARGET
+from tuner.records.candidate import CacheState, Fidelity
 
 MOST_WORKLOADS = 1000
 _NAME = r"^[A-Za-z0-9_-]{1,100}$"

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from db import outbox
-from db.outbox import Message
+from db.jobs import outbox
+from db.jobs.outbox import Message
 from service.webhooks.addresses import Network, RefusedError, pin
 from tuner.errors import HvxtuneError
 

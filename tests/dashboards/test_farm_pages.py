@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from db.audit import newest_entries
-from db.devices import SqlRoster
+from db.access.audit import newest_entries
+from db.devices.roster import SqlRoster
 from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from db import pipelines
-from db.audit import newest_entries
+from db.access.audit import newest_entries
 from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
@@ -29,9 +29,9 @@ from tests.tuner.sample_records import (
     spec,
 )
 from tuner.codegen.halide.uploads import describe_pipeline
-from tuner.outcome import Outcome
-from tuner.promotion import Promotion
-from tuner.trial import Budget, JobState, RemainingGain, Submission, Trial
+from tuner.records.outcome import Outcome
+from tuner.records.promotion import Promotion
+from tuner.records.trial import Budget, JobState, RemainingGain, Submission, Trial
 from tuner.uploaded import kernel_name
 
 TIMES = "\N{MULTIPLICATION SIGN}"

@@ -16,7 +16,7 @@ from dashboards.explaining import Explanations
 from dashboards.templating import ABSENT
 from db import open_store
 from db.exchange import export_schedules, import_schedules
-from db.schedule_queries import find
+from db.schedules.queries import find
 from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
@@ -32,12 +32,12 @@ from tests.tuner.sample_records import (
     schedule,
     spec,
 )
-from tuner.contract import Contract
 from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
 from tuner.measure.roofline import roofline_of
-from tuner.outcome import Outcome
-from tuner.target import find_target
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.outcome import Outcome
 
 LogIn = Callable[..., Browser]
 

@@ -9,7 +9,7 @@ from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.service.stored import problem, store_schedule
-from tuner.trial import Submission
+from tuner.records.trial import Submission
 
 LogIn = Callable[..., Browser]
 

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import event
 
-from db.devices import SqlRoster
+from db.devices.roster import SqlRoster
 from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.dashboards.test_more_pages import stored
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, config, ok, spec
 from tuner.measure.farm.states import Enrolment
-from tuner.trial import JobState, PendingTrial
+from tuner.records.trial import JobState, PendingTrial
 
 LogIn = Callable[..., Browser]
 PAGES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from dashboards.series import STRETCHES, course, worked_seconds
-from db.trial_queries import TrialPoint
+from db.jobs.trial_queries import TrialPoint
 
 
 def point(number: int, cycles: int | None, at: float | None = None) -> TrialPoint:

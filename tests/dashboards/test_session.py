@@ -12,11 +12,11 @@ from fastapi.routing import APIRoute
 from sqlalchemy import select, update
 
 from dashboards.application import PAGES, SECURITY_HEADERS
-from db.audit import newest_entries
+from db.access.audit import newest_entries
+from db.access.sessions import MOST_OF_A_TOKEN, begin_session, token_of_session
+from db.access.tokens import all_tokens, revoke_token
 from db.service_models import SessionRow
-from db.sessions import MOST_OF_A_TOKEN, begin_session, token_of_session
 from db.sql_store import SqlStore
-from db.tokens import all_tokens, revoke_token
 from service.app import create_app
 from service.auth.caller import Scope
 from service.auth.token_gate import TokenGate
@@ -25,7 +25,7 @@ from tests.dashboards.conftest import Browser
 from tests.dashboards.tokens import make_token
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
 from tuner.errors import StoreError
-from tuner.trial import JobState, Submission
+from tuner.records.trial import JobState, Submission
 
 LogIn = Callable[..., Browser]
 

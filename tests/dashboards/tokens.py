@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
+from db.access.tokens import Token, add_token
 from db.sql_store import SqlStore
-from db.tokens import Token, add_token
 from service.auth.caller import Scope
 from service.auth.token_text import TokenText, new_token_text
 

@@ -12,10 +12,8 @@ import pytest
 from sqlalchemy import update
 
 from db import open_store
-from db.audit import add_entry, amend_entry, newest_entries, prune_entries
-from db.service_models import TokenRow
-from db.sql_store import SqlStore
-from db.tokens import (
+from db.access.audit import add_entry, amend_entry, newest_entries, prune_entries
+from db.access.tokens import (
     Token,
     add_first_token,
     add_token,
@@ -24,10 +22,12 @@ from db.tokens import (
     mark_used,
     revoke_token,
 )
-from db.usage import IMPORT_ACTION, bytes_uploaded, trials_asked_for
+from db.access.usage import IMPORT_ACTION, bytes_uploaded, trials_asked_for
+from db.service_models import TokenRow
+from db.sql_store import SqlStore
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, failed, spec
 from tuner.errors import UserError
-from tuner.trial import Submission
+from tuner.records.trial import Submission
 
 TOKEN = Token(
     "a2b3c4d5",

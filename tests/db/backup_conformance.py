@@ -16,14 +16,14 @@ from sqlalchemy import select
 
 import db.backup.reading
 from db import pipelines
-from db.audit import add_entry, newest_entries
+from db.access.audit import add_entry, newest_entries
+from db.access.sessions import begin_session, token_of_session
+from db.access.tokens import Token, add_token, find_token
 from db.backup import restore_backup, write_backup
 from db.backup.layout import MANIFEST
 from db.backup.rows import kept_tables
 from db.schema import SCHEMA_VERSION, stored_schema
-from db.sessions import begin_session, token_of_session
 from db.sql_store import SqlStore
-from db.tokens import Token, add_token, find_token
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of_bytes

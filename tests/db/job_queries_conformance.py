@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from db.job_feed import event_counts, told_after
-from db.job_queries import JobFilters, job_standing, job_standings, jobs_page
-from db.new_job import RequestKey, answer_once, insert_job, kept_answer
-from db.sql_store import SqlStore
-from db.trial_queries import (
+from db.jobs.feed import event_counts, told_after
+from db.jobs.new_job import RequestKey, answer_once, insert_job, kept_answer
+from db.jobs.queries import JobFilters, job_standing, job_standings, jobs_page
+from db.jobs.trial_queries import (
     each_trial,
     find_trial,
     key_trials,
@@ -21,10 +20,11 @@ from db.trial_queries import (
     trial_points,
     trials_page,
 )
+from db.sql_store import SqlStore
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
-from tuner.contract import Contract
-from tuner.outcome import Outcome
-from tuner.trial import JobRequest, JobState, Submission
+from tuner.problem.contract import Contract
+from tuner.records.outcome import Outcome
+from tuner.records.trial import JobRequest, JobState, Submission
 
 
 class JobQueriesConformance:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import insert, update
 
-from db.job_queue import ClaimedJob, JobQueue
+from db.jobs.queue import ClaimedJob, JobQueue
 from db.models import JobRow
 from db.service_models import TokenRow
 from db.sql_store import SqlStore
 from tests.tuner.sample_records import NEWER_TOOLCHAIN, SPACE, TOOLCHAIN, failed, spec
 from tuner.errors import StoreError
-from tuner.trial import JobRequest, JobState, Submission, Trial
+from tuner.records.trial import JobRequest, JobState, Submission, Trial
 
 
 def submitted(store: SqlStore, user: str = "ann", priority: int = 0) -> str:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from db import quarantine, schedule_queries
 from db.exchange import Imported, export_schedules, import_schedules
-from db.nearest import NearestWorkloads
-from db.open_jobs import open_job
-from db.serving import Lookup, ScheduleReads
+from db.jobs.open_jobs import open_job
+from db.schedules import quarantine
+from db.schedules import queries as schedule_queries
+from db.schedules.nearest import NearestWorkloads
+from db.schedules.serving import Lookup, ScheduleReads
 from db.sql_store import SqlStore
 from tests.service.stored import a_config, problem, store_schedule
 from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
-from tuner.candidate import Problem
-from tuner.contract import Contract
 from tuner.identity import digest_of
 from tuner.kernels import find_kernel
-from tuner.trial import JobSpec
+from tuner.problem.contract import Contract
+from tuner.records.candidate import Problem
+from tuner.records.trial import JobSpec
 
 SHAPE = {"m": 64, "n": 128, "k": 128}
 

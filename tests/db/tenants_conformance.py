@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import func, select
 
-from db import outbox, pipelines
-from db.audience import EVERYBODYS
-from db.job_queries import JobFilters, jobs_page
+from db import pipelines
+from db.access.audience import EVERYBODYS
+from db.jobs import outbox
+from db.jobs.queries import JobFilters, jobs_page
 from db.models import JobEventRow, JobRow, ScheduleRow, TrialRow
 from db.sql_store import SqlStore
 from tests.service.stored import problem, store_schedule
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
 from tuner.errors import UserError
-from tuner.trial import JobRequest, Submission
+from tuner.records.trial import JobRequest, Submission
 
 PRIVATE = Submission("ann", owner="vision", private=True)
 

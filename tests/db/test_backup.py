@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from db import open_store
-from db.artifact_files import ArtifactFiles
 from db.engine import find_url, make_engine, place_of
+from db.files.artifacts import ArtifactFiles
 from db.schema import upgrade
 from db.sql_store import SqlStore
 from tests.databases import put_database
 from tests.db.backup_conformance import BackupConformance, MakeStore, in_use
-from tuner.paths import STATE_DIR_VARIABLE
+from tuner.machine.paths import STATE_DIR_VARIABLE
 
 pytestmark = pytest.mark.slow
 

@@ -27,7 +27,7 @@ from tests.tuner.sample_records import (
     spec,
 )
 from tuner.errors import HvxtuneError, StoreError, UserError
-from tuner.trial import JobState
+from tuner.records.trial import JobState
 
 pytestmark = pytest.mark.slow
 

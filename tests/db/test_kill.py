@@ -15,7 +15,7 @@ from db import open_store
 from db.sql_store import SqlStore
 from tests.db.writer import cycles_of, start_writer
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, problem, spec
-from tuner.trial import JobState
+from tuner.records.trial import JobState
 
 TRIALS = 120
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from db import device_models, models, open_store, service_models  # noqa: F401 - fills the metadata
-from db.artifact_files import ArtifactFiles
+from db import models, open_store, service_models  # noqa: F401 - fills the metadata
 from db.backup import restore_backup, write_backup
 from db.base import Base
-from db.devices import SqlRoster
+from db.devices import models as device_models  # noqa: F401 - fills the metadata
+from db.devices.roster import SqlRoster
 from db.engine import find_url, make_engine, place_of
 from db.failure import URL_VARIABLE
+from db.files.artifacts import ArtifactFiles
 from db.schema import ensure_schema, upgrade
 from db.sql_store import SqlStore
 from tests.db.access_conformance import AccessConformance
@@ -37,7 +38,7 @@ from tests.tuner.measure.farm.roster_conformance import Clock, RosterConformance
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
 from tests.tuner.store_conformance import StoreConformance
 from tuner.errors import StoreError, UserError
-from tuner.paths import STATE_DIR_VARIABLE
+from tuner.machine.paths import STATE_DIR_VARIABLE
 from tuner.store import TrialStore
 
 pytestmark = [pytest.mark.slow, *NEEDS_POSTGRES]

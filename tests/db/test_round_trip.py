@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from db import open_store
 from tests.tuner.sample_records import SPACE, artifact
-from tuner.candidate import CACHE_STATES, FIDELITIES, Measurement, Problem
-from tuner.contract import Contract
-from tuner.outcome import Outcome
+from tuner.problem.contract import Contract
+from tuner.problem.target import Target
+from tuner.problem.workload import Workload
+from tuner.records.candidate import CACHE_STATES, FIDELITIES, Measurement, Problem
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Budget, JobSpec, PendingTrial, Schedule, Timings, Trial
 from tuner.space import Config
-from tuner.target import Target
-from tuner.trial import Budget, JobSpec, PendingTrial, Schedule, Timings, Trial
-from tuner.workload import Workload
 
 # PostgreSQL has no NUL in text; error texts, which may have one, have a test of their own.
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)

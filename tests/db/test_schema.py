@@ -19,17 +19,18 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 import db.schema
-from db import device_models, models, open_store, service_models  # noqa: F401 - fills the metadata
+from db import models, open_store, service_models  # noqa: F401 - fills the metadata
 from db.base import Base
+from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import find_url, make_engine, place_of
-from db.first_sources import FIRST_SOURCES
 from db.models import ProblemRow, WorkloadRow
 from db.records import problem_record
+from db.schedules.first_sources import FIRST_SOURCES
+from db.schedules.seals import seal_fits
 from db.schema import MIGRATIONS, SCHEMA_VERSION, ensure_schema, upgrade
-from db.seals import seal_fits
-from tuner.contract import Contract
 from tuner.kernels import find_kernel
-from tuner.target import find_target
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
 
 
 def new_engine(path: Path) -> Engine:

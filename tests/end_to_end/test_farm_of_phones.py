@@ -25,7 +25,7 @@ from tests.rig.scale_u8 import KERNELS
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure.android.adb.server import ADB_VARIABLE
 from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 
 HVXTUNE = Path(sys.executable).with_name("hvxtune")
 TRIALS = 14

@@ -13,13 +13,13 @@ from service.fetching import Wish, fetch
 from service.fetching.sources import LocalSource
 from tests.end_to_end.test_unseen_pipelines import LEAST_RIGHT, state, to_the_end
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
-from tuner.candidate import Candidate, Problem
 from tuner.codegen import find_generator
 from tuner.errors import CandidateError, UserError
 from tuner.measure import find_measurer
 from tuner.measure.cases import cases_of
 from tuner.memory_store import MemoryStore
-from tuner.outcome import Outcome
+from tuner.records.candidate import Candidate, Problem
+from tuner.records.outcome import Outcome
 
 __all__ = ["state"]
 SEEDS, DRAWN, TRIALS = 2, 8, 5

@@ -20,22 +20,22 @@ from service.client import Client
 from tests.end_to_end.test_kill_and_resume import kill_at
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tests.service.served import served
-from tuner.candidate import Candidate, Problem
 from tuner.codegen import find_generator
 from tuner.codegen.halide import server
 from tuner.codegen.halide.uploads import readers
-from tuner.contract import Contract
 from tuner.kernels import find_kernel
+from tuner.machine.paths import STATE_DIR_VARIABLE, state_dir
 from tuner.measure import find_measurer
 from tuner.measure.cases import cases_of
 from tuner.memory_store import MemoryStore
-from tuner.outcome import Outcome
-from tuner.paths import STATE_DIR_VARIABLE, state_dir
 from tuner.pipelines import keep_pipeline
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Candidate, Problem
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Trial
 from tuner.search.evaluation import Evaluator
 from tuner.space import Config
-from tuner.target import find_target
-from tuner.trial import Trial
 
 HVXTUNE = Path(sys.executable).with_name("hvxtune")
 TARGET = find_target("hexagon-v66")

@@ -16,15 +16,15 @@ import pytest
 
 from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import stand_in_artifact, text_of
-from tuner.candidate import Artifact, Fidelity, Measurement, Problem
-from tuner.contract import Contract
 from tuner.errors import CandidateError, DeviceError
 from tuner.measure.farm.device import Batch, Device, DeviceReport, DiskRoom, Sampled, Task
 from tuner.measure.farm.farm_file import Farm
 from tuner.measure.farm.kinds import KINDS, Kind, Member
 from tuner.measure.farm.settings import Limits, PhoneSettings, SimulatorSettings
-from tuner.outcome import Outcome
-from tuner.target import Target, find_target
+from tuner.problem.contract import Contract
+from tuner.problem.target import Target, find_target
+from tuner.records.candidate import Artifact, Fidelity, Measurement, Problem
+from tuner.records.outcome import Outcome
 
 GOLD_CYCLES = 1000
 SHORT = Limits(

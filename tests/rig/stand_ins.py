@@ -10,14 +10,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from tuner.candidate import Artifact, CacheState, Candidate, Fidelity, Measurement, Problem
 from tuner.codegen.generator import CodeGenerator
 from tuner.errors import CandidateError
 from tuner.identity import digest_of_bytes
 from tuner.measure.measurer import Measurer, Timed
-from tuner.outcome import Outcome
+from tuner.problem.target import Target
+from tuner.records.candidate import Artifact, CacheState, Candidate, Fidelity, Measurement, Problem
+from tuner.records.outcome import Outcome
 from tuner.space import Config
-from tuner.target import Target
 
 Fault = Callable[[Config], Exception | None]
 

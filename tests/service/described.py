@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from db.artifact_files import ArtifactFiles
 from db.engine import find_url, make_engine, place_of
+from db.files.artifacts import ArtifactFiles
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth.gate import OpenGate

@@ -14,8 +14,8 @@ from service.auth.gate import OpenGate
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner import measure, tuning
-from tuner.outcome import Outcome
-from tuner.trial import JobState, Submission, Trial
+from tuner.records.outcome import Outcome
+from tuner.records.trial import JobState, Submission, Trial
 
 
 def use_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,14 +8,14 @@ from random import Random
 
 from db.sql_store import SqlStore
 from tests.tuner.sample_records import TOOLCHAIN
-from tuner.candidate import Artifact, CacheState, Fidelity, Measurement, Problem
-from tuner.contract import Contract
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
-from tuner.outcome import Outcome
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Artifact, CacheState, Fidelity, Measurement, Problem
+from tuner.records.outcome import Outcome
+from tuner.records.trial import JobSpec, JobState, Schedule, Submission, Trial
 from tuner.space import Config
-from tuner.target import find_target
-from tuner.trial import JobSpec, JobState, Schedule, Submission, Trial
 
 _numbers = itertools.count(1)
 

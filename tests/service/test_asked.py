@@ -13,11 +13,11 @@ from starlette.testclient import TestClient
 from service.routers.best import question_of
 from service.schedules.asked import Asked, read_plain
 from service.schemas.schedules import BestQuery
-from tuner.buffers import layout_of
-from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels import Kernel, find_kernel, kernel_names
-from tuner.target import TARGETS, find_target
+from tuner.problem.buffers import layout_of
+from tuner.problem.contract import Contract
+from tuner.problem.target import TARGETS, find_target
 
 
 @st.composite

@@ -12,19 +12,19 @@ from httpx import Response
 from sqlalchemy import delete
 from starlette.testclient import TestClient
 
-from db import audit
-from db.audit import newest_entries
+from db.access import audit
+from db.access.audit import newest_entries
+from db.access.tokens import Token, add_token
 from db.exchange import export_schedules
 from db.models import ScheduleRow
 from db.sql_store import SqlStore
-from db.tokens import Token, add_token
 from service.app import create_app
 from service.auth import Quotas, Scope
 from service.settings import Settings
 from tests.service.job_routes import CallerGate, made, use_stand_ins
 from tests.service.stored import problem, store_schedule
 from tuner.errors import StoreError
-from tuner.trial import JobState
+from tuner.records.trial import JobState
 
 BEST = "/v1/schedules/best"
 SHAPE = {"m": 64, "n": 128, "k": 128}

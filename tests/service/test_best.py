@@ -19,7 +19,7 @@ from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.service.stored import a_config, problem, store_schedule
 from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner import tuning
-from tuner.candidate import Problem
+from tuner.records.candidate import Problem
 from tuner.space import Config
 
 URL = "/v1/schedules/best"

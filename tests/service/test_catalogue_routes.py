@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tuner.kernels import find_kernel, kernel_names
-from tuner.target import TARGETS
+from tuner.problem.target import TARGETS
 
 
 def test_kernels_are_listed_with_their_parameters(client: TestClient) -> None:

@@ -107,7 +107,7 @@ def test_the_same_schedules_make_the_same_file(
 
 
 def test_filters_and_quarantine_keep_schedules_out(store: SqlStore, exported: Path) -> None:
-    from db import quarantine
+    from db.schedules import quarantine
 
     narrow = exported.with_name("narrow.zip")
     assert export_schedules(store, narrow, kernel="sobel_u8") == 1

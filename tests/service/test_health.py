@@ -13,7 +13,7 @@ from service import readiness
 from service.readiness import Readiness
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError
-from tuner.trial import JobRequest
+from tuner.records.trial import JobRequest
 
 KNOWN = {"Authorization": "Bearer of the gate that is open"}
 

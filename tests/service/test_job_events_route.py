@@ -14,14 +14,14 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from db import job_feed as db_feed
+from db.jobs import feed as db_feed
 from db.sql_store import SqlStore
 from service import job_feed
 from service.job_feed import JobFeed
 from service.routers import job_events
 from tests.service.job_routes import commit, made, with_trials
-from tuner.outcome import Outcome
-from tuner.trial import JobRequest, JobState
+from tuner.records.outcome import Outcome
+from tuner.records.trial import JobRequest, JobState
 
 OK, BAD = Outcome.OK, Outcome.COMPILE_ERROR
 

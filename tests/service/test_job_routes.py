@@ -16,9 +16,9 @@ from service.auth import Scope
 from service.settings import Settings
 from tests.service.job_routes import CallerGate, commit, items, made, with_trials
 from tests.tuner.sample_records import problem
-from tuner.contract import Contract
-from tuner.outcome import Outcome
-from tuner.trial import JobRequest, JobState
+from tuner.problem.contract import Contract
+from tuner.records.outcome import Outcome
+from tuner.records.trial import JobRequest, JobState
 
 OK, BAD = Outcome.OK, Outcome.COMPILE_ERROR
 

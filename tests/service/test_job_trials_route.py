@@ -9,10 +9,10 @@ import json
 import pytest
 from starlette.testclient import TestClient
 
-from db import trial_queries
+from db.jobs import trial_queries
 from db.sql_store import SqlStore
 from tests.service.job_routes import items, with_trials
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 
 OK, BAD = Outcome.OK, Outcome.COMPILE_ERROR
 

@@ -9,16 +9,16 @@ import pytest
 from sqlalchemy import update
 
 from db.models import ScheduleRow
-from db.seals import seal_of
-from db.serving import ScheduleReads, ServingRow
+from db.schedules.seals import seal_of
+from db.schedules.serving import ScheduleReads, ServingRow
 from db.sql_store import SqlStore
 from service.schedules import validation
 from service.schedules.validation import Validator
 from tests.db.serving_conformance import SHAPE, lookup
 from tests.service.stored import a_config, problem, store_schedule
-from tuner.candidate import Problem
 from tuner.codegen import judged
 from tuner.kernels import find_kernel
+from tuner.records.candidate import Problem
 from tuner.space import Config
 
 

@@ -12,7 +12,7 @@ from db.exchange import export_schedules, import_schedules
 from db.sql_store import SqlStore
 from tests.service.stored import problem, store_schedule
 from tests.tuner.sample_records import TOOLCHAIN
-from tuner.trial import JobSpec, JobState
+from tuner.records.trial import JobSpec, JobState
 
 BEST = "/v1/schedules/best"
 SHAPE = {"m": 64, "n": 128, "k": 128}

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from db.audit import newest_entries
+from db.access.audit import newest_entries
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth.token_gate import TokenGate

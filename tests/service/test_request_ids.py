@@ -10,14 +10,14 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from db.audit import newest_entries
-from db.job_queue import ClaimedJob
+from db.access.audit import newest_entries
+from db.jobs.queue import ClaimedJob
 from db.sql_store import SqlStore
 from service.conductor.conductor import Conductor
 from service.request_ids import NamesRequests
 from tests.service.job_routes import use_stand_ins
+from tuner.records.trial import JobState
 from tuner.search.stopping import StopRequest
-from tuner.trial import JobState
 
 JOB = {"kernel": "gemm_u8", "params": {"m": 64, "n": 128, "k": 128}, "budget": {"trials": 3}}
 OURS = re.compile(r"[0-9a-f]{16}")

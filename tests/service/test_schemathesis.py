@@ -18,8 +18,8 @@ from fastapi import FastAPI
 from hypothesis import HealthCheck, Phase, settings
 
 from db import open_store, pipelines
+from db.access.tokens import Token, add_token
 from db.sql_store import SqlStore
-from db.tokens import Token, add_token
 from service.app import create_app
 from service.auth import Scope
 from service.auth.token_gate import TokenGate

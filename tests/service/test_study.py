@@ -25,8 +25,8 @@ from tests.tuner.sample_records import (
     spec,
 )
 from tuner.errors import UserError
-from tuner.outcome import Outcome
-from tuner.trial import JobState
+from tuner.records.outcome import Outcome
+from tuner.records.trial import JobState
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 from fastapi import FastAPI
 
+from db.access.tokens import Token, add_token
 from db.sql_store import SqlStore
-from db.tokens import Token, add_token
 from service import unread_bodies
 from service.app import create_app
 from service.auth.token_gate import TokenGate

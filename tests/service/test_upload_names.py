@@ -19,11 +19,11 @@ from service.settings import Settings
 from tests.rig.unseen_pipelines import unseen_pipeline
 from tests.service.job_routes import CallerGate, use_stand_ins
 from tests.service.stored import store_schedule
-from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
-from tuner.target import find_target
-from tuner.trial import Submission
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.trial import Submission
 
 NOTHING = {"stages": [], "inputs": [], "outputs": []}
 

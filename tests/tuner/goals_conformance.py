@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.records.trial import Job, RemainingGain
 from tuner.store import TrialStore
-from tuner.trial import Job, RemainingGain
 
 
 class GoalsConformance:

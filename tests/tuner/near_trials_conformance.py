@@ -18,10 +18,10 @@ from tests.tuner.sample_records import (
     problem,
     spec,
 )
-from tuner.candidate import CacheState, Fidelity, Problem
-from tuner.contract import Contract
+from tuner.problem.contract import Contract
+from tuner.records.candidate import CacheState, Fidelity, Problem
+from tuner.records.trial import JobState, Submission
 from tuner.store import TrialStore
-from tuner.trial import JobState, Submission
 
 NOW = 1_800_000_000.0
 

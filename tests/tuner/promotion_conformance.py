@@ -18,10 +18,10 @@ from tests.tuner.sample_records import (
     spec,
 )
 from tuner.errors import InternalError, StoreError
-from tuner.outcome import Outcome
-from tuner.promotion import Promotion
+from tuner.records.outcome import Outcome
+from tuner.records.promotion import Promotion
+from tuner.records.trial import Job
 from tuner.store import TrialStore
-from tuner.trial import Job
 
 PHONES = {**TOOLCHAIN, "phone": "soc 1"}
 HANDED_OUT = Promotion(0, PHONES, started_at=5.0)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.candidate import Artifact, Fidelity, Measurement, Problem
-from tuner.contract import Contract
 from tuner.identity import digest_of_bytes
-from tuner.outcome import Outcome
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.problem.workload import Workload
+from tuner.records.candidate import Artifact, Fidelity, Measurement, Problem
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Budget, JobSpec, PendingTrial, Schedule, Timings, Trial
 from tuner.space import Config, Constraint, Knob, Space
-from tuner.target import find_target
-from tuner.trial import Budget, JobSpec, PendingTrial, Schedule, Timings, Trial
-from tuner.workload import Workload
 
 TOOLCHAIN = {"generator": "halide 21", "llvm": "20.1", "simulator": "qemu 7.2"}
 NEWER_TOOLCHAIN = {**TOOLCHAIN, "llvm": "21.0"}

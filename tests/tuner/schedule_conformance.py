@@ -18,10 +18,10 @@ from tests.tuner.sample_records import (
     schedule,
     spec,
 )
-from tuner.contract import Contract
 from tuner.errors import InternalError, UserError
+from tuner.problem.contract import Contract
+from tuner.records.trial import Job, JobState
 from tuner.store import TrialStore
-from tuner.trial import Job, JobState
 
 
 class ScheduleConformance:

@@ -23,9 +23,9 @@ from tests.tuner.sample_records import (
 )
 from tests.tuner.schedule_conformance import ScheduleConformance
 from tuner.errors import InternalError, StoreError, UserError
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Job, JobRequest, JobState, Submission
 from tuner.store import TrialStore
-from tuner.trial import Job, JobRequest, JobState, Submission
 
 
 class StoreConformance(

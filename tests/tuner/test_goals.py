@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from tuner.candidate import Measurement
 from tuner.errors import UserError
 from tuner.goals import GOALS, Front, checked_goals, figures_of, front_of
+from tuner.records.candidate import Measurement
 
 
 def test_every_goal_is_a_figure_of_a_measurement():

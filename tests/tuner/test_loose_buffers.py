@@ -10,14 +10,14 @@ import pytest
 
 from tests.rig.loose_u8 import KERNELS, LOOSE, LooseU8
 from tests.rig.scale_u8 import ScaleU8
-from tuner.buffers import BufferSpec, layout_of, loose_lines
-from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure.cases import CaseSet, case_of, cases_of
 from tuner.measure.image import image_of
-from tuner.target import find_target
-from tuner.workload import Workload
+from tuner.problem.buffers import BufferSpec, layout_of, loose_lines
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.problem.workload import Workload
 
 TARGET = find_target("hexagon-v66")
 ALIGNMENT = TARGET.vector_alignment_bytes

@@ -9,11 +9,11 @@ import pytest
 from tests.rig.scale_u8 import KERNELS, ScaleU8
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer, text_of
 from tuner import one_config
-from tuner.candidate import Artifact, Candidate, Problem
-from tuner.contract import Contract
 from tuner.identity import digest_of_bytes
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
-from tuner.target import find_target
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Artifact, Candidate, Problem
 
 
 class FickleGenerator(StandInGenerator):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
-from tuner.target import find_target
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
 from tuner.workload_sets import find_set, set_names
 
 LAYER = '[[layers]]\nname = "a"\nkernel = "lut_u8"\n'

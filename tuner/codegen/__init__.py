@@ -12,8 +12,8 @@ from tuner.codegen.generator import CodeGenerator
 from tuner.registry import Registry
 
 if TYPE_CHECKING:
-    from tuner.candidate import Problem
     from tuner.kernels import Kernel
+    from tuner.records.candidate import Problem
     from tuner.space import Config, Space
 
 _REGISTRY: Registry[CodeGenerator] = Registry(

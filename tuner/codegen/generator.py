@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from tuner.candidate import Artifact, Candidate, Problem
+from tuner.records.candidate import Artifact, Candidate, Problem
 
 if TYPE_CHECKING:
     from tuner.kernels import Kernel

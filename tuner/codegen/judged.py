@@ -13,10 +13,10 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from tuner.candidate import Problem
 from tuner.codegen import find_generator
 from tuner.errors import UserError
 from tuner.kernels import PIPELINE_PREFIX, find_kernel
+from tuner.records.candidate import Problem
 from tuner.space import Config
 
 _ROOT = Path(__file__).parents[1]

@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
-from tuner.candidate import Artifact, Candidate, Problem
 from tuner.codegen.c.forms import c_forms
 from tuner.codegen.c.generator import CGenerator
 from tuner.codegen.clang.generator import HalideClangGenerator
 from tuner.codegen.halide.generator import HalideGenerator
 from tuner.codegen.halide.servers import ServerGenerator
 from tuner.kernels import Kernel
+from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.space import Config, Knob, Space
 
 GENERATOR = "generator"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from tuner.errors import InternalError, StoreError, ToolchainError
-from tuner.paths import writable
+from tuner.machine.paths import writable
 
 _BUILD_SECONDS = 300
 """Far more than any build here takes (well under a second), even on a loaded machine."""

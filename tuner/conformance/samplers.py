@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import pytest
 
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Trial
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.samplers import find_sampler
 from tuner.space import Config, Constraint, Knob, Space
-from tuner.trial import Trial
 
 SPACE = Space(
     kernel="example",

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from tuner.buffers import BufferSpec
 from tuner.kernels.kernel import Array, HalidePipeline, Param, WorkCounts
 from tuner.kernels.pointwise import Pointwise
+from tuner.problem.buffers import BufferSpec
 
 if TYPE_CHECKING:
     import halide as hl

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tuner.candidate import Problem
+from tuner.records.candidate import Problem
 from tuner.space.steps import Steps
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from dataclasses import replace
 from functools import cache
 from math import gcd
 
-from tuner.buffers import BufferSpec
-from tuner.candidate import Problem
-from tuner.contract import Contract
 from tuner.kernels import byte_sums, prefetches
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
+from tuner.problem.buffers import BufferSpec
+from tuner.problem.contract import Contract
+from tuner.records.candidate import Problem
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
 from tuner.space.steps import Steps
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from tuner.buffers import BufferSpec
-from tuner.candidate import Problem
 from tuner.kernels import byte_sums, conv2d_tiles, requantize
 from tuner.kernels.conv2d_tiles import QUAD
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
+from tuner.problem.buffers import BufferSpec
+from tuner.records.candidate import Problem
 from tuner.space import Config, Directive, Space
 
 if TYPE_CHECKING:

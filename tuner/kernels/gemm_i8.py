@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from tuner.candidate import Problem
 from tuner.kernels import byte_sums, prefetches
 from tuner.kernels.gemm_u8 import GemmU8
+from tuner.records.candidate import Problem
 from tuner.space import Config, Directive
 from tuner.space.steps import Steps
 

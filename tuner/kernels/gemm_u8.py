@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from tuner.buffers import BufferSpec
-from tuner.candidate import Problem
-from tuner.contract import Contract
 from tuner.kernels import prefetches
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
 from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
+from tuner.problem.buffers import BufferSpec
+from tuner.problem.contract import Contract
+from tuner.records.candidate import Problem
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
 from tuner.space.steps import Stage, Steps
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.buffers import BufferSpec, ScalarSpec
-from tuner.candidate import Problem
-from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels.sources import source_digest
+from tuner.problem.buffers import BufferSpec, ScalarSpec
+from tuner.problem.contract import Contract
+from tuner.problem.target import Target
+from tuner.problem.workload import Workload
+from tuner.records.candidate import Problem
 from tuner.space import Config, Directive, Space
-from tuner.target import Target
-from tuner.workload import Workload
 
 if TYPE_CHECKING:
     import halide as hl

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from tuner.buffers import BufferSpec
 from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
 from tuner.kernels.pointwise import Pointwise
+from tuner.problem.buffers import BufferSpec
 
 _ENTRIES = 256
 _TABLE_READ = 32

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from tuner.buffers import BufferSpec
 from tuner.kernels.kernel import Array, HalidePipeline, Param, WorkCounts
 from tuner.kernels.pool import WINDOW, Pool, image
+from tuner.problem.buffers import BufferSpec
 
 
 class MaxPoolU8(Pool):

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tuner.buffers import BufferSpec
-from tuner.candidate import Problem
+from tuner.problem.buffers import BufferSpec
+from tuner.problem.target import Target
+from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue
-from tuner.target import Target
 
 KNOB = Knob("prefetch", (0, 1, 2, 4), "rows of tiles that inputs are asked for ahead")
 TEXTBOOK: dict[str, KnobValue] = {KNOB.name: 2}

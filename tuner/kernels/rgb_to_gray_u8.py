@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from tuner.buffers import BufferSpec
-from tuner.candidate import Problem
 from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
 from tuner.kernels.pointwise import Pointwise
+from tuner.problem.buffers import BufferSpec
+from tuner.records.candidate import Problem
 from tuner.space import Config
 
 _WEIGHTS = (77, 150, 29)

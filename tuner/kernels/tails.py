@@ -8,9 +8,9 @@ element by element (right for every extent, slow at the edge).
 
 from __future__ import annotations
 
-from tuner.buffers import BufferSpec
-from tuner.candidate import Problem
-from tuner.contract import Contract
+from tuner.problem.buffers import BufferSpec
+from tuner.problem.contract import Contract
+from tuner.records.candidate import Problem
 from tuner.space import Config, Constraint, Knob, TailStrategy
 
 _STRATEGIES = {

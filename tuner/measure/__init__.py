@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.candidate import CacheState
 from tuner.errors import HvxtuneError, UserError
 from tuner.measure.measurer import Measurer, Timed
+from tuner.problem.target import Target
+from tuner.records.candidate import CacheState
 from tuner.registry import Registry
-from tuner.target import Target
 
 if TYPE_CHECKING:
     from tuner.measure.farm.roster import Roster

@@ -15,14 +15,14 @@ from math import prod
 
 import numpy as np
 
-from tuner.buffers import BufferLayout, BufferSpec, ScalarSpec, layout_of, other_layout_of
-from tuner.candidate import Problem
-from tuner.contract import Contract
 from tuner.errors import InternalError
 from tuner.kernels import Kernel, find_kernel
 from tuner.kernels.kernel import SMALLER, Array
 from tuner.measure.poison import PATTERNS
-from tuner.target import Target
+from tuner.problem.buffers import BufferLayout, BufferSpec, ScalarSpec, layout_of, other_layout_of
+from tuner.problem.contract import Contract
+from tuner.problem.target import Target
+from tuner.records.candidate import Problem
 
 CASES_VERSION = "4"
 """Raise it when other inputs or layouts are chosen: part of the toolchain fingerprint."""

@@ -10,8 +10,8 @@ from tuner.errors import HvxtuneError, OutOfTimeError
 from tuner.measure.measurer import Measurer, Timed
 
 if TYPE_CHECKING:
-    from tuner.candidate import Artifact, Problem
-    from tuner.target import Target
+    from tuner.problem.target import Target
+    from tuner.records.candidate import Artifact, Problem
 
 
 class AbandonableMeasurer(Measurer):

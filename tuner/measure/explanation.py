@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
-from tuner.candidate import CacheState, Fidelity
 from tuner.measure.roofline import Roofline
+from tuner.records.candidate import CacheState, Fidelity
 
 Group = Literal["issue", "dependency", "cache", "ddr", "branch", "parallel", "other"]
 """``issue``: a packet a cycle. ``dependency``: waits for results of earlier packets. ``cache``:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tuner.errors import CandidateError
 from tuner.measure.cases import CaseSet
 from tuner.measure.image import Report
-from tuner.outcome import Outcome
-from tuner.target import Target
+from tuner.problem.target import Target
+from tuner.records.outcome import Outcome
 
 
 def failed_call(report: Report, cases: CaseSet, target: Target) -> CandidateError:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from tuner.buffers import ScalarSpec
 from tuner.errors import InternalError
 from tuner.kernels.kernel import Array
 from tuner.measure.cases import Argument, Case, CaseSet
 from tuner.measure.poison import PAGE_BYTES, Bytes, poison
-from tuner.target import Target
+from tuner.problem.buffers import ScalarSpec
+from tuner.problem.target import Target
 
 _MAGIC, _VERSION = 0x49565848, 6
 _SCALAR = 0xFFFF

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from tuner.candidate import Artifact, CacheState, Fidelity, Measurement, Problem
 from tuner.errors import UserError
-from tuner.target import Target
+from tuner.problem.target import Target
+from tuner.records.candidate import Artifact, CacheState, Fidelity, Measurement, Problem
 
 if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation

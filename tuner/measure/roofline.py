@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tuner.candidate import Problem
 from tuner.kernels import find_kernel
+from tuner.records.candidate import Problem
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tuner.candidate import Problem
 from tuner.errors import UserError
-from tuner.outcome import Outcome
+from tuner.records.candidate import Problem
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Trial
 from tuner.space import Config
-from tuner.trial import Trial
 
 
 class DisagreementError(UserError):

@@ -7,12 +7,12 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from tuner.candidate import Artifact, Candidate, Measurement
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError, DeviceError
 from tuner.measure.measurer import DEVICE_ATTEMPTS, Measurer, Timed
-from tuner.outcome import Outcome
-from tuner.trial import Timings, Trial
+from tuner.records.candidate import Artifact, Candidate, Measurement
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Timings, Trial
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from tuner.candidate import Artifact, Candidate
 from tuner.errors import CandidateError, UserError
 from tuner.measure.measurer import Measurer
-from tuner.outcome import Outcome
-from tuner.promotion import Promotion
+from tuner.records.candidate import Artifact, Candidate
+from tuner.records.outcome import Outcome
+from tuner.records.promotion import Promotion
+from tuner.records.trial import Budget, Job, Schedule, Trial
 from tuner.search.evaluation import Evaluator
 from tuner.search.ranking import Pair, fit
 from tuner.store import TrialStore
-from tuner.trial import Budget, Job, Schedule, Trial
 
 _POLL_S = 0.2
 _NOTHING_NEW = -1

@@ -13,12 +13,21 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from tuner.candidate import Candidate
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError, HvxtuneError
 from tuner.goals import Front, figures_of
 from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
+from tuner.records.candidate import Candidate
+from tuner.records.trial import (
+    Job,
+    JobRequest,
+    JobState,
+    PendingTrial,
+    RemainingGain,
+    Schedule,
+    Trial,
+)
 from tuner.search.agreement import DisagreementError, require_agreement
 from tuner.search.evaluation import Evaluation, Evaluator
 from tuner.search.ladder import Ladder, Rung, SearchProgress, progress_of
@@ -28,7 +37,6 @@ from tuner.search.remaining import GainWatch
 from tuner.search.stopping import Improvements, reason_of, reason_of_failure, reason_to_stop
 from tuner.space import Config, Space
 from tuner.store import TrialStore
-from tuner.trial import Job, JobRequest, JobState, PendingTrial, RemainingGain, Schedule, Trial
 
 _POLL_S = 0.2
 """How often a request to stop is looked at while candidates are in flight."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tuner.trial import Budget, RemainingGain, Trial
+from tuner.records.trial import Budget, RemainingGain, Trial
 
 
 @dataclass(frozen=True)

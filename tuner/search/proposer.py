@@ -12,12 +12,12 @@ from optuna.trial import TrialState, create_trial
 
 from tuner.codegen.portfolio import MAIN
 from tuner.goals import DEFAULT_GOALS, figures_of
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Trial
 from tuner.search import encoding
 from tuner.search.samplers import SpaceExhaustedError, find_sampler
 from tuner.search.shares import Shares
 from tuner.space import Config, Knob, KnobValue, Space
-from tuner.trial import Trial
 
 _SAMPLER_ATTEMPTS = 4
 """TPE that has narrowed down repeats itself: of 20 attempts at 5 ms each most were wasted, a sixth

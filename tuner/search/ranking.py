@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.candidate import Measurement
+from tuner.records.candidate import Measurement
 
 LEAST_PAIRS = 3
 """From so many on slopes are fitted; below there is one factor."""

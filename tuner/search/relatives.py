@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from tuner.candidate import Problem
 from tuner.kernels.settle import settle
+from tuner.records.candidate import Problem
+from tuner.records.trial import Trial
 from tuner.search.transfer import ORIGIN, project
 from tuner.space import Config, Space
 from tuner.store import problem_distance
-from tuner.trial import Trial
 
 TEXTBOOK = "textbook"
 """The origin of the trial that all others are compared with."""

@@ -8,12 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.records.trial import RemainingGain, Trial
 from tuner.search.samplers.fitting import Fitter
 from tuner.search.samplers.gaussian_process import GaussianProcess
 from tuner.search.samplers.metric import Floats, Metric
 from tuner.search.samplers.points import Points
 from tuner.space import Config, Space
-from tuner.trial import RemainingGain, Trial
 
 LEAST_RESULTS = 10
 """Fewer do not tell what a space is like."""

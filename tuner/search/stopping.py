@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from tuner.errors import UserError
 from tuner.goals import DEFAULT_GOALS, Front, figures_of
-from tuner.trial import Budget, RemainingGain, Trial
+from tuner.records.trial import Budget, RemainingGain, Trial
 
 
 class StopRequest(threading.Event):

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from tuner.errors import UserError
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 from tuner.space import Config, Constraint, Knob, KnobValue, Space
 
 _FORMAT = 'a header {"table": NAME, "knobs": {KNOB: [VALUES]}, "objective": "cycles"}, then rows'

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from tuner.codegen import starts_of
 from tuner.kernels import Kernel
 from tuner.kernels.settle import settle
+from tuner.records.trial import Job, PastTrial
 from tuner.space import Config, Space
 from tuner.store import TrialStore
-from tuner.trial import Job, PastTrial
 
 ORIGIN = "transfer"
 _PROBLEMS, _EACH = 2, 4

@@ -10,10 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tuner.buffers import BufferSpec, ScalarSpec
-from tuner.candidate import Problem
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline
-from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels import PIPELINE_PREFIX
 from tuner.kernels.kernel import (
@@ -29,6 +26,10 @@ from tuner.kernels.kernel import (
     WorkCounts,
 )
 from tuner.kernels.settle import settle
+from tuner.problem.buffers import BufferSpec, ScalarSpec
+from tuner.problem.contract import Contract
+from tuner.problem.target import Target
+from tuner.records.candidate import Problem
 from tuner.space import Config, Directive, Space
 from tuner.space.derivation import (
     BufferFacts,
@@ -37,7 +38,6 @@ from tuner.space.derivation import (
     derived_space,
     textbook_values,
 )
-from tuner.target import Target
 from tuner.uploaded import files
 from tuner.uploaded.references import references
 

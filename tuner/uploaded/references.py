@@ -12,7 +12,7 @@ import numpy as np
 from tuner.codegen.halide.uploads import reference_outputs
 from tuner.codegen.halide.uploads.contained import output_bytes, outputs_in
 from tuner.kernels.kernel import Array
-from tuner.paths import writable
+from tuner.machine.paths import writable
 from tuner.space.derivation import PipelineFacts
 
 _FOLDER = "references"

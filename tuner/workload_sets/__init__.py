@@ -16,7 +16,7 @@ from typing import Any
 
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
-from tuner.workload import Workload
+from tuner.problem.workload import Workload
 
 _HERE = Path(__file__).parent
 _SUFFIX = ".toml"

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from db.first_sources import FIRST_SOURCES
+from db.schedules.first_sources import FIRST_SOURCES
 
 revision = "0015"
 down_revision = "0014"
@@ -83,7 +83,7 @@ def _name_problems() -> None:
 
 
 def _seal() -> None:
-    """As ``db.seals`` does when a schedule is stored."""
+    """As ``db.schedules.seals`` does when a schedule is stored."""
     kept = ("id", "config_digest", "generator", "symbol", "artifact_digest")
     rows = (
         sa.select(

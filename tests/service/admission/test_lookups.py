@@ -14,8 +14,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from db.access.tokens import Token, add_token
 from db.sql_store import SqlStore
-from db.tokens import Token, add_token
 from service.admission import looker, lookups
 from service.admission.looker import Found, Looker, Question
 from service.admission.lookers import ProcessLookers

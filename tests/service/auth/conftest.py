@@ -9,8 +9,8 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from db.access.tokens import Token, add_token
 from db.sql_store import SqlStore
-from db.tokens import Token, add_token
 from service.app import create_app
 from service.auth import Scope
 from service.auth.token_gate import TokenGate

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 
-from db.audit import newest_entries, prune_entries
+from db.access.audit import newest_entries, prune_entries
 from db.sql_store import SqlStore
 from service.auth import audit
 from service.auth.token_text import new_token_text

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from db.access.tokens import all_tokens, revoke_token
 from db.sql_store import SqlStore
-from db.tokens import all_tokens, revoke_token
 from service.auth import Scope
 from service.auth.first_start import (
     check_exposure,

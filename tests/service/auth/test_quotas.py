@@ -16,8 +16,8 @@ from service.auth import Caller, Quotas
 from service.auth.quotas import DAY_S, check_submit, check_upload
 from service.problem_details import HttpError
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, failed, pending, spec
+from tuner.records.trial import Submission
 from tuner.search.stopping import Budget
-from tuner.trial import Submission
 
 ANN = Caller("a", "ann", quotas=Quotas(trials_per_day=100, upload_bytes_per_day=1000))
 

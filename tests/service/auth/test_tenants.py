@@ -20,14 +20,15 @@ from httpx import Response
 from starlette.testclient import TestClient
 
 from dashboards.application import PAGES
-from db import outbox, pipelines
+from db import pipelines
+from db.jobs import outbox
 from db.sql_store import SqlStore
 from service.auth.guard import OPEN_PATHS
 from service.routers import ROUTERS
 from tests.dashboards.conftest import Browser
 from tests.service.auth.conftest import GetToken, bearing
 from tests.service.stored import problem, store_schedule
-from tuner.trial import Submission
+from tuner.records.trial import Submission
 
 LABEL = "anns-secret-kernel"
 SHAPE = {"m": 72, "n": 136, "k": 264}
@@ -275,7 +276,7 @@ def test_nobody_begins_with_what_is_private(store: SqlStore, secret: Secret) -> 
 
 
 def test_the_next_best_of_a_shared_one_is_shared(store: SqlStore, secret: Secret) -> None:
-    from db.quarantine import quarantine
+    from db.schedules.quarantine import quarantine
 
     of = problem(**SHAPE)
     first, second = (store_schedule(store, of, cycles) for cycles in (500, 650))
@@ -308,6 +309,6 @@ def test_an_export_holds_what_is_shared_and_ones_own(
 def test_a_private_job_counts_for_the_quota_whatever_token_asks(
     store: SqlStore, secret: Secret
 ) -> None:
-    from db.usage import trials_asked_for
+    from db.access.usage import trials_asked_for
 
     assert len(trials_asked_for(store.seen_by("other-team"), "ann", 0.0)) == 1

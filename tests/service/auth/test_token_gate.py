@@ -10,9 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from db import open_store
-from db.audit import newest_entries
+from db.access.audit import newest_entries
+from db.access.tokens import all_tokens, find_token, revoke_token
 from db.sql_store import SqlStore
-from db.tokens import all_tokens, find_token, revoke_token
 from service.app import create_app
 from service.auth import refusals, token_gate
 from service.auth.rates import network_of
@@ -226,7 +226,7 @@ def test_a_database_that_takes_no_writes_keeps_no_reader_out(
         raise StoreError("the disk is full")
 
     monkeypatch.setattr(token_gate, "mark_used", full)
-    monkeypatch.setattr("db.audit.add_entry", full)
+    monkeypatch.setattr("db.access.audit.add_entry", full)
     assert ask(new_token("read")) == 200
     assert ask("nonsense") == 401
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from db.audit import newest_entries
+from db.access.audit import newest_entries
+from db.access.tokens import find_token
 from db.sql_store import SqlStore
-from db.tokens import find_token
 from service.auth.audit import record
 from service.auth.token_text import new_token_text, parse
 from tests.service.auth.conftest import GetToken, bearing

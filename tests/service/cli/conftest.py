@@ -15,7 +15,7 @@ from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tuner import one_config, rungs, tuning
 from tuner.errors import CandidateError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 
 STAND_IN_PHONE = "stand-in-phone"
 """A measurer that the command knows beside the usual ones, of fidelity ``hardware``."""

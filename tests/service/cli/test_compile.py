@@ -9,7 +9,7 @@ import pytest
 from tuner import measure
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
-from tuner.target import find_target
+from tuner.problem.target import find_target
 
 REFUSAL = UserError("cannot run v73 code", next_step="build QEMU 8.1 or newer")
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tuner import doctor, measure
+from tuner import measure
 from tuner.codegen.confinement.confine import LAYERS
 from tuner.codegen.confinement.privileges import CHANGE_USER, has
 from tuner.errors import UserError
+from tuner.machine import doctor
 
 
 def test_doctor_looks_at_every_part(hvxtune, tmp_path):

@@ -13,7 +13,7 @@ from tuner import measure
 from tuner.errors import CandidateError
 from tuner.measure.explanation import ExplainedPacket, Explanation, Part, Region
 from tuner.measure.roofline import Bound, Roofline
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 
 BEGIN = 0x100000
 STALLS = 40

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from db import open_store
-from db.audit import newest_entries
+from db.access.audit import newest_entries
 from tests.rig.stand_in_devices import SCRIPTS, Script, stand_in_phones
 from tests.rig.stand_ins import StandInGenerator
 from tuner import one_config, tuning

@@ -5,7 +5,7 @@ from __future__ import annotations
 from db import open_store
 from db.pipelines import keep
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
-from tuner.trial import JobRequest, Submission
+from tuner.records.trial import JobRequest, Submission
 
 
 def test_user_and_priority_are_shown_where_there_are_any(hvxtune) -> None:

@@ -12,8 +12,8 @@ from service.auth.gate import OpenGate
 from service.settings import Settings
 from tests.service.live import live
 from tuner.identity import digest_of_bytes
+from tuner.records.trial import JobState
 from tuner.search.loop import _HEARTBEAT_S as HEARTBEAT_S
-from tuner.trial import JobState
 from tuner.tuning import run
 
 pytestmark = pytest.mark.slow

@@ -23,7 +23,7 @@ from tests.service.conductor.test_process import (
     until,
 )
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
-from tuner.trial import JobState, Trial
+from tuner.records.trial import JobState, Trial
 
 pytestmark = [pytest.mark.slow, *NEEDS_POSTGRES]
 

@@ -16,7 +16,7 @@ import pytest
 
 import tuner
 from db.sql_store import SqlStore
-from tuner.trial import JobRequest, JobState, Submission
+from tuner.records.trial import JobRequest, JobState, Submission
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ from service.client.cache import ClientCache
 from service.fetching import Wish, fetch
 from service.fetching.pins import read_pins
 from service.fetching.sources import Offer, broken_promise, weaker_problems
-from tuner.contract import Contract
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of_bytes
+from tuner.problem.contract import Contract
 from tuner.tuning import find_problem
 
 OBJECTS = [b"\x7fELF the first", b"\x7fELF a faster one"]

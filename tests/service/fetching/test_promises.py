@@ -11,9 +11,9 @@ from service.fetching.promises import header_text
 from tests.rig.scale_u8 import KERNELS, ScaleU8
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen.toolchain import NativePart, built
-from tuner.contract import Contract
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.pipelines import keep_pipeline
+from tuner.problem.contract import Contract
 from tuner.tuning import find_problem
 
 SOURCE = """

@@ -15,7 +15,8 @@ from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 from starlette.testclient import TestClient
 
-from db import open_store, outbox
+from db import open_store
+from db.jobs import outbox
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
@@ -26,7 +27,7 @@ from service.webhooks.sending import Sender
 from tests.service.job_routes import CallerGate, made
 from tests.service.webhooks.receiver import Receiver, receiving
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
-from tuner.trial import JobRequest, JobState, Submission
+from tuner.records.trial import JobRequest, JobState, Submission
 
 HERE = ("127.0.0.0/8",)
 

@@ -11,17 +11,17 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from tests.rig.scale_u8 import KERNELS
-from tuner.candidate import Candidate, Problem
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.codegen.halide.servers import ServerGenerator
-from tuner.contract import Contract
 from tuner.errors import CandidateError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
-from tuner.outcome import Outcome
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Candidate, Problem
+from tuner.records.outcome import Outcome
 from tuner.search.samplers import find_sampler
 from tuner.space import Config, KnobValue
-from tuner.target import find_target
 
 
 class GeneratorConformance:

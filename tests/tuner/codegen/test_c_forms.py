@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.candidate import Candidate
 from tuner.codegen.c.forms import c_forms
 from tuner.codegen.c.generator import CGenerator
 from tuner.codegen.c.source import header, translation_unit
-from tuner.contract import Contract
 from tuner.kernels import find_kernel, kernel_names
 from tuner.measure.qemu.measurer import QemuMeasurer
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Candidate
 from tuner.space import Config
-from tuner.target import find_target
 
 TARGET = find_target("hexagon-v66")
 FORMS = [(kernel, form) for kernel in kernel_names() for form in c_forms(find_kernel(kernel))]

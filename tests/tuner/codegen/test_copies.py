@@ -7,12 +7,12 @@ import io
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from tuner.candidate import Candidate
 from tuner.codegen import find_generator, starts_of
-from tuner.contract import Contract
 from tuner.kernels import find_kernel
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Candidate
 from tuner.space import Config
-from tuner.target import find_target
 
 
 @pytest.mark.slow

@@ -18,17 +18,17 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from tests.rig.scale_u8 import KERNELS
-from tuner.candidate import Candidate
 from tuner.codegen.halide import client
 from tuner.codegen.halide.generator import HalideGenerator, digest_of_sources
 from tuner.codegen.halide.servers import INCIDENT_ATTEMPTS
 from tuner.codegen.toolchain import built
-from tuner.contract import Contract
 from tuner.errors import CandidateError, ToolchainError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
-from tuner.outcome import Outcome
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Candidate
+from tuner.records.outcome import Outcome
 from tuner.space import Config
-from tuner.target import find_target
 
 pytestmark = pytest.mark.slow
 

@@ -10,20 +10,20 @@ import pytest
 
 from tests.tuner.codegen.generator_conformance import GeneratorConformance, HostileConformance
 from tuner import one_config, tuning
-from tuner.candidate import Candidate
 from tuner.codegen import space_of, starts_of
 from tuner.codegen.clang import command
 from tuner.codegen.clang.generator import HalideClangGenerator
 from tuner.codegen.confinement import SYSTEM
 from tuner.codegen.halide.servers import CompileServers
 from tuner.codegen.portfolio import GENERATOR, Portfolio, chosen
-from tuner.contract import Contract
 from tuner.errors import CandidateError, UserError
 from tuner.kernels import find_kernel, kernel_names
 from tuner.memory_store import MemoryStore
-from tuner.outcome import Outcome
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Candidate
+from tuner.records.outcome import Outcome
 from tuner.space import Config, KnobValue
-from tuner.target import find_target
 
 
 class TestHalideClang(HostileConformance):

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tuner.candidate import Candidate, Problem
 from tuner.codegen.halide.generator import HalideGenerator
-from tuner.contract import Contract
 from tuner.errors import CandidateError, UserError
 from tuner.identity import canonical_json
 from tuner.kernels import Kernel
 from tuner.kernels.kernel import LARGER, MAX_BUFFER_BYTES, SMALLER, Array
+from tuner.machine.paths import STATE_DIR_VARIABLE
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
-from tuner.paths import STATE_DIR_VARIABLE
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Candidate, Problem
 from tuner.space import Config, Space
-from tuner.target import find_target
 
 TARGET = find_target("hexagon-v66")
 NARROW = replace(TARGET, name="narrow", vector_bytes=64, vector_alignment_bytes=64)

@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from tuner.candidate import Candidate, Problem
 from tuner.codegen import find_generator
-from tuner.contract import Contract
 from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
-from tuner.outcome import Outcome
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Candidate, Problem
+from tuner.records.outcome import Outcome
 from tuner.search.evaluation import Evaluator
 from tuner.space import Config, Directive
-from tuner.target import find_target
 
 TARGET = find_target("hexagon-v66")
 STREAMING = {

@@ -12,7 +12,7 @@ import pytest
 from tuner import kernels
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel, kernel_names, sources
 from tuner.kernels.kernel import Kernel
-from tuner.workload import Workload
+from tuner.problem.workload import Workload
 
 KERNEL = """
 from {package}pointers import SHIFT

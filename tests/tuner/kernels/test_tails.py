@@ -2,11 +2,11 @@
 
 import pytest
 
-from tuner.contract import Contract
 from tuner.kernels import find_kernel
 from tuner.kernels.tails import known_multiple, tail
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
 from tuner.space import Config, TailStrategy
-from tuner.target import find_target
 
 TARGET = find_target("hexagon-v66")
 

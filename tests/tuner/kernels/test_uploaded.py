@@ -10,15 +10,15 @@ import pytest
 from service.fetching.promises import header_text
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen.halide.uploads import Analysis, SizeParam
-from tuner.contract import Contract
 from tuner.errors import UserError
 from tuner.kernels import attached_kernel, find_kernel
 from tuner.measure.cases import cases_of
 from tuner.pipelines import keep_pipeline
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.problem.workload import Workload
 from tuner.space.derivation import BufferFacts, PipelineFacts, StageFacts
-from tuner.target import find_target
 from tuner.uploaded import PipelineKernel, files, kernel_name, references
-from tuner.workload import Workload
 
 TARGET = find_target("hexagon-v66")
 

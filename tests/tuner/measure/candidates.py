@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.rig.scale_u8 import ScaleU8
-from tuner.candidate import Artifact, Problem
 from tuner.codegen.toolchain import NativePart, built
-from tuner.contract import Contract
 from tuner.identity import digest_of_bytes
-from tuner.target import find_target
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Artifact, Problem
 
 _SOURCES = Path(__file__).parent / "sources"
 

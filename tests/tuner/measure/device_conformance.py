@@ -12,12 +12,12 @@ from statistics import median_low
 import pytest
 
 from tests.tuner.measure.candidates import scale_artifact, scale_problem
-from tuner.candidate import Artifact, Problem
 from tuner.errors import CandidateError, DeviceError, UserError
 from tuner.measure.farm.device import Batch, Device, Sampled, Task
 from tuner.measure.farm.kinds import KINDS
-from tuner.outcome import Outcome
-from tuner.target import find_target
+from tuner.problem.target import find_target
+from tuner.records.candidate import Artifact, Problem
+from tuner.records.outcome import Outcome
 
 Result = Sampled | CandidateError | DeviceError
 

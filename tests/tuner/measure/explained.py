@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tests.tuner.measure.candidates import scale_problem
 from tests.tuner.measure.microbenchmark import MODEL, PREAMBLE, TARGET, run_packets
-from tuner.candidate import Measurement
 from tuner.measure.explanation import ExplainedPacket, Explanation, Region
 from tuner.measure.qemu.explain import explanation_of
 from tuner.measure.qemu.session import Caches
-from tuner.target import Target
+from tuner.problem.target import Target
+from tuner.records.candidate import Measurement
 
 
 def explain_packets(

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.measure.candidates import scale_artifact, scale_problem
-from tuner.candidate import Artifact, Measurement, Problem
-from tuner.contract import Contract
 from tuner.errors import CandidateError, UserError
 from tuner.goals import figures_of
 from tuner.measure import Measurer
-from tuner.outcome import Outcome
-from tuner.target import find_target
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Artifact, Measurement, Problem
+from tuner.records.outcome import Outcome
 
 
 class MeasurerConformance:

@@ -13,7 +13,7 @@ from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Caches, Orders
 from tuner.measure.qemu.simulation import Simulation, simulate
 from tuner.measure.qemu.timing import Timing
-from tuner.target import Target, find_target
+from tuner.problem.target import Target, find_target
 
 TARGET = find_target("hexagon-v66")
 MODEL = find_model(TARGET.arch)

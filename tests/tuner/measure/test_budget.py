@@ -9,7 +9,7 @@ import pytest
 from tests.tuner.measure.microbenchmark import TARGET, run_packets
 from tuner.errors import CandidateError
 from tuner.measure.qemu.session import Caches
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 
 BLOCK = 16
 """Cycles of a loop's body here: a run stops at the end of one."""

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tuner.measure.qemu.build_qemu import main
+from tuner.machine.build_qemu import main
+from tuner.machine.paths import STATE_DIR_VARIABLE
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
-from tuner.paths import STATE_DIR_VARIABLE
 
 CONFIGURE = "#!/bin/sh\necho configured with $*\n"
 
@@ -150,4 +150,4 @@ def test_a_file_that_is_no_tarball_is_refused(
 
 def test_without_a_tarball_it_says_how_it_is_called(capfd: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 1
-    assert "python -m tuner.measure.qemu.build_qemu TARBALL" in capfd.readouterr().err
+    assert "python -m tuner.machine.build_qemu TARBALL" in capfd.readouterr().err

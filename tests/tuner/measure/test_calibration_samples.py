@@ -13,14 +13,14 @@ import pytest
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator
 from tests.tuner.measure.candidates import scale_artifact, scale_problem
-from tuner.candidate import Artifact, Candidate
 from tuner.errors import CandidateError, UserError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure.qemu import calibration
 from tuner.measure.qemu.calibration import count_events, counting, read_samples
 from tuner.measure.qemu.events import Events
 from tuner.measure.qemu.measurer import QemuMeasurer
-from tuner.outcome import Outcome
+from tuner.records.candidate import Artifact, Candidate
+from tuner.records.outcome import Outcome
 
 GOOD: dict[str, Any] = {
     "kernel": "scale_u8",
@@ -257,7 +257,7 @@ def test_a_cut_off_call_goes_on_where_it_stopped(
 def test_kept_events_that_cannot_be_read_are_counted_anew(
     write: Callable[..., Path], generator: Precompiled
 ) -> None:
-    from tuner.paths import writable
+    from tuner.machine.paths import writable
 
     samples = read_samples(write(*lines(1)))
     (right,) = count_events(samples)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tests.tuner.measure.candidates import scale_problem
-from tuner.contract import Contract
 from tuner.errors import InternalError
 from tuner.kernels import find_kernel
 from tuner.measure import cases as cases_module
 from tuner.measure.cases import Case, case_of, cases_of
-from tuner.target import find_target
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
 
 
 @pytest.fixture(autouse=True)

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.measure.explained import explain_packets
-from tuner.contract import Contract
 from tuner.kernels import find_kernel
 from tuner.measure.comparison import compare
 from tuner.measure.explanation import Explanation
 from tuner.measure.roofline import Roofline, roofline_of
-from tuner.target import find_target
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
 
 TARGET = find_target("hexagon-v66")
-PEAK_MACS = 256  # two multipliers of 128 byte lanes: tuner/target.py
+PEAK_MACS = 256  # two multipliers of 128 byte lanes: tuner/problem/target.py
 
 
 def gemm_roofline(cycles: int, moved_bytes: int = 0) -> Roofline:

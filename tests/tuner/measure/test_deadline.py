@@ -9,13 +9,13 @@ import pytest
 
 from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInMeasurer
-from tuner.candidate import Artifact
-from tuner.contract import Contract
 from tuner.errors import CandidateError, DeviceError, OutOfTimeError
 from tuner.identity import digest_of_bytes
 from tuner.measure.deadline import AbandonableMeasurer
-from tuner.outcome import Outcome
-from tuner.target import find_target
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Artifact
+from tuner.records.outcome import Outcome
 
 PROBLEM = ScaleU8().problem({}, Contract.STATIC, find_target("hexagon-v66"))
 ARTIFACT = Artifact(digest_of_bytes(b"code"), "code", {"object": b"code"})

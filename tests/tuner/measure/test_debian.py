@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.measure.qemu.debian import PrivateApt
+from tuner.machine.debian import PrivateApt
 
 MIRROR = "https://mirror.invalid/debian"
 ROWS = [

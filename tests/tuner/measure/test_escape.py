@@ -15,13 +15,13 @@ import psutil
 import pytest
 
 from tests.tuner.measure.candidates import artifact_of, scale_artifact, scale_problem
-from tuner.candidate import Artifact, Problem
 from tuner.codegen.toolchain import built
 from tuner.errors import CandidateError
 from tuner.measure.poison import poison_descriptor
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.simulator import PLUGIN, find_simulator
-from tuner.outcome import Outcome
+from tuner.records.candidate import Artifact, Problem
+from tuner.records.outcome import Outcome
 
 SOURCES = Path(__file__).parent / "sources"
 WINDOW_BEGIN, WINDOW_END = 0x10000, 0x10004

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.rig.scale_u8 import ScaleU8
 from tests.tuner.measure.candidates import scale_problem
-from tuner.contract import Contract
 from tuner.measure.cases import CaseSet, case_of
 from tuner.measure.image import Image, image_of
-from tuner.target import find_target
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
 
 TARGET = find_target("hexagon-v66")
 PAGE = 1 << 16

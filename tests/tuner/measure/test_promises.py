@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.measure.candidates import artifact_of, scale_problem
-from tuner.candidate import Artifact, Problem
-from tuner.contract import Contract
 from tuner.errors import CandidateError
 from tuner.measure.poison import poison
 from tuner.measure.qemu.measurer import QemuMeasurer
-from tuner.outcome import Outcome
+from tuner.problem.contract import Contract
+from tuner.records.candidate import Artifact, Problem
+from tuner.records.outcome import Outcome
 
 SOURCE = Path(__file__).parent / "sources/unpromised.c"
 WRONG, FAULTS = Outcome.WRONG_OUTPUT, Outcome.RUN_ERROR

@@ -8,10 +8,10 @@ import pytest
 
 from tests.tuner.measure.candidates import scale_artifact
 from tests.tuner.measure.measurer_conformance import MeasurerConformance
-from tuner.candidate import Problem
 from tuner.measure import Measurer, find_measurer
 from tuner.measure.qemu.measurer import QemuMeasurer
-from tuner.outcome import Outcome
+from tuner.records.candidate import Problem
+from tuner.records.outcome import Outcome
 
 
 class TestQemuMeasurer(MeasurerConformance):

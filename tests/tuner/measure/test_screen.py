@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from tests.tuner.measure.candidates import artifact_of, scale_artifact, scale_problem
-from tuner.candidate import Artifact, Problem
 from tuner.errors import CandidateError
 from tuner.measure.qemu.instructions import (
     find_missing,
@@ -21,7 +20,8 @@ from tuner.measure.qemu.instructions import (
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.screen import screen
 from tuner.measure.qemu.simulator import find_simulator
-from tuner.outcome import Outcome
+from tuner.records.candidate import Artifact, Problem
+from tuner.records.outcome import Outcome
 
 OLD, NEW = (7, 2), (10, 0)
 ALL = "-mcpu=hexagonv81+hvxv81+hvx_length128b+hvx_qfloat+hvx_ieee_fp+zreg+audio"

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import ToolchainError
-from tuner.measure.qemu.provision import main, provision
+from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.machine.provision import main, provision
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
-from tuner.paths import STATE_DIR_VARIABLE
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 from tests.tuner.search.test_model_samplers import LARGE, bowl
 from tests.tuner.space.test_space import TILING
 from tuner.errors import ToolchainError, UserError
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 from tuner.search.proposer import Proposer
 from tuner.search.samplers import find_sampler, require_fits
 

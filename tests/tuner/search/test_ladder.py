@@ -10,14 +10,14 @@ import pytest
 
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.tuner.search.test_loop import KERNEL, PROBLEM, SPACE, cycles_of
-from tuner.candidate import Artifact
 from tuner.errors import CandidateError, ToolchainError, UserError
 from tuner.memory_store import MemoryStore
-from tuner.outcome import Outcome
+from tuner.records.candidate import Artifact
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Budget, JobSpec, JobState
 from tuner.search.ladder import Rung, SearchProgress, pairs_of, progress_of
 from tuner.search.loop import TuningLoop
 from tuner.search.progress import Progress
-from tuner.trial import Budget, JobSpec, JobState
 
 TOOLCHAIN = {"generator": "stand-in"}
 PHONES = {**TOOLCHAIN, "phones": "stand-ins"}

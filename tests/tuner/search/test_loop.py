@@ -9,16 +9,16 @@ import pytest
 
 from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
-from tuner.contract import Contract
 from tuner.errors import CandidateError, DeviceError, ToolchainError
 from tuner.goals import DEFAULT_GOALS
 from tuner.memory_store import MemoryStore
-from tuner.outcome import Outcome
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Budget, JobRequest, JobSpec, JobState, PendingTrial
 from tuner.search.agreement import DisagreementError
 from tuner.search.loop import TuningLoop
 from tuner.space import Config, Knob, Space
-from tuner.target import find_target
-from tuner.trial import Budget, JobRequest, JobSpec, JobState, PendingTrial
 
 KERNEL = ScaleU8()
 PROBLEM = KERNEL.problem({}, Contract.STATIC, find_target("hexagon-v66"))

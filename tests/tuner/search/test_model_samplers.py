@@ -6,7 +6,7 @@ import optuna
 import pytest
 
 from tests.tuner.space.test_space import TILING
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 from tuner.search import encoding
 from tuner.search.proposer import Proposer
 from tuner.search.samplers import SpaceExhaustedError, find_sampler

@@ -8,11 +8,11 @@ from optuna.trial import TrialState
 from tests.tuner.sample_records import artifact, measurement, ok
 from tuner.conformance.samplers import SPACE, SamplerConformance
 from tuner.errors import UserError
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Trial
 from tuner.search.proposer import Proposer
 from tuner.search.samplers import DEFAULT_SAMPLER, find_sampler, sampler_for, sampler_names
 from tuner.space import Knob, Space
-from tuner.trial import Trial
 
 GOALS = ("cycles", "code_bytes")
 SEVERAL = ("tpe", "nsga2", "random", "brute")

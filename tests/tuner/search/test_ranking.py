@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.candidate import Fidelity, Measurement
+from tuner.records.candidate import Fidelity, Measurement
 from tuner.search.ranking import Pair, agreement, fit, kendall_tau
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from tests.rig.scale_u8 import ScaleU8
 from tests.tuner import sample_records
-from tuner.contract import Contract
-from tuner.outcome import Outcome
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Trial
 from tuner.search.relatives import Relative, moves, proposals
 from tuner.space import Config, Constraint, Knob, Space
-from tuner.target import find_target
-from tuner.trial import Trial
 
 SPACE = Space("unrolls", (Knob("unroll", (1, 2, 4, 8), "vectors in one iteration"),))
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.tuner.search.test_model_samplers import LARGE, bowl
 from tests.tuner.space.test_space import TILING
+from tuner.records.trial import Budget, RemainingGain
 from tuner.search.remaining import LEAST_RESULTS, GainEstimator
 from tuner.search.stopping import reason_to_stop
-from tuner.trial import Budget, RemainingGain
 
 
 def some_configs(space, count):

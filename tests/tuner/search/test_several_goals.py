@@ -10,8 +10,8 @@ import pytest
 from tests.tuner.sample_records import artifact, failed, measurement, ok
 from tests.tuner.search.test_loop import PROBLEM, SPACE, Rig
 from tuner.goals import figures_of
+from tuner.records.trial import Budget, JobState
 from tuner.search.stopping import Improvements
-from tuner.trial import Budget, JobState
 
 
 def bigger_is_faster(text):

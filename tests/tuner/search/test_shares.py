@@ -9,14 +9,14 @@ import pytest
 
 from tuner.codegen import space_of, starts_of
 from tuner.codegen.portfolio import GENERATOR
-from tuner.contract import Contract
 from tuner.kernels import find_kernel
-from tuner.outcome import Outcome
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Trial
 from tuner.search.proposer import Proposer
 from tuner.search.shares import Shares
 from tuner.space import Config, Constraint, Knob, Space
-from tuner.target import find_target
-from tuner.trial import Trial
 
 FEW = Space(
     "test",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tuner.space.test_space import TILING
 from tuner.errors import UserError
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 from tuner.search.comparison import BUDGETS, Comparison, compare
 from tuner.search.replay import Replay, replay
 from tuner.search.samplers import sampler_names

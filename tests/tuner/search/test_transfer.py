@@ -9,13 +9,13 @@ import pytest
 from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.tuner.search.test_loop import SPACE, cycles_of
-from tuner.contract import Contract
 from tuner.memory_store import MemoryStore
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.trial import Budget, JobSpec
 from tuner.search.loop import TuningLoop
 from tuner.search.transfer import project, transferred
 from tuner.space import Config, Constraint, Knob, Space
-from tuner.target import find_target
-from tuner.trial import Budget, JobSpec
 
 KERNEL = ScaleU8()
 

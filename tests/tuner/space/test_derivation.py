@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from tuner.kernels.settle import settle
+from tuner.problem.target import find_target
 from tuner.space import Config, Directive, Space
 from tuner.space.derivation import (
     BufferFacts,
@@ -18,7 +19,6 @@ from tuner.space.derivation import (
     derived_space,
     textbook_values,
 )
-from tuner.target import find_target
 
 TARGET = find_target("hexagon-v66")
 LEVELS = {"root": 0, "rows": 1, "tile": 2}

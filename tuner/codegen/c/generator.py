@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from tuner.candidate import Artifact, Candidate, Problem
 from tuner.codegen.c.forms import c_forms
 from tuner.codegen.c.source import PRELUDE, header, translation_unit
 from tuner.codegen.clang import command
@@ -15,6 +14,7 @@ from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel, find_kernel, kernel_names
 from tuner.kernels.sources import content_of
+from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.space import Config, Knob, Space
 
 _INPUT = "input.c"

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.buffers import BufferSpec, layout_of
-from tuner.candidate import Problem
-from tuner.contract import Contract
 from tuner.kernels import Kernel
+from tuner.problem.buffers import BufferSpec, layout_of
+from tuner.problem.contract import Contract
+from tuner.records.candidate import Problem
 
 PRELUDE = Path(__file__).with_name("prelude.h")
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from tuner.codegen.halide.client import VECTOR_COPIES, CompileServer
 from tuner.codegen.halide.servers import CompileServers
 from tuner.codegen.toolchain import find_toolchain
+from tuner.problem.target import Target
 from tuner.space import Config, Knob, KnobValue
-from tuner.target import Target
 
 KNOBS = (
     Knob("llvm_optimize", ("O2", "O3"), "clang's level of optimization"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tuner.candidate import Artifact, Candidate, Problem
 from tuner.codegen.clang import command
 from tuner.codegen.halide.generator import HalideGenerator
 from tuner.codegen.toolchain import find_toolchain
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel, find_kernel
+from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.space import Config, Space
 
 _KINDS = ("header", "schedule", "bitcode")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tuner.candidate import Artifact, Candidate, Problem
 from tuner.codegen.halide.generator import HalideGenerator
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel
+from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.space import Config, Knob, Space
 
 NONE: Final = "none"

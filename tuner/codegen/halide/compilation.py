@@ -11,14 +11,14 @@ from typing import Any
 
 import halide as hl
 
-from tuner.candidate import Problem
 from tuner.codegen.halide import promises, schedule
-from tuner.contract import Contract
 from tuner.errors import ToolchainError
 from tuner.kernels import attached_kernel, find_kernel
+from tuner.problem.contract import Contract
+from tuner.problem.target import Target
+from tuner.problem.workload import Workload
+from tuner.records.candidate import Problem
 from tuner.space import Config, Directive
-from tuner.target import Target
-from tuner.workload import Workload
 
 FILES = {
     "object": "object",

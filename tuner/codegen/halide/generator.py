@@ -8,12 +8,12 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from tuner.candidate import Artifact, Candidate, Problem
 from tuner.codegen.halide.client import LLVM_ARGUMENTS, CompileServer
 from tuner.codegen.halide.servers import ServerGenerator
 from tuner.errors import ToolchainError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
+from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.space import Config
 
 _BASE_KINDS = ("header", "schedule")

@@ -11,10 +11,10 @@ from typing import Any
 
 import halide as hl
 
-from tuner.buffers import BufferSpec, layout_of, promised_strides
-from tuner.contract import Contract
 from tuner.kernels.kernel import HalidePipeline
-from tuner.target import Target
+from tuner.problem.buffers import BufferSpec, layout_of, promised_strides
+from tuner.problem.contract import Contract
+from tuner.problem.target import Target
 
 
 def promise_all(

@@ -22,7 +22,7 @@ from tuner.codegen.generator import CodeGenerator
 from tuner.codegen.halide.client import CompileServer, ServerDiedError
 from tuner.codegen.halide.server import EXIT_INSTALLATION
 from tuner.errors import CandidateError, OutOfTimeError, ToolchainError
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 
 TIME_LIMIT_S = 20.0
 """Wall time of one step of a compilation (typical 0.2 to 0.8 s; some hang for ever)."""

@@ -11,11 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from tuner.errors import DeviceError
 from tuner.measure.android.adb import AdbServer, Push, RefusedError, ShellOutput
-from tuner.measure.android.bundle_files import bundle_files, images_of, output_name
 from tuner.measure.android.link import PhoneLink
 from tuner.measure.android.lock import PhoneLock
-from tuner.measure.android.problem_image import ProblemImage
-from tuner.measure.android.results import DspState, Results, read_records, results_of
 from tuner.measure.android.script import (
     DRIVER_FILE,
     PID_FILE,
@@ -28,7 +25,10 @@ from tuner.measure.android.script import (
     run_script,
     said_until_nonce,
 )
-from tuner.measure.android.turn import Called, Turn
+from tuner.measure.dsp.bundle_files import bundle_files, images_of, output_name
+from tuner.measure.dsp.problem_image import ProblemImage
+from tuner.measure.dsp.results import DspState, Results, read_records, results_of
+from tuner.measure.dsp.turn import Called, Turn
 from tuner.measure.farm.settings import PhoneSettings
 
 _ANSWER_S = 3.0

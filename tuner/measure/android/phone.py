@@ -7,15 +7,12 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from tuner.candidate import Fidelity
 from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import CandidateError, DeviceError, InternalError, ToolchainError, UserError
 from tuner.measure.android.adb import ShellOutput
 from tuner.measure.android.background import Calls, background
-from tuner.measure.android.bundle import Passenger, boarding, carry, seats
 from tuner.measure.android.call import Caller
 from tuner.measure.android.link import PhoneLink
-from tuner.measure.android.results import Power
 from tuner.measure.android.script import (
     PROPERTIES,
     hottest,
@@ -24,13 +21,16 @@ from tuner.measure.android.script import (
     said_until_nonce,
 )
 from tuner.measure.android.sdk_parts import SKEL, TOOL
-from tuner.measure.android.shared_object import driver
-from tuner.measure.android.turn import Called, Turn
 from tuner.measure.cases import CASES_VERSION
+from tuner.measure.dsp.bundle import Passenger, boarding, carry, seats
+from tuner.measure.dsp.results import Power
+from tuner.measure.dsp.shared_object import driver
+from tuner.measure.dsp.turn import Called, Turn
 from tuner.measure.farm.device import Batch, Device, DeviceReport, DiskRoom, Sampled, Task
 from tuner.measure.farm.settings import Limits, PhoneSettings
 from tuner.measure.harness import dsp_driver, dsp_harness
-from tuner.target import TARGETS, Target
+from tuner.problem.target import TARGETS, Target
+from tuner.records.candidate import Fidelity
 
 _PROBE_S = 3.0
 _CLEAN_S = 20.0

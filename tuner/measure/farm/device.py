@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from tuner.candidate import Artifact, Fidelity, Measurement, Problem
 from tuner.errors import CandidateError, DeviceError
-from tuner.target import Target
+from tuner.problem.target import Target
+from tuner.records.candidate import Artifact, Fidelity, Measurement, Problem
 
 
 @dataclass(frozen=True)

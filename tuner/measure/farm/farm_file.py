@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from tuner.errors import UserError
 from tuner.measure.farm.kinds import Member
 from tuner.measure.farm.settings import SETTINGS, DeviceSettings, Limits, PhoneSettings
-from tuner.target import TARGETS
+from tuner.problem.target import TARGETS
 
 FARM_FILE_VARIABLE = "HVXTUNE_FARM_FILE"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,58}")

@@ -9,14 +9,14 @@ from __future__ import annotations
 import threading
 from functools import lru_cache
 
-from tuner.candidate import Artifact, Candidate, Problem
 from tuner.codegen import CodeGenerator, find_generator
-from tuner.contract import Contract
 from tuner.identity import digest_of, digest_of_bytes
 from tuner.kernels import find_kernel
+from tuner.machine.paths import writable
 from tuner.measure.farm.device import Task
-from tuner.paths import writable
-from tuner.target import find_target
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Artifact, Candidate, Problem
 
 _KERNEL, _PARAMS = "add_u8", {"width": 256, "height": 32}
 _lock = threading.Lock()

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from tuner.candidate import Fidelity
 from tuner.measure.farm.device import Device
 from tuner.measure.farm.settings import DeviceSettings, Limits
+from tuner.records.candidate import Fidelity
 
 
 @dataclass(frozen=True)

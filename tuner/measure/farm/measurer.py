@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
-from tuner.candidate import Artifact, CacheState, Fidelity, Problem
 from tuner.errors import DeviceError, HvxtuneError, ToolchainError, UserError
 from tuner.measure.farm import health
 from tuner.measure.farm.device import Device, Task
@@ -25,7 +24,8 @@ from tuner.measure.farm.settings import Limits
 from tuner.measure.farm.states import DeviceRecord, Enrolment
 from tuner.measure.farm.verdicts import Blame, Judge
 from tuner.measure.measurer import Measurer, Timed
-from tuner.target import Target
+from tuner.problem.target import Target
+from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
 
 _KEEP_S = 1.0
 _CHECKS_AT_ONCE = 8

@@ -10,10 +10,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from tuner.candidate import Artifact, Problem
 from tuner.errors import CandidateError, DeviceError, HvxtuneError
 from tuner.measure.farm.device import Task
 from tuner.measure.measurer import DEVICE_ATTEMPTS, Timed
+from tuner.records.candidate import Artifact, Problem
 
 
 class Standing(Enum):

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from tuner.candidate import Fidelity
 from tuner.errors import CandidateError, DeviceError, ToolchainError
 from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled, Task
 from tuner.measure.farm.settings import Limits, SimulatorSettings
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.simulator import find_simulator
-from tuner.target import Target
+from tuner.problem.target import Target
+from tuner.records.candidate import Fidelity
 
 
 def open_simulator(settings: SimulatorSettings, name: str, limits: Limits) -> SimulatorDevice:

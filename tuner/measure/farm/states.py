@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from tuner.candidate import Fidelity
 from tuner.errors import DeviceError, InternalError, UserError
+from tuner.records.candidate import Fidelity
 
 RECENT_RUNS = 20
 """How many of a device's latest runs are remembered one by one."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 
-from tuner.candidate import Measurement
 from tuner.errors import CandidateError, DeviceError
 from tuner.measure import statistics
 from tuner.measure.farm.device import Sampled
@@ -13,7 +12,8 @@ from tuner.measure.farm.orders import Order, OrderQueue
 from tuner.measure.farm.settings import Limits
 from tuner.measure.farm.states import DeviceRecord
 from tuner.measure.measurer import Timed
-from tuner.outcome import Outcome
+from tuner.records.candidate import Measurement
+from tuner.records.outcome import Outcome
 
 _DOUBTED = frozenset({Outcome.WRONG_OUTPUT, Outcome.RUN_ERROR, Outcome.TIMEOUT})
 """Outcomes that a bad device can make of a good candidate."""

@@ -9,10 +9,10 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tuner.candidate import Artifact
 from tuner.codegen.toolchain import find_toolchain, first_diagnostic
 from tuner.errors import CandidateError
-from tuner.outcome import Outcome
+from tuner.records.candidate import Artifact
+from tuner.records.outcome import Outcome
 
 
 @contextlib.contextmanager

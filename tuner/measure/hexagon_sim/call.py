@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import DeviceError
-from tuner.measure.android.bundle_files import bundle_files, images_of, output_name
-from tuner.measure.android.results import DspState, Results, read_records, results_of
-from tuner.measure.android.turn import Called, Turn
+from tuner.machine.paths import writable
+from tuner.measure.dsp.bundle_files import bundle_files, images_of, output_name
+from tuner.measure.dsp.results import DspState, Results, read_records, results_of
+from tuner.measure.dsp.turn import Called, Turn
 from tuner.measure.hexagon_sim.command import PMU_FILE, command_line, configuration
 from tuner.measure.hexagon_sim.report import MOST_TEXT_BYTES, read_pmu_statistics, read_report
 from tuner.measure.hexagon_sim.sdk import SimulatorParts
-from tuner.paths import writable
 
 _POLL_S = 0.05
 _START_S = 120.0

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from tuner.candidate import Fidelity
 from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import CandidateError, DeviceError, ToolchainError, UserError
 from tuner.identity import digest_of_bytes
-from tuner.measure.android.bundle import boarding, carry, seats
-from tuner.measure.android.shared_object import driver
-from tuner.measure.android.turn import Called, Turn
 from tuner.measure.cases import CASES_VERSION
+from tuner.measure.dsp.bundle import boarding, carry, seats
+from tuner.measure.dsp.shared_object import driver
+from tuner.measure.dsp.turn import Called, Turn
 from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled
 from tuner.measure.farm.settings import HexagonSimSettings, Limits
 from tuner.measure.harness import dsp_driver, dsp_harness
 from tuner.measure.hexagon_sim.call import CallSettings, SimulatorCalls, remove_leftovers
 from tuner.measure.hexagon_sim.sdk import SimulatorParts, find_parts
-from tuner.target import TARGETS, Target
+from tuner.problem.target import TARGETS, Target
+from tuner.records.candidate import Fidelity
 
 _MOST_COUNTERS = 20
 

@@ -6,7 +6,7 @@ program that starts others (:mod:`tuner.codegen.confinement`), with files made i
 read there, in the system's folders and below the paths READS, which colons separate. A candidate
 can ask the simulator for files of this machine (semihosting): what stands in its way are these,
 and that objects with system calls of their own are refused before
-(:mod:`tuner.measure.android.shared_object`).
+(:mod:`tuner.measure.dsp.shared_object`).
 """
 
 from __future__ import annotations

@@ -6,14 +6,14 @@ import threading
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tuner.candidate import Artifact, CacheState, Fidelity, Problem
 from tuner.errors import CandidateError, DeviceError, ToolchainError, UserError
 from tuner.measure.farm.device import Batch, Task
 from tuner.measure.farm.settings import HexagonSimSettings, Limits
 from tuner.measure.hexagon_sim.device import HexagonSim
 from tuner.measure.hexagon_sim.sdk import SDK_VARIABLES, archs_of, find_parts, sdk_root
 from tuner.measure.measurer import Measurer, Timed
-from tuner.target import TARGETS, Target
+from tuner.problem.target import TARGETS, Target
+from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
 
 _TIMEOUT_S = 600.0
 """Wall seconds of one candidate: the simulator runs some hundred thousand cycles a second."""

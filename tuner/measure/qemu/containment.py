@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tuner.candidate import Artifact
 from tuner.codegen.toolchain import built
 from tuner.identity import digest_of_bytes
 from tuner.measure.cases import Case, CaseSet
@@ -13,7 +12,8 @@ from tuner.measure.image import image_of
 from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders
 from tuner.measure.qemu.simulation import simulate
-from tuner.target import DEFAULT_TARGET, find_target
+from tuner.problem.target import DEFAULT_TARGET, find_target
+from tuner.records.candidate import Artifact
 
 LAYERS = {
     1 << 0: "resource limits",

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from tuner.candidate import Measurement, Problem
 from tuner.kernels import find_kernel
 from tuner.measure.explanation import ExplainedPacket, Explanation, Group, Part, Region
 from tuner.measure.qemu.cycles import CONTEXTS, DDR_BANDWIDTH, DDR_LATENCY, ISSUE, L2_BANDWIDTH
@@ -18,6 +17,7 @@ from tuner.measure.qemu.profile import profile_of
 from tuner.measure.qemu.rules import Rules
 from tuner.measure.qemu.simulation import Simulation
 from tuner.measure.roofline import roofline_of
+from tuner.records.candidate import Measurement, Problem
 
 _GROUPS: Mapping[str, Group] = {
     "branch": "branch",

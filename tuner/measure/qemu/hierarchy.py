@@ -11,7 +11,7 @@ from tuner.errors import InternalError
 from tuner.measure.qemu.events import LEADS, WINDOWS
 from tuner.measure.qemu.model_file import BadEntryError, ModelFile
 from tuner.measure.qemu.parameters import number, source
-from tuner.target import Target
+from tuner.problem.target import Target
 
 SYSTEM = struct.Struct(f"<12I{len(WINDOWS)}I{len(LEADS)}I")
 """``struct memory_system`` of plugin/session.h."""

@@ -8,14 +8,6 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, ClassVar
 
-from tuner.candidate import (
-    CACHE_STATES,
-    Artifact,
-    CacheState,
-    Fidelity,
-    Measurement,
-    Problem,
-)
 from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import UserError
 from tuner.goals import GOALS
@@ -29,7 +21,15 @@ from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders
 from tuner.measure.qemu.simulation import Simulation, simulate
 from tuner.measure.qemu.simulator import PLUGIN, find_simulator
-from tuner.target import TARGETS, Target
+from tuner.problem.target import TARGETS, Target
+from tuner.records.candidate import (
+    CACHE_STATES,
+    Artifact,
+    CacheState,
+    Fidelity,
+    Measurement,
+    Problem,
+)
 
 if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation
@@ -83,7 +83,7 @@ class QemuMeasurer(Measurer):
         needed = first_release_running(target.arch)
         instead = (
             f"build QEMU {needed[0]}.{needed[1]} or newer, which can, with "
-            "`python -m tuner.measure.qemu.build_qemu TARBALL`"
+            "`python -m tuner.machine.build_qemu TARBALL`"
             if needed
             else "measure with Qualcomm's simulator or a phone: no QEMU can so far"
         )

@@ -6,14 +6,14 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tuner.candidate import Artifact
 from tuner.codegen.toolchain import built
 from tuner.errors import CandidateError
 from tuner.measure.harness import LINKER_SCRIPT, linux_user_harness
 from tuner.measure.harness.linking import contents, linked_file, path_of
 from tuner.measure.qemu.memory_map import CANDIDATE_BEGIN
 from tuner.measure.qemu.screen import open_elf, relocatable
-from tuner.outcome import Outcome
+from tuner.records.candidate import Artifact
+from tuner.records.outcome import Outcome
 
 
 @dataclass(frozen=True)

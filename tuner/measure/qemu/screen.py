@@ -9,7 +9,7 @@ import numpy as np
 
 from tuner.errors import CandidateError
 from tuner.measure.qemu.instructions import Release, find_missing
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 
 MAX_OBJECT_BYTES = 1 << 26
 """What the compilers of candidates may write (tuner/codegen)."""

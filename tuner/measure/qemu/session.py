@@ -29,7 +29,7 @@ from tuner.measure.qemu.memory_map import (
     WINDOW_END,
 )
 from tuner.measure.qemu.model import TimingModel
-from tuner.target import Target
+from tuner.problem.target import Target
 
 _MAGIC, _VERSION = 0x53565848, 6
 _RULES, _BLOCKS, _TRANSITIONS, _PACKETS = 512, 32768, 131072, 262144

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tuner.candidate import Artifact
 from tuner.errors import CandidateError
 from tuner.measure.image import Image
 from tuner.measure.qemu.bounds import packed_bounds
@@ -17,7 +16,8 @@ from tuner.measure.qemu.session import Orders, Results, Session
 from tuner.measure.qemu.simulator import find_simulator
 from tuner.measure.qemu.timing import Timing, timing_of
 from tuner.measure.qemu.verdict import judge
-from tuner.outcome import Outcome
+from tuner.records.candidate import Artifact
+from tuner.records.outcome import Outcome
 
 
 @dataclass(frozen=True)

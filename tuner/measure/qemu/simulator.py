@@ -14,11 +14,11 @@ from typing import Any
 
 from tuner.codegen.toolchain import NativePart, built
 from tuner.errors import ToolchainError
+from tuner.machine.paths import state_dir
 from tuner.measure.qemu.instructions import Release, release_of
 from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders, Session, State
-from tuner.paths import state_dir
-from tuner.target import DEFAULT_TARGET, find_target
+from tuner.problem.target import DEFAULT_TARGET, find_target
 
 QEMU_VARIABLE = "HVXTUNE_QEMU"
 PROGRAM = "qemu-hexagon"

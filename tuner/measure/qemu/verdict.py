@@ -12,8 +12,8 @@ from tuner.measure.qemu.launch import Ending
 from tuner.measure.qemu.memory_map import CASE_BEGIN
 from tuner.measure.qemu.program import Program
 from tuner.measure.qemu.session import Results, State
-from tuner.outcome import Outcome
-from tuner.target import Target
+from tuner.problem.target import Target
+from tuner.records.outcome import Outcome
 
 _EXIT_GOOD, _EXIT_CALL_FAILED = 0, 1
 """Statuses of the harness: every call returned 0, or the last one did not."""

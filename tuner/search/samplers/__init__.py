@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tuner.errors import UserError
+from tuner.records.trial import DEFAULT_SAMPLER
 from tuner.registry import Registry
 from tuner.search.samplers.sampler import Sampler, SpaceExhaustedError
-from tuner.trial import DEFAULT_SAMPLER
 
 if TYPE_CHECKING:
     from tuner.space import Space

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from tuner.problem.target import Target
 from tuner.space import Config, Directive, TailStrategy
 from tuner.space.derivation.facts import PipelineFacts, UpdateFacts
 from tuner.space.derivation.prefetches import prefetch
 from tuner.space.derivation.roles import Role, Roles, is_whole
 from tuner.space.derivation.strips import output_strip, stage_strip
 from tuner.space.steps import Stage, Steps
-from tuner.target import Target
 
 _STRATEGIES = {
     "round_up": TailStrategy.ROUND_UP,

@@ -92,7 +92,7 @@ class BufferFacts:
     """An input or output: its NumPy dtype, and the region of it that is used, innermost first.
 
     ``free`` are the dimensions whose extent no output decides (clamped or reduced over): the
-    caller chooses them. ``loose`` is as in :class:`tuner.buffers.BufferSpec`.
+    caller chooses them. ``loose`` is as in :class:`tuner.problem.buffers.BufferSpec`.
     """
 
     name: str

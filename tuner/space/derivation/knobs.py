@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tuner.problem.target import Target
 from tuner.space import Knob, KnobValue, Space
 from tuner.space.derivation.constraints import constraints
 from tuner.space.derivation.facts import PipelineFacts, UpdateFacts
@@ -15,7 +16,6 @@ from tuner.space.derivation.tails import (
     stage_tails,
     vector_tails,
 )
-from tuner.target import Target
 
 SCHEDULED = "lanes > 1"
 _NONE = "none"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from tuner.problem.target import Target
 from tuner.space import Config
 from tuner.space.derivation.facts import (
     EVERY_DIMENSION,
@@ -14,7 +15,6 @@ from tuner.space.derivation.facts import (
     StageFacts,
     UpdateFacts,
 )
-from tuner.target import Target
 
 _MOST_INLINE_OPERATIONS = 240
 """What a stage may add to those that read it by being computed again in each of them."""

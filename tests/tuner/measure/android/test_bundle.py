@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.tuner.measure.candidates import scale_artifact, scale_problem
-from tuner.candidate import Measurement
 from tuner.errors import CandidateError, DeviceError
-from tuner.measure.android.bundle import Passenger, seats, settle
-from tuner.measure.android.problem_image import ProblemImage
-from tuner.measure.android.results import DspState, Kind, Power, Record, Results
-from tuner.measure.android.turn import Called, Turn
 from tuner.measure.cases import cases_of
+from tuner.measure.dsp.bundle import Passenger, seats, settle
+from tuner.measure.dsp.problem_image import ProblemImage
+from tuner.measure.dsp.results import DspState, Kind, Power, Record, Results
+from tuner.measure.dsp.turn import Called, Turn
 from tuner.measure.farm.device import Sampled, Task
 from tuner.measure.image import Report, image_of
-from tuner.outcome import Outcome
+from tuner.records.candidate import Measurement
+from tuner.records.outcome import Outcome
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from tuner.measure.farm.device import Batch, Sampled, Task
 from tuner.measure.farm.health import examine
 from tuner.measure.farm.settings import Limits, PhoneSettings
 from tuner.measure.farm.states import DeviceState, Enrolment, enrolled
-from tuner.target import find_target
+from tuner.problem.target import find_target
 
 pytestmark = pytest.mark.slow
 

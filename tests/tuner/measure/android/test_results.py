@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import DeviceError
-from tuner.measure.android.results import DspState, Kind, Power, read_records, results_of
+from tuner.measure.dsp.results import DspState, Kind, Power, read_records, results_of
 
 NONCE = bytes(range(16))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.tuner.measure.candidates import scale_artifact, scale_problem
-from tuner.candidate import Artifact
 from tuner.errors import CandidateError
-from tuner.measure.android.shared_object import driver, shared_object
+from tuner.measure.dsp.shared_object import driver, shared_object
 from tuner.measure.qemu.screen import open_elf
-from tuner.outcome import Outcome
+from tuner.records.candidate import Artifact
+from tuner.records.outcome import Outcome
 
 PIC = ("-fPIC",)
 OF_THE_SYSTEM = {

@@ -14,16 +14,16 @@ import pytest
 from tests.rig.phones import TOOL, Phone
 from tests.tuner.measure.candidates import scale_artifact
 from tuner import tuning
-from tuner.candidate import Artifact, Candidate
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
 from tuner.measure.farm.orders import Order, OrderQueue
 from tuner.measure.farm.states import DeviceRecord, DeviceState
 from tuner.memory_store import MemoryStore
-from tuner.outcome import Outcome
-from tuner.promotion import Promotion
+from tuner.records.candidate import Artifact, Candidate
+from tuner.records.outcome import Outcome
+from tuner.records.promotion import Promotion
+from tuner.records.trial import JobState, Trial
 from tuner.search.loop import Progress
-from tuner.trial import JobState, Trial
 
 TRIALS = 30
 KERNEL = ("add_u8", {"width": 256, "height": 32})

@@ -30,7 +30,7 @@ from tuner.measure.farm.memory_roster import MemoryRoster
 from tuner.measure.farm.roster import Roster
 from tuner.measure.farm.states import DeviceState
 from tuner.measure.measurer import DEVICE_ATTEMPTS, Timed
-from tuner.outcome import Outcome
+from tuner.records.outcome import Outcome
 
 GOOD = [f"{cycles}" for cycles in range(2000, 2060)]
 

@@ -29,8 +29,8 @@ from tuner.measure.farm.caretaker import Caretaker
 from tuner.measure.farm.farm_file import read_farm
 from tuner.measure.farm.states import DeviceRecord, DeviceState
 from tuner.memory_store import MemoryStore
-from tuner.outcome import Outcome
-from tuner.trial import JobState
+from tuner.records.outcome import Outcome
+from tuner.records.trial import JobState
 
 pytestmark = pytest.mark.slow
 

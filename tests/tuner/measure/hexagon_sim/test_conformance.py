@@ -9,10 +9,10 @@ import pytest
 
 from tests.rig.stand_in_sdk import make_sdk
 from tests.tuner.measure.device_conformance import DeviceConformance
+from tuner.machine.paths import writable
 from tuner.measure.farm.device import Device
 from tuner.measure.farm.settings import HexagonSimSettings, Limits
 from tuner.measure.hexagon_sim.device import open_hexagon_sim
-from tuner.paths import writable
 
 pytestmark = pytest.mark.slow
 

@@ -13,14 +13,14 @@ import pytest
 from tests.rig.stand_in_sdk import make_sdk, trouble
 from tests.tuner.measure.candidates import scale_artifact, scale_problem
 from tuner.errors import CandidateError, DeviceError, UserError
+from tuner.machine.paths import writable
 from tuner.measure.farm.device import Batch, Sampled, Task
 from tuner.measure.farm.kinds import KINDS, Member
 from tuner.measure.farm.settings import HexagonSimSettings, Limits
 from tuner.measure.hexagon_sim.device import HexagonSim
 from tuner.measure.qemu.measurer import QemuMeasurer
-from tuner.outcome import Outcome
-from tuner.paths import writable
-from tuner.target import find_target
+from tuner.problem.target import find_target
+from tuner.records.outcome import Outcome
 
 pytestmark = pytest.mark.slow
 PIC = ("-fPIC",)

@@ -13,7 +13,7 @@ from tuner.errors import UserError
 from tuner.measure import Measurer, find_measurer
 from tuner.measure.hexagon_sim.measurer import HexagonSimMeasurer
 from tuner.measure.hexagon_sim.sdk import SDK_VARIABLES
-from tuner.target import find_target
+from tuner.problem.target import find_target
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 from tuner.errors import DeviceError, ToolchainError
+from tuner.machine.paths import writable
 from tuner.measure.android.adb.client import AdbClient, Address
 from tuner.measure.android.adb.frames import printable
-from tuner.paths import writable
 
 ADB_VARIABLE = "HVXTUNE_ADB"
 SERVER_VARIABLE = "HVXTUNE_ADB_SERVER"

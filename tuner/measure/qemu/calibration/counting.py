@@ -10,16 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from tuner.candidate import CacheState
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.errors import CandidateError, StoreError
 from tuner.identity import digest_of
+from tuner.machine.paths import writable
 from tuner.measure.qemu.calibration.observation import Observation
 from tuner.measure.qemu.calibration.samples import Sample, SampleSet
 from tuner.measure.qemu.events import Events
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.model_file import model_path, read_model_file
-from tuner.paths import writable
+from tuner.records.candidate import CacheState
 
 FOLDER = "calibration"
 """Under the state directory; may be removed at any time."""

@@ -10,10 +10,10 @@ import tomllib
 from pathlib import Path
 
 from tuner.errors import InternalError, UserError
+from tuner.machine.paths import writable
 from tuner.measure.qemu.calibration.calibrate import Calibration, FittedParameter
 from tuner.measure.qemu.model_file import ModelFile
 from tuner.measure.qemu.parameters import specs_of
-from tuner.paths import writable
 
 
 def default_place(target: str) -> Path:

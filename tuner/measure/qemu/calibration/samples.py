@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.candidate import (
+from tuner.codegen import generator_names
+from tuner.errors import UserError
+from tuner.kernels import find_kernel
+from tuner.problem.contract import find_contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import (
     CACHE_STATES,
     FIDELITIES,
     CacheState,
@@ -22,12 +27,7 @@ from tuner.candidate import (
     Fidelity,
     Problem,
 )
-from tuner.codegen import generator_names
-from tuner.contract import find_contract
-from tuner.errors import UserError
-from tuner.kernels import find_kernel
 from tuner.space import Config
-from tuner.target import find_target
 
 CLOCK_CYCLES_A_PACKET_TIME = 2
 """A hardware thread issues a packet every two clock cycles at most (``v66.toml``, first lines)."""

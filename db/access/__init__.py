@@ -1,0 +1,1 @@
+"""Access: tokens, sessions, who sees what, the audit and the use of quotas."""

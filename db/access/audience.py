@@ -1,0 +1,65 @@
+"""Who sees what: the rows of a store that belong to somebody, and those they are hidden from.
+
+Jobs, uploads, schedules and webhooks have a ``tenant``, whose they are, and an ``audience``: empty
+for what everybody may see, else the tenant, who alone may. What hangs on a job (trials, events,
+promotions) is seen by who sees the job. A store that is *seen by* somebody
+(:meth:`db.sql_store.SqlStore.seen_by`) finds no other rows, whatever is asked of it: the condition
+is added to every statement of its sessions, so that no query can forget it. Raw SQL is not
+covered: :mod:`db.schedules.serving` names the audience itself.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, event, exists
+from sqlalchemy.orm import ORMExecuteState, Session, with_loader_criteria
+from sqlalchemy.sql.base import ExecutableOption
+
+from db.models import JobEventRow, JobRow, PromotionRow, ScheduleRow, TrialRow
+from db.service_models import PipelineRow, WebhookRow
+
+EVERYBODYS: Final[dict[str, Any]] = {"hvxtune_everybodys": True}
+"""Execution options of a statement that counts, or compares with, the rows of all."""
+
+_VIEWER: Final = "hvxtune_viewer"
+_OWNED: Final = (JobRow, ScheduleRow, PipelineRow, WebhookRow)
+_OF_A_JOB: Final = (TrialRow, PromotionRow, JobEventRow)
+
+
+def audience_of(tenant: str, *, private: bool) -> str:
+    """Who sees what ``tenant`` makes. What nobody owns is everybody's."""
+    return tenant if private else ""
+
+
+def session_info(viewer: str | None) -> dict[str, Any]:
+    """The ``info`` of a session that sees what ``viewer`` may; ``None`` sees all."""
+    return {_VIEWER: viewer}
+
+
+@event.listens_for(Session, "do_orm_execute")
+def _hide(state: ORMExecuteState) -> None:
+    viewer = state.session.info.get(_VIEWER)
+    if viewer is None or state.execution_options.get(*EVERYBODYS):
+        return
+    if state.is_select or state.is_update or state.is_delete:
+        state.statement = state.statement.options(*_criteria(viewer))
+
+
+@lru_cache(maxsize=1024)
+def _criteria(viewer: str) -> tuple[ExecutableOption, ...]:
+    def seen(row: Any) -> ColumnElement[bool]:
+        return row.audience.in_(("", viewer))  # type: ignore[no-any-return]
+
+    # Another name for the table, without the model: what asks for jobs itself is not meant.
+    jobs = JobRow.__table__.alias("hidden_jobs")
+
+    def of_seen_job(row: Any) -> ColumnElement[bool]:
+        hidden = (jobs.c.id == row.job_id) & jobs.c.audience.not_in(("", viewer))
+        return ~exists().where(hidden).correlate_except(jobs)
+
+    return (
+        *(with_loader_criteria(row, seen(row), include_aliases=True) for row in _OWNED),
+        *(with_loader_criteria(row, of_seen_job(row), include_aliases=True) for row in _OF_A_JOB),
+    )

@@ -1,0 +1,1 @@
+"""Files beside the database: artifacts by digest, durable and private."""

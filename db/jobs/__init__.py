@@ -1,0 +1,1 @@
+"""Jobs: their queue, their claims, their trials, and what is told of them."""

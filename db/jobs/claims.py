@@ -1,0 +1,148 @@
+"""Claims on jobs: one writer at a time, by fencing token.
+
+A claim is a row's owner plus a token that rises with every claim. Each write names its token and
+touches the job's row first, so a writer that lost its claim is refused in the very transaction in
+which it tries. On this machine the owner's process tells whether the claim is alive; for owners
+elsewhere the lease does, which heartbeats and commits extend.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from db.catalogue import rows_changed
+from db.jobs.owner import Owner, this_process
+from db.models import JobRow
+from tuner.errors import UserError
+from tuner.records.trial import JobRequest, JobState
+from tuner.store import claim_lost
+
+LEASE_S = 60.0
+"""A claim from another machine counts as abandoned after this long without a heartbeat. A wrong
+guess costs repeated trials, never wrong rows (fencing)."""
+
+NO_OWNER = {
+    "requested": None,
+    "owner_host": None,
+    "owner_pid": None,
+    "owner_started_at": None,
+    "lease_expires_at": None,
+}
+
+_held_here: set[tuple[str, int]] = set()
+"""Job and token of the claims that stores of this process hold. A claim of this process that
+is not among them was left behind by a store that is closed, and may be taken over."""
+
+
+def owner_of(row: JobRow) -> Owner | None:
+    """The process that claimed the job last and did not release it, alive or not."""
+    if row.owner_host is None or row.owner_pid is None or row.owner_started_at is None:
+        return None
+    return Owner(row.owner_host, row.owner_pid, row.owner_started_at)
+
+
+def is_held(row: JobRow) -> bool:
+    """Whether somebody works on the job, as far as can be known."""
+    owner = owner_of(row)
+    if owner is None:
+        return False
+    if owner.is_this_process:
+        return (row.id, row.fencing_token) in _held_here
+    alive = owner.is_alive
+    if alive is None:
+        return (row.lease_expires_at or 0.0) > time.time()
+    return alive
+
+
+def locked(session: Session, job_id: str) -> JobRow:
+    """The job's row as it is now, and kept so until the transaction ends.
+
+    Only that row: to lock what it refers to as well, which other jobs share, makes deadlocks.
+    """
+    return session.get_one(JobRow, job_id, populate_existing=True, with_for_update={"of": JobRow})
+
+
+def take(session: Session, row: JobRow) -> int:
+    """Claims the job of ``row`` (read for update) for this process; returns the new token."""
+    if is_held(row):
+        owner = owner_of(row)
+        label = owner.label if owner else "another process"
+        raise UserError(
+            f"job {row.id} is running in {label}",
+            next_step=f"wait until it ends, or end {label}",
+        )
+    if row.state.ended:  # since the caller looked
+        raise UserError(f"job {row.id} is {row.state}", accepted="a job that has not ended")
+    me = this_process()
+    row.fencing_token += 1
+    row.state, row.paused, row.requested, row.note = JobState.RUNNING, False, None, ""
+    row.owner_host, row.owner_pid, row.owner_started_at = me.host, me.pid, me.started_at
+    row.lease_expires_at = time.time() + LEASE_S
+    session.flush()
+    return row.fencing_token
+
+
+def hold(session: Session, job_id: str, token: int, **values: Any) -> None:
+    """Sets columns of a claimed job, extends its lease, and keeps other writers out until the
+    transaction ends. ``StoreError`` if the claim is no longer this writer's.
+    """
+    _write_as_owner(session, job_id, token, lease_expires_at=time.time() + LEASE_S, **values)
+
+
+def requested(session: Session, job_id: str, token: int) -> tuple[JobRequest | None, bool]:
+    """What was asked of the holder of a claim, and whether its lease should be extended soon.
+
+    ``StoreError`` if the claim is no longer this writer's. Only reads.
+    """
+    row = session.execute(
+        select(JobRow.requested, JobRow.lease_expires_at).where(
+            JobRow.id == job_id, JobRow.fencing_token == token, JobRow.owner_pid.is_not(None)
+        )
+    ).one_or_none()
+    if row is None:
+        raise claim_lost(job_id)
+    asked = None if row.requested is None else JobRequest(row.requested)
+    return asked, (row.lease_expires_at or 0.0) < time.time() + LEASE_S / 2
+
+
+def ask(row: JobRow, request: JobRequest) -> bool:
+    """Notes ``request`` for the holder of the job of ``row`` (read for update), if there is one.
+
+    Says whether there is. To cancel outweighs all; to resume takes back to pause.
+    """
+    if not is_held(row):
+        return False
+    if request is JobRequest.RESUME:
+        row.requested = row.requested if row.requested == JobRequest.CANCEL else None
+    elif row.requested != JobRequest.CANCEL:
+        row.requested = request.value
+    return True
+
+
+def let_go(session: Session, job_id: str, token: int, **values: Any) -> None:
+    """Ends a claim and sets columns of the job. ``StoreError`` if it is not this writer's."""
+    _write_as_owner(session, job_id, token, **NO_OWNER, **values)
+
+
+def _write_as_owner(session: Session, job_id: str, token: int, **values: Any) -> None:
+    mine = (
+        update(JobRow)
+        .where(JobRow.id == job_id, JobRow.fencing_token == token, JobRow.owner_pid.is_not(None))
+        .values(**values)
+    )
+    if rows_changed(session, mine) != 1:
+        raise claim_lost(job_id)
+
+
+def remember(job_id: str, token: int) -> None:
+    """Notes that a store of this process holds a claim."""
+    _held_here.add((job_id, token))
+
+
+def forget(job_id: str, token: int) -> None:
+    """Notes that it no longer does."""
+    _held_here.discard((job_id, token))

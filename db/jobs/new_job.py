@@ -1,0 +1,124 @@
+"""New jobs, and the answers that requests for them got."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import delete, insert
+from sqlalchemy.orm import Session
+
+from db import catalogue
+from db.jobs import events as job_events
+from db.jobs.job_id import new_job_id
+from db.models import JobRow
+from db.records import job_record
+from db.service_models import IdempotencyRow
+from tuner.records.trial import Job, JobSpec, JobState, Submission
+from tuner.space import Space
+
+REMEMBERED_S = 24 * 3600.0
+"""How long a key stands for the request it came with."""
+
+
+def insert_job(
+    session: Session,
+    spec: JobSpec,
+    space: Space,
+    toolchain: Mapping[str, str],
+    submission: Submission,
+) -> Job:
+    """Stores a job in state ``queued``."""
+    now = time.time()
+    job_id = new_job_id(now)
+    while session.get(JobRow, job_id) is not None:
+        job_id = new_job_id(now)
+    catalogue.keep_space(session, space)
+    session.execute(
+        insert(JobRow).values(
+            id=job_id,
+            problem_id=catalogue.problem_id(session, spec.problem),
+            space_digest=space.digest,
+            toolchain_id=catalogue.used_toolchain_id(session, toolchain),
+            state=JobState.QUEUED,
+            goals=",".join(spec.goals),
+            sampler=spec.sampler,
+            seed=spec.seed,
+            generator=spec.generator,
+            measurer=spec.measurer,
+            device_tags=spec.on,
+            promote_to=spec.promote_to,
+            promote=spec.promote,
+            cache=spec.cache,
+            workers=spec.workers,
+            cutoff_factor=spec.cutoff_factor,
+            budget_trials=spec.budget.trials,
+            budget_seconds=spec.budget.seconds,
+            budget_patience=spec.budget.patience,
+            budget_until_gain=spec.budget.until_gain,
+            transfer=spec.transfer,
+            created_at=now,
+            submitted_by=submission.user,
+            priority=submission.priority,
+            batch_id=submission.batch,
+            request_id=submission.request_id,
+            tenant=submission.owner,
+            audience=submission.audience,
+            kernel_label=submission.kernel_label,
+        )
+    )
+    job_events.add_state(session, job_id, JobState.QUEUED)
+    return job_record(session.get_one(JobRow, job_id))
+
+
+@dataclass(frozen=True)
+class RequestKey:
+    """Names a request of one token: whoever sends it again means the same."""
+
+    token_id: str
+    key: str
+    request_digest: str
+
+
+@dataclass(frozen=True)
+class KeptAnswer:
+    """What a request was answered. ``same_request`` is false if its key came with another one."""
+
+    answer: Mapping[str, Any]
+    same_request: bool
+
+
+def kept_answer(session: Session, key: RequestKey) -> KeptAnswer | None:
+    """The answer that the request with this key got; ``None`` if there was none lately."""
+    row = session.get(IdempotencyRow, (key.token_id, key.key))
+    if row is None or row.created_at < time.time() - REMEMBERED_S:
+        return None
+    return KeptAnswer(row.answer, row.request_digest == key.request_digest)
+
+
+def answer_once(
+    session: Session, key: RequestKey, status: int, make: Callable[[], Mapping[str, Any]]
+) -> KeptAnswer | None:
+    """Keeps what ``make`` gives as the answer to the request, unless it got one before.
+
+    Returns the earlier answer, without calling ``make``, or ``None``. Of requests that come at
+    the same time one makes the answer; the others wait here until it is stored, or given up.
+    """
+    too_old = IdempotencyRow.created_at < time.time() - REMEMBERED_S
+    session.execute(delete(IdempotencyRow).where(too_old))
+    values = {
+        "token_id": key.token_id,
+        "key": key.key,
+        "request_digest": key.request_digest,
+        "status": status,
+        "answer": {},
+        "created_at": time.time(),
+    }
+    names = ("token_id", "key")
+    if not catalogue.insert_unless_there(session, IdempotencyRow, values, names):
+        return kept_answer(session, key)
+    row = session.get_one(IdempotencyRow, (key.token_id, key.key))
+    row.answer = dict(make())
+    return None

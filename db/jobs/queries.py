@@ -1,0 +1,208 @@
+"""Jobs in pages, how each of them stands, and who works on them; counted by the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, select, tuple_
+from sqlalchemy.orm import Session
+
+from db.jobs.claims import is_held
+from db.jobs.owner import Owner
+from db.jobs.summary import JobSummary, summaries_of
+from db.jobs.trial_queries import KNOWN_ORIGINS
+from db.models import (
+    JobRow,
+    MeasurementRow,
+    ProblemRow,
+    PromotionRow,
+    TargetRow,
+    TrialRow,
+    WorkloadRow,
+)
+from db.sql_store import SqlStore
+from tuner.problem.contract import Contract
+from tuner.records.trial import Job, JobState
+
+
+@dataclass(frozen=True)
+class JobFilters:
+    """Which jobs are meant; ``None`` means all. Those that are ``paused`` are ``queued`` too."""
+
+    state: JobState | None = None
+    kernel: str | None = None
+    target: str | None = None
+    contract: Contract | None = None
+    user: str | None = None
+    batch: str | None = None
+    interrupted: bool | None = None
+    paused: bool | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether they leave some jobs out."""
+        return self != JobFilters()
+
+
+@dataclass(frozen=True)
+class JobStanding:
+    """A job's summary with the cycles of its first two trials, for comparison, and when its last
+    trial ended.
+
+    ``default_cycles`` and ``textbook_cycles`` are ``None`` until they are measured. Where both
+    configs are the same there is one trial for them.
+    """
+
+    summary: JobSummary
+    default_cycles: int | None
+    textbook_cycles: int | None
+    last_finished_at: float | None
+    promotions: tuple[int, int] = (0, 0)
+    """How many were handed out, and how many have come back."""
+
+    @property
+    def job(self) -> Job:
+        """The job itself."""
+        return self.summary.job
+
+    @property
+    def rate_per_s(self) -> float | None:
+        """Trials a second over all sessions of the job."""
+        spent_s, finished = self.job.spent_s, self.summary.finished
+        return finished / spent_s if finished and spent_s > 0 else None
+
+    @property
+    def progress(self) -> float | None:
+        """Share of the budget that is used: of trials or of seconds, whichever is nearer its end.
+        ``None`` for a job that only patience ends."""
+        budget = self.job.spec.budget
+        parts = []
+        if budget.trials is not None:
+            parts.append(self.summary.finished / budget.trials)
+        if budget.seconds is not None:
+            parts.append(self.job.spent_s / budget.seconds)
+        return min(1.0, max(parts)) if parts else None
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds to the end of the budget at the rate so far, while somebody works on it."""
+        if self.job.state is not JobState.RUNNING or self.summary.interrupted:
+            return None
+        budget, rate = self.job.spec.budget, self.rate_per_s
+        left = []
+        if budget.trials is not None and rate is not None:
+            left.append((budget.trials - self.summary.finished) / rate)
+        if budget.seconds is not None:
+            left.append(budget.seconds - self.job.spent_s)
+        return max(0.0, min(left)) if left else None
+
+
+@dataclass(frozen=True)
+class ConductorAtWork:
+    """A process and the jobs it works on."""
+
+    owner: Owner
+    jobs: tuple[str, ...]
+
+
+def jobs_page(
+    store: SqlStore, filters: JobFilters, before: tuple[float, str] | None, limit: int
+) -> list[JobStanding]:
+    """At most ``limit`` jobs, newest first, older than the one made at ``before`` (time, id)."""
+    with store.reading() as session:
+        wanted = select(JobRow).order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(limit)
+        if before is not None:
+            wanted = wanted.where(tuple_(JobRow.created_at, JobRow.id) < before)
+        wanted = _filtered(session, wanted, filters)
+        return _standings(session, session.scalars(wanted).all())
+
+
+def _filtered(session: Session, wanted: Select[JobRow], filters: JobFilters) -> Select[JobRow]:
+    columns: Mapping[str, ColumnElement[Any] | Any] = {
+        "state": JobRow.state,
+        "kernel": WorkloadRow.kernel,
+        "target": TargetRow.name,
+        "contract": ProblemRow.contract,
+        "user": JobRow.submitted_by,
+        "batch": JobRow.batch_id,
+        "paused": JobRow.paused,
+    }
+    given = {f.name: getattr(filters, f.name) for f in fields(filters)}
+    if any(given[name] is not None for name in ("kernel", "target", "contract")):
+        wanted = (
+            wanted.join(ProblemRow, JobRow.problem_id == ProblemRow.id)
+            .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
+            .join(TargetRow, ProblemRow.target_id == TargetRow.id)
+        )
+    for name, column in columns.items():
+        if given[name] is not None:
+            wanted = wanted.where(column == given[name])
+    if filters.interrupted is not None:
+        among = JobRow.id.in_(_interrupted(session))
+        wanted = wanted.where(among if filters.interrupted else ~among)
+    return wanted
+
+
+def _interrupted(session: Session) -> list[str]:
+    """The jobs that run and have no living owner: only this machine can tell, not the database.
+    There are no more running jobs than slots of conductors."""
+    running = session.scalars(select(JobRow).where(JobRow.state == JobState.RUNNING))
+    return [row.id for row in running if not is_held(row)]
+
+
+def job_standing(store: SqlStore, job_id: str) -> JobStanding:
+    """One job; ``UserError`` if there is none."""
+    found = store.job(job_id).id
+    with store.reading() as session:
+        return _standings(session, [session.get_one(JobRow, found)])[0]
+
+
+def job_standings(store: SqlStore, job_ids: Sequence[str]) -> list[JobStanding]:
+    """The jobs with these whole ids, in the order given; unknown ones are left out."""
+    with store.reading() as session:
+        found = session.scalars(select(JobRow).where(JobRow.id.in_(job_ids)))
+        rows = {row.id: row for row in found}
+        return _standings(session, [rows[job_id] for job_id in job_ids if job_id in rows])
+
+
+def _standings(session: Session, rows: Sequence[JobRow]) -> list[JobStanding]:
+    """In three more queries, or four if some promote, however many jobs they are."""
+    among = TrialRow.job_id.in_([row.id for row in rows])
+    first = (
+        select(TrialRow.job_id, TrialRow.origin, func.min(MeasurementRow.cycles))
+        .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(among, TrialRow.origin.in_(KNOWN_ORIGINS))
+        .group_by(TrialRow.job_id, TrialRow.origin)
+    )
+    cycles = {(job_id, origin): least for job_id, origin, least in session.execute(first)}
+    latest = select(TrialRow.job_id, func.max(TrialRow.finished_at)).where(among)
+    ended = {row[0]: row[1] for row in session.execute(latest.group_by(TrialRow.job_id))}
+    promotions: dict[str, tuple[int, int]] = {}
+    if any(row.promote_to for row in rows):
+        counts = select(PromotionRow.job_id, func.count(), func.count(PromotionRow.outcome))
+        counts = counts.where(PromotionRow.job_id.in_([row.id for row in rows]))
+        for job_id, begun, back in session.execute(counts.group_by(PromotionRow.job_id)):
+            promotions[job_id] = (begun, back)
+    return [
+        JobStanding(
+            summary,
+            cycles.get((row.id, "default")),
+            cycles.get((row.id, "textbook")),
+            ended.get(row.id),
+            promotions.get(row.id, (0, 0)),
+        )
+        for row, summary in zip(rows, summaries_of(session, rows), strict=True)
+    ]
+
+
+def conductors_at_work(store: SqlStore) -> list[ConductorAtWork]:
+    """The processes that hold jobs now, here and elsewhere."""
+    with store.reading() as session:
+        running = session.scalars(select(JobRow).where(JobRow.state == JobState.RUNNING)).all()
+        jobs: dict[Owner, list[str]] = {}
+        for summary in summaries_of(session, running):
+            if summary.owner is not None:
+                jobs.setdefault(summary.owner, []).append(summary.job.id)
+    return [ConductorAtWork(owner, tuple(sorted(held))) for owner, held in jobs.items()]

@@ -1,0 +1,208 @@
+"""The queue of jobs, as conductors see it: who waits, who goes next, who must give way.
+
+Jobs without a user belong to the command line that made them (``hvxtune tune`` and ``resume`` run
+them): conductors leave them alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from db.jobs.claims import is_held, locked
+from db.jobs.order import WINDOW_S, Service, Waiting, next_in_line
+from db.models import JobRow, TrialRow
+from db.service_models import TokenRow
+from db.sql_store import SqlStore
+from tuner.errors import UserError
+from tuner.records.trial import JobRequest, JobState
+
+_ONE_CHOOSES = 0x4876_7851
+"""PostgreSQL: the advisory lock under which conductors choose, one at a time. Otherwise two could
+each take a job of a user who may have one more. SQLite has one writer at a time anyway."""
+
+_COLUMNS = (
+    JobRow.id,
+    JobRow.submitted_by,
+    JobRow.priority,
+    JobRow.created_at,
+    JobRow.spent_s,
+    JobRow.state,
+    JobRow.toolchain_id,
+    JobRow.requested,
+    JobRow.fencing_token,
+    JobRow.owner_host,
+    JobRow.owner_pid,
+    JobRow.owner_started_at,
+    JobRow.lease_expires_at,
+)
+
+
+@dataclass(frozen=True)
+class ClaimedJob:
+    """A job taken up for this process, with the token to write with."""
+
+    id: str
+    token: int
+    user: str
+    request_id: str = ""
+
+
+@dataclass(frozen=True)
+class _Open:
+    """Jobs that have not ended and are not paused: those somebody works on, and the rest."""
+
+    held: Sequence[Any]
+    free: Sequence[Any]
+
+
+class JobQueue:
+    """The jobs of ``store`` that wait for a conductor. Safe from several threads."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    def take_next(self, skip: Collection[str] = ()) -> ClaimedJob | None:
+        """Claims the job whose turn it is, except those in ``skip``; ``None`` if there is none.
+
+        A claim is taken in the transaction that chooses, so no two conductors take one job, nor
+        more jobs of a user at once than his quota of running jobs allows.
+        """
+        with self._store.reading() as session:  # polls must not take the write lock
+            now_open = _open_jobs(session)
+            left_behind = [row for row in now_open.free if row.requested is not None]
+            if not left_behind and _choose(session, now_open, skip) is None:
+                return None
+        for row in left_behind:
+            self._obey(row.id, JobRequest(row.requested))
+        chosen: list[Waiting] = []
+        request_ids: list[str] = []
+
+        def choose(session: Session) -> str | None:
+            if session.get_bind().dialect.name == "postgresql":
+                session.execute(select(func.pg_advisory_xact_lock(_ONE_CHOOSES)))
+            found = _choose(session, _open_jobs(session), skip)
+            if found is None or not _still_waits(session, found.job_id):
+                return None
+            chosen[:] = [found]
+            request_ids[:] = [session.get_one(JobRow, found.job_id).request_id]
+            return found.job_id
+
+        try:
+            claimed = self._store.claim_one(choose)
+        except UserError:  # `hvxtune resume` was quicker
+            return None
+        return None if claimed is None else ClaimedJob(*claimed, chosen[0].user, request_ids[0])
+
+    def _obey(self, job_id: str, request: JobRequest) -> None:
+        """Does what was asked of an owner that died before it did."""
+        try:
+            self._store.request(job_id, request)
+        except UserError:
+            return  # it has ended meanwhile
+
+    def must_give_way(self, running: ClaimedJob, skip: Collection[str] = ()) -> bool:
+        """Whether another user's job, or a more urgent one, would be taken up before ``running``
+        if that were waiting now."""
+        with self._store.reading() as session:
+            now_open = _open_jobs(session)
+            mine = next((row for row in now_open.held if row.id == running.id), None)
+            if mine is None or not now_open.free:
+                return False
+            others = [row for row in now_open.held if row.id != running.id]
+            found = _choose(session, _Open(others, [*now_open.free, mine]), skip)
+            if found is None or found.job_id == running.id:
+                return False
+            return found.user != running.user or found.priority > mine.priority
+
+    def runs_elsewhere_with_same_toolchain(self, job_id: str) -> bool:
+        """Whether somebody works on another job with the toolchain of this one."""
+        with self._store.reading() as session:
+            toolchain = session.scalar(select(JobRow.toolchain_id).where(JobRow.id == job_id))
+            held = _open_jobs(session).held
+            return any(row.toolchain_id == toolchain and row.id != job_id for row in held)
+
+
+def _open_jobs(session: Session) -> _Open:
+    wanted = select(*_COLUMNS).where(
+        JobRow.state.in_((JobState.QUEUED, JobState.RUNNING)),
+        JobRow.paused.is_(False),
+        JobRow.submitted_by != "",
+    )
+    held: list[Any] = []
+    free: list[Any] = []
+    for row in session.execute(wanted):
+        (held if is_held(cast("JobRow", row)) else free).append(row)
+    return _Open(held, free)
+
+
+def _still_waits(session: Session, job_id: str) -> bool:
+    """Locks the job's row, and says whether it is as it was when it was chosen."""
+    row = locked(session, job_id)
+    return not row.state.ended and not row.paused and row.requested is None
+
+
+def _choose(session: Session, now_open: _Open, skip: Collection[str]) -> Waiting | None:
+    free = [row for row in now_open.free if row.id not in skip]
+    if not free:
+        return None
+    now = time.time()
+    running: dict[str, int] = {}
+    for row in now_open.held:
+        running[row.submitted_by] = running.get(row.submitted_by, 0) + 1
+    users = {row.submitted_by for row in free}
+    limits = _most_at_once(session, users & running.keys(), now)
+    allowed = {u for u in users if u not in limits or running[u] < limits[u]}
+    waiting = [
+        Waiting(
+            job_id=row.id,
+            user=row.submitted_by,
+            priority=row.priority,
+            created_at=row.created_at,
+            waited_s=max(0.0, now - row.created_at - row.spent_s),
+        )
+        for row in free
+        if row.submitted_by in allowed
+    ]
+    service = _service(session, allowed, now) if len(allowed) > 1 else {}
+    return next_in_line(waiting, service, now)
+
+
+def _most_at_once(session: Session, users: Collection[str], now: float) -> Mapping[str, int]:
+    """How many jobs of each of ``users`` may run at once: the most that a valid token of his
+    allows. A user with a token without this quota, or without any valid token, has no limit."""
+    if not users:
+        return {}
+    tokens = select(TokenRow.name, TokenRow.quotas).where(
+        TokenRow.name.in_(users),
+        TokenRow.revoked_at.is_(None),
+        TokenRow.expires_at.is_(None) | (TokenRow.expires_at > now),
+    )
+    allowed: dict[str, list[int | None]] = {}
+    for name, quotas in session.execute(tokens):
+        allowed.setdefault(name, []).append(quotas.get("running_jobs"))
+    return {
+        name: max(limit for limit in limits if limit is not None)
+        for name, limits in allowed.items()
+        if None not in limits
+    }
+
+
+def _service(session: Session, users: Collection[str], now: float) -> Mapping[str, Service]:
+    """What ``users`` got lately."""
+    got = (
+        select(
+            JobRow.submitted_by,
+            func.sum(TrialRow.finished_at - TrialRow.started_at),
+            func.max(TrialRow.finished_at),
+        )
+        .join(JobRow, JobRow.id == TrialRow.job_id)
+        .where(TrialRow.finished_at > now - WINDOW_S, JobRow.submitted_by.in_(users))
+        .group_by(JobRow.submitted_by)
+    )
+    return {user: Service(spent or 0.0, last_at) for user, spent, last_at in session.execute(got)}

@@ -1,0 +1,181 @@
+"""The finished trials of a job: in pages, in order, one by one, and as the points of a chart.
+
+A job is named by its whole id here (``SqlStore.job`` finds it by what a person typed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Select, select
+
+from db.jobs.promotions import promotions_of
+from db.models import MeasurementRow, PromotionRow, TrialRow
+from db.records import trial_record
+from db.sql_store import SqlStore
+from tuner.goals import front_of
+from tuner.records.outcome import Outcome
+from tuner.records.promotion import Promotion
+from tuner.records.trial import Job, Trial
+
+KNOWN_ORIGINS = ("default", "textbook")
+"""Origins of the trials that others are compared with."""
+_BATCH = 500
+"""Trials read at once for an export: what it holds in memory."""
+
+
+@dataclass(frozen=True)
+class KeyTrials:
+    """The trials of a job that people look at first. Where the default and the textbook config
+    are the same there is one trial for them."""
+
+    default: Trial | None
+    textbook: Trial | None
+    best: Trial | None
+
+    @property
+    def by_name(self) -> dict[str, Trial]:
+        """Those that are there."""
+        return {name: trial for name, trial in vars(self).items() if trial is not None}
+
+
+@dataclass(frozen=True)
+class PromotedTrials:
+    """The trials of a job that were promoted, and what became of that, both by number."""
+
+    trials: Sequence[Trial]
+    promotions: Sequence[Promotion]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPoint:
+    """A finished trial as a chart needs it; without ``cycles`` it was not measured."""
+
+    number: int
+    started_at: float
+    finished_at: float
+    cycles: int | None
+
+
+def find_trial(store: SqlStore, job_id: str, number: int) -> Trial | None:
+    """One of them."""
+    with store.reading() as session:
+        row = session.get(TrialRow, (job_id, number))
+        return None if row is None or row.outcome is None else trial_record(row)
+
+
+def key_trials(store: SqlStore, job_id: str) -> KeyTrials:
+    """Default, textbook and best trial of a job, those that are there."""
+    finished = _finished(job_id)
+    known = finished.where(TrialRow.origin.in_(KNOWN_ORIGINS)).order_by(TrialRow.number.desc())
+    fastest = (
+        finished.join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .order_by(MeasurementRow.cycles, TrialRow.number)
+        .limit(1)
+    )
+    with store.reading() as session:
+        found = {row.origin: trial_record(row) for row in session.scalars(known)}
+        best = [trial_record(row) for row in session.scalars(fastest)]
+        return KeyTrials(found.get("default"), found.get("textbook"), best[0] if best else None)
+
+
+def front_trials(store: SqlStore, job: Job) -> list[Trial]:
+    """The trials on the Pareto front of the job's goals, the fastest first."""
+    goals = [getattr(MeasurementRow, goal) for goal in job.spec.goals]
+    measured = (
+        select(TrialRow.number, *goals)
+        .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(TrialRow.job_id == job.id, *(goal.is_not(None) for goal in goals))
+        .order_by(TrialRow.number)
+    )
+    if len(goals) == 1:
+        measured = measured.order_by(None).order_by(*goals, TrialRow.number).limit(1)
+    with store.reading() as session:
+        found = [tuple(row) for row in session.execute(measured)]
+        numbers = [row[0] for row in front_of(found, lambda row: row[1:])]
+        wanted = _finished(job.id).where(TrialRow.number.in_(numbers))
+        trials = {row.number: trial_record(row) for row in session.scalars(wanted)}
+        return [trials[number] for number in numbers]
+
+
+def promoted_trials(store: SqlStore, job_id: str) -> PromotedTrials:
+    """Those of a job."""
+    wanted = (
+        select(TrialRow)
+        .join(
+            PromotionRow,
+            (PromotionRow.job_id == TrialRow.job_id)
+            & (PromotionRow.trial_number == TrialRow.number),
+        )
+        .where(TrialRow.job_id == job_id)
+        .order_by(TrialRow.number)
+    )
+    with store.reading() as session:
+        trials = [trial_record(row) for row in session.scalars(wanted)]
+        return PromotedTrials(trials, promotions_of(session, job_id))
+
+
+def trials_page(
+    store: SqlStore, job_id: str, outcome: Outcome | None, after: int, limit: int
+) -> list[Trial]:
+    """At most ``limit`` trials with numbers above ``after``, by number: pages stay whole while the
+    job runs."""
+    wanted = _finished(job_id, outcome).where(TrialRow.number > after).order_by(TrialRow.number)
+    with store.reading() as session:
+        return [trial_record(row) for row in session.scalars(wanted.limit(limit))]
+
+
+def each_trial(store: SqlStore, job_id: str, outcome: Outcome | None) -> Iterator[Trial]:
+    """All of them by number, a few at a time in memory."""
+    after = -1
+    while batch := trials_page(store, job_id, outcome, after, _BATCH):
+        yield from batch
+        after = batch[-1].number
+
+
+def ranked_trials(
+    store: SqlStore,
+    job_id: str,
+    *,
+    outcome: Outcome | None = None,
+    by_cycles: bool = False,
+    offset: int = 0,
+    limit: int = 50,
+) -> list[Trial]:
+    """At most ``limit`` trials from place ``offset`` on, the newest or the fastest first."""
+    wanted = _finished(job_id, outcome)
+    if by_cycles:
+        cycles = MeasurementRow.cycles
+        wanted = wanted.outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        wanted = wanted.order_by(cycles.is_(None), cycles, TrialRow.number)
+    else:
+        wanted = wanted.order_by(TrialRow.number.desc())
+    with store.reading() as session:
+        found = session.scalars(wanted.offset(offset).limit(limit))
+        return [trial_record(row) for row in found]
+
+
+def trial_points(store: SqlStore, job_id: str) -> list[TrialPoint]:
+    """Every one of them, in the order in which they finished."""
+    wanted = (
+        select(
+            TrialRow.number,
+            TrialRow.started_at,
+            TrialRow.finished_at,
+            MeasurementRow.cycles,
+        )
+        .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(TrialRow.job_id == job_id, TrialRow.outcome.is_not(None))
+        .order_by(TrialRow.finished_at, TrialRow.number)
+    )
+    with store.reading() as session:
+        return [TrialPoint(*row) for row in session.execute(wanted)]  # type: ignore[arg-type]
+
+
+def _finished(job_id: str, outcome: Outcome | None = None) -> Select[TrialRow]:
+    """Those with ``outcome``, or with any."""
+    wanted = select(TrialRow).where(TrialRow.job_id == job_id)
+    if outcome is None:
+        return wanted.where(TrialRow.outcome.is_not(None))
+    return wanted.where(TrialRow.outcome == outcome)

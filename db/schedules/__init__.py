@@ -1,0 +1,1 @@
+"""Schedules: stored, sealed, ordered, quarantined, and looked up."""

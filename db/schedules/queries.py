@@ -1,0 +1,214 @@
+"""Schedules by id, and in pages."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from db.models import (
+    ArtifactRow,
+    JobRow,
+    MeasurementRow,
+    ProblemRow,
+    ScheduleRow,
+    SpaceRow,
+    TargetRow,
+    ToolchainRow,
+    TrialRow,
+    WorkloadRow,
+)
+from db.records import job_record, problem_record, space_record
+from db.schedules.seals import seal_of
+from db.schedules.serving import ServingRow
+from db.sql_store import SqlStore
+from tuner.problem.contract import Contract
+from tuner.records.candidate import CacheState, Fidelity, Problem
+from tuner.space import Space
+
+_ID = re.compile(r"[0-9a-z]{1,16}-[0-9]{1,9}p?")
+
+
+@dataclass(frozen=True)
+class StoredSchedule:
+    """A schedule with what it is for. ``files`` maps the kinds of its artifact's files to the
+    SHA-256 of their bytes. ``quarantined_at`` is when it was quarantined, if it is. ``space`` is
+    the one it was found in, where that is stored and was asked for."""
+
+    row: ServingRow
+    problem: Problem
+    cache: CacheState
+    files: Mapping[str, str]
+    quarantined_at: float | None
+    quarantine_reason: str
+    space: Space | None = None
+    tenant: str = ""
+    private: bool = False
+
+    @property
+    def name(self) -> str:
+        """What people call the kernel."""
+        return str(json.loads(self.row.provenance).get("kernel_label", "")) or (
+            self.problem.workload.kernel
+        )
+
+
+def find(store: SqlStore, public_id: str) -> StoredSchedule | None:
+    """The schedule that clients know as ``public_id``: a stored one, or any ``ok`` trial's."""
+    if _ID.fullmatch(public_id) is None:
+        return None  # not all texts can be looked for: PostgreSQL has none with NUL
+    with store.reading() as session:
+        wanted = _schedules().where(ScheduleRow.public_id == public_id).limit(1)
+        found = session.execute(wanted).first()
+        if found is not None:
+            return _with_space(session, _stored(*found), found[0].provenance)
+        job_id, _, number = public_id.rpartition("-")
+        trial = session.get(TrialRow, (job_id, int(number))) if number.isdigit() else None
+        if trial is None or trial.measurement is None or trial.artifact_digest is None:
+            return None
+        return _of_trial(session, trial)
+
+
+def page(
+    store: SqlStore,
+    *,
+    kernel: str | None = None,
+    target: str | None = None,
+    contract: Contract | None = None,
+    fidelity: Fidelity | None = None,
+    quarantined: bool | None = None,
+    below: int | None = None,
+    limit: int = 50,
+) -> list[StoredSchedule]:
+    """Schedules, newest first, of those with a row id under ``below``."""
+    wanted = _schedules().order_by(ScheduleRow.id.desc()).limit(limit)
+    for column, value in (
+        (WorkloadRow.kernel, kernel),
+        (TargetRow.name, target),
+        (ProblemRow.contract, contract),
+        (ScheduleRow.fidelity, fidelity),
+    ):
+        if value is not None:
+            wanted = wanted.where(column == value)
+    if quarantined is not None:
+        there = ScheduleRow.quarantined_at
+        wanted = wanted.where(there.is_not(None) if quarantined else there.is_(None))
+    if below is not None:
+        wanted = wanted.where(ScheduleRow.id < below)
+    with store.reading() as session:
+        return [_stored(*row) for row in session.execute(wanted)]
+
+
+def _schedules() -> Select[ScheduleRow, ProblemRow, ArtifactRow]:
+    return (
+        select(ScheduleRow, ProblemRow, ArtifactRow)
+        .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
+        .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
+        .join(TargetRow, ProblemRow.target_id == TargetRow.id)
+        .join(MeasurementRow, ScheduleRow.measurement_id == MeasurementRow.id)
+        .join(ArtifactRow, ScheduleRow.artifact_digest == ArtifactRow.digest)
+    )
+
+
+def _stored(schedule: ScheduleRow, problem: ProblemRow, artifact: ArtifactRow) -> StoredSchedule:
+    cache: CacheState = schedule.measurement.cache  # type: ignore[assignment]
+    return StoredSchedule(
+        row=_serving_row(schedule, problem.contract, artifact),
+        problem=problem_record(problem),
+        cache=cache,
+        files=artifact.files,
+        quarantined_at=schedule.quarantined_at,
+        quarantine_reason=schedule.quarantine_reason,
+        tenant=schedule.tenant,
+        private=bool(schedule.audience),
+    )
+
+
+def _of_trial(session: Session, trial: TrialRow) -> StoredSchedule:
+    job = session.get_one(JobRow, trial.job_id)
+    artifact = session.get_one(ArtifactRow, trial.artifact_digest)
+    assert trial.measurement is not None  # noqa: S101 - the caller saw to it
+    provenance = job_record(job).provenance(trial.number, trial.finished_at)
+    del provenance["toolchain"]  # it is a row
+    problem = problem_record(job.problem)
+    schedule = ScheduleRow(
+        id=0,
+        public_id=f"{job.id}-{trial.number}",
+        fidelity=trial.measurement.fidelity,
+        cycles=trial.measurement.cycles,
+        toolchain=job.toolchain,
+        measurement=trial.measurement,
+        config=trial.config,
+        config_digest=trial.config_digest,
+        generator=job.generator,
+        symbol=artifact.symbol,
+        provenance=provenance,
+        updated_at=trial.finished_at,
+        quarantined_at=None,
+        quarantine_reason="",
+        # A trial has none: that its object is one of its problem is all that can be told of it.
+        seal=seal_of(
+            problem,
+            config_digest=trial.config_digest,
+            generator=job.generator,
+            symbol=problem.symbol,
+            artifact_digest=trial.artifact_digest or "",
+        ),
+        tenant=job.tenant,
+        audience=job.audience,
+        judged="",
+    )
+    return _with_space(session, _stored(schedule, job.problem, artifact), schedule.provenance)
+
+
+def _with_space(
+    session: Session, found: StoredSchedule, provenance: Mapping[str, Any]
+) -> StoredSchedule:
+    row = session.get(SpaceRow, str(provenance.get("space_digest", "")))
+    return found if row is None else replace(found, space=space_record(row))
+
+
+def _serving_row(schedule: ScheduleRow, contract: Contract, artifact: ArtifactRow) -> ServingRow:
+    toolchain: ToolchainRow = schedule.toolchain
+    measurement: MeasurementRow = schedule.measurement
+    return ServingRow(
+        id=schedule.id,
+        contract=contract,
+        public_id=schedule.public_id or "",
+        fidelity=schedule.fidelity,  # type: ignore[arg-type]
+        cycles=schedule.cycles,
+        toolchain_used_at=toolchain.last_used_at,
+        toolchain_digest=toolchain.digest,
+        toolchain=_text(toolchain.fingerprint),
+        config=_text(schedule.config),
+        config_digest=schedule.config_digest,
+        generator=schedule.generator,
+        symbol=schedule.symbol,
+        provenance=_text(schedule.provenance),
+        updated_at=schedule.updated_at,
+        artifact_digest=artifact.digest,
+        artifact_file_digest=artifact.file_digest,
+        object_bytes=artifact.object_bytes,
+        stored_bytes=artifact.stored_bytes,
+        device=measurement.device,
+        packets=measurement.packets,
+        stalls=measurement.stalls,
+        core_cycles=measurement.core_cycles,
+        code_bytes=measurement.code_bytes,
+        breakdown=_text(measurement.breakdown),
+        samples=_text(measurement.samples),
+        temperature_c=measurement.temperature_c,
+        vtcm_bytes=measurement.vtcm_bytes,
+        seal=schedule.seal,
+        overhead_cycles=measurement.overhead_cycles,
+        judged=schedule.judged,
+    )
+
+
+def _text(document: Any) -> str:
+    return json.dumps(document, separators=(",", ":"))

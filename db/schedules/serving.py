@@ -1,0 +1,299 @@
+"""The look-up behind the best-query: every stored schedule of one workload, as raw rows.
+
+Written as one SQL statement and not through the models: the ORM makes objects of six tables for
+each row, which takes ten times as long as SQLite takes to find them, and this query decides how
+many builds a service can answer at once. Rows come back as plain tuples that can be compared:
+an answer stays right as long as its rows are equal.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Final, NamedTuple, cast
+
+from sqlalchemy import select, text
+
+from db.engine import connect_to_read
+from db.failure import translated
+from db.models import ProblemRow, ScheduleRow, TargetRow, WorkloadRow
+from db.schedules import warm_pages
+from db.sql_store import SqlStore
+from tuner.problem.contract import Contract
+from tuner.records.candidate import FIDELITIES, CacheState, Fidelity
+from tuner.standing import Rank, rank
+
+
+class ServingRow(NamedTuple):
+    """What an answer is made of. JSON columns are the text as stored."""
+
+    id: int
+    contract: Contract
+    public_id: str
+    fidelity: Fidelity
+    cycles: int
+    toolchain_used_at: float
+    toolchain_digest: str
+    toolchain: str
+    config: str
+    config_digest: str
+    generator: str
+    symbol: str
+    provenance: str
+    updated_at: float
+    artifact_digest: str
+    artifact_file_digest: str
+    object_bytes: int
+    stored_bytes: int
+    device: str
+    packets: int | None
+    stalls: int | None
+    core_cycles: int
+    code_bytes: int
+    breakdown: str
+    samples: str
+    temperature_c: float | None
+    vtcm_bytes: int | None
+    seal: str
+    overhead_cycles: int | None
+    judged: str
+
+    def rank(self) -> Rank:
+        """Where it stands among those handed out for the same workload."""
+        return rank(
+            *(self.fidelity, self.toolchain_used_at, self.toolchain_digest),
+            *(self.cycles, self.contract),
+        )
+
+
+_COLUMNS = """
+    s.id, {contract}, s.public_id, s.fidelity, s.cycles, {toolchain},
+    CAST(s.config AS TEXT), s.config_digest, s.generator, s.symbol,
+    CAST(s.provenance AS TEXT), s.updated_at,
+    a.digest, a.file_digest, a.object_bytes, a.stored_bytes,
+    m.device, m.packets, m.stalls, m.core_cycles, m.code_bytes, CAST(m.breakdown AS TEXT),
+    CAST(m.samples AS TEXT), m.temperature_c, m.vtcm_bytes, s.seal,
+    m.overhead_cycles, s.judged
+"""
+_GIVEN = ":used_at, :toolchain_digest, :toolchain"
+_TOOLCHAIN = "t.last_used_at, t.digest, CAST(t.fingerprint AS TEXT)"
+
+# What is handed out for a workload on a target, with caches in a state: a handful of rows, by
+# index alone. Who may see which, contracts and fidelities are chosen from them in Python, and so is
+# the best, by the one order there is.
+# CROSS JOIN fixes SQLite's order of look-ups, whatever its statistics say; PostgreSQL plans by
+# itself, and takes the conditions for those of an inner join.
+_HANDED_OUT = """
+FROM workloads w
+CROSS JOIN targets g
+CROSS JOIN problems p
+CROSS JOIN schedules s
+CROSS JOIN toolchains t
+{more}
+WHERE w.digest = :workload AND g.digest = :target
+  AND p.workload_id = w.id AND p.target_id = g.id
+  AND s.problem_id = p.id AND s.cache = :cache AND s.quarantined_at IS NULL
+  AND t.id = s.toolchain_id
+"""
+_WHOLE = """
+  AND m.id = s.measurement_id AND m.cache = s.cache AND a.digest = s.artifact_digest
+"""
+_MORE: Final = "CROSS JOIN measurements m CROSS JOIN artifacts a"
+
+_ROWS: Final = text(
+    f"SELECT {_COLUMNS.format(contract='p.contract', toolchain=_TOOLCHAIN)}"
+    f" {_HANDED_OUT.format(more=_MORE)} {_WHOLE} AND s.audience IN ('', :owner)"
+)  # nothing in it comes from a caller
+
+_PARAMETER: Final = re.compile(r":\w+")
+
+
+def _by_place(statement: str) -> str:
+    """``statement`` with places for parameters: SQLite looks their names up at each execution."""
+    return _PARAMETER.sub("?", statement)
+
+
+_STANDINGS: Final = _by_place(
+    "SELECT s.fidelity, t.last_used_at, t.digest, s.cycles, p.contract,"
+    f" s.problem_id, s.toolchain_id, s.id, s.audience {_HANDED_OUT.format(more='')}"
+)
+"""The arguments of :func:`tuner.standing.rank`, and what finds the whole row again."""
+
+
+def _rank_of(standing: tuple[Any, ...]) -> Rank:
+    return rank(*standing[:5])
+
+
+# Unless it has changed since: SQLite gives the id of a deleted row to another. What is known of it
+# already comes back as it was given.
+_THE_ROW: Final = _by_place(
+    f"SELECT {_COLUMNS.format(contract=':contract', toolchain=_GIVEN)}"  # noqa: S608 - as above
+    f" FROM schedules s {_MORE}"
+    " WHERE s.id = :id AND s.problem_id = :problem AND s.toolchain_id = :toolchain_id"
+    " AND s.fidelity = :fidelity AND s.cycles = :cycles AND s.cache = :cache"
+    f" AND s.quarantined_at IS NULL {_WHOLE}"
+)
+_FINGERPRINT: Final = "SELECT CAST(fingerprint AS TEXT) FROM toolchains WHERE digest = ?"
+
+_KEPT_FINGERPRINTS: Final = 1024
+
+Values = tuple[str, str, str, tuple[str, ...], tuple[str, ...], str]
+"""Digests of workload and target, state of the caches, contracts, fidelities, who asks."""
+_NOTHING: Final[Values] = ("", "", "warm", (), (), "")
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Which schedules fit: those of the workload and on the target with these digests, under one
+    of ``contracts``, measured with caches in state ``cache``, at ``min_fidelity`` or higher; shared
+    ones, and what ``owner`` keeps private."""
+
+    workload: str
+    target: str
+    contracts: tuple[Contract, ...]
+    cache: CacheState
+    min_fidelity: Fidelity
+    owner: str = ""
+
+    @property
+    def values(self) -> Values:
+        """The same as plain tuples of plain texts."""
+        return lookup_values(
+            *(self.workload, self.target, self.contracts, self.cache, self.min_fidelity),
+            self.owner,
+        )
+
+    def fits(self, row: ServingRow) -> bool:
+        """Whether ``row``, handed out for the workload, target and caches, is one of those."""
+        return row.contract in self.contracts and row.fidelity in _NO_LOWER[self.min_fidelity]
+
+
+def lookup_values(
+    workload: str,
+    target: str,
+    contracts: tuple[Contract, ...],
+    cache: CacheState,
+    min_fidelity: Fidelity,
+    owner: str,
+) -> Values:
+    """The values of a :class:`Lookup`, for those who make one in each query."""
+    return (workload, target, cache, _texts(contracts), _NO_LOWER[min_fidelity], owner)
+
+
+@lru_cache(maxsize=64)
+def _texts(contracts: tuple[Contract, ...]) -> tuple[str, ...]:
+    return tuple([contract.value for contract in contracts])
+
+
+_NO_LOWER: Final = {least: FIDELITIES[height:] for height, least in enumerate(FIDELITIES)}
+
+
+class ScheduleReads:
+    """Reads the schedules of workloads. Threads may share :meth:`rows`, and nothing else.
+
+    On SQLite, :meth:`first_now` and :meth:`version` use a connection of their own, for one thread:
+    a look-up takes some tens of microseconds, less than handing it to another thread would.
+    """
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+        self._connection: sqlite3.Connection | None = None
+        self._cursor: sqlite3.Cursor | None = None
+        self._fingerprints: dict[str, str] = {}
+
+    @cached_property
+    def in_process(self) -> bool:
+        """Whether the database is a file here, and :meth:`first_now` can be used."""
+        return self._store.place.path is not None
+
+    def warm(self) -> None:
+        """Prepares :meth:`first_now`, from its thread, for a database that is there already."""
+        if self._store.place.path is not None:
+            self.first_now(_NOTHING)  # maps the file
+            warm_pages.warm(self._store.place.path)
+
+    def rows(self, lookup: Lookup) -> list[ServingRow]:
+        """Every schedule that fits and is not quarantined, best first. Blocks."""
+        workload, target, cache, *_ = lookup.values
+        cell = {"workload": workload, "target": target, "cache": cache, "owner": lookup.owner}
+        with self._store.reading() as session:
+            rows = [ServingRow._make(row) for row in session.execute(_ROWS, cell)]
+        return sorted(filter(lookup.fits, rows), key=ServingRow.rank)
+
+    def set_aside(self, lookup: Lookup) -> list[tuple[str, str]]:
+        """Public id and reason of every schedule that would fit, but is quarantined. Blocks."""
+        wanted = (
+            select(ScheduleRow.public_id, ScheduleRow.quarantine_reason)
+            .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
+            .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
+            .join(TargetRow, ProblemRow.target_id == TargetRow.id)
+            .where(WorkloadRow.digest == lookup.workload, TargetRow.digest == lookup.target)
+            .where(ProblemRow.contract.in_(lookup.contracts))
+            .where(ScheduleRow.cache == lookup.cache)
+            .where(ScheduleRow.fidelity.in_(_NO_LOWER[lookup.min_fidelity]))
+            .where(ScheduleRow.quarantined_at.is_not(None))
+            .where(ScheduleRow.audience.in_(("", lookup.owner)))
+            .order_by(ScheduleRow.cycles, ScheduleRow.id)
+        )
+        with self._store.reading() as session:
+            return [(name or "", reason) for name, reason in session.execute(wanted)]
+
+    def first_now(self, values: Values) -> tuple[Any, ...] | None:
+        """What the first of them, a ``ServingRow``, is made of, by the ``values`` of a lookup; on
+        SQLite and from the one thread that asks for it always. ``None`` if there is none, or if it
+        was replaced just now: :meth:`rows` tells."""
+        workload, target, cache, contracts, fidelities, owner = values
+        seen = ("", owner)
+        try:
+            cursor = self._own()
+            standings = cursor.execute(_STANDINGS, (workload, target, cache)).fetchall()
+            fitting = [
+                one
+                for one in standings
+                if one[4] in contracts and one[0] in fidelities and one[8] in seen
+            ]
+            if not fitting:
+                return None
+            best = fitting[0] if len(fitting) == 1 else min(fitting, key=_rank_of)
+            fidelity, used_at, digest, cycles, contract, problem, toolchain, schedule, _ = best
+            known = (contract, used_at, digest, self._toolchain(digest))
+            same = (schedule, problem, toolchain, fidelity, cycles, cache)
+            rows = cursor.execute(_THE_ROW, known + same).fetchall()
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+            raise translated(error, self._store.place) from error
+        return rows[0] if rows else None
+
+    def version(self) -> int:
+        """A number that differs from the last one if anything was committed in between, by any
+        process (SQLite's ``PRAGMA data_version``)."""
+        try:
+            return cast(int, self._own().execute("PRAGMA data_version").fetchall()[0][0])
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+            raise translated(error, self._store.place) from error
+
+    def _toolchain(self, digest: str) -> str:
+        """The fingerprint with ``digest``, which never changes."""
+        known = self._fingerprints.get(digest)
+        if known is None:
+            if len(self._fingerprints) >= _KEPT_FINGERPRINTS:
+                self._fingerprints.clear()
+            known = self._own().execute(_FINGERPRINT, (digest,)).fetchall()[0][0]
+            self._fingerprints[digest] = known
+        return known
+
+    def _own(self) -> sqlite3.Cursor:
+        """One cursor for all look-ups, each of which reads its rows to the end: that ends its
+        transaction."""
+        if self._cursor is None:
+            assert self._store.place.path is not None  # noqa: S101 - as documented
+            self._connection = connect_to_read(self._store.place.path)
+            self._cursor = self._connection.cursor()
+        return self._cursor
+
+    def close(self) -> None:
+        """Closes the connection of its own."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = self._cursor = None

@@ -1,0 +1,1 @@
+"""Plain records of what became of candidates: trials, promotions, results of jobs."""

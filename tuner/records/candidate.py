@@ -1,0 +1,147 @@
+"""Candidates and what becomes of them on the way: artifacts and measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from tuner.identity import digest_of
+from tuner.problem.contract import Contract
+from tuner.problem.target import Target
+from tuner.problem.workload import Workload
+from tuner.space.config import Config
+
+CacheState = Literal["warm", "cold"]
+"""State of the caches when the timed call begins: ``warm``, as the same call before left them (the
+steady state of a kernel called again and again), or ``cold``, empty."""
+CACHE_STATES: tuple[CacheState, ...] = get_args(CacheState)
+
+Fidelity = Literal["model", "cycle_accurate", "hardware"]
+"""``model``: QEMU with the timing model; ``cycle_accurate``: Qualcomm's simulator; ``hardware``:
+a phone. Never compared with each other silently."""
+
+FIDELITIES: tuple[Fidelity, ...] = get_args(Fidelity)
+"""All fidelities, lowest first."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be tuned: a workload under a contract on a target. Schedules are keyed by it."""
+
+    workload: Workload
+    contract: Contract
+    target: Target
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form; also what the digest is made of."""
+        return {
+            "workload": self.workload.as_dict(),
+            "contract": self.contract.value,
+            "target": self.target.as_dict(),
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the problem in keys and in the database."""
+        return digest_of(self.as_dict())
+
+    @property
+    def symbol(self) -> str:
+        """The C name of the compiled function, legible and the same for every schedule:
+        ``gemm_u8_m256_n256_k256_static``."""
+        params = "".join(f"_{k}{v}" for k, v in self.workload.params.items())
+        name = f"{self.workload.kernel}{params}_{self.contract}"
+        return name.replace("-", "neg").replace(":", "_")  # as in pipeline:DIGEST
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to make the code for a problem."""
+
+    problem: Problem
+    config: Config
+    generator: str = "halide"
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the candidate (not its toolchain)."""
+        return digest_of(
+            {
+                "problem": self.problem.as_dict(),
+                "config": self.config.as_dict(),
+                "generator": self.generator,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled candidate.
+
+    ``files`` maps a kind (``object``, ``header``, ``loopnest``, ``schedule``, ``assembly``) to
+    the file's bytes. ``digest`` is the SHA-256 of the object's bytes: two configs that give the
+    same object have the same digest. ``symbol`` is the C function with the Halide calling
+    convention: one ``halide_buffer_t *`` per buffer in the kernel's order, returning 0 or an
+    error code.
+    """
+
+    digest: str
+    symbol: str
+    files: Mapping[str, bytes] = field(repr=False, hash=False)
+
+    @property
+    def object_bytes(self) -> bytes:
+        """The relocatable ELF object."""
+        return self.files["object"]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a measurer found for one artifact whose outputs it checked.
+
+    ``cycles`` is the figure to compare: model cycles for fidelity ``model``, the median of
+    ``samples`` where there is noise. ``packets`` are the packets executed in the region of
+    interest, by all threads; ``stalls`` the cycles beyond one for each of them; both ``None``
+    where nobody counts them, as on a phone. ``core_cycles`` are the cycles without what DDR adds
+    (0: not known). ``samples`` holds every repeat (one for a deterministic simulator), in cycles.
+    ``breakdown`` names parts of ``cycles`` by cause, ``cache`` the condition it was measured under.
+    ``verified`` is true only if every output byte of every case matched the reference.
+    ``vtcm_bytes`` reach to the last byte of VTCM that was touched, ``ddr_bytes`` are those that the
+    timed call moved between DDR and L2, both ways; ``None`` where nobody watched.
+    ``overhead_cycles`` are those of the harness around each call, which ``samples`` contain and
+    ``cycles`` do not; ``None`` where nobody timed them, and ``cycles`` contain them as well.
+    ``temperature_c`` is the hottest sensor after the last repeat, in degrees Celsius; ``None``
+    where there is no sensor.
+    """
+
+    cycles: int
+    packets: int | None
+    stalls: int | None
+    verified: bool
+    fidelity: Fidelity
+    device: str
+    samples: tuple[int, ...] = ()
+    breakdown: Mapping[str, int] = field(default_factory=dict, hash=False)
+    code_bytes: int = 0
+    core_cycles: int = 0
+    cache: CacheState = "warm"
+    temperature_c: float | None = None
+    vtcm_bytes: int | None = None
+    ddr_bytes: int | None = None
+    overhead_cycles: int | None = None
+
+    @property
+    def net_samples(self) -> tuple[int, ...]:
+        """``samples`` without the harness's share: what ``cycles`` is the median of."""
+        return tuple(max(sample - (self.overhead_cycles or 0), 1) for sample in self.samples)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        return {**asdict(self), "samples": list(self.samples), "breakdown": dict(self.breakdown)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Measurement:
+        """The inverse of :meth:`as_dict`."""
+        return cls(**{**data, "samples": tuple(data["samples"])})

@@ -1,0 +1,271 @@
+"""Plain records of a job: its specification, its trials, the schedule it ends in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from tuner.goals import DEFAULT_GOALS
+from tuner.records.candidate import CacheState, Measurement, Problem
+from tuner.records.outcome import Outcome
+from tuner.space import Config
+
+DEFAULT_SAMPLER = "surrogate"
+"""The sampler of a job with one objective, unless told otherwise."""
+
+
+class JobState(StrEnum):
+    """Where a job stands. ``running`` with a dead owner means interrupted: it can be resumed."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to a job in this state."""
+        return self in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
+
+
+class JobRequest(StrEnum):
+    """What somebody may ask of a job that has not ended."""
+
+    CANCEL = "cancel"
+    """End it; what it found stays."""
+    PAUSE = "pause"
+    """Stop it and leave it ``queued``, but let nobody take it up."""
+    RESUME = "resume"
+    """Let it be taken up again."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """Who asked for a job, how urgently, and together with which others.
+
+    ``user`` is empty for a job of the command line on this machine. Jobs of higher ``priority``
+    (-100 to 100) are taken up first. Jobs submitted together share a ``batch``. ``request_id``
+    names the request that asked, in logs and in the audit; empty without one. The job is the
+    ``owner``'s: by default the user's. What comes of a ``private`` job is for its owner alone.
+    ``kernel_label`` is what people call the kernel, where that is not its name.
+    """
+
+    user: str = ""
+    priority: int = 0
+    batch: str | None = None
+    request_id: str = ""
+    owner: str = ""
+    private: bool = False
+    kernel_label: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "owner", self.owner or self.user)
+
+    @property
+    def audience(self) -> str:
+        """Who sees the job; empty for everybody."""
+        return self.owner if self.private else ""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a job stops: at the first limit reached. ``None`` means no such limit.
+
+    ``trials`` counts trial rows of every outcome, ``seconds`` wall time summed over all sessions
+    of the job, ``patience`` trials since the last improvement. ``until_gain`` ends a job once
+    more search is surely worth less than this share of the cycles
+    (:class:`RemainingGain`).
+    """
+
+    trials: int | None = 100
+    seconds: float | None = None
+    patience: int | None = None
+    until_gain: float | None = None
+
+
+@dataclass(frozen=True)
+class RemainingGain:
+    """What the rest of the space is worth: shares of the cycles of the best so far.
+
+    0.02 means 2 % fewer cycles. ``expected`` is the mean, and with 95 % probability the gain is
+    at most ``bound``. An estimate (:mod:`tuner.search.remaining`): the model may be wrong about a
+    space unlike what it has seen.
+    """
+
+    expected: float
+    bound: float
+
+    @property
+    def reached(self) -> float:
+        """The share of what is likely to be found in the end that is found now: 1 is all."""
+        return 1.0 - self.expected
+
+    @property
+    def percent_reached(self) -> int:
+        """That in whole percent, rounded down; never 100 while anything may be left."""
+        return min(math.floor(100 * self.reached), 99 if self.bound > 0 else 100)
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """What a job is to do. With one worker and the same seed it gives the same trials."""
+
+    problem: Problem
+    budget: Budget = field(default_factory=Budget)
+    goals: tuple[str, ...] = DEFAULT_GOALS
+    """What is to be small (:mod:`tuner.goals`), the cycles first."""
+    sampler: str = DEFAULT_SAMPLER
+    seed: int = 0
+    generator: str = "halide"
+    measurer: str = "qemu"
+    on: str = ""
+    """Which devices of a farm may measure it: tags, with commas between; empty for all."""
+    cache: CacheState = "warm"
+    promote_to: str = ""
+    """Where the most promising trials are measured again: a measurer, or tags of a farm's devices
+    with commas between; of a higher fidelity than the job's own. Empty: nowhere."""
+    promote: int = 0
+    """How many trials are, at most."""
+    workers: int = 1
+    cutoff_factor: float = 4.0
+    """A timed run is stopped once it needs this many times the incumbent's cycles. With several
+    goals none is: what is slow may be small."""
+    transfer: bool = True
+    """Whether the job begins with what jobs on near problems found (:mod:`tuner.search.transfer`).
+    Then the same trials come again only from a store that holds the same."""
+
+
+@dataclass(frozen=True)
+class PendingTrial:
+    """A trial that was handed out and has no outcome yet. Run again, once, after a crash."""
+
+    number: int
+    config: Config
+    origin: str
+    """Who proposed it: ``default``, ``textbook``, ``transfer:JOB-TRIAL``, in a set ``neighbour``,
+    or the sampler's name."""
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Wall seconds of one trial's stages. ``overhead_s`` is everything that is not one of them."""
+
+    compile_s: float = 0.0
+    link_s: float = 0.0
+    run_s: float = 0.0
+    overhead_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A finished trial: exactly one outcome.
+
+    ``measurement`` is there exactly for outcome ``ok``, and then it is verified.
+    ``artifact_digest`` is there once the candidate compiled. ``duplicate_of`` is the number of
+    the earlier trial of the same job whose object was identical and whose result was taken over.
+    ``started_at`` and ``finished_at`` are Unix times in seconds.
+    """
+
+    number: int
+    config: Config
+    origin: str
+    outcome: Outcome
+    measurement: Measurement | None = None
+    artifact_digest: str | None = None
+    duplicate_of: int | None = None
+    error: str | None = None
+    timings: Timings = field(default_factory=Timings)
+    started_at: float = 0.0
+    finished_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        if (self.outcome is Outcome.OK) != (self.measurement is not None):
+            raise ValueError(f"trial {self.number}: outcome {self.outcome} and its measurement")
+        if self.measurement is not None and not self.measurement.verified:
+            raise ValueError(f"trial {self.number}: an unverified measurement is no result")
+
+
+@dataclass(frozen=True)
+class PastTrial:
+    """A measured trial of an earlier job, and the problem it was a candidate for."""
+
+    job: str
+    problem: Problem
+    trial: Trial
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A stored best: everything needed to use it and to know where it came from.
+
+    ``provenance`` holds at least ``job``, ``trial``, ``space_digest``, ``toolchain`` (the whole
+    fingerprint) and ``created_at``. ``promoted`` is there and true if the measurement is that of
+    the trial's promotion, ``kernel_label`` if people call the kernel by another name.
+    """
+
+    problem: Problem
+    config: Config
+    generator: str
+    measurement: Measurement
+    artifact_digest: str
+    symbol: str
+    provenance: Mapping[str, Any] = field(hash=False)
+
+    @property
+    def kernel_label(self) -> str:
+        """What people call the kernel; empty if that is its name."""
+        return str(self.provenance.get("kernel_label", ""))
+
+    @property
+    def public_id(self) -> str:
+        """The name of the schedule that a trial gave, the same on every machine it is sent to.
+
+        One that was chosen by its trial's promotion has a name of its own.
+        """
+        promoted = "p" if self.provenance.get("promoted") else ""
+        return f"{self.provenance['job']}-{self.provenance['trial']}{promoted}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as stored."""
+
+    id: str
+    spec: JobSpec
+    state: JobState
+    toolchain: Mapping[str, str] = field(hash=False)
+    space_digest: str
+    created_at: float
+    spent_s: float = 0.0
+    """Wall seconds of all sessions so far."""
+    note: str = ""
+    """Why it failed or stopped."""
+    submission: Submission = Submission()
+    paused: bool = False
+    """A queued job that waits until somebody resumes it."""
+    remaining: RemainingGain | None = None
+    """What more search is likely to find, as last estimated; ``None`` while too little is known."""
+
+    def provenance(
+        self,
+        trial: int,
+        created_at: float | None,
+        promoted_with: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """That of a schedule which the job's trial of this number gave; ``promoted_with`` is the
+        toolchain of the trial's promotion, if that was what was measured."""
+        return {
+            "job": self.id,
+            "trial": trial,
+            **({} if promoted_with is None else {"promoted": True}),
+            "space_digest": self.space_digest,
+            "sampler": self.spec.sampler,
+            "seed": self.spec.seed,
+            "toolchain": dict(self.toolchain if promoted_with is None else promoted_with),
+            "created_at": created_at,
+            **({"kernel_label": label} if (label := self.submission.kernel_label) else {}),
+        }
