@@ -25,7 +25,7 @@ from service.cli.options import (
     read_server,
 )
 from service.cli.output import print_json
-from service.cli.pipeline_files import PipelineFile, kept_here, require_one
+from service.cli.pipelines import PipelineFile, kept_here, require_one
 from service.cli.progress import shown, standing_of
 from service.cli.sets import BatchName, SetName, tune_set
 from service.cli.signals import stop_on_signal

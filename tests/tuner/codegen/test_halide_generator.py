@@ -18,7 +18,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from tests.rig.scale_u8 import KERNELS
-from tuner.codegen.halide import client
+from tuner.codegen.halide import servers
 from tuner.codegen.halide.generator import HalideGenerator, digest_of_sources
 from tuner.codegen.halide.servers import INCIDENT_ATTEMPTS
 from tuner.codegen.toolchain import built
@@ -299,7 +299,7 @@ def test_folders_halide_would_make_in_tmp_come_into_the_current_one(tmp_path, te
     made = subprocess.run(
         [sys.executable, "-c", MAKES_A_FOLDER, template.format(folder=tmp_path)],
         cwd=tmp_path,
-        env={"LD_PRELOAD": str(built(client.TEMPORARY_FOLDERS))},
+        env={"LD_PRELOAD": str(built(servers.TEMPORARY_FOLDERS))},
         capture_output=True,
         text=True,
         check=True,

@@ -10,9 +10,8 @@ import pytest
 
 from tests.tuner.codegen.generator_conformance import GeneratorConformance, HostileConformance
 from tuner import one_config, tuning
-from tuner.codegen import space_of, starts_of
-from tuner.codegen.clang import command
-from tuner.codegen.clang.generator import HalideClangGenerator
+from tuner.codegen import clang, space_of, starts_of
+from tuner.codegen.clang import HalideClangGenerator
 from tuner.codegen.confinement import SYSTEM
 from tuner.codegen.halide.servers import CompileServers
 from tuner.codegen.portfolio import GENERATOR, Portfolio, chosen
@@ -28,7 +27,7 @@ from tuner.space import Config, KnobValue
 
 class TestHalideClang(HostileConformance):
     name = "halide-clang"
-    extra: ClassVar[dict[str, KnobValue]] = command.DEFAULTS
+    extra: ClassVar[dict[str, KnobValue]] = clang.DEFAULTS
 
 
 class TestC(GeneratorConformance):
@@ -50,7 +49,7 @@ class TestHalideAuto(GeneratorConformance):
 
 class TestPortfolio(HostileConformance):
     name = "portfolio"
-    extra: ClassVar[dict[str, KnobValue]] = {GENERATOR: "halide-clang", **command.DEFAULTS}
+    extra: ClassVar[dict[str, KnobValue]] = {GENERATOR: "halide-clang", **clang.DEFAULTS}
 
 
 def problem_of(kernel: str, **params: int):
@@ -70,12 +69,12 @@ def test_the_portfolio_of_every_kernel_has_the_spaces_of_its_members(kernel):
 
 def test_what_right_code_needs_takes_the_place_of_a_knob():
     options = ["-O2", "-mllvm", "-enable-pipeliner=0", "-fno-unroll-loops"]
-    made = command.with_llvm_arguments(options, ("-enable-pipeliner=false", "-other=1"))
+    made = clang.with_llvm_arguments(options, ("-enable-pipeliner=false", "-other=1"))
     assert made == [
         *("-O2", "-fno-unroll-loops"),
         *("-mllvm", "-enable-pipeliner=false", "-mllvm", "-other=1"),
     ]
-    assert command.with_llvm_arguments(options, ()) == options
+    assert clang.with_llvm_arguments(options, ()) == options
 
 
 def test_c_is_a_handful_of_points():
@@ -95,7 +94,7 @@ def test_a_kernel_without_a_c_form_is_refused_by_name(monkeypatch):
 @pytest.mark.slow
 def test_every_switch_changes_code_somewhere():
     """One that changes none would be a choice without a difference."""
-    unchanged = {(k.name, choice) for k in command.KNOBS for choice in k.choices[1:]}
+    unchanged = {(k.name, choice) for k in clang.KNOBS for choice in k.choices[1:]}
     with HalideClangGenerator(1, time_limit_s=120) as generator:
         for kernel in ("max_pool_u8", "sobel_u8", "depthwise_conv2d_u8"):
             problem = problem_of(kernel)
