@@ -40,7 +40,7 @@ from tuner.search.samplers import DEFAULT_FOR_SEVERAL, DEFAULT_SAMPLER
 if TYPE_CHECKING:
     from db import SqlStore
     from service.client.operations import SubmitOptions
-    from tuner.records.job_result import TuneResult
+    from tuner.job_result import TuneResult
 
 DEFAULT_TRIALS = 100
 INTERRUPTED = 130

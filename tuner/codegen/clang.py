@@ -126,7 +126,6 @@ class HalideClangGenerator(HalideGenerator):
     def fingerprint(self) -> Mapping[str, str]:
         return {
             **super().fingerprint(),
-            "generator": self.name,
             "clang": find_toolchain().version,
             "clang switches": " ".join(BASE_SWITCHES),
         }

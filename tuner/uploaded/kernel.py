@@ -16,7 +16,7 @@ import numpy as np
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, reference_outputs
 from tuner.codegen.halide.uploads.readers import output_bytes, outputs_in
 from tuner.errors import UserError
-from tuner.kernels import PIPELINE_PREFIX
+from tuner.kernels import PIPELINE_PREFIX, KernelFamily
 from tuner.kernels.kernel import (
     LARGER,
     NARROW,
@@ -307,11 +307,16 @@ def find_pipeline(name: str) -> PipelineKernel:
     return _loaded(digest)
 
 
-def attached_pipeline(name: str, attachment: Mapping[str, Any]) -> PipelineKernel:
-    """The kernel in a compile worker, from what its ``attachment`` says."""
-    analysis = Analysis.from_dict(attachment["analysis"])
-    data = base64.b64decode(attachment["pipeline"])
-    return PipelineKernel(name, data, lambda sizes, is_open: analysis)
+class UploadedPipelines(KernelFamily):
+    """The family of kernels called ``pipeline:DIGEST``."""
+
+    def find(self, name: str) -> PipelineKernel:
+        return find_pipeline(name)
+
+    def attached(self, name: str, attachment: Mapping[str, Any]) -> PipelineKernel:
+        analysis = Analysis.from_dict(attachment["analysis"])
+        data = base64.b64decode(attachment["pipeline"])
+        return PipelineKernel(name, data, lambda sizes, is_open: analysis)
 
 
 @lru_cache(maxsize=_KEPT_KERNELS)

@@ -13,13 +13,17 @@ from tuner.codegen.halide.servers import LLVM_ARGUMENTS, CompileServer, ServerGe
 from tuner.errors import ToolchainError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel, find_kernel
+from tuner.kernels.sources import source_digest
 from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.space import Config, Knob, Space
 
 _BASE_KINDS = ("header", "schedule")
-_TUNER = Path(__file__).parents[2]
-_LOADED = ("codegen", "kernels", "space", "uploaded")
-"""Rooms of ``tuner`` that a compile server loads."""
+TUNER = Path(__file__).parents[2]
+LOADED = (
+    *("codegen", "kernels", "problem", "records", "space", "uploaded"),
+    *("__init__.py", "errors.py", "fairness.py", "identity.py", "machine/paths.py", "registry.py"),
+)
+"""Rooms and modules of ``tuner`` that a compile server loads."""
 
 
 class HalideGenerator(ServerGenerator):
@@ -30,11 +34,12 @@ class HalideGenerator(ServerGenerator):
     def fingerprint(self) -> Mapping[str, str]:
         try:
             return {
-                "generator": "halide",
+                "generator": self.name,
                 "halide": version("halide"),
                 "llvm_arguments": LLVM_ARGUMENTS,
                 "python": platform.python_version(),
-                "compile server": digest_of_sources(_TUNER)[:16],
+                "compile server": digest_of_sources(TUNER)[:16],
+                **_code_of_others(type(self)),
             }
         except PackageNotFoundError:
             raise ToolchainError(
@@ -71,6 +76,13 @@ class HalideGenerator(ServerGenerator):
         return self.servers.made(server, request, [*kinds, "loopnest"])
 
 
+def _code_of_others(generator: type) -> dict[str, str]:
+    """Names the code of a generator that another package adds; that of ours is known."""
+    if generator.__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return {}
+    return {"generator code": source_digest(generator)}
+
+
 @cache
 def digest_of_sources(tuner: Path) -> str:
     """Names the code that compile servers load from the folder ``tuner``.
@@ -78,9 +90,10 @@ def digest_of_sources(tuner: Path) -> str:
     Not only what describes pipelines and schedules decides the object: LLVM goes through sets in
     the order of memory addresses, and those move with all that is loaded, and with the interpreter.
     """
-    sources = sorted(
-        path for room in _LOADED for kind in ("*.py", "*.c") for path in (tuner / room).rglob(kind)
-    )
+    places = [tuner / name for name in LOADED]
+    sources = [path for path in places if path.is_file()]
+    sources += [path for room in places for kind in ("*.py", "*.c") for path in room.rglob(kind)]
+    sources.sort()
     return digest_of_bytes(b"\0".join(path.read_bytes() for path in sources))
 
 
@@ -112,9 +125,6 @@ class AutoscheduledGenerator(HalideGenerator):
             "default": Config({"autoscheduler": NONE}),
             "textbook": Config({"autoscheduler": "Mullapudi2016"}),
         }
-
-    def fingerprint(self) -> Mapping[str, str]:
-        return {**super().fingerprint(), "generator": self.name}
 
     def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
         problem, chosen = candidate.problem, candidate.config.text("autoscheduler")
