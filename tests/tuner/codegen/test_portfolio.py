@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import ClassVar
 
 import pytest
 
-from tests.tuner.codegen.generator_conformance import GeneratorConformance, HostileConformance
-from tuner import one_config, tuning
+from tuner import tuning
 from tuner.codegen import clang, space_of, starts_of
 from tuner.codegen.clang import HalideClangGenerator
 from tuner.codegen.confinement import SYSTEM
@@ -22,34 +20,7 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate
 from tuner.records.outcome import Outcome
-from tuner.space import Config, KnobValue
-
-
-class TestHalideClang(HostileConformance):
-    name = "halide-clang"
-    extra: ClassVar[dict[str, KnobValue]] = clang.DEFAULTS
-
-
-class TestC(GeneratorConformance):
-    name = "c-autovec"
-
-
-class TestHalideAuto(GeneratorConformance):
-    name = "halide-auto"
-
-    @pytest.mark.slow
-    def test_every_start_is_right_code_with_its_symbol_and_header(self, generator):
-        """Autoschedulers are wrong at times: no schedule is right."""
-        problem = self.problem()
-        trial, _ = one_config.measure(
-            problem, Config({"autoscheduler": "none"}), generator=self.name
-        )
-        assert trial.outcome is Outcome.OK
-
-
-class TestPortfolio(HostileConformance):
-    name = "portfolio"
-    extra: ClassVar[dict[str, KnobValue]] = {GENERATOR: "halide-clang", **clang.DEFAULTS}
+from tuner.space import Config
 
 
 def problem_of(kernel: str, **params: int):
