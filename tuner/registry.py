@@ -94,7 +94,7 @@ class Registry(Generic[T]):
     def find(self, name: str) -> type[T]:
         """The class called ``name``.
 
-        Raises ``UserError`` with the accepted names if there is none, and ``ToolchainError``
+        Raises ``UserError`` with the accepted names if it does not exist, and ``ToolchainError``
         naming the package if an installed one cannot be loaded or does not keep the contract.
         """
         if self._variable:
@@ -110,7 +110,7 @@ class Registry(Generic[T]):
         return self._loaded(name)
 
     def require(self, name: str) -> None:
-        """Raises ``UserError`` with the accepted names if there is none called ``name``."""
+        """Raises ``UserError`` with the accepted names if none is called ``name``."""
         if name in self._built_in or name in self._extra() or name in self._installed:
             return
         names = self.names()

@@ -1,9 +1,9 @@
 """The one list of calls that an upload may make besides those of its Funcs and inputs.
 
 An intrinsic of Halide is accepted if it stands here, with the type of its value and what that is.
-Nothing else is a call that an upload may make: no extern function of any kind, for that is code
-that whoever loads the object supplies, and no intrinsic that prints, traces, allocates, asks for
-memory to be loaded, or has a meaning in lowered code only.
+Nothing else is a call that an upload may make: no extern function of any kind, for that is code of
+the program that loads the object, and no intrinsic that prints, traces, allocates, asks for memory
+to be loaded, or has a meaning in lowered code only.
 
 The groups, and why each is here:
 
