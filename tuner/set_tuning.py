@@ -1,7 +1,7 @@
 """Tuning a set of workloads: one job for each, one budget for all, spent where it pays most.
 
 The jobs share a batch. Every workload gets its textbook schedule first, which is what it is
-compared with; then :mod:`tuner.search.task_scheduler` says which job gets the next few trials. They
+compared with; then :mod:`tuner.search.allocation` says which job gets the next few trials. They
 begin with what gained most for the other workloads of the kernel. The default schedule is not run:
 without vectors, a large layer takes the simulator minutes and tells nothing that helps.
 
@@ -29,11 +29,11 @@ from tuner.measure.deadline import AbandonableMeasurer
 from tuner.records.candidate import CacheState, Problem
 from tuner.records.job_result import TuneResult, result
 from tuner.records.trial import Job, JobRequest, JobState, Submission, Trial
+from tuner.search.allocation import Task, next_task
 from tuner.search.loop import TuningLoop
 from tuner.search.progress import Progress
 from tuner.search.relatives import Relative, moves, proposals
 from tuner.search.stopping import StopRequest
-from tuner.search.task_scheduler import Task, next_task
 from tuner.search.transfer import transferred
 from tuner.space import Config, Space
 from tuner.store import TrialStore

@@ -15,8 +15,8 @@ from service.cli.output import print_json, print_line, print_table
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
-    from tuner.search.comparison import Comparison, Result
-    from tuner.search.pairing import Pair
+    from benchmarks.search.comparison import Comparison, Result
+    from benchmarks.search.pairing import Pair
 
 _MOST_SEEDS = 10_000
 
@@ -51,7 +51,7 @@ def bench_search(
     as_json: AsJson = False,
 ) -> None:
     """Compare samplers by replaying them on tables of measured configs."""
-    from tuner.search.comparison import Comparison, compare, default_samplers
+    from benchmarks.search.comparison import Comparison, compare, default_samplers
     from tuner.search.samplers import require_sampler
     from tuner.tuning import default_workers
 
@@ -95,7 +95,7 @@ def bench_search(
 
 def print_comparison(found: Comparison, seeds: int) -> None:
     """Figures by table and over the judged ones, then our sampler against each other."""
-    from tuner.search.comparison import BUDGETS, is_held_out
+    from benchmarks.search.comparison import BUDGETS, is_held_out
 
     for table in found.tables:
         mark = "" if is_held_out(table) else " (not held out: settings were chosen on this kernel)"
@@ -120,8 +120,8 @@ def print_comparison(found: Comparison, seeds: int) -> None:
 
 
 def _print_pairs(pairs: Sequence[Pair]) -> None:
-    from tuner.search.comparison import BUDGETS
-    from tuner.search.pairing import MARGIN
+    from benchmarks.search.comparison import BUDGETS
+    from benchmarks.search.pairing import MARGIN
 
     if not pairs:
         return
@@ -154,7 +154,7 @@ def _ratio(ratio: float) -> str:
 
 
 def _json(found: Comparison, seeds: int) -> dict[str, Any]:
-    from tuner.search.comparison import is_held_out
+    from benchmarks.search.comparison import is_held_out
 
     return {
         "seeds": seeds,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.search.task_scheduler import Task, next_task
+from tuner.search.allocation import Task, next_task
 
 
 def task(

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from benchmarks.search.pairing import Pair, paired
+from benchmarks.search.replay import Replay, replay
+from benchmarks.search.tables import Table, read_table
 from tuner.errors import HvxtuneError, UserError
-from tuner.search.pairing import Pair, paired
-from tuner.search.replay import Replay, replay
 from tuner.search.samplers import DEFAULT_SAMPLER, require_fits, sampler_names
 from tuner.search.samplers.surrogate import CHOSEN_ON
-from tuner.search.tables import Table, read_table
 
 BUDGETS = (20, 50, 100, 200)
 """Numbers of trials at which searches are compared."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tuner.search.replay import Replay
-from tuner.search.tables import Table
+from benchmarks.search.replay import Replay
+from benchmarks.search.tables import Table
 
 MARGIN = 1.01
 """A sampler that is surely not 1 % worse counts as no worse."""

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.tuner.search.test_tables import tiling_table
-from tuner.search.comparison import BUDGETS, Comparison, is_held_out
-from tuner.search.pairing import Pair, Verdict, paired
-from tuner.search.replay import Replay
+from benchmarks.search.comparison import BUDGETS, Comparison, is_held_out
+from benchmarks.search.pairing import Pair, Verdict, paired
+from benchmarks.search.replay import Replay
+from tests.benchmarks.search.test_tables import tiling_table
 from tuner.search.samplers.surrogate import CHOSEN_ON
 
 TABLE = tiling_table()

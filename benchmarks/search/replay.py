@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from benchmarks.search.tables import Table
 from tuner.search.proposer import Proposal, Proposer
-from tuner.search.tables import Table
 from tuner.space import Config
 
 
