@@ -86,7 +86,9 @@ class TuningLoop:
         self._on_progress = on_progress
         self._stop = stop or threading.Event()
         self._goals = job.spec.goals
-        self._proposer = Proposer(space, job.spec.sampler, job.spec.seed, self._goals)
+        self._proposer = Proposer(
+            space, job.spec.sampler, job.spec.seed, self._goals, generator.alternatives
+        )
         self._evaluator = Evaluator(generator, measurer)
         promoting = Evaluator(generator, rung.measurer) if rung else self._evaluator
         self._ladder = Ladder(job, token, store=store, evaluator=promoting, rung=rung)

@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.records.trial import RemainingGain, Trial
-from tuner.search.samplers.fitting import Fitter
-from tuner.search.samplers.gaussian_process import GaussianProcess
-from tuner.search.samplers.metric import Floats, Metric
+from tuner.search.samplers.gaussian_process import Fitter, Floats, GaussianProcess, Metric
 from tuner.search.samplers.points import Points
 from tuner.space import Config, Space
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from optuna.samplers import BaseSampler
 
-from tuner.search.samplers.point_sampler import History, PointSampler
+from tuner.search.samplers.points import History, PointSampler
 from tuner.search.samplers.sampler import Sampler
 from tuner.space import Space
 

@@ -10,11 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from optuna.samplers import BaseSampler
 
-from tuner.search.samplers.fitting import Fitter, Settings
-from tuner.search.samplers.gaussian_process import GaussianProcess
-from tuner.search.samplers.metric import Features, Floats, Indices, Metric
-from tuner.search.samplers.point_sampler import History, PointSampler
-from tuner.search.samplers.points import Rows
+from tuner.search.samplers.gaussian_process import (
+    Features,
+    Fitter,
+    Floats,
+    GaussianProcess,
+    Indices,
+    Metric,
+    Settings,
+)
+from tuner.search.samplers.points import History, PointSampler, Rows
 from tuner.search.samplers.sampler import Sampler
 from tuner.space import Space
 
