@@ -15,8 +15,7 @@ from service.cli.output import print_json, print_line, print_table
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
-    from benchmarks.search.comparison import Comparison, Result
-    from benchmarks.search.pairing import Pair
+    from benchmarks.search.comparison import Comparison, PairedRatio, Result
 
 _MOST_SEEDS = 10_000
 
@@ -119,9 +118,8 @@ def print_comparison(found: Comparison, seeds: int) -> None:
     _print_pairs(found.pairs())
 
 
-def _print_pairs(pairs: Sequence[Pair]) -> None:
-    from benchmarks.search.comparison import BUDGETS
-    from benchmarks.search.pairing import MARGIN
+def _print_pairs(pairs: Sequence[PairedRatio]) -> None:
+    from benchmarks.search.comparison import BUDGETS, MARGIN
 
     if not pairs:
         return
@@ -174,7 +172,7 @@ def _json(found: Comparison, seeds: int) -> dict[str, Any]:
     }
 
 
-def _pair_json(pair: Pair) -> dict[str, Any]:
+def _pair_json(pair: PairedRatio) -> dict[str, Any]:
     return {
         "sampler": pair.sampler,
         "other": pair.other,

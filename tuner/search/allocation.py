@@ -28,7 +28,7 @@ _LEAST_SECONDS = 0.05
 
 
 @dataclass
-class Task:
+class SearchState:
     """One search. ``peak_cycles`` is the least its work can need, ``family`` its kernel."""
 
     weight: int
@@ -81,14 +81,14 @@ class Task:
         return (then - now) / (after - before)
 
 
-def _hope(task: Task) -> float:
+def _hope(task: SearchState) -> float:
     """1 after the first trial, the fewer the more trials have changed nothing."""
     first, best = task.first_cycles, task.best_cycles
     improved = math.log(first / best) if first and best else 0.0
     return min(1.0, improved + 1.0 / max(1, task.trials))
 
 
-def expected_gain(task: Task, best_share: float) -> float:
+def expected_gain(task: SearchState, best_share: float) -> float:
     """Cycles of the whole set that one more trial of ``task`` is expected to save.
 
     ``best_share`` is the largest share of the peak among tasks of its family.
@@ -101,8 +101,8 @@ def expected_gain(task: Task, best_share: float) -> float:
     return task.weight * (BACKWARD * task.saved_lately + (1 - BACKWARD) * _hope(task) * left)
 
 
-def next_task(
-    tasks: Sequence[Task], busy: Sequence[int] = (), seconds_left: float | None = None
+def next_search(
+    tasks: Sequence[SearchState], busy: Sequence[int] = (), seconds_left: float | None = None
 ) -> int | None:
     """The position of the task that is to go on; ``None`` if none can.
 
@@ -115,7 +115,7 @@ def next_task(
         shares[task.family] = max(shares.get(task.family, 0.0), task.share_of_peak)
     timed = seconds_left is not None
 
-    def promise(task: Task) -> tuple[bool, float, float]:
+    def promise(task: SearchState) -> tuple[bool, float, float]:
         gain = expected_gain(task, shares[task.family])
         price = max(task.seconds_of_trial, _LEAST_SECONDS) if timed else 1.0
         return task.trials == 0, gain / price, task.weight * task.peak_cycles

@@ -25,7 +25,7 @@ from tuner.records.outcome import Outcome
 from tuner.records.promotion import Promotion
 from tuner.records.trial import Budget, Job, Schedule, Trial
 from tuner.search.evaluation import Evaluator
-from tuner.search.ranking import Pair, fit
+from tuner.search.ranking import FidelityPair, fit
 from tuner.store import TrialStore
 
 _POLL_S = 0.2
@@ -198,7 +198,7 @@ class Ladder:
             number = min(left)[1]
         return Promotion(number, self._rung.toolchain, started_at=time.time())
 
-    def _pairs(self) -> list[Pair]:
+    def _pairs(self) -> list[FidelityPair]:
         return pairs_of(self._trials.values(), self._ended.values())
 
     def _hand_out(self, promotion: Promotion) -> Future[_Done]:
@@ -251,14 +251,14 @@ class Ladder:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def pairs_of(trials: Iterable[Trial], promotions: Iterable[Promotion]) -> list[Pair]:
+def pairs_of(trials: Iterable[Trial], promotions: Iterable[Promotion]) -> list[FidelityPair]:
     """What was measured at both fidelities, by the number of the trial."""
     low = {trial.number: trial.measurement for trial in trials}
     pairs = []
     for promotion in promotions:
         measured = low.get(promotion.trial)
         if measured is not None and promotion.measurement is not None:
-            pairs.append(Pair(promotion.trial, measured, promotion.measurement))
+            pairs.append(FidelityPair(promotion.trial, measured, promotion.measurement))
     return sorted(pairs, key=lambda pair: pair.trial)
 
 

@@ -20,6 +20,7 @@ from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
 from tuner.records.candidate import Candidate
 from tuner.records.trial import (
+    Budget,
     Job,
     JobRequest,
     JobState,
@@ -28,10 +29,8 @@ from tuner.records.trial import (
     Schedule,
     Trial,
 )
-from tuner.search.agreement import DisagreementError, require_agreement
-from tuner.search.evaluation import Evaluation, Evaluator
+from tuner.search.evaluation import DisagreementError, Evaluation, Evaluator, require_agreement
 from tuner.search.ladder import Ladder, Rung, SearchProgress, progress_of
-from tuner.search.progress import Progress, seconds_to_go
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.remaining import GainWatch
 from tuner.search.stopping import Improvements, reason_of, reason_of_failure, reason_to_stop
@@ -42,6 +41,30 @@ _POLL_S = 0.2
 """How often a request to stop is looked at while candidates are in flight."""
 _HEARTBEAT_S = 1.0
 """How often the store is told that the job is alive, and asked what others want of it."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a running job stands; handed to the caller after every commit."""
+
+    finished: int
+    total: int | None
+    outcomes: Mapping[str, int]
+    incumbent: Trial | None
+    default: Trial | None
+    textbook: Trial | None
+    elapsed_s: float
+    """Wall seconds of all sessions of the job."""
+    eta_s: float | None
+    """Estimated seconds to go, from the rate of this session; ``None`` before the first trial."""
+    promoted: int = 0
+    """Promotions that have come back."""
+    promotions: int = 0
+    """The limit of promotions."""
+    remaining: RemainingGain | None = None
+    """The estimated gain of more search; ``None`` while too little is known."""
+    on_front: int | None = None
+    """Trials on the Pareto front; ``None`` for a job with one objective."""
 
 
 @dataclass(frozen=True)
@@ -376,7 +399,7 @@ class TuningLoop:
             default=self._trial_of(self._default),
             textbook=self._trial_of(self._textbook),
             elapsed_s=elapsed_s,
-            eta_s=seconds_to_go(budget, finished, fresh, session_s, elapsed_s),
+            eta_s=_seconds_to_go(budget, finished, fresh, session_s, elapsed_s),
             promoted=self._ladder.finished,
             promotions=self._ladder.limit,
             remaining=self._remaining,
@@ -398,3 +421,20 @@ class TuningLoop:
             self._release(JobState.QUEUED, note)
         except HvxtuneError:
             return  # the claim lapses by itself when this process ends
+
+
+def _seconds_to_go(
+    budget: Budget, finished: int, fresh: int, session_s: float, elapsed_s: float
+) -> float | None:
+    """Estimated wall seconds until ``budget`` is used up, ``None`` while unknown.
+
+    ``fresh`` of the ``finished`` trials came back in the ``session_s`` of this session;
+    ``elapsed_s`` are those of all sessions.
+    """
+    eta_s = None
+    if fresh and budget.trials is not None:
+        eta_s = session_s / fresh * max(0, budget.trials - finished)
+    if budget.seconds is not None:
+        left_s = max(0.0, budget.seconds - elapsed_s)
+        eta_s = left_s if eta_s is None else min(eta_s, left_s)
+    return eta_s

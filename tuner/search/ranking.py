@@ -29,7 +29,7 @@ Row = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Pair:
+class FidelityPair:
     """One candidate's measurements, at the lower and at the higher fidelity. ``trial`` names it."""
 
     trial: int
@@ -75,7 +75,7 @@ class Ranking:
         return float(low.cycles * math.exp(self.level + float(scaled @ self.slopes)))
 
 
-def fit(pairs: Sequence[Pair]) -> Ranking:
+def fit(pairs: Sequence[FidelityPair]) -> Ranking:
     """The ranking that ``pairs`` support; without any, the lower fidelity's own."""
     if not pairs:
         return Ranking((), np.zeros(1), np.ones(1), np.zeros(1), 0.0, math.inf)
@@ -119,7 +119,7 @@ def _press(scaled: Row, factors: Row, strength: float) -> float:
     return float(np.sum((residuals / (1 - np.diag(hat)).clip(1e-9)) ** 2))
 
 
-def agreement(pairs: Sequence[Pair]) -> Agreement:
+def agreement(pairs: Sequence[FidelityPair]) -> Agreement:
     """How well the fidelities agree, and how well the fit foretells the higher one."""
     low = [float(pair.low.cycles) for pair in pairs]
     high = [float(pair.high.cycles) for pair in pairs]
