@@ -1,4 +1,4 @@
-"""``hvxtune bench-search``: samplers judged on tables of known results, nothing compiled."""
+"""``hvxtune bench-search``: samplers compared on tables of known results, nothing compiled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bench_search(
     samplers: Annotated[
         list[str] | None,
         typer.Option(
-            "--samplers", metavar="NAME,...", help="Which to compare; all by default, but brute."
+            "--samplers", metavar="NAME,...", help="Which to compare; all but brute by default."
         ),
     ] = None,
     seeds: Annotated[
@@ -93,7 +93,7 @@ def bench_search(
 
 
 def print_comparison(found: Comparison, seeds: int) -> None:
-    """Figures by table and over the judged ones, then our sampler against each other."""
+    """Figures by table and over the judged ones, then our sampler against each of the others."""
     from benchmarks.search.comparison import BUDGETS, is_held_out
 
     for table in found.tables:
@@ -124,7 +124,7 @@ def _print_pairs(pairs: Sequence[PairedRatio]) -> None:
     if not pairs:
         return
     print_line()
-    print_line(f"best of {pairs[0].sampler} over that of each other one, paired by table and seed:")
+    print_line(f"best of {pairs[0].sampler} over that of each other, paired by table and seed:")
     margin = f"{100 * (MARGIN - 1):.0f} %"
     print_line(f"geometric mean [95 % interval]; no worse: surely less than {margin} behind")
     cells: dict[str, list[str]] = {}

@@ -147,15 +147,9 @@ def test_its_sampler_is_compared_with_ours(installation: Installation) -> None:
 
 
 def test_its_author_runs_the_conformance_suites(installation: Installation) -> None:
-    tests = shutil.copytree(EXTRAS / "tests", installation.folder / "tests")
-    done = installation.run(
-        installation.python,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--strict-markers",
-        tests,
-    )
+    folder = installation.folder / "author"
+    shutil.copytree(EXTRAS / "tests", folder / "tests")
+    shutil.copy2(EXTRAS / "pyproject.toml", folder)  # the tests alone: the package is installed
+    options = ("-q", "-p", "no:cacheprovider", "--strict-markers", "--rootdir", folder)
+    done = installation.run(installation.python, "-m", "pytest", *options, folder / "tests")
     assert done.returncode == 0, done.stdout

@@ -1,7 +1,7 @@
 """Configs as Optuna parameters and back, and configs with one knob changed.
 
 An ordered knob becomes the index of its choice, as an integer, so that samplers see the order; a
-categorical knob becomes a categorical parameter. A knob with one choice is no parameter at all.
+categorical knob becomes a categorical parameter. A knob with one choice has no parameter.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ from tuner.store import TrialStore
 _POLL_S = 0.2
 """How often a request to stop is looked at while candidates are in flight."""
 _HEARTBEAT_S = 1.0
-"""How often the store is told that the job is alive, and asked what others want of it."""
+"""How often the store is told that the job is alive, and asked for requests from outside."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class TuningLoop:
         transfers: Sequence[tuple[Config, str]] = (),
         textbook_first: bool = False,
     ) -> None:
-        """``transfers``, with origins, come first, then what the generator starts with: default,
-        textbook and others.
+        """``transfers``, with origins, come first, then the generator's starts: default, textbook
+        and others.
 
         With ``textbook_first``: textbook, then ``transfers``, then the others, without default.
         """
@@ -120,7 +120,7 @@ class TuningLoop:
         self._naive = self._default if kernel.default_is_naive else None
         self._textbook = self._starts["textbook"]
         self._transfers = tuple(transfers)
-        # What remains to be found of the cycles says nothing of several goals.
+        # The gain is estimated for cycles: it says nothing about several objectives.
         peak = kernel.work(self._problem.workload.params).peak_cycles(self._problem.target)
         self._gain = GainWatch(space, job.spec.seed, peak) if len(self._goals) == 1 else None
         self._stored_gain = job.remaining
@@ -156,7 +156,7 @@ class TuningLoop:
         self._next_number = max(numbers, default=-1) + 1
 
     def _beginnings(self) -> dict[Config, str]:
-        """What is tried before the sampler is asked, and its origin."""
+        """The configs tried before the sampler is asked, and their origins."""
         starts = [(config, origin) for origin, config in self._starts.items()]
         order = [*self._transfers, *starts]
         if self._textbook_first:
@@ -222,12 +222,12 @@ class TuningLoop:
                     exhausted = True
                 else:
                     started.append(flight)
-            # First to work, then to the books: a crash in between runs them again, no more.
+            # Started first, stored second: a crash in between runs them again, no more.
             for flight in started:
                 flying[pool.submit(self._evaluate, flight.pending)] = flight
             self._commit([e for e, _ in finished], started)
             if self._gain is not None:
-                self._gain.look(self._trials)  # while others work: nobody waits for it
+                self._gain.look(self._trials)  # while candidates run: nothing waits for it
             if not flying:
                 return exhausted
             finished = [(future.result(), flying.pop(future)) for future in self._landed(flying)]
@@ -250,7 +250,7 @@ class TuningLoop:
         return progress_of(self._job.spec.budget, len(self._trials), self._spent_s(), self._since())
 
     def _since(self) -> int:
-        """Trials without a better one; 0 if the job has no patience, for which it is counted."""
+        """Trials since the last improvement; not counted, and 0, for a job without patience."""
         if self._job.spec.budget.patience is None:
             return 0
         return self._improvements.since(self._trials)
@@ -263,7 +263,7 @@ class TuningLoop:
         return self._gain.remaining if self._gain else None
 
     def _must_stop(self) -> bool:
-        """Whether to hand out nothing more, on request of the caller or, by the store, others."""
+        """Whether to hand out nothing more, as the caller or, through the store, a user asks."""
         if time.monotonic() >= self._next_heartbeat:
             request = self._store.heartbeat(self._job.id, self._token)
             self._asked_to_stop = request in (JobRequest.CANCEL, JobRequest.PAUSE)
@@ -304,8 +304,8 @@ class TuningLoop:
         )
 
     def _budget_cycles(self, config: Config) -> int | None:
-        """The early-termination budget of ``config``: none for those the job is compared with,
-        and none where what is slow may be on the front all the same."""
+        """The early-termination budget of ``config``: none for baselines, and none with several
+        objectives, where a slow trial may be on the front."""
         best = self._incumbent.measurement if self._incumbent else None
         if best is None or len(self._goals) > 1 or config in self._uncut:
             return None
@@ -346,7 +346,7 @@ class TuningLoop:
         self._tell()
 
     def _new_gain(self) -> RemainingGain | None:
-        """The estimate, if it is another than the one stored."""
+        """The estimate, if it differs from the stored one."""
         if self._remaining == self._stored_gain:
             return None
         self._stored_gain = self._remaining
@@ -371,12 +371,12 @@ class TuningLoop:
         )
 
     def _keep_assembly(self, best: Trial) -> None:
-        """Compiles the best once more with its assembly, which the search had no need of."""
+        """Compiles the best once more with its assembly, which the search does not need."""
         candidate = Candidate(self._problem, best.config, self._job.spec.generator)
         try:
             artifact = self._generator.compile(candidate, with_assembly=True)
         except CandidateError:
-            return  # it compiled before; a busy machine made it miss its limit now
+            return  # it compiled before: now a busy machine made it miss its limit
         if artifact.digest == best.artifact_digest:
             self._store.commit(self._job.id, self._token, artifacts=[artifact])
 

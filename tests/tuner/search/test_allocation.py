@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuner.search.allocation import SearchState, next_search
 
 
-def task(
+def search(
     *history: tuple[int, int | None], weight: int = 1, peak: float = 10, family: str = "f"
 ) -> SearchState:
     made = SearchState(weight, peak, family)
@@ -14,57 +14,57 @@ def task(
     return made
 
 
-def test_every_task_begins_before_any_goes_on() -> None:
-    assert next_search([task((2, 1_000_000)), task()]) == 1
+def test_every_search_begins_before_any_goes_on() -> None:
+    assert next_search([search((2, 1_000_000)), search()]) == 1
 
 
-def test_the_task_with_most_cycles_left_to_save_goes_on() -> None:
-    assert next_search([task((2, 1000)), task((2, 5000))]) == 1
+def test_the_search_with_most_cycles_left_to_save_goes_on() -> None:
+    assert next_search([search((2, 1000)), search((2, 5000))]) == 1
 
 
 def test_occurrences_count() -> None:
-    assert next_search([task((2, 1000), weight=9), task((2, 5000))]) == 0
+    assert next_search([search((2, 1000), weight=9), search((2, 5000))]) == 0
 
 
 def test_trials_that_saved_nothing_make_room_for_others() -> None:
-    tired = task((2, 5000), (40, 5000))
-    assert next_search([tired, task((2, 1000))]) == 1
+    tired = search((2, 5000), (40, 5000))
+    assert next_search([tired, search((2, 1000))]) == 1
 
 
 def test_what_still_saves_goes_on() -> None:
-    saving, done = task((10, 9000), (14, 5000)), task((10, 5000), (14, 5000))
+    saving, done = search((10, 9000), (14, 5000)), search((10, 5000), (14, 5000))
     assert next_search([done, saving]) == 1
 
 
 def test_hope_fades_where_no_trial_has_changed_anything() -> None:
-    stubborn, fresh = task((1, 9000), (4, 9000)), task((1, 3000), (2, 2900))
+    stubborn, fresh = search((1, 9000), (4, 9000)), search((1, 3000), (2, 2900))
     assert next_search([stubborn, fresh]) == 1
-    yielding = task((1, 20000), (4, 9000))
+    yielding = search((1, 20000), (4, 9000))
     assert next_search([yielding, fresh]) == 0
 
 
 def test_near_its_peak_nothing_is_left_to_save() -> None:
-    assert next_search([task((2, 5000), peak=4999), task((2, 1000), peak=10)]) == 1
+    assert next_search([search((2, 5000), peak=4999), search((2, 1000), peak=10)]) == 1
 
 
 def test_a_relative_far_better_off_shows_how_much_is_left() -> None:
     """Twice the best share of the peak in the family is as far as hope goes."""
-    reached = task((2, 100), peak=90, family="a")
-    behind = task((1, 1000), peak=100, family="a")
-    alone = task((1, 1000), peak=100, family="b")
+    reached = search((2, 100), peak=90, family="a")
+    behind = search((1, 1000), peak=100, family="a")
+    alone = search((1, 1000), peak=100, family="b")
     assert next_search([alone, behind, reached]) == 1
 
 
-def test_a_task_without_a_valid_candidate_is_given_up_after_some_trials() -> None:
-    assert next_search([task((2, None)), task((2, 1000))]) == 0
-    assert next_search([task((8, None)), task((2, 1000))]) == 1
+def test_a_search_without_a_valid_candidate_is_given_up_after_some_trials() -> None:
+    assert next_search([search((2, None)), search((2, 1000))]) == 0
+    assert next_search([search((8, None)), search((2, 1000))]) == 1
 
 
-def test_busy_and_exhausted_tasks_are_left_alone() -> None:
-    tasks = [task((2, 5000)), task((2, 1000))]
-    assert next_search(tasks, busy=[0]) == 1
-    tasks[1].exhausted = True
-    assert next_search(tasks, busy=[0]) is None
+def test_busy_and_exhausted_searches_are_left_alone() -> None:
+    searches = [search((2, 5000)), search((2, 1000))]
+    assert next_search(searches, busy=[0]) == 1
+    searches[1].exhausted = True
+    assert next_search(searches, busy=[0]) is None
 
 
 def timed(trials: int, best: int, seconds: float) -> SearchState:

@@ -126,29 +126,19 @@ class History:
         return [*self.done, *self.failed, *self.pending]
 
 
-class PointSampler(BaseSampler):
-    """An Optuna sampler that proposes valid configs of one space, none of them twice.
-
-    A trial of the study is a config if its parameters are those of ``tuner.search.encoding``.
-    Completed trials count by their value, pruned ones as failures, running ones as pending;
-    failed ones, and configs outside the space, are ignored. Once every config has been proposed,
-    ``SpaceExhaustedError`` is raised. Not for several threads at once.
-    """
+class ConfigSampler(BaseSampler):
+    """An Optuna sampler that proposes whole configs of one space: inherit it and override
+    :meth:`next_config`."""
 
     def __init__(self, space: Space, seed: int) -> None:
         self._space = space
-        self._points = Points(space, seed)
         self._distributions = distributions(space)
         self._fallback = RandomSampler(seed=seed)
-        self._finished = History()
-        self._looked_at = 0
-        """Trials of the study at the last look."""
-        self._unfinished: list[int] = []
-        """Those of them that had not ended."""
 
     @abstractmethod
-    def choose(self, history: History) -> int | None:
-        """The row to propose, not one of ``history.seen``; ``None`` if none is left."""
+    def next_config(self, study: Study, trial: FrozenTrial) -> Config | None:
+        """The config to propose as ``trial``; ``None`` leaves it to chance. Raises
+        ``SpaceExhaustedError`` once every config has been proposed."""
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
@@ -160,12 +150,8 @@ class PointSampler(BaseSampler):
     ) -> dict[str, Any]:
         if "fixed_params" in trial.system_attrs:
             return {}
-        row = self.choose(self._history(study.get_trials(deepcopy=False), trial.number))
-        if row is not None:
-            return encode(self._space, self._points.config(row))
-        if self._points.complete:
-            raise SpaceExhaustedError
-        return {}
+        config = self.next_config(study, trial)
+        return {} if config is None else encode(self._space, config)
 
     def sample_independent(
         self,
@@ -175,6 +161,37 @@ class PointSampler(BaseSampler):
         param_distribution: BaseDistribution,
     ) -> Any:
         return self._fallback.sample_independent(study, trial, param_name, param_distribution)
+
+
+class PointSampler(ConfigSampler):
+    """Proposes valid configs of one space, none of them twice.
+
+    A trial of the study is a config if its parameters are those of ``tuner.search.encoding``.
+    Completed trials count by their value, pruned ones as failures, running ones as pending;
+    failed ones, and configs outside the space, are ignored. Once every config has been proposed,
+    ``SpaceExhaustedError`` is raised. Not for several threads at once.
+    """
+
+    def __init__(self, space: Space, seed: int) -> None:
+        super().__init__(space, seed)
+        self._points = Points(space, seed)
+        self._finished = History()
+        self._looked_at = 0
+        """Trials of the study at the last look."""
+        self._unfinished: list[int] = []
+        """Those of them that had not ended."""
+
+    @abstractmethod
+    def choose(self, history: History) -> int | None:
+        """The row to propose, not one of ``history.seen``; ``None`` if none is left."""
+
+    def next_config(self, study: Study, trial: FrozenTrial) -> Config | None:
+        row = self.choose(self._history(study.get_trials(deepcopy=False), trial.number))
+        if row is not None:
+            return self._points.config(row)
+        if self._points.complete:
+            raise SpaceExhaustedError
+        return None
 
     def _history(self, trials: Sequence[FrozenTrial], asking: int) -> History:
         """All trials but the one that asks; finished ones are looked at once."""
