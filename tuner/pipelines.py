@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Unpack
 
 from tuner.errors import UserError
-from tuner.records.job_result import TuneResult
+from tuner.job_result import TuneResult
 from tuner.store import TrialStore
 from tuner.tuning import JobOptions, tune
 from tuner.uploaded import files, find_pipeline

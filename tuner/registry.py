@@ -8,6 +8,9 @@ point of the group, in its ``pyproject.toml``::
 
 Nothing is imported before it is asked for by name, and a built-in name is found without reading
 the metadata of installed packages.
+
+Names may also belong to a family, such as ``pipeline:DIGEST`` for uploads: :func:`add_family` says
+who finds those, so that a room below need not know of the one above that does.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import os
 from collections.abc import Mapping
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tuner.errors import ToolchainError, UserError
 
@@ -25,6 +28,15 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+
+_FAMILIES: dict[str, dict[str, str]] = {}
+"""By group: the beginning of a family's names, and ``module:attribute`` of who finds them."""
+
+
+def add_family(group: str, prefix: str, place: str) -> None:
+    """Names of ``group`` that begin with ``prefix`` are found by an instance of the class at
+    ``place``, ``module:attribute``, which is imported when the first of them is asked for."""
+    _FAMILIES.setdefault(group, {})[prefix] = place
 
 
 class Registry(Generic[T]):
@@ -57,10 +69,27 @@ class Registry(Generic[T]):
         self._choose_with = choose_with or (f"choose with {option}" if option else "")
         self._variable = variable
         self._found: dict[str, type[T]] = {}
+        self._opened: dict[str, Any] = {}
 
     def names(self) -> list[str]:
         """All names: built-in ones in the order of the registry, then installed ones sorted."""
         return list(dict.fromkeys((*self._built_in, *self._installed, *self._extra())))
+
+    def family_of(self, name: str) -> Any:
+        """An instance of the class that finds the family of ``name``; ``None`` without one."""
+        for prefix in _FAMILIES.get(self.group, ()):
+            if name.startswith(prefix):
+                return self._family(prefix)
+        return None
+
+    def families(self) -> list[Any]:
+        """The same for all families of the group."""
+        return [self._family(prefix) for prefix in _FAMILIES.get(self.group, ())]
+
+    def _family(self, prefix: str) -> Any:
+        if prefix not in self._opened:
+            self._opened[prefix] = cast("Any", _attribute(_FAMILIES[self.group][prefix]))()
+        return self._opened[prefix]
 
     def find(self, name: str) -> type[T]:
         """The class called ``name``.

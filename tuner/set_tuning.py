@@ -23,11 +23,11 @@ from typing import TypedDict, Unpack
 from tuner import tuning
 from tuner.codegen import CodeGenerator, find_generator, starts_of
 from tuner.errors import OutOfTimeError, UserError
+from tuner.job_result import TuneResult, result
 from tuner.kernels import Kernel, find_kernel
 from tuner.measure import Measurer, open_measurer
 from tuner.measure.deadline import AbandonableMeasurer
 from tuner.records.candidate import CacheState, Problem
-from tuner.records.job_result import TuneResult, result
 from tuner.records.trial import Job, JobRequest, JobState, Submission, Trial
 from tuner.search.allocation import SearchState, next_search
 from tuner.search.loop import Progress, TuningLoop

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from tuner.codegen import CodeGenerator, find_generator, generator_names, space_of
 from tuner.errors import ToolchainError, UserError
 from tuner.goals import DEFAULT_GOALS, GOALS, checked_goals
+from tuner.job_result import TuneResult, result
 from tuner.kernels import find_kernel
 from tuner.measure import FARM, open_measurer
 from tuner.measure.farm.roster import Roster
@@ -25,7 +26,6 @@ from tuner.measure.measurer import Measurer
 from tuner.problem.contract import find_contract
 from tuner.problem.target import DEFAULT_TARGET, find_target
 from tuner.records.candidate import CACHE_STATES, CacheState, Problem
-from tuner.records.job_result import TuneResult, result
 from tuner.records.promotion import DEFAULT_PROMOTIONS
 from tuner.records.trial import Job, JobSpec, Submission
 from tuner.rungs import require_above, upper_of

@@ -19,13 +19,13 @@ from service.cli import (
     jobs,
     ladder,
     measurement,
+    pipelines,
     schedules,
     searching,
     serving,
     study,
     tokens,
     tuning,
-    uploads,
 )
 
 app = typer.Typer(
@@ -39,7 +39,7 @@ app = typer.Typer(
 for command in (
     catalogue.kernels,
     catalogue.space,
-    uploads.pipelines,
+    pipelines.pipelines,
     tuning.tune,
     schedules.best,
     fetching.fetch,

@@ -11,8 +11,8 @@ from service.json_forms import job_json, measurement_json, peak_cycles, trial_js
 from service.suggested_files import suggested
 
 if TYPE_CHECKING:
+    from tuner.job_result import TuneResult
     from tuner.records.candidate import Measurement, Problem
-    from tuner.records.job_result import TuneResult
     from tuner.records.trial import RemainingGain
 
 UNKNOWN = "\N{EN DASH}"

@@ -147,9 +147,7 @@ def test_its_sampler_is_compared_with_ours(installation: Installation) -> None:
 
 
 def test_its_author_runs_the_conformance_suites(installation: Installation) -> None:
-    folder = installation.folder / "author"
-    shutil.copytree(EXTRAS / "tests", folder / "tests")
-    shutil.copy2(EXTRAS / "pyproject.toml", folder)  # the tests alone: the package is installed
-    options = ("-q", "-p", "no:cacheprovider", "--strict-markers", "--rootdir", folder)
-    done = installation.run(installation.python, "-m", "pytest", *options, folder / "tests")
+    tests = shutil.copytree(EXTRAS / "tests", installation.folder / "tests")
+    options = ("-q", "-p", "no:cacheprovider", "--strict-markers")
+    done = installation.run(installation.python, "-m", "pytest", *options, tests)
     assert done.returncode == 0, done.stdout

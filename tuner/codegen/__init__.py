@@ -21,9 +21,9 @@ _REGISTRY: Registry[CodeGenerator] = Registry(
     "hvxtune.generators",
     {
         "halide": "tuner.codegen.halide.generator:HalideGenerator",
-        "halide-clang": "tuner.codegen.clang.generator:HalideClangGenerator",
-        "c-autovec": "tuner.codegen.c.generator:CGenerator",
-        "halide-auto": "tuner.codegen.halide.autoscheduled:AutoscheduledGenerator",
+        "halide-clang": "tuner.codegen.clang:HalideClangGenerator",
+        "c-autovec": "tuner.codegen.c_forms:CGenerator",
+        "halide-auto": "tuner.codegen.halide.generator:AutoscheduledGenerator",
         "portfolio": "tuner.codegen.portfolio:Portfolio",
     },
     CodeGenerator,

@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
-from tuner.codegen.c.forms import c_forms
-from tuner.codegen.c.generator import CGenerator
-from tuner.codegen.clang.generator import HalideClangGenerator
+from tuner.codegen.c_forms import CGenerator, c_forms
+from tuner.codegen.clang import HalideClangGenerator
 from tuner.codegen.generator import Alternatives
 from tuner.codegen.halide.generator import HalideGenerator
 from tuner.codegen.halide.servers import ServerGenerator

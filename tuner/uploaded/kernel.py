@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import hashlib
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from math import prod
@@ -10,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tuner.codegen.halide.uploads import Analysis, analyse_pipeline
+from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, reference_outputs
+from tuner.codegen.halide.uploads.readers import output_bytes, outputs_in
 from tuner.errors import UserError
-from tuner.kernels import PIPELINE_PREFIX
+from tuner.kernels import PIPELINE_PREFIX, KernelFamily
 from tuner.kernels.kernel import (
     LARGER,
     NARROW,
@@ -26,6 +30,7 @@ from tuner.kernels.kernel import (
     WorkCounts,
 )
 from tuner.kernels.settle import settle
+from tuner.machine.paths import writable
 from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
@@ -39,7 +44,6 @@ from tuner.space.derivation import (
     textbook_values,
 )
 from tuner.uploaded import files
-from tuner.uploaded.references import references
 
 _KEPT_KERNELS, _KEPT_SIZES = 64, 256
 
@@ -303,11 +307,16 @@ def find_pipeline(name: str) -> PipelineKernel:
     return _loaded(digest)
 
 
-def attached_pipeline(name: str, attachment: Mapping[str, Any]) -> PipelineKernel:
-    """The kernel in a compile worker, from what its ``attachment`` says."""
-    analysis = Analysis.from_dict(attachment["analysis"])
-    data = base64.b64decode(attachment["pipeline"])
-    return PipelineKernel(name, data, lambda sizes, is_open: analysis)
+class UploadedPipelines(KernelFamily):
+    """The family of kernels called ``pipeline:DIGEST``."""
+
+    def find(self, name: str) -> PipelineKernel:
+        return find_pipeline(name)
+
+    def attached(self, name: str, attachment: Mapping[str, Any]) -> PipelineKernel:
+        analysis = Analysis.from_dict(attachment["analysis"])
+        data = base64.b64decode(attachment["pipeline"])
+        return PipelineKernel(name, data, lambda sizes, is_open: analysis)
 
 
 @lru_cache(maxsize=_KEPT_KERNELS)
@@ -319,3 +328,45 @@ def _loaded(digest: str) -> PipelineKernel:
         return analyse_pipeline(data, dict(sizes), is_open=is_open)
 
     return PipelineKernel(kernel_name(digest), data, analysed)
+
+
+_FOLDER = "references"
+_MOST_FILES = 64
+_VERSION = b"3"
+"""Raise it when the pipeline is interpreted otherwise: what was kept before is not used then."""
+
+
+def references(
+    data: bytes, facts: PipelineFacts, calls: Sequence[Sequence[Array]]
+) -> list[list[Array]]:
+    """The outputs of the pipeline ``data`` for the inputs of each call, computed once in a
+    contained process and then kept in the state directory."""
+    key = hashlib.sha256(b"\0".join([_VERSION, data, repr(facts).encode()]))
+    for call in calls:
+        for array in call:
+            key.update(np.ascontiguousarray(array).data)
+    path = writable(_FOLDER) / key.hexdigest()
+    try:
+        kept = path.read_bytes()
+    except FileNotFoundError:
+        kept = b""
+    if len(kept) != len(calls) * output_bytes(facts):
+        made = reference_outputs(data, facts, calls)
+        temporary = path.with_name(f".{path.name}-{os.getpid()}-{os.urandom(4).hex()}")
+        try:
+            temporary.write_bytes(b"".join(array.tobytes() for call in made for array in call))
+            temporary.replace(path)
+        except OSError:  # a full disk: what is not kept is computed again
+            temporary.unlink(missing_ok=True)
+        _sweep()
+        return made
+    os.utime(path)
+    return outputs_in(kept, facts)
+
+
+def _sweep() -> None:
+    """Leaves the files that were used last."""
+    files = sorted(writable(_FOLDER).iterdir(), key=lambda path: -path.stat().st_mtime)
+    for path in files[_MOST_FILES:]:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()

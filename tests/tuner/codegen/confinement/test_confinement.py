@@ -20,10 +20,17 @@ import pytest
 
 from tests.tuner.codegen.confinement import intruder
 from tuner.codegen.confinement import COMPILER, PROGRAM, PROGRAMS, READER, ROLES, Role
-from tuner.codegen.confinement.confine import COUNTED, LAYERS, LAYERS_OF_ROOT, OWN_USER
+from tuner.codegen.confinement.confine import (
+    CHANGE_USER,
+    COUNTED,
+    DAC_READ_SEARCH,
+    LAYERS,
+    LAYERS_OF_ROOT,
+    OWN_USER,
+    has,
+)
 from tuner.codegen.confinement.landlock import version as landlock_version
-from tuner.codegen.confinement.privileges import CHANGE_USER, DAC_READ_SEARCH, has
-from tuner.codegen.confinement.system_calls import NUMBERS
+from tuner.codegen.confinement.roles import NUMBERS
 
 ROOT = has(*CHANGE_USER)
 USERS = ("root", "ordinary") if ROOT else ("ordinary",)
@@ -164,7 +171,7 @@ def test_no_system_call_passes_that_a_role_does_not_list(role: Role) -> None:
     program = f"""
 import ctypes, json, os
 from tuner.codegen.confinement.roles import ROLES
-from tuner.codegen.confinement.system_calls import NUMBERS, Filter
+from tuner.codegen.confinement.roles import NUMBERS, Filter
 role = next(role for role in ROLES if role.name == {role.name!r})
 listed = {{NUMBERS[os.uname().machine][name] for name in role.calls}}
 libc = ctypes.CDLL(None, use_errno=True)

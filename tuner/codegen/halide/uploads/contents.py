@@ -16,17 +16,16 @@ from dataclasses import dataclass
 from math import isfinite, prod
 from typing import Any
 
-from tuner.codegen.halide.uploads.description import (
+from tuner.codegen.halide.uploads.answers import (
     MOST_DIMENSIONS,
     MOST_INPUTS,
     MOST_OUTPUTS,
     MOST_STAGES,
     MOST_UPDATES,
+    NotTunableError,
 )
 from tuner.codegen.halide.uploads.intrinsics import BOOL, INTRINSICS, Type
-from tuner.codegen.halide.uploads.refusals import NotTunableError
-from tuner.codegen.halide.uploads.serialized import DamagedError, Node, read
-from tuner.codegen.halide.uploads.serialized_form import SERIALIZATION_VERSION
+from tuner.codegen.halide.uploads.serialized import SERIALIZATION_VERSION, DamagedError, Node, read
 
 _NAME = re.compile(r"[A-Za-z0-9_.$]{1,200}")
 _MOST_BUFFER_BYTES = 16 << 20

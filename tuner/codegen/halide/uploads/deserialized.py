@@ -8,8 +8,8 @@ from typing import Any
 
 import halide as hl
 
+from tuner.codegen.halide.uploads.answers import MOST_INPUTS, MOST_STAGES
 from tuner.codegen.halide.uploads.contents import checked
-from tuner.codegen.halide.uploads.description import MOST_INPUTS, MOST_STAGES
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""The command line of clang, and the switches of LLVM's Hexagon back end that are worth a choice.
+"""Objects by the clang of the ``ziglang`` wheel, whose LLVM is newer than Halide's.
+
+Its switches of LLVM's Hexagon back end that are worth a choice are knobs.
 
 Each choice changes the code of some kernel (measured on textbook schedules, packets against
 Halide's own LLVM: ``llvm_unroll`` off loses 20 % on stencils, ``llvm_combine`` off gains 6 % on
@@ -8,13 +10,17 @@ packing without a look at bank conflicts, which only seems to gain on a simulato
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from tuner.codegen.halide.client import VECTOR_COPIES, CompileServer
-from tuner.codegen.halide.servers import CompileServers
+from tuner.codegen.halide.generator import HalideGenerator
+from tuner.codegen.halide.servers import VECTOR_COPIES, CompileServer, CompileServers
 from tuner.codegen.toolchain import find_toolchain
+from tuner.identity import digest_of_bytes
+from tuner.kernels import Kernel, find_kernel
 from tuner.problem.target import Target
-from tuner.space import Config, Knob, KnobValue
+from tuner.records.candidate import Artifact, Candidate, Problem
+from tuner.space import Config, Knob, KnobValue, Space
 
 KNOBS = (
     Knob("llvm_optimize", ("O2", "O3"), "clang's level of optimization"),
@@ -93,3 +99,51 @@ def compiled(
             request = {"program": [*command, mode, "-o", kind]}
             files |= servers.made(server, request, [kind], {name: content})
     return files
+
+
+_KINDS = ("header", "schedule", "bitcode")
+_INPUT = "input.bc"
+
+
+class HalideClangGenerator(HalideGenerator):
+    """Schedules as for Halide; instructions chosen, unrolled and packed by a newer LLVM.
+
+    Its space is the kernel's with the knobs of :data:`tuner.codegen.clang.KNOBS` behind.
+    """
+
+    name = "halide-clang"
+
+    @classmethod
+    def space(cls, kernel: Kernel, problem: Problem) -> Space:
+        space = kernel.space(problem)
+        return replace(space, knobs=(*space.knobs, *KNOBS))
+
+    @classmethod
+    def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
+        starts = super().starts(kernel, problem)
+        return {name: Config({**config, **DEFAULTS}) for name, config in starts.items()}
+
+    def fingerprint(self) -> Mapping[str, str]:
+        return {
+            **super().fingerprint(),
+            "clang": find_toolchain().version,
+            "clang switches": " ".join(BASE_SWITCHES),
+        }
+
+    def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
+        problem, config = candidate.problem, candidate.config
+        kernel = find_kernel(problem.workload.kernel)
+        needed = kernel.llvm_arguments(problem.workload.params)
+        options = with_llvm_arguments(switches(config), needed)
+        schedule = Config({k: v for k, v in config.items() if k not in DEFAULTS})
+        with self.servers.one() as server:
+            files = self._emitted(server, problem, schedule, _KINDS)
+            files |= compiled(
+                self.servers,
+                server,
+                problem.target,
+                (_INPUT, files.pop("bitcode")),
+                options,
+                with_assembly=with_assembly,
+            )
+        return Artifact(digest_of_bytes(files[OBJECT]), problem.symbol, files)

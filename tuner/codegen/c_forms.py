@@ -1,21 +1,125 @@
-"""A kernel's loops as a C function with Halide's calling convention.
+"""Kernels as plain C, vectorized for HVX by clang.
 
-In scope of the loops are, for each buffer ``B`` of the kernel, a pointer ``B`` to its first
-element and ``B_extent_D`` and ``B_stride_D`` for its dimensions, 0 innermost (``B_stride_0`` is 1
-and has no name): constants under the contract ``static``, else what the caller gives. Parameters of
-the kernel that are no extents are constants by their own names. ``prelude.h`` has the rest.
+A kernel's loops are in ``c_forms/KERNEL.c`` beside the kernel, further forms in ``KERNEL.NAME.c``.
+They are wrapped as a function that is called like Halide's. In scope of the loops are, for each
+buffer ``B`` of the kernel, a pointer ``B`` to its first element and ``B_extent_D`` and
+``B_stride_D`` for its dimensions, 0 innermost (``B_stride_0`` is 1 and has no name): constants
+under the contract ``static``, else what the caller gives. Parameters of the kernel that are not
+extents are constants by their own names. ``prelude.h`` has the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from tuner.kernels import Kernel
+from tuner.codegen import clang
+from tuner.codegen.halide.servers import ServerGenerator
+from tuner.codegen.toolchain import find_toolchain
+from tuner.errors import UserError
+from tuner.identity import digest_of_bytes
+from tuner.kernels import Kernel, find_kernel, kernel_names
+from tuner.kernels.sources import content_of
 from tuner.problem.buffers import BufferSpec, layout_of
 from tuner.problem.contract import Contract
-from tuner.records.candidate import Problem
+from tuner.records.candidate import Artifact, Candidate, Problem
+from tuner.space import Config, Knob, Space
+
+_INPUT = "input.c"
+_INTERLEAVE = Knob("c_interleave", (1, 2), "vectors of one loop side by side")
+_CLANG_KNOBS = tuple(k for k in clang.KNOBS if k.name in ("llvm_unroll", "llvm_combine"))
+"""The others hardly change such code: eight points a form, for searches that try C by the way."""
+_SWITCHES = ("-std=gnu17", "-ffreestanding", "-nostdinc", "-fno-stack-protector", "-fvectorize")
+_VECTORIZE = ("-mllvm", "-hexagon-autohvx")
+
+
+class CGenerator(ServerGenerator):
+    """Code for kernels that have a C form (:func:`c_forms`); the space is a handful of points."""
+
+    name = "c-autovec"
+
+    @classmethod
+    def space(cls, kernel: Kernel, problem: Problem) -> Space:
+        forms = c_forms(kernel)
+        if not forms:
+            raise UserError(
+                f"{kernel.name} has no C form, which the generator '{cls.name}' needs",
+                accepted=", ".join(n for n in kernel_names() if c_forms(find_kernel(n))),
+                next_step="choose another one with --generator, such as halide",
+            )
+        return Space(kernel.name, _knobs(tuple(forms)))
+
+    @classmethod
+    def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
+        """Default: the plain form with clang's defaults. Textbook: the last form."""
+        space = cls.space(kernel, problem)
+        plain = {knob.name: knob.choices[0] for knob in space.knobs}
+        last = list(c_forms(kernel))[-1]
+        return {"default": Config(plain), "textbook": Config({**plain, "c_form": last})}
+
+    def fingerprint(self) -> Mapping[str, str]:
+        return {
+            "generator": self.name,
+            "clang": find_toolchain().version,
+            "clang switches": " ".join((*clang.BASE_SWITCHES, *_SWITCHES)),
+            "c forms": digest_of_forms()[:16],
+        }
+
+    def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
+        problem, config = candidate.problem, candidate.config
+        kernel = find_kernel(problem.workload.kernel)
+        loops = content_of(c_forms(kernel)[config.text("c_form")]).decode()
+        source = translation_unit(kernel, problem, loops).encode()
+        interleave = f"-force-vector-interleave={config.integer('c_interleave')}"
+        options = [*_SWITCHES, *_VECTORIZE, "-mllvm", interleave, *clang.switches(config)]
+        with self.servers.one() as server:
+            files = clang.compiled(
+                self.servers,
+                server,
+                problem.target,
+                (_INPUT, source),
+                options,
+                with_assembly=with_assembly,
+            )
+        # The loops as they are: what the loop nest is of a schedule.
+        files |= {"header": header(kernel, problem).encode(), "loopnest": source}
+        return Artifact(digest_of_bytes(files[clang.OBJECT]), problem.symbol, files)
+
+
+@cache
+def _knobs(forms: tuple[str, ...]) -> tuple[Knob, ...]:
+    return (Knob("c_form", forms, "which of the kernel's forms"), _INTERLEAVE, *_CLANG_KNOBS)
+
+
+def digest_of_forms() -> str:
+    """Names the loops of all kernels and what is put around them."""
+    paths = [PRELUDE, Path(__file__)]
+    for name in sorted(kernel_names()):
+        paths += c_forms(find_kernel(name)).values()
+    return digest_of_bytes(b"\0".join(path.read_bytes() for path in paths))
+
+
+_FOLDER = "c_forms"
+_PLAIN = "plain"
+
+
+def c_forms(kernel: Kernel) -> dict[str, Path]:
+    """The files with the loops of ``kernel`` by their names, ``plain`` first; empty without one."""
+    module = sys.modules[type(kernel).__module__]
+    return {} if module.__file__ is None else _found(Path(module.__file__).parent, kernel.name)
+
+
+@cache
+def _found(folder: Path, kernel: str) -> dict[str, Path]:
+    plain = folder / _FOLDER / f"{kernel}.c"
+    if not plain.is_file():
+        return {}
+    others = sorted(plain.parent.glob(f"{kernel}.*.c"))
+    return {_PLAIN: plain, **{path.name.split(".")[1]: path for path in others}}
+
 
 PRELUDE = Path(__file__).with_name("prelude.h")
 
