@@ -36,7 +36,7 @@ from tuner.store import TrialStore
 
 if TYPE_CHECKING:
     from tuner.search.ladder import Rung
-    from tuner.search.progress import Progress
+    from tuner.search.loop import Progress
 
 
 def default_workers() -> int:

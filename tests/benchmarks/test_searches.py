@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import search_cost, searches
-from tests.tuner.search.test_tables import tiling_table
-from tuner.search.comparison import Comparison, compare
-from tuner.search.replay import Replay, replay
+from benchmarks.search.comparison import Comparison, compare
+from benchmarks.search.replay import Replay, replay
+from benchmarks.search.tables import write_table
+from tests.benchmarks.search.test_tables import tiling_table
 from tuner.search.samplers import DEFAULT_SAMPLER
-from tuner.search.tables import write_table
 from tuner.space import Knob, Space
 
 TABLE = tiling_table()

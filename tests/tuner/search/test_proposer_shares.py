@@ -8,14 +8,14 @@ from collections import Counter
 import pytest
 
 from tuner.codegen import space_of, starts_of
-from tuner.codegen.portfolio import GENERATOR
+from tuner.codegen.generator import Alternatives
+from tuner.codegen.portfolio import GENERATOR, Portfolio
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
-from tuner.search.proposer import Proposer
-from tuner.search.shares import Shares
+from tuner.search.proposer import Proposer, Shares
 from tuner.space import Config, Constraint, Knob, Space
 
 FEW = Space(
@@ -40,7 +40,8 @@ def portfolio_of_sobel():
 
 def searched(space, starts, trials, factor, sampler="random"):
     """The trials of each generator, if its code takes ``factor`` of the cycles of Halide's."""
-    proposer, taken = Proposer(space, sampler, seed=1), Counter()
+    proposer = Proposer(space, sampler, seed=1, alternatives=Portfolio.alternatives)
+    taken = Counter()
     for number in range(trials):
         proposal = proposer.propose(starts[number]) if number < len(starts) else proposer.ask()
         if proposal is None:
@@ -78,7 +79,7 @@ def test_one_that_is_ahead_gets_what_the_sampler_wants():
 
 
 def test_one_without_a_result_is_not_tried_for_ever():
-    shares = Shares(FEW)
+    shares = Shares(Portfolio.alternatives)
     for _ in range(9):
         shares.proposed(Config({GENERATOR: "halide", "tile": 1, "rows": 1}))
     shares.learned(Config({GENERATOR: "halide", "tile": 1, "rows": 1}), 100.0)
@@ -91,7 +92,7 @@ def test_one_without_a_result_is_not_tried_for_ever():
 
 def test_what_is_refused_comes_by_the_main_generator():
     """The same schedule: what was thought to be good of it need not be lost."""
-    proposer = Proposer(FEW, "random", seed=0)
+    proposer = Proposer(FEW, "random", seed=0, alternatives=Portfolio.alternatives)
     tried = (
         Config({GENERATOR: "halide-clang", "tile": 1, "rows": 1, "switch": "a"}),
         Config({GENERATOR: "c-autovec", "form": "plain"}),
@@ -109,7 +110,25 @@ def test_in_the_end_every_config_is_proposed_all_the_same(sampler):
     assert taken == Counter({"halide": 11, "halide-clang": 44, "c-autovec": 2})
 
 
-def test_spaces_without_a_choice_of_generators_know_no_shares():
-    plain = Space("test", (Knob("tile", (1, 2), "tile"),))
-    assert Shares(plain).knob is None
-    assert Shares(plain).allows(Config({"tile": 1}))
+def test_any_knob_may_hold_the_alternatives():
+    """A search knows the role of the knob, not its name."""
+    space = Space("test", (Knob("form", ("plain", "other"), ""), Knob("tile", (1, 2, 4, 8), "")))
+    proposer = Proposer(space, "random", seed=0, alternatives=Alternatives("form", "plain"))
+    seen = []
+    for _ in range(5):
+        proposal = proposer.ask()
+        behind = proposal.config["form"] == "other"
+        seen.append(proposal.config["form"])
+        proposer.tell(proposal, Outcome.OK, 900 if behind else 100)
+    assert seen.count("other") == 1
+
+
+def test_without_alternatives_there_are_no_shares():
+    assert Shares(None).allows(Config({"tile": 1}))
+    space = Space("test", (Knob("form", ("plain", "other"), ""), Knob("tile", (1, 2, 4, 8), "")))
+    proposer, seen = Proposer(space, "random", seed=0), []
+    for _ in range(8):
+        proposal = proposer.ask()
+        seen.append(proposal.config["form"])
+        proposer.tell(proposal, Outcome.OK, 900 if proposal.config["form"] == "other" else 100)
+    assert seen.count("other") == 4

@@ -7,13 +7,13 @@ import json
 
 import pytest
 
+from benchmarks.search.comparison import BUDGETS, Comparison, compare
+from benchmarks.search.replay import Replay, replay
+from benchmarks.search.tables import Row, Table, read_table, write_table
 from tests.tuner.space.test_space import TILING
 from tuner.errors import UserError
 from tuner.records.outcome import Outcome
-from tuner.search.comparison import BUDGETS, Comparison, compare
-from tuner.search.replay import Replay, replay
 from tuner.search.samplers import sampler_names
-from tuner.search.tables import Row, Table, read_table, write_table
 from tuner.space import Config
 
 HEADER = {"table": "small", "knobs": {"tile": [1, 2, 4], "form": ["a", "b"]}, "objective": "cycles"}

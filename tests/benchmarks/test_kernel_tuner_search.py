@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 from benchmarks import kernel_tuner_search
-from tests.tuner.search.test_tables import tiling_table
+from tests.benchmarks.search.test_tables import tiling_table
 
 
 def test_there_are_no_guests_where_it_is_not_installed(monkeypatch):

@@ -7,10 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from tests.tuner.search.test_tables import tiling_table
-from tuner.search.comparison import BUDGETS, Comparison, is_held_out
-from tuner.search.pairing import Pair, Verdict, paired
-from tuner.search.replay import Replay
+from benchmarks.search.comparison import (
+    BUDGETS,
+    Comparison,
+    PairedRatio,
+    Verdict,
+    is_held_out,
+    paired,
+)
+from benchmarks.search.replay import Replay
+from tests.benchmarks.search.test_tables import tiling_table
 from tuner.search.samplers.surrogate import CHOSEN_ON
 
 TABLE = tiling_table()
@@ -62,7 +68,7 @@ def test_without_a_valid_trial_the_slowest_config_counts():
     ],
 )
 def test_verdicts_follow_from_the_interval(interval, verdict):
-    assert Pair("one", "other", 20, 1.0, interval, "t", 1.0).verdict == verdict
+    assert PairedRatio("one", "other", 20, 1.0, interval, "t", 1.0).verdict == verdict
 
 
 def test_tables_that_settings_were_chosen_on_do_not_judge():

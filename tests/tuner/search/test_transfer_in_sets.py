@@ -10,7 +10,7 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
-from tuner.search.relatives import Relative, moves, proposals
+from tuner.search.transfer import Relative, moves, proposals
 from tuner.space import Config, Constraint, Knob, Space
 
 SPACE = Space("unrolls", (Knob("unroll", (1, 2, 4, 8), "vectors in one iteration"),))

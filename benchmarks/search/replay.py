@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from benchmarks.search.tables import Table
 from tuner.search.proposer import Proposal, Proposer
-from tuner.search.tables import Table
 from tuner.space import Config
 
 
@@ -16,8 +16,9 @@ class Replay:
     """One search of one table.
 
     ``best`` is the fewest cycles found in the first n trials over the table's optimum, for n from
-    1; infinite before the first valid trial. A search that ends before (its space is through)
-    stays where it was. ``own_ms`` is what sampler and proposer took for each trial.
+    1; infinite before the first valid trial. A search that ends
+    early, its space exhausted, stays where it was. ``own_ms`` is the processor time of sampler and
+    proposer for each trial.
     """
 
     table: str
@@ -26,7 +27,7 @@ class Replay:
     best: tuple[float, ...]
     own_ms: float
     tried: tuple[Config, ...] = ()
-    """What was tried, in order; empty for searches of others."""
+    """The configs tried, in order; empty for a search that is not ours."""
 
     def at(self, trials: int) -> float:
         """The best over the optimum after ``trials`` trials."""
@@ -47,8 +48,7 @@ def replay(
     """Searches ``table`` with ``sampler``, ``in_flight`` candidates at a time.
 
     ``transfers`` come first and, with ``starts``, then the default and textbook configs that the
-    table names, as in a job.
-    The search ends when its best is at most ``enough`` times the optimum.
+    table names, as in a job. The search ends when its best is at most ``enough`` times the optimum.
     A config without a row breaks a constraint here: it costs no trial. One whose outcome is not
     ``ok`` does.
     """

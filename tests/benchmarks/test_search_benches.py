@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import search_stopping, search_transfer
-from tests.tuner.search.test_tables import cycles_of, tiling_table
+from benchmarks.search.replay import replay
+from benchmarks.search.tables import write_table
+from tests.benchmarks.search.test_tables import cycles_of, tiling_table
 from tuner.records.trial import RemainingGain
 from tuner.search.remaining import LEAST_RESULTS
-from tuner.search.replay import replay
-from tuner.search.tables import write_table
 from tuner.space import Config
 
 TABLE = replace(tiling_table(fails=lambda c: c["tile"] == 1), notes={"kernel": "tiled"})

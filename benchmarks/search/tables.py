@@ -188,7 +188,8 @@ def _text(path: Path) -> str:
         raise UserError(f"table {path} cannot be read: {reason}") from None
     except (UnicodeDecodeError, EOFError, zlib.error):
         raise UserError(
-            f"table {path} is no text, or a damaged gzip file", accepted="JSON Lines, plain or gzip"
+            f"table {path} is not text, or is a damaged gzip file",
+            accepted="JSON Lines, plain or gzip",
         ) from None
 
 
