@@ -27,10 +27,9 @@ from tuner.problem.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from db import SqlStore
-    from tuner.measure.farm.caretaker import Caretaker, CheckResult
     from tuner.measure.farm.farm_file import Farm
-    from tuner.measure.farm.roster import Roster
-    from tuner.measure.farm.states import DeviceRecord
+    from tuner.measure.farm.health import Caretaker, CheckResult
+    from tuner.measure.farm.roster import DeviceRecord, Roster
 
 app = typer.Typer(help="The devices that measure: list, check, use, take out and back.")
 
@@ -46,7 +45,7 @@ Reason = Annotated[
 def list_devices(on: DeviceTags = "", as_json: AsJson = False) -> None:
     """List the devices and how they stand."""
     from db import open_store
-    from service.device_forms import device_json
+    from service.devices import device_json
 
     with open_store() as store:
         _enrol_ours(store.roster())
@@ -64,7 +63,7 @@ def list_devices(on: DeviceTags = "", as_json: AsJson = False) -> None:
 def _enrol_ours(roster: Roster) -> Farm | None:
     """The farm of this machine, if it has one, with its devices known to the roster."""
     from tuner.measure.farm.farm_file import NoFarmError, read_farm
-    from tuner.measure.farm.measurer import enrol
+    from tuner.measure.farm.health import enrol
 
     try:
         farm = read_farm()
@@ -103,9 +102,9 @@ def _time(at: float | None) -> str:
 def check(on: DeviceTags = "", as_json: AsJson = False) -> None:
     """Check every device now: does it answer, is it right, is it as fast as before."""
     from db import open_store
-    from service.device_forms import device_json
+    from service.devices import device_json
     from tuner.measure.farm.farm_file import read_farm
-    from tuner.measure.farm.measurer import enrol
+    from tuner.measure.farm.health import enrol
 
     farm = read_farm()
     members = farm.selected(on)
@@ -140,7 +139,7 @@ def check(on: DeviceTags = "", as_json: AsJson = False) -> None:
 
 
 def _caretaker(farm: Farm, roster: Roster) -> Caretaker:
-    from tuner.measure.farm.caretaker import Caretaker
+    from tuner.measure.farm.health import Caretaker
 
     return Caretaker(farm, roster, "hvxtune farm check")
 
@@ -254,7 +253,7 @@ def _steer(
     from db import open_store
     from service.auth.audit import record
     from service.auth.local_token import local_user
-    from service.device_forms import device_json
+    from service.devices import device_json
 
     why = f"{verb} by {local_user()}" + (f": {reason}" if reason else "")
     with open_store() as store:

@@ -12,7 +12,7 @@ import numpy as np
 from tuner.codegen.halide.uploads import reference_outputs
 from tuner.codegen.halide.uploads.contained import output_bytes, outputs_in
 from tuner.kernels.kernel import Array
-from tuner.machine.paths import writable
+from tuner.paths import cached
 from tuner.space.derivation import PipelineFacts
 
 _FOLDER = "references"
@@ -30,7 +30,7 @@ def references(
     for call in calls:
         for array in call:
             key.update(np.ascontiguousarray(array).data)
-    path = writable(_FOLDER) / key.hexdigest()
+    path = cached(_FOLDER) / key.hexdigest()
     try:
         kept = path.read_bytes()
     except FileNotFoundError:
@@ -51,7 +51,7 @@ def references(
 
 def _sweep() -> None:
     """Leaves the files that were used last."""
-    files = sorted(writable(_FOLDER).iterdir(), key=lambda path: -path.stat().st_mtime)
+    files = sorted(cached(_FOLDER).iterdir(), key=lambda path: -path.stat().st_mtime)
     for path in files[_MOST_FILES:]:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()

@@ -13,8 +13,13 @@ import pytest
 
 from tests.tuner.measure.candidates import scale_artifact, scale_problem
 from tuner.errors import CandidateError, DeviceError, UserError
-from tuner.measure.farm.device import Batch, Device, Sampled, Task
-from tuner.measure.farm.kinds import KINDS
+from tuner.measure.device import (
+    KINDS,
+    Bundle,
+    BundleEntry,
+    Device,
+    Sampled,
+)
 from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact, Problem
 from tuner.records.outcome import Outcome
@@ -61,22 +66,22 @@ class DeviceConformance:
     def problem(self) -> Problem:
         return scale_problem()
 
-    def task(self, problem: Problem, behaviour: str = "WELL", *, repeats: int = 1) -> Task:
-        return Task(problem, scale_artifact(problem, behaviour, ("-fPIC",)), repeats=repeats)
+    def task(self, problem: Problem, behaviour: str = "WELL", *, repeats: int = 1) -> BundleEntry:
+        return BundleEntry(problem, scale_artifact(problem, behaviour, ("-fPIC",)), repeats=repeats)
 
     def results(
-        self, device: Device, tasks: Sequence[Task], reference: Task | None = None
+        self, device: Device, tasks: Sequence[BundleEntry], reference: BundleEntry | None = None
     ) -> list[Result]:
         """One result a task, in as few batches as the device takes."""
         found: list[Result] = []
-        for first in range(0, len(tasks), device.most_tasks):
-            batch = Batch(tasks[first : first + device.most_tasks], reference)
+        for first in range(0, len(tasks), device.max_entries):
+            batch = Bundle(tasks[first : first + device.max_entries], reference)
             came = device.run(batch)
-            assert len(came) == len(batch.tasks)
+            assert len(came) == len(batch.entries)
             found += came
         return found
 
-    def result(self, device: Device, task: Task) -> Result:
+    def result(self, device: Device, task: BundleEntry) -> Result:
         return self.results(device, [task])[0]
 
     def sampled(self, result: Result) -> Sampled:
@@ -92,7 +97,7 @@ class DeviceConformance:
 
     def test_it_says_what_it_is(self, device: Device) -> None:
         assert device.name
-        assert device.most_tasks >= 1
+        assert device.max_entries >= 1
         assert KINDS[device.kind].fidelity == device.fidelity
 
     def test_a_probe_is_answered_with_how_the_device_is(self, device: Device) -> None:
@@ -149,7 +154,7 @@ class DeviceConformance:
         assert cycles[3] == cycles[0] or not self.deterministic
 
     def test_a_batch_of_nothing_comes_to_nothing(self, device: Device) -> None:
-        assert device.run(Batch([])) == []
+        assert device.run(Bundle([])) == []
 
     def test_the_reference_is_run_next_to_every_task_where_there_is_a_clock(
         self, device: Device, problem: Problem
@@ -228,7 +233,7 @@ class DeviceConformance:
 
         def hang() -> None:
             try:
-                outcome.append(device.run(Batch([self.task(problem, "HANGS")])))
+                outcome.append(device.run(Bundle([self.task(problem, "HANGS")])))
             except DeviceError as error:
                 outcome.append(error)
 
@@ -248,4 +253,4 @@ class DeviceConformance:
         device.close()
         device.close()
         with pytest.raises(DeviceError):
-            device.run(Batch([self.task(problem)]))
+            device.run(Bundle([self.task(problem)]))

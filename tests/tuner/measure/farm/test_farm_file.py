@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import UserError
+from tuner.measure.android.call import PhoneSettings
+from tuner.measure.device import KINDS, SETTINGS, Limits
 from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE, farm_file, read_farm
-from tuner.measure.farm.kinds import KINDS
-from tuner.measure.farm.settings import SETTINGS, HexagonSimSettings, Limits, PhoneSettings
+from tuner.measure.hexagon_sim.device import HexagonSimSettings
 
 WHOLE = """
 [limits]
@@ -53,9 +54,9 @@ def test_a_whole_file_becomes_devices(file: Path) -> None:
     farm = read_farm()
     assert [member.name for member in farm.members] == ["sim-1", "sim-2", "sdk", "pixel", "remote"]
     assert farm.limits == Limits(max_temperature_c=65.0, bundle=8)
-    assert farm.members[2].settings == HexagonSimSettings("sdk", "/opt/sdk", "v68")
+    assert farm.members[2].settings == HexagonSimSettings(name="sdk", root="/opt/sdk", arch="v68")
     assert farm.members[3].settings == PhoneSettings(
-        "pixel", "v68", serial="R58M1", soc="sm8350", tags=("lab-2",)
+        name="pixel", arch="v68", serial="R58M1", soc="sm8350", tags=("lab-2",)
     )
 
 

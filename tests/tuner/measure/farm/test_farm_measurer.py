@@ -26,9 +26,7 @@ from tests.rig.stand_in_devices import (
 from tuner.errors import CandidateError, DeviceError, HvxtuneError, ToolchainError, UserError
 from tuner.measure.farm import driver
 from tuner.measure.farm.measurer import FarmMeasurer
-from tuner.measure.farm.memory_roster import MemoryRoster
-from tuner.measure.farm.roster import Roster
-from tuner.measure.farm.states import DeviceState
+from tuner.measure.farm.roster import DeviceState, MemoryRoster, Roster
 from tuner.measure.measurer import DEVICE_ATTEMPTS, Timed
 from tuner.records.outcome import Outcome
 
