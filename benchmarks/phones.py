@@ -22,6 +22,7 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tuner.measure.dsp.problem_image import IMAGES
 
@@ -150,7 +151,7 @@ def main() -> int:
         settings = PhoneSettings(name="emulated", arch="v66", address=emulated.address)
         bare, whole = trial_costs(settings, emulated, tasks[0], given.repeats)
         # Room for what all of them leave: one call is what is to be seen.
-        roomy = PhoneSettings(name="emulated", arch="v66", address=emulated.address, output_bytes=1 << 25)
+        roomy = replace(settings, output_bytes=1 << 25)
         single, single_s = calls_of(roomy, emulated, [[task] for task in tasks])
         bundled, bundled_s = calls_of(roomy, emulated, [tasks])
     print("emulated phone: adb and adbd are real, the DSP and its tool are stand-ins")

@@ -3,8 +3,8 @@ cache.
 
 The state directory (database, artifacts, tokens, calibrations) is ``HVXTUNE_STATE_DIR``, else
 ``hvxtune`` under the XDG state home; losing it loses work. The cache (simulators, compiled parts,
-references) is ``HVXTUNE_CACHE_DIR``, else ``cache`` in ``HVXTUNE_STATE_DIR`` if that is set, so that
-it alone moves everything, else ``hvxtune`` under the XDG cache home; losing it costs minutes.
+references) is ``HVXTUNE_CACHE_DIR``, else ``cache`` in ``HVXTUNE_STATE_DIR`` if that is set, which
+thus moves everything, else ``hvxtune`` under the XDG cache home; losing it costs minutes.
 """
 
 from __future__ import annotations

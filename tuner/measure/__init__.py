@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tuner.errors import HvxtuneError, UserError
-from tuner.measure.measurer import DeviceAccess, Measurer, Timed
+from tuner.measure.measurer import ALL_DEVICES, DeviceAccess, Measurer, Timed
 from tuner.problem.target import Target
 from tuner.records.candidate import CacheState
 from tuner.registry import Registry
@@ -43,7 +43,7 @@ def find_measurer(name: str) -> type[Measurer]:
 
 
 def open_measurer(
-    name: str, cache: CacheState = "warm", access: DeviceAccess = DeviceAccess()
+    name: str, cache: CacheState = "warm", access: DeviceAccess = ALL_DEVICES
 ) -> Measurer:
     """The measurer called ``name``, for the caller to close. ``UserError`` if ``access`` chooses
     devices and the measurer has none."""

@@ -46,6 +46,10 @@ class DeviceAccess:
     holder: str = ""
 
 
+ALL_DEVICES = DeviceAccess()
+"""Every device, shared with nobody."""
+
+
 class Measurer(ABC):
     """Runs artifacts, checks every output against the reference, and times them.
 

@@ -75,17 +75,17 @@ def test_what_was_built_is_used_from_then_on(
 ) -> None:
     assert main([str(tarball(tmp_path, sources()))]) == 0
     found = find_simulator()
-    assert found.command[-1].startswith(str(tmp_path / "state/qemu/built-"))
+    assert found.command[-1].startswith(str(tmp_path / "state/cache/qemu/built-"))
     assert found.command[-1] in capfd.readouterr().err
-    assert not [name for name in os.listdir(tmp_path / "state/qemu") if name.startswith(".")]
+    assert not [name for name in os.listdir(tmp_path / "state/cache/qemu") if name.startswith(".")]
 
 
 @pytest.mark.slow
 def test_the_newest_build_is_used(machine: Path, tmp_path: Path) -> None:
     main([str(tarball(tmp_path, sources()))])
-    (built,) = (tmp_path / "state/qemu").glob("built-*")
+    (built,) = (tmp_path / "state/cache/qemu").glob("built-*")
     for version in ("9.2", "10.1", "10.0"):
-        other = tmp_path / "state/qemu" / f"built-{version}"
+        other = tmp_path / "state/cache/qemu" / f"built-{version}"
         other.mkdir()
         (other / "qemu-hexagon").write_bytes((built / "qemu-hexagon").read_bytes())
         (other / "qemu-hexagon").chmod(0o755)
@@ -127,7 +127,7 @@ def test_a_build_that_fails_says_why_and_leaves_nothing(
     said = capfd.readouterr().err
     assert says in said
     assert "Traceback" not in said
-    assert {*os.listdir(tmp_path / "state/qemu")} <= {"build.log"}
+    assert {*os.listdir(tmp_path / "state/cache/qemu")} <= {"build.log"}
     assert not (tmp_path / "outside").exists()
 
 
@@ -148,6 +148,9 @@ def test_a_file_that_is_no_tarball_is_refused(
     assert says in capfd.readouterr().err
 
 
-def test_without_a_tarball_it_says_how_it_is_called(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 1
-    assert "python -m tuner.machine.build_qemu TARBALL" in capfd.readouterr().err
+@pytest.mark.parametrize("arguments", [["--help"], ["one.tar", "two.tar"]])
+def test_other_arguments_are_refused_with_the_form(
+    arguments: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 1
+    assert "python -m tuner.machine.provision [TARBALL]" in capfd.readouterr().err

@@ -13,8 +13,8 @@ import pytest
 
 from tuner.errors import ToolchainError
 from tuner.machine.provision import main, provision
-from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
-from tuner.paths import STATE_DIR_VARIABLE
+from tuner.measure.qemu.simulator import PROGRAM, QEMU_VARIABLE, find_simulator, known_commands
+from tuner.paths import CACHE_DIR_VARIABLE, STATE_DIR_VARIABLE
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +140,7 @@ def test_a_simulator_the_user_chose_is_never_replaced(
 def test_without_apt_the_user_is_asked_for_a_simulator(
     bare_machine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main() == 1
+    assert main([]) == 1
     said = capsys.readouterr().err
     assert "apt-get" in said
     assert "Traceback" not in said
@@ -175,14 +175,29 @@ def test_a_fetched_simulator_is_unpacked_once_and_found_from_then_on(
     monkeypatch.delenv(QEMU_VARIABLE, raising=False)
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
     find_simulator.cache_clear()
-    interrupted = tmp_path / "state/qemu/.fetching-before/simulator"
+    interrupted = tmp_path / "state/cache/qemu/.fetching-before/simulator"
     interrupted.mkdir(parents=True)
     (interrupted / "qemu-hexagon").touch()
 
     found = provision()
-    assert found.command[-1] == str(tmp_path / "state/qemu/1_7.2-stand-in/qemu-hexagon")
-    assert not (tmp_path / "state/qemu/1_7.2-stand-in/qemu-arm").exists()
+    assert found.command[-1] == str(tmp_path / "state/cache/qemu/1_7.2-stand-in/qemu-hexagon")
+    assert not (tmp_path / "state/cache/qemu/1_7.2-stand-in/qemu-arm").exists()
     calls = log.read_text()
     find_simulator.cache_clear()
     assert provision() == found
     assert log.read_text() == calls
+
+
+def test_a_simulator_of_an_old_state_directory_is_found_beside_the_cache(
+    bare_machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was unpacked there until 0.2, and need not be fetched again."""
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
+    old = tmp_path / "state/qemu/1_7.2"
+    old.mkdir(parents=True)
+    put_program(old / PROGRAM, "")
+    assert known_commands() == [(str(old / PROGRAM),)]
+    new = tmp_path / "cache/qemu/1_8.0"
+    new.mkdir(parents=True)
+    put_program(new / PROGRAM, "")
+    assert known_commands() == [(str(new / PROGRAM),), (str(old / PROGRAM),)]

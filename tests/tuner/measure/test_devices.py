@@ -11,7 +11,7 @@ import pytest
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.rig.phones import running_phones
 from tests.tuner.measure.android.phones import adb_of_the_rig
-from tests.tuner.measure.device_conformance import DeviceConformance
+from tuner.conformance.devices import DeviceConformance
 from tuner.measure.android.call import PhoneSettings
 from tuner.measure.android.phone import Phone
 from tuner.measure.device import Device, Limits

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rig.stand_ins import StandInMeasurer
-from tests.tuner.measure.candidates import scale_artifact, scale_problem
 from tests.tuner.measure.explained import explain_packets, packet_with, region_with
 from tests.tuner.measure.qemu.microbenchmark import MODEL, TARGET, nops
 from tests.tuner.measure.qemu.test_control_rules import parallel
+from tuner.conformance.candidates import scale_artifact, scale_problem
 from tuner.errors import UserError
 from tuner.measure.explanation import Explanation
 from tuner.measure.qemu.cycles import CAUSES, DEPENDENCY, ISSUE

@@ -86,8 +86,8 @@ def is_due(
 def gold_of_others(
     record: DeviceRecord, fingerprint: Mapping[str, str] | None, devices: Iterable[DeviceRecord]
 ) -> int | None:
-    """The cycles of the gold candidate on others of ``devices`` with this fingerprint, whose numbers
-    are compared with those of ``record``; ``None`` without any that is trusted.
+    """The gold candidate's cycles on others of ``devices`` with this fingerprint, whose numbers are
+    compared with those of ``record``; ``None`` without any that is trusted.
 
     Of an even number the upper of both in the middle: one that is too fast puts nobody out.
     """

@@ -23,7 +23,7 @@ from tuner.measure.farm.health import (
 )
 from tuner.measure.farm.roster import MemoryRoster
 from tuner.measure.farm.work import Availability, Blame, ResultReview, WorkItem, WorkQueue
-from tuner.measure.measurer import DeviceAccess, Measurer, Timed
+from tuner.measure.measurer import ALL_DEVICES, DeviceAccess, Measurer, Timed
 from tuner.problem.target import Target
 from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
 
@@ -48,7 +48,7 @@ class FarmMeasurer(Measurer):
         self,
         *,
         cache: CacheState = "warm",
-        access: DeviceAccess = DeviceAccess(),
+        access: DeviceAccess = ALL_DEVICES,
         farm: Farm | None = None,
         open_device: OpenDevice = Member.open,
         make_gold: GoldFor = gold_for,

@@ -1,4 +1,4 @@
-"""Links a candidate with a harness: files in memory, and what the linker says in plain words."""
+"""An object on its way into a harness: screened, then linked; refusals say why in plain words."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import io
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tuner.codegen.toolchain import find_toolchain, first_diagnostic
 from tuner.errors import CandidateError
-from tuner.measure.qemu.simulator import Release, find_missing
 from tuner.records.candidate import Artifact
 from tuner.records.outcome import Outcome
 
@@ -81,6 +81,9 @@ def _link_failure(diagnostics: str, symbol: str) -> str:
     return f"the object cannot be linked: {without_files}"
 
 
+FindLacking = Callable[[NDArray[np.uint32]], Iterator[tuple[int, str, str]]]
+"""Finds instructions among words of code: their position, name, and who lacks them."""
+
 MAX_OBJECT_BYTES = 1 << 26
 """What the compilers of candidates may write (tuner/codegen)."""
 MAX_ALIGNMENT_BYTES = 1 << 16
@@ -110,14 +113,13 @@ _ALLOCATED, _EXECUTABLE = 0x2, 0x4
 """SHF_ALLOC and SHF_EXECINSTR."""
 
 
-def screen(object_bytes: bytes, arch: str, release: Release | None) -> None:
-    """Returns if an object for ``arch`` (``v66``) may be linked and run by QEMU of ``release``.
+def screen(object_bytes: bytes, arch: str, lacking: FindLacking | None) -> None:
+    """Returns if an object for ``arch`` (``v66``) may be linked and run.
 
-    Without a release, on a DSP, every instruction of the arch is there.
-
-    Raises ``CandidateError`` with outcome ``infeasible`` for what is no relocatable Hexagon
-    object, is made for a newer arch, asks a loader for more than to be loaded, takes too much
-    memory, or holds an instruction the simulator lacks, which is named. About 2 ms.
+    ``lacking`` finds instructions that what runs it lacks; a DSP (``None``) has all of its arch.
+    Raises ``CandidateError`` with outcome ``infeasible`` for anything but a relocatable Hexagon
+    object, and for one that is made for a newer arch, asks a loader for more than to be loaded,
+    takes too much memory, or holds a lacking instruction, which is named. About 2 ms.
     """
     try:
         elf = relocatable(object_bytes)
@@ -130,8 +132,8 @@ def screen(object_bytes: bytes, arch: str, release: Release | None) -> None:
         for section in sections:
             if section["sh_type"] == "SHT_SYMTAB":
                 _refuse_symbols(section)
-        if release is not None:
-            _refuse_instructions(sections, release)
+        if lacking is not None:
+            _refuse_instructions(sections, lacking)
     except CandidateError as error:
         raise CandidateError(error.outcome, _shown(error.message)) from None
     except Exception as error:  # noqa: BLE001 - whatever a parser makes of a hostile file
@@ -227,7 +229,7 @@ def _refuse_symbols(table: Any) -> None:
         )
 
 
-def _refuse_instructions(sections: list[Any], release: Release) -> None:
+def _refuse_instructions(sections: list[Any], lacking: FindLacking) -> None:
     code = {
         index: section.data()
         for index, section in enumerate(sections)
@@ -235,7 +237,7 @@ def _refuse_instructions(sections: list[Any], release: Release) -> None:
     }
     # All sections at once: most objects have many small ones, and the table is long.
     whole = b"".join(data[: len(data) // 4 * 4] for data in code.values())
-    for position, instruction in find_missing(np.frombuffer(whole, "<u4"), release):
+    for position, instruction, who in lacking(np.frombuffer(whole, "<u4")):
         offset = 4 * position
         for index, data in code.items():  # noqa: B007 - the one it stops at is wanted
             if offset < len(data) // 4 * 4:
@@ -244,8 +246,7 @@ def _refuse_instructions(sections: list[Any], release: Release) -> None:
         place = _place(index, offset, sections) or sections[index].name
         raise CandidateError(
             Outcome.INFEASIBLE,
-            f"uses the instruction {instruction.syntax} ({instruction.group}) in {place}, which "
-            f"QEMU {release[0]}.{release[1]} does not implement",
+            f"uses {instruction} in {place}, which {who} does not implement",
         )
 
 

@@ -126,15 +126,11 @@ def _program() -> Finding:
 
 def _containment() -> Finding:
     """Runs a candidate that does nothing and asks which layers were around it."""
-    active: list[str] = []
-    refused: list[str] = []
     try:
-        layers = sandbox_layers()
+        active, refused = layers_of(sandbox_bits())
     except HvxtuneError as error:
         present, found = False, error.message
     else:
-        for bit, layer in LAYERS.items():
-            (active if layers & bit else refused).append(layer)
         present = not refused
         found = ", ".join(active) + (f"; refused here: {', '.join(refused)}" if refused else "")
     return Finding(
@@ -149,7 +145,14 @@ def _containment() -> Finding:
     )
 
 
-def sandbox_layers() -> int:
+def layers_of(bits: int) -> tuple[list[str], list[str]]:
+    """The layers that are in place, and those this machine refuses, by ``Results.sandbox_layers``
+    of a run."""
+    active = [name for bit, name in LAYERS.items() if bits & bit]
+    return active, [name for name in LAYERS.values() if name not in active]
+
+
+def sandbox_bits() -> int:
     """The bits of :data:`LAYERS` that are in place on this machine. Measurements depend on none.
 
     Raises ``ToolchainError`` without a simulator, ``DeviceError`` if the simulator fails.

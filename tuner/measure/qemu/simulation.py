@@ -41,7 +41,7 @@ from tuner.measure.qemu.session import (
     State,
     packed_bounds,
 )
-from tuner.measure.qemu.simulator import Simulator, find_simulator
+from tuner.measure.qemu.simulator import Simulator, find_simulator, lacked_by
 from tuner.problem.target import Target
 from tuner.records.candidate import Artifact
 from tuner.records.outcome import Outcome
@@ -503,7 +503,7 @@ def simulate(
     the outcome the candidate has earned, ``DeviceError`` or ``ToolchainError`` as ``judge`` does;
     ``DeviceError`` also if ``runs`` are ended meanwhile.
     """
-    screen(artifact.object_bytes, orders.target.arch, find_simulator().release)
+    screen(artifact.object_bytes, orders.target.arch, lacked_by(find_simulator().release))
     start = time.perf_counter()
     with (
         linked(artifact, orders.target.arch) as program,

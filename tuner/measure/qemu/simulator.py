@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from tuner.codegen.toolchain import NativePart, built
 from tuner.errors import ToolchainError
+from tuner.measure.harness.linking import FindLacking
 from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders, Session, State
 from tuner.paths import cache_dir, state_dir
 from tuner.problem.target import DEFAULT_TARGET, find_target
 
-_TABLE = Path(__file__).with_suffix(".toml")
+_TABLE = Path(__file__).with_name("instructions.toml")
 _PARSE_BITS = np.uint32(0xC000)
 _CLASS_BITS = np.uint32(0xF0000000)
 
@@ -99,6 +100,17 @@ def find_missing(words: NDArray[np.uint32], release: Release) -> Iterator[tuple[
             yield int(candidates[int(np.argmax(hits))]), instruction
 
 
+def lacked_by(release: Release) -> FindLacking:
+    """:func:`find_missing` as :func:`tuner.measure.harness.linking.screen` takes it."""
+
+    def find(words: NDArray[np.uint32]) -> Iterator[tuple[int, str, str]]:
+        for position, found in find_missing(words, release):
+            shown = f"the instruction {found.syntax} ({found.group})"
+            yield position, shown, f"QEMU {release[0]}.{release[1]}"
+
+    return find
+
+
 QEMU_VARIABLE = "HVXTUNE_QEMU"
 PROGRAM = "qemu-hexagon"
 BUILT_PREFIX = "built-"
@@ -163,7 +175,7 @@ def find_simulator() -> Simulator:
     if given:
         return probe(command_of(Path(given).expanduser().absolute()))
     failures = []
-    for command in _known_commands():
+    for command in known_commands():
         try:
             return probe(command)
         except ToolchainError as error:
@@ -175,7 +187,8 @@ def find_simulator() -> Simulator:
     )
 
 
-def _known_commands() -> list[tuple[str, ...]]:
+def known_commands() -> list[tuple[str, ...]]:
+    """Commands of the programs on this machine, the preferred first; not tried yet."""
     on_path = shutil.which(PROGRAM)
     unpacked = [
         path

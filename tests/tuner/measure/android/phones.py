@@ -9,7 +9,7 @@ import pytest
 
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.rig.phones import require_rig, running_phones
-from tests.tuner.measure.candidates import scale_artifact, scale_problem
+from tuner.conformance.candidates import scale_artifact, scale_problem
 from tuner.errors import CandidateError, DeviceError
 from tuner.measure.android.call import PhoneSettings
 from tuner.measure.android.phone import Phone
@@ -36,7 +36,7 @@ def phone_device(**settings: object) -> Iterator[tuple[Phone, EmulatedPhone]]:
 
 
 def task(behaviour: str = "WELL", n: int = 500, **changed: int) -> BundleEntry:
-    """The candidate of ``sources/scale_u8.c`` that does ``behaviour`` on rows of ``n`` bytes."""
+    """The candidate of ``scale_u8.c`` that does ``behaviour`` on rows of ``n`` bytes."""
     problem = scale_problem(n=n)
     values = {"warm_ups": 1, "repeats": 3, **changed}
     return BundleEntry(problem, scale_artifact(problem, behaviour, ("-fPIC",)), **values)
@@ -55,6 +55,6 @@ def outcomes(results: Sequence[Sampled | CandidateError | DeviceError]) -> list[
 
 
 def run(device: Phone, *behaviours: str, reference: bool = True) -> list[str]:
-    """What a batch of candidates comes to."""
-    batch = Bundle([task(b) for b in behaviours], task() if reference else None)
-    return outcomes(device.run(batch))
+    """The outcomes of a bundle of candidates."""
+    bundle = Bundle([task(b) for b in behaviours], task() if reference else None)
+    return outcomes(device.run(bundle))

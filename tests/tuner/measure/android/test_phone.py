@@ -14,7 +14,7 @@ import pytest
 from tests.rig.phones import Fault
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.tuner.measure.android.phones import outcomes, phone_device, run, task
-from tests.tuner.measure.candidates import artifact_of, scale_problem
+from tuner.conformance.candidates import artifact_of, scale_problem
 from tuner.errors import DeviceError, ToolchainError, UserError
 from tuner.measure.android import link
 from tuner.measure.android.call import Caller, PhoneSettings

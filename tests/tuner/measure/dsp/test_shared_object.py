@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tuner.measure.candidates import scale_artifact, scale_problem
+from tuner.conformance.candidates import scale_artifact, scale_problem
 from tuner.errors import CandidateError
 from tuner.measure.dsp.shared_object import driver, shared_object
 from tuner.measure.harness.linking import open_elf

@@ -12,9 +12,9 @@ from typing import ClassVar
 import pytest
 
 from tests.rig.phones import TOOL, Phone
-from tests.tuner.measure.candidates import scale_artifact
 from tuner import tuning
 from tuner.codegen import CodeGenerator, find_generator
+from tuner.conformance.candidates import scale_artifact
 from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
 from tuner.measure.farm.roster import DeviceRecord, DeviceState
 from tuner.measure.farm.work import WorkItem, WorkQueue

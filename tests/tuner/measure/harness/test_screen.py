@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.tuner.measure.candidates import artifact_of, scale_artifact, scale_problem
+from tuner import conformance
+from tuner.conformance.candidates import artifact_of, scale_artifact, scale_problem
 from tuner.errors import CandidateError
 from tuner.measure.harness.linking import screen
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.simulator import (
     find_missing,
     find_simulator,
+    lacked_by,
     missing_instructions,
     release_of,
     runnable_archs,
@@ -51,7 +53,7 @@ def compiled(folder: Path, text: str, *flags: str) -> Artifact:
 
 def refusal(artifact: Artifact, arch: str = "v81", release: tuple[int, int] = OLD) -> str:
     with pytest.raises(CandidateError) as caught:
-        screen(artifact.object_bytes, arch, release)
+        screen(artifact.object_bytes, arch, lacked_by(release))
     assert caught.value.outcome is Outcome.INFEASIBLE
     return caught.value.message
 
@@ -117,12 +119,12 @@ def test_floating_point_is_lacked_by_every_release(instruction: str, tmp_path: P
 def test_integer_instructions_pass_where_they_are_implemented(
     instruction: str, tmp_path: Path
 ) -> None:
-    screen(assembled(tmp_path, f"  {{ {instruction} }}").object_bytes, "v81", NEW)
+    screen(assembled(tmp_path, f"  {{ {instruction} }}").object_bytes, "v81", lacked_by(NEW))
 
 
 @pytest.mark.parametrize("instruction", HAD_BY_ALL)
 def test_instructions_of_every_release_pass(instruction: str, tmp_path: Path) -> None:
-    screen(assembled(tmp_path, f"  {{ {instruction} }}").object_bytes, "v81", OLD)
+    screen(assembled(tmp_path, f"  {{ {instruction} }}").object_bytes, "v81", lacked_by(OLD))
 
 
 def test_an_instruction_is_found_wherever_it_is_in_a_packet(tmp_path: Path) -> None:
@@ -199,7 +201,7 @@ def test_an_object_with_odd_symbols_is_refused(source: str, says: str, tmp_path:
 def test_an_object_for_a_newer_arch_is_refused(tmp_path: Path) -> None:
     artifact = assembled(tmp_path, "  { r0 = #0 }", "-mcpu=hexagonv73")
     assert refusal(artifact, "v66", NEW) == "the object is made for v73, the target is v66"
-    screen(artifact.object_bytes, "v73", NEW)
+    screen(artifact.object_bytes, "v73", lacked_by(NEW))
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,7 @@ def test_an_object_that_does_not_fit_the_harness_is_infeasible(
 
 
 def test_position_independent_code_is_welcome(problem: Problem) -> None:
-    source = Path(__file__).parent / "sources/scale_u8.c"
+    source = Path(conformance.__file__).with_name("scale_u8.c")
     flags = (f"-DENTRY={problem.symbol}", "-DBEHAVIOUR=WELL", "-fPIC")
     artifact = artifact_of(source, problem.symbol, flags)
     with QemuMeasurer() as measurer:
@@ -239,7 +241,7 @@ def test_position_independent_code_is_welcome(problem: Problem) -> None:
 
 
 def test_screening_finds_nothing_wrong_in_ordinary_code(problem: Problem) -> None:
-    screen(scale_artifact(problem).object_bytes, "v66", OLD)
+    screen(scale_artifact(problem).object_bytes, "v66", lacked_by(OLD))
 
 
 def test_an_object_of_endless_tables_is_refused_at_once(tmp_path: Path) -> None:
@@ -254,7 +256,7 @@ def test_integer_code_runs_on_every_arch_the_simulator_can_run(problem: Problem,
     if arch not in runnable_archs(find_simulator().release):
         pytest.skip(f"{find_simulator().version} cannot run {arch} code")
     target = replace(problem.target, arch=arch, name=f"hexagon-{arch}")
-    source = Path(__file__).parent / "sources/scale_u8.c"
+    source = Path(conformance.__file__).with_name("scale_u8.c")
     flags = (f"-DENTRY={problem.symbol}", "-DBEHAVIOUR=WELL", f"-mcpu=hexagon{arch}")
     artifact = artifact_of(source, problem.symbol, flags)
     with QemuMeasurer() as measurer:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.rig.stand_in_sdk import make_sdk
-from tests.tuner.measure.device_conformance import DeviceConformance
+from tuner.conformance.devices import DeviceConformance
 from tuner.measure.device import Device, Limits
 from tuner.measure.hexagon_sim.device import HexagonSim, HexagonSimSettings
 from tuner.paths import writable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.tuner.measure.candidates import artifact_of
+from tuner.conformance.candidates import artifact_of
 from tuner.measure.cases import Case, CaseSet
 from tuner.measure.image import image_of
 from tuner.measure.qemu.events import EVENTS

@@ -12,7 +12,7 @@ import pytest
 
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator
-from tests.tuner.measure.candidates import scale_artifact, scale_problem
+from tuner.conformance.candidates import scale_artifact, scale_problem
 from tuner.errors import CandidateError, UserError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure.qemu import calibration

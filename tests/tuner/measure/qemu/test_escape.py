@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.tuner.measure.candidates import artifact_of, scale_artifact, scale_problem
 from tuner.codegen.toolchain import built
+from tuner.conformance.candidates import artifact_of, scale_artifact, scale_problem
 from tuner.errors import CandidateError
 from tuner.measure.cases import poison_descriptor
 from tuner.measure.qemu.measurer import QemuMeasurer
@@ -23,7 +23,7 @@ from tuner.measure.qemu.simulator import PLUGIN, find_simulator
 from tuner.records.candidate import Artifact, Problem
 from tuner.records.outcome import Outcome
 
-SOURCES = Path(__file__).parent / "sources"
+SOURCES = Path(__file__).parents[1] / "sources"
 WINDOW_BEGIN, WINDOW_END = 0x10000, 0x10004
 HARNESS_STACK, TABLES, REPORT, CASE = 0xE8000000, 0x20000000, 0x20010000, 0x30000000
 

@@ -219,7 +219,7 @@ def itineraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if "Hexagon" not in ask("--targets-built"):
         pytest.skip("the installed LLVM has no Hexagon back end")
     program = tmp_path_factory.mktemp("itineraries") / "itineraries"
-    source = Path(__file__).parent / "sources" / "itineraries.cpp"
+    source = Path(__file__).parents[1] / "sources" / "itineraries.cpp"
     flags = ["-std=c++17", "-fno-rtti", *ask("--cxxflags", "--ldflags")]
     libraries = ask("--link-shared", "--libs")
     done = subprocess.run(

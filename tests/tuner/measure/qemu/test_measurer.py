@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.tuner.measure.candidates import scale_artifact
-from tests.tuner.measure.measurer_conformance import MeasurerConformance
+from tuner.conformance.candidates import scale_artifact
+from tuner.conformance.measurers import MeasurerConformance
 from tuner.measure import Measurer, find_measurer
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.records.candidate import Problem

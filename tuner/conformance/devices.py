@@ -1,7 +1,8 @@
-"""What every device must do. A device's test module inherits the class and makes it."""
+"""The conformance suite of devices."""
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import threading
 import time
@@ -11,20 +12,20 @@ from statistics import median_low
 
 import pytest
 
-from tests.tuner.measure.candidates import scale_artifact, scale_problem
+from tuner.conformance.candidates import KERNEL, scale_artifact, scale_problem
 from tuner.errors import CandidateError, DeviceError, UserError
+from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure.device import (
-    KINDS,
     Bundle,
     BundleEntry,
     Device,
+    RunResult,
     Sampled,
+    find_kind,
 )
 from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact, Problem
 from tuner.records.outcome import Outcome
-
-Result = Sampled | CandidateError | DeviceError
 
 BAD = {
     "WRONG_BYTE": Outcome.WRONG_OUTPUT,
@@ -37,12 +38,12 @@ BAD = {
     "TAKES_TOO_MUCH_VTCM": Outcome.INFEASIBLE,
     "HANGS": Outcome.TIMEOUT,
 }
-"""What ``sources/scale_u8.c`` can do and what must come of it; a system call may be refused
-before or after it is made."""
+"""What ``scale_u8.c`` can do and the outcome; a system call may be refused before or after it is
+made."""
 
 
 class DeviceConformance:
-    """Inherit it and override :meth:`make`; candidates should time out after few seconds."""
+    """Inherit it and override :meth:`make`. Candidates are v66 code."""
 
     deterministic = True
     """Whether the same object gives the same cycles in every run."""
@@ -54,8 +55,12 @@ class DeviceConformance:
         raise NotImplementedError
 
     def leftovers(self) -> Sequence[str]:
-        """What runs or lies on the device that was not there at first."""
+        """Processes and files on the device that were not there at first."""
         return ()
+
+    @pytest.fixture(autouse=True)
+    def kernels(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNEL)
 
     @pytest.fixture
     def device(self) -> Iterator[Device]:
@@ -66,29 +71,29 @@ class DeviceConformance:
     def problem(self) -> Problem:
         return scale_problem()
 
-    def task(self, problem: Problem, behaviour: str = "WELL", *, repeats: int = 1) -> BundleEntry:
+    def entry(self, problem: Problem, behaviour: str = "WELL", *, repeats: int = 1) -> BundleEntry:
         return BundleEntry(problem, scale_artifact(problem, behaviour, ("-fPIC",)), repeats=repeats)
 
     def results(
-        self, device: Device, tasks: Sequence[BundleEntry], reference: BundleEntry | None = None
-    ) -> list[Result]:
-        """One result a task, in as few batches as the device takes."""
-        found: list[Result] = []
-        for first in range(0, len(tasks), device.max_entries):
-            batch = Bundle(tasks[first : first + device.max_entries], reference)
-            came = device.run(batch)
-            assert len(came) == len(batch.entries)
+        self, device: Device, entries: Sequence[BundleEntry], reference: BundleEntry | None = None
+    ) -> list[RunResult]:
+        """One result an entry, in as few bundles as the device takes."""
+        found: list[RunResult] = []
+        for first in range(0, len(entries), device.max_entries):
+            bundle = Bundle(entries[first : first + device.max_entries], reference)
+            came = device.run(bundle)
+            assert len(came) == len(bundle.entries)
             found += came
         return found
 
-    def result(self, device: Device, task: BundleEntry) -> Result:
-        return self.results(device, [task])[0]
+    def result(self, device: Device, entry: BundleEntry) -> RunResult:
+        return self.results(device, [entry])[0]
 
-    def sampled(self, result: Result) -> Sampled:
+    def sampled(self, result: RunResult) -> Sampled:
         assert isinstance(result, Sampled), result
         return result
 
-    def failed(self, result: Result) -> CandidateError:
+    def failed(self, result: RunResult) -> CandidateError:
         assert isinstance(result, CandidateError), result
         assert result.message
         return result
@@ -98,7 +103,6 @@ class DeviceConformance:
     def test_it_says_what_it_is(self, device: Device) -> None:
         assert device.name
         assert device.max_entries >= 1
-        assert KINDS[device.kind].fidelity == device.fidelity
 
     def test_a_probe_is_answered_with_how_the_device_is(self, device: Device) -> None:
         report = device.probe(secrets.token_hex(8))
@@ -120,10 +124,28 @@ class DeviceConformance:
         assert "hexagon-v66" in caught.value.accepted
         device.require(find_target("hexagon-v66"))
 
+    def test_it_is_registered_under_its_name(self, device: Device) -> None:
+        assert find_kind(device.kind) is type(device)
+
+    def test_every_key_of_its_table_is_explained_and_has_a_sound_default(
+        self, device: Device
+    ) -> None:
+        for key in dataclasses.fields(device.Settings):
+            assert key.metadata["help"], key.name
+            if "least" in key.metadata and key.default is not dataclasses.MISSING:
+                assert key.metadata["least"] <= key.default <= key.metadata["most"], key.name
+
+    def test_the_doctor_says_how_to_get_each_part(self, device: Device) -> None:
+        for finding in device.doctor():
+            assert finding.name
+            assert finding.found
+            assert finding.purpose
+            assert finding.remedy
+
     # Good candidates
 
     def test_a_good_candidate_is_verified_and_timed(self, device: Device, problem: Problem) -> None:
-        found = self.sampled(self.result(device, self.task(problem, repeats=3)))
+        found = self.sampled(self.result(device, self.entry(problem, repeats=3)))
         measurement = found.measurement
         assert measurement.verified
         assert measurement.fidelity == device.fidelity
@@ -136,31 +158,35 @@ class DeviceConformance:
         assert found.link_s > 0
         assert found.run_s > 0
 
-    def test_results_come_in_the_order_of_their_tasks(
+    def test_results_come_in_the_order_of_their_entries(
         self, device: Device, problem: Problem
     ) -> None:
         other = scale_problem(h=8)
-        tasks = [
-            self.task(problem),
-            self.task(problem, "WRONG_BYTE"),
-            self.task(other),
-            self.task(problem, "SLOW"),
-            self.task(problem),
+        entries = [
+            self.entry(problem),
+            self.entry(problem, "WRONG_BYTE"),
+            self.entry(other),
+            self.entry(problem, "SLOW"),
+            self.entry(problem),
         ]
-        good, wrong, twice, slow, again = self.results(device, tasks)
+        good, wrong, twice, slow, again = self.results(device, entries)
         assert self.failed(wrong).outcome is Outcome.WRONG_OUTPUT
         cycles = [self.sampled(one).measurement.cycles for one in (good, twice, slow, again)]
         assert cycles[0] < cycles[1] < cycles[2]
         assert cycles[3] == cycles[0] or not self.deterministic
 
-    def test_a_batch_of_nothing_comes_to_nothing(self, device: Device) -> None:
+    def test_an_empty_bundle_has_no_results(self, device: Device) -> None:
         assert device.run(Bundle([])) == []
 
-    def test_the_reference_is_run_next_to_every_task_where_there_is_a_clock(
+    def test_the_reference_is_run_next_to_every_entry_where_there_is_a_clock(
         self, device: Device, problem: Problem
     ) -> None:
-        tasks = [self.task(problem, "SLOW"), self.task(problem, "WRONG_BYTE"), self.task(problem)]
-        found = self.results(device, tasks, reference=self.task(problem, repeats=2))
+        entries = [
+            self.entry(problem, "SLOW"),
+            self.entry(problem, "WRONG_BYTE"),
+            self.entry(problem),
+        ]
+        found = self.results(device, entries, reference=self.entry(problem, repeats=2))
         reference = [list(self.sampled(one).reference_cycles) for one in (found[0], found[2])]
         if not self.has_clock:
             assert reference == [[], []]
@@ -176,8 +202,8 @@ class DeviceConformance:
     def test_a_bad_candidate_loses_only_itself(
         self, device: Device, problem: Problem, behaviour: str
     ) -> None:
-        tasks = [self.task(problem), self.task(problem, behaviour), self.task(problem)]
-        before, bad, after = self.results(device, tasks)
+        entries = [self.entry(problem), self.entry(problem, behaviour), self.entry(problem)]
+        before, bad, after = self.results(device, entries)
         expected = BAD[behaviour]
         known = (Outcome.INFEASIBLE, Outcome.RUN_ERROR) if expected is None else (expected,)
         assert self.failed(bad).outcome in known
@@ -186,7 +212,7 @@ class DeviceConformance:
 
     def test_bad_ones_in_a_row_lose_only_themselves(self, device: Device, problem: Problem) -> None:
         row = ["NULL_STORE", "WELL", "NULL_STORE", "NULL_STORE", "WELL"]
-        found = self.results(device, [self.task(problem, behaviour) for behaviour in row])
+        found = self.results(device, [self.entry(problem, behaviour) for behaviour in row])
         assert [isinstance(one, Sampled) for one in found] == [one == "WELL" for one in row]
 
     @pytest.mark.parametrize(
@@ -201,7 +227,7 @@ class DeviceConformance:
     def test_an_object_that_is_none_is_infeasible(
         self, device: Device, problem: Problem, spoil: Callable[[Artifact], Artifact]
     ) -> None:
-        good = self.task(problem)
+        good = self.entry(problem)
         bad = replace(good, artifact=spoil(good.artifact))
         found = self.results(device, [bad, good])
         assert self.failed(found[0]).outcome is Outcome.INFEASIBLE
@@ -210,9 +236,9 @@ class DeviceConformance:
     def test_a_candidate_beyond_its_budget_is_cut_off(
         self, device: Device, problem: Problem
     ) -> None:
-        good = self.sampled(self.result(device, self.task(problem))).measurement.cycles
-        over = replace(self.task(problem, "SLOW"), budget_cycles=2 * good)
-        within = replace(self.task(problem), budget_cycles=2 * good)
+        good = self.sampled(self.result(device, self.entry(problem))).measurement.cycles
+        over = replace(self.entry(problem, "SLOW"), budget_cycles=2 * good)
+        within = replace(self.entry(problem), budget_cycles=2 * good)
         found = self.results(device, [over, within])
         assert self.failed(found[0]).outcome is Outcome.CUTOFF
         assert self.sampled(found[1]).measurement.cycles <= 2 * good
@@ -221,11 +247,11 @@ class DeviceConformance:
 
     def test_nothing_is_left_when_it_was_cleaned(self, device: Device, problem: Problem) -> None:
         row = ["WELL", "HANGS", "NULL_STORE", "WRONG_BYTE"]
-        self.results(device, [self.task(problem, behaviour) for behaviour in row])
+        self.results(device, [self.entry(problem, behaviour) for behaviour in row])
         device.clean()
         assert list(self.leftovers()) == []
         device.clean()
-        assert self.sampled(self.result(device, self.task(problem)))
+        assert self.sampled(self.result(device, self.entry(problem)))
 
     def test_closing_from_another_thread_ends_a_call_under_way(self, problem: Problem) -> None:
         device = self.make(task_s=600)
@@ -233,7 +259,7 @@ class DeviceConformance:
 
         def hang() -> None:
             try:
-                outcome.append(device.run(Bundle([self.task(problem, "HANGS")])))
+                outcome.append(device.run(Bundle([self.entry(problem, "HANGS")])))
             except DeviceError as error:
                 outcome.append(error)
 
@@ -253,4 +279,4 @@ class DeviceConformance:
         device.close()
         device.close()
         with pytest.raises(DeviceError):
-            device.run(Bundle([self.task(problem)]))
+            device.run(Bundle([self.entry(problem)]))

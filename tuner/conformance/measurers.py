@@ -1,4 +1,4 @@
-"""What every measurer must do. A measurer's test module inherits the class and makes it."""
+"""The conformance suite of measurers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.tuner.measure.candidates import scale_artifact, scale_problem
+from tuner.conformance.candidates import KERNEL, scale_artifact, scale_problem
 from tuner.errors import CandidateError, UserError
 from tuner.goals import figures_of
+from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure import Measurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
@@ -20,7 +21,10 @@ from tuner.records.outcome import Outcome
 
 
 class MeasurerConformance:
-    """Inherit it and override :meth:`measurer`; its runs should time out after few seconds."""
+    """Inherit it and override :meth:`measurer`; its runs should time out after a few seconds.
+
+    Override the flags below where the measurer differs. Candidates are v66 code.
+    """
 
     deterministic = True
     """Whether the same object gives the same cycles in every run."""
@@ -35,7 +39,7 @@ class MeasurerConformance:
 
     @pytest.fixture(autouse=True)
     def kernels(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("HVXTUNE_KERNELS", "scale_u8=tests.rig.scale_u8:ScaleU8")
+        monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNEL)
 
     @pytest.fixture
     def measurer(self) -> Iterator[Measurer]:
@@ -56,7 +60,7 @@ class MeasurerConformance:
         artifact: Artifact,
         budget_cycles: int | None = None,
     ) -> tuple[Outcome, str]:
-        """What a candidate comes to that must not be measured."""
+        """The outcome and message of a candidate that must not be measured."""
         with pytest.raises(CandidateError) as caught:
             measurer.measure(problem, artifact, budget_cycles=budget_cycles)
         return caught.value.outcome, caught.value.message
@@ -139,7 +143,7 @@ class MeasurerConformance:
             ("CHANGES_ITS_INPUT", "input[0, 3]"),
         ],
     )
-    def test_every_byte_that_is_not_as_it_must_be_is_found(
+    def test_every_wrong_byte_is_found(
         self, measurer: Measurer, problem: Problem, behaviour: str, says: str
     ) -> None:
         outcome, message = self.outcome(measurer, problem, self.artifact(problem, behaviour))
@@ -166,7 +170,7 @@ class MeasurerConformance:
             "MAPS_MEMORY",
         ],
     )
-    def test_whatever_is_not_a_computation_ends_the_run(
+    def test_anything_but_computing_ends_the_run(
         self, measurer: Measurer, problem: Problem, behaviour: str
     ) -> None:
         outcome, message = self.outcome(measurer, problem, self.artifact(problem, behaviour))
