@@ -28,7 +28,7 @@ from db.access.sessions import begin_session, end_session, token_of_session
 from service.auth.audit import record
 from service.auth.caller import Caller, Scope
 from service.problem_details import HttpError
-from tuner.machine.paths import writable
+from tuner.paths import writable
 
 if TYPE_CHECKING:
     from db.sql_store import SqlStore

@@ -32,7 +32,7 @@ from db.schema import stored_schema
 from db.sql_store import SqlStore
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
-from tuner.machine.paths import PRIVATE_FILE_MODE, for_this_user
+from tuner.paths import PRIVATE_FILE_MODE, for_this_user
 from tuner.uploaded import files as uploads
 
 

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 from tuner.errors import StoreError, UserError
-from tuner.machine.paths import state_dir, writable
+from tuner.paths import state_dir, writable
 
 FILE_NAME = "token"
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}"

@@ -56,8 +56,8 @@ def conduct(
 
 def _look_after_devices(store: SqlStore, leave: threading.Event) -> None:
     """Checks this machine's devices while no job does, if it has a farm file."""
-    from tuner.measure.farm.caretaker import Caretaker
     from tuner.measure.farm.farm_file import NoFarmError, farm_file, read_farm
+    from tuner.measure.farm.health import Caretaker
 
     try:
         farm = read_farm()

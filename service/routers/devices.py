@@ -13,8 +13,7 @@ from db.sql_store import SqlStore
 from service import cursors
 from service.app import store_of
 from service.auth import Caller, Scope, require
-from service.device_forms import device_event_json, device_json
-from service.device_steering import steer, unknown_device
+from service.devices import device_event_json, device_json, steer, unknown_device
 from service.openapi import problems
 from service.schemas.common import NO_QUERY
 from service.schemas.devices import (

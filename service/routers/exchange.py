@@ -21,7 +21,7 @@ from service.auth import Caller, Scope, require
 from service.importing import take_over
 from service.openapi import problems
 from service.schemas.schedules import ExportQuery, ImportedForm, ImportQuery
-from tuner.machine.paths import writable
+from tuner.paths import writable
 
 router = APIRouter(prefix="/v1", tags=["schedules"])
 

@@ -26,7 +26,7 @@ from service.conductor.conductor import Conductor
 from service.conductor.troubles import Troubles
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner.errors import StoreError
-from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.paths import STATE_DIR_VARIABLE
 from tuner.records.trial import JobState, Submission
 from tuner.search.stopping import StopRequest
 

@@ -14,7 +14,7 @@ from db.sql_store import SqlStore
 from service.cli import long_work, main
 from tests.databases import put_database
 from tests.db.backup_conformance import contents, fill
-from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.paths import STATE_DIR_VARIABLE
 
 
 @pytest.fixture

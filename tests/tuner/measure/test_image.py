@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.rig.scale_u8 import ScaleU8
-from tests.tuner.measure.candidates import scale_problem
+from tuner.conformance.candidates import scale_problem
 from tuner.measure.cases import CaseSet, case_of
 from tuner.measure.image import Image, image_of
 from tuner.problem.contract import Contract
