@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.paths import STATE_DIR_VARIABLE
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 
 ROOT = Path(__file__).parents[2]
