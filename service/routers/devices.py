@@ -10,12 +10,12 @@ from fastapi import APIRouter, Depends, Query, Request
 
 from db.devices.roster import SqlRoster, farm_queue
 from db.sql_store import SqlStore
-from service import cursors
 from service.app import store_of
 from service.auth import Caller, Scope, require
 from service.device_forms import device_event_json, device_json
 from service.device_steering import steer, unknown_device
 from service.openapi import problems
+from service.schemas import paging as cursors
 from service.schemas.common import NO_QUERY
 from service.schemas.devices import (
     DeviceEventPage,

@@ -89,7 +89,7 @@ async def import_(
     """Checks the whole file, then stores what is faster than what is stored. The same file again
     changes nothing."""
     with tempfile.TemporaryFile(dir=writable("transfers")) as file:
-        async for chunk in request.stream():  # as long as service.body_limit lets it be
+        async for chunk in request.stream():  # as long as service.admission.bodies lets it be
             await run_in_threadpool(file.write, chunk)
         return await run_in_threadpool(_take, request, query, caller, store, file)
 

@@ -1,23 +1,47 @@
-"""Whether the service lives, can work, and what it has done: ``/healthz``, ``/readyz``,
-``/metrics``."""
+"""How the service is, as JSON.
+
+Whether the service lives, can work, and what it has done: ``/healthz``, ``/readyz``,
+``/metrics``.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth import Scope, require
 from service.auth.gate import Gate
-from service.metrics import CONTENT_TYPE, Metrics
 from service.problem_details import for_strangers
 from service.schemas.common import NO_QUERY
-from service.schemas.health import Alive, Ready
+from service.server.health import CONTENT_TYPE, Metrics
 from tuner.errors import HvxtuneError, StoreError
+
+
+class Alive(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Ready(BaseModel):
+    """The service can do its work."""
+
+    status: Literal["ready"] = "ready"
+    database: str | None = Field(
+        None,
+        examples=["/var/lib/hvxtune/hvxtune.sqlite"],
+        description="The one that answered, without its password.",
+    )
+    conductors: int | None = Field(
+        None, examples=[1], description="Processes of this service that run jobs; others may, too."
+    )
+
 
 router = APIRouter(tags=["health"], dependencies=[NO_QUERY])
 

@@ -13,12 +13,12 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from db.jobs import trial_queries
 from db.sql_store import SqlStore
-from service import cursors
 from service.app import store_of
 from service.auth import Scope, require
 from service.job_forms import full_trial_json, peak_of
 from service.openapi import problems
 from service.routers.jobs import find_job
+from service.schemas import paging as cursors
 from service.schemas.jobs import TrialPage, TrialsQuery
 from service.suggested_files import attachment
 from tuner.records.outcome import Outcome

@@ -12,7 +12,6 @@ from db.jobs import queries as job_queries
 from db.jobs.queries import JobFilters
 from db.jobs.trial_queries import front_trials, key_trials, promoted_trials
 from db.sql_store import SqlStore
-from service import cursors
 from service.app import settings_of, store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
@@ -20,6 +19,7 @@ from service.job_forms import detail_json, standing_json
 from service.job_requests import submit as take
 from service.openapi import problems
 from service.problem_details import HttpError, not_found
+from service.schemas import paging as cursors
 from service.schemas.common import NO_QUERY
 from service.schemas.jobs import (
     ConductorList,
@@ -30,7 +30,7 @@ from service.schemas.jobs import (
     SubmitBody,
     Submitted,
 )
-from service.settings import Settings
+from service.server.settings import Settings
 from service.steering import require_may_steer
 from tuner.errors import UserError
 from tuner.records.trial import Job, JobRequest

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from db.schedules import quarantine
 from db.schedules import queries as schedule_queries
 from db.sql_store import SqlStore
-from service import cursors
 from service.app import answers_of, store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
@@ -25,6 +24,7 @@ from service.schedules.files import (
     stored_json,
     valid,
 )
+from service.schemas import paging as cursors
 from service.schemas.common import NO_QUERY
 from service.schemas.schedules import QuarantineBody, SchedulePage, SchedulesQuery, StoredForm
 from tuner.problem.contract import Contract

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from db.access import audit as entries
 from db.access.tokens import all_tokens, find_token, revoke_token
 from db.sql_store import SqlStore
-from service import cursors
 from service.app import store_of
 from service.auth import Caller, Quotas, Scope, require
 from service.auth.audit import entry_json, record
 from service.auth.gate import Gate
-from service.auth.issue import issue, issue_detail, issued_json, read_expiry, token_json
+from service.auth.tokens import issue, issue_detail, issued_json, read_expiry, token_json
 from service.openapi import problems
 from service.problem_details import not_found
+from service.schemas import paging as cursors
 from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.tokens import AuditList, IssuedToken, NewToken, TokenForm, TokenList
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from db.sql_store import SqlStore
-from service import cursors
+from service.schemas import paging as cursors
 from tests.service.stored import problem, store_schedule
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes

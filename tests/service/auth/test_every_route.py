@@ -13,9 +13,9 @@ from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
 
 from service.auth import Scope
+from service.auth.gate import Gate
 from service.auth.guard import OPEN_PATHS
-from service.auth.token_gate import TokenGate
-from service.auth.token_text import new_token_text
+from service.auth.tokens import new_token_text
 from service.openapi import OPEN_PATHS as DOCUMENTED_OPEN_PATHS
 from service.routers import ROUTERS
 from tests.service.auth.conftest import GetToken, bearing
@@ -42,8 +42,8 @@ each_route = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def gate(store) -> TokenGate:
-    return TokenGate(store, failures_per_minute=1000)
+def gate(store) -> Gate:
+    return Gate(store, failures_per_minute=1000)
 
 
 def path_of(route: APIRoute) -> str:

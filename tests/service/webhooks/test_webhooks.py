@@ -20,11 +20,12 @@ from db.jobs import outbox
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
-from service.settings import Settings
+from service.server.settings import Settings
 from service.webhooks import sending
 from service.webhooks.addresses import RefusedError, pin, read_networks
 from service.webhooks.sending import Sender
-from tests.service.job_routes import CallerGate, made
+from tests.service.gates import CallerGate
+from tests.service.job_routes import made
 from tests.service.webhooks.receiver import Receiver, receiving
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
 from tuner.records.trial import JobRequest, JobState, Submission
