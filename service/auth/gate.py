@@ -218,7 +218,7 @@ class Gate:
             self._refuse(
                 connection,
                 "malformed",
-                "the request's credential is not a token",
+                "what was sent is not a token",
                 next_step=f"check that it is whole, or {_ASK_FOR_ONE}",
                 error="invalid_request",
             )

@@ -80,7 +80,7 @@ def test_the_cookie_is_secure_over_tls(app: FastAPI, store: SqlStore) -> None:
 def test_a_wrong_token_is_refused_with_the_form_again(browser: Browser) -> None:
     answer = browser.form("/ui/login", "/ui/login", token="hvx_wrong")  # noqa: S106
     assert answer.status_code == 401
-    assert "the request's credential is not a token" in answer.text
+    assert "what was sent is not a token" in answer.text
     assert browser.get("/ui/jobs", follow_redirects=False).status_code == 303
 
 
