@@ -127,7 +127,7 @@ def check_exposure(store: SqlStore, settings: Settings) -> list[str]:
     now = time.time()
     if not any(token.is_valid(now) for token in all_tokens(store)):
         raise UserError(
-            f"--host {settings.host} can be reached from other machines, and no token is valid",
+            f"--host {settings.host} can be reached from other machines, with no valid token yet",
             accepted="127.0.0.1, or any address once a token was made on purpose",
             next_step="run `hvxtune token create --name NAME --scope admin` first, and use"
             " --tls-certificate and --tls-key or a proxy that ends TLS",

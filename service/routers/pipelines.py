@@ -17,7 +17,7 @@ from service.auth.quotas import check_upload
 from service.json_forms import kernel_json, pipeline_json, space_json
 from service.openapi import problems
 from service.problem_details import not_found
-from service.schemas import paging as cursors
+from service.schemas import paging
 from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.pipelines import PipelineForm, PipelineList, UploadQuery
 from tuner.errors import UserError
@@ -81,15 +81,10 @@ def listing(
     """A page of them, newest first."""
     before = None
     if query.cursor is not None:
-        at, number = cursors.decode(query.cursor, float, int)
+        at, number = paging.decode(query.cursor, float, int)
         before = (float(at), int(number))
     found = pipelines.newest(store, query.limit + 1, before)
-    page = found[: query.limit]
-    more = len(found) > len(page)
-    return {
-        "items": [pipeline_json(one) for one in page],
-        "next_cursor": cursors.encode([page[-1].created_at, page[-1].number]) if more else None,
-    }
+    return paging.page(found, query.limit, pipeline_json, lambda one: [one.created_at, one.number])
 
 
 @router.get(

@@ -16,7 +16,7 @@ from service.auth.gate import Gate
 from service.auth.tokens import issue, issue_detail, issued_json, read_expiry, token_json
 from service.openapi import problems
 from service.problem_details import not_found
-from service.schemas import paging as cursors
+from service.schemas import paging
 from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.tokens import AuditList, IssuedToken, NewToken, TokenForm, TokenList
 
@@ -97,10 +97,6 @@ def audit(
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> dict[str, Any]:
     """Changes and refused authentications, newest first."""
-    before = None if query.cursor is None else int(cursors.decode(query.cursor, int)[0])
+    before = paging.number_before(query.cursor)
     found = entries.newest_entries(store, query.limit + 1, before)
-    page = found[: query.limit]
-    return {
-        "items": [entry_json(entry) for entry in page],
-        "next_cursor": cursors.encode([page[-1].number]) if len(found) > len(page) else None,
-    }
+    return paging.page(found, query.limit, entry_json, lambda entry: [entry.number])
