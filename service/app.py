@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from importlib import import_module
+from typing import Annotated
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from db.sql_store import SqlStore
@@ -79,6 +80,9 @@ def store_of(request: Request) -> SqlStore:
     if caller is None:
         return store.seen_by("")
     return store if caller.sees_all else store.seen_by(caller.owner)
+
+
+Store = Annotated[SqlStore, Depends(store_of)]
 
 
 def settings_of(request: Request) -> Settings:

@@ -8,8 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from db.access import audit as entries
 from db.access.tokens import all_tokens, find_token, revoke_token
-from db.sql_store import SqlStore
-from service.app import store_of
+from service.app import Store
 from service.auth import Caller, Quotas, Scope, require
 from service.auth.audit import entry_json, record
 from service.auth.gate import Gate
@@ -26,8 +25,8 @@ Admin = Annotated[Caller, Depends(require(Scope.ADMIN))]
 
 
 @router.get("/tokens", summary="All tokens", response_model=TokenList, dependencies=[NO_QUERY])
-def tokens(_caller: Admin, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
-    """Every token that was ever made, newest first, without secrets."""
+def tokens(_caller: Admin, store: Store) -> dict[str, Any]:
+    """Every token ever made, newest first, without secrets."""
     return {"items": [token_json(token) for token in all_tokens(store)]}
 
 
@@ -43,7 +42,7 @@ def create(
     request: Request,
     response: Response,
     caller: Admin,
-    store: Annotated[SqlStore, Depends(store_of)],
+    store: Store,
 ) -> dict[str, Any]:
     """The answer is the only one that shows the token."""
     with store.transaction():
@@ -72,10 +71,10 @@ def revoke(
     token_id: str,
     request: Request,
     caller: Admin,
-    store: Annotated[SqlStore, Depends(store_of)],
+    store: Store,
 ) -> dict[str, Any]:
     """It is refused from now on, by other processes on the same database within two seconds. A
-    token that was revoked before stays as it is."""
+    token that is already revoked stays as it is."""
     if find_token(store, token_id) is None:
         raise not_found(
             f"no token '{token_id[:40]}'",
@@ -94,7 +93,7 @@ def revoke(
 def audit(
     query: Annotated[PageQuery, Query()],
     _caller: Admin,
-    store: Annotated[SqlStore, Depends(store_of)],
+    store: Store,
 ) -> dict[str, Any]:
     """Changes and refused authentications, newest first."""
     before = paging.number_before(query.cursor)

@@ -31,7 +31,6 @@ from service.auth.local_token import check_exposure, ensure_token, local_token_n
 from service.auth.tokens import RedactingFormatter
 from service.server.settings import Settings
 from service.server.supervision import CONDUCTOR, Conductors
-from service.webhooks.addresses import read_networks
 from service.webhooks.sending import Sender
 from tuner.errors import UserError
 
@@ -55,7 +54,7 @@ def serve(settings: Settings, announce: Announce, *, access_log: bool = False) -
     """
     _log_to_stderr()
     _require_tls(settings)
-    read_networks(settings.webhook_allow)
+    _ = settings.webhook_networks  # refused before anything starts
     with _listening(settings) as listener:
         settings = replace(settings, port=listener.getsockname()[1])
         store = open_store(settings.database_url)
@@ -93,7 +92,7 @@ def _serve(
     app.state.answers.reads.warm()
     settle_memory()
     try:
-        with Sender(store, read_networks(settings.webhook_allow)):
+        with Sender(store, settings.webhook_networks):
             server.run([listener])
     finally:
         app.state.lookups.close()
