@@ -282,7 +282,7 @@ def _steer(
 ) -> None:
     from db import open_store
     from service.auth.audit import record
-    from service.auth.local_token import local_user
+    from service.auth.tokens import local_user
     from service.devices import device_json
 
     why = f"{verb} by {local_user()}" + (f": {reason}" if reason else "")

@@ -12,8 +12,8 @@ import time
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from service.admission.request_ids import NamesRequests
 from service.conductor.conductor import Conductor
-from service.request_ids import NamesRequests
 from tuner.errors import UserError
 
 if TYPE_CHECKING:

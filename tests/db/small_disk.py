@@ -19,9 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from db import open_store
+from db.files.disk import prove_writable
 from db.jobs.queue import ClaimedJob
 from db.sql_store import SqlStore
-from db.writability import prove_writable
 from service.conductor.conductor import Conductor
 from service.conductor.troubles import Troubles
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec

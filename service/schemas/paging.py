@@ -1,17 +1,34 @@
-"""Cursors: where a list goes on, as text that means nothing to whoever passes it back."""
+"""Lists in pages, and cursors: opaque texts that say where a list goes on."""
 
 from __future__ import annotations
 
 import base64
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from tuner.errors import UserError
 
+T = TypeVar("T")
 Value = int | float | str
 MOST_CHARACTERS = 500
-"""A longer cursor is none of ours."""
+"""No cursor of ours is longer."""
+
+
+def page(
+    found: Sequence[T],
+    limit: int,
+    form: Callable[[T], Any],
+    key: Callable[[T], Sequence[Value]],
+) -> dict[str, Any]:
+    """The first ``limit`` of ``found`` as a page; if there are more, ``next_cursor`` names the last
+    one shown by its ``key``. Ask the store for one more than ``limit``."""
+    shown = found[:limit]
+    return {
+        "items": [form(one) for one in shown],
+        "next_cursor": encode(key(shown[-1])) if len(found) > len(shown) else None,
+    }
 
 
 def encode(values: Sequence[Value]) -> str:
@@ -21,7 +38,7 @@ def encode(values: Sequence[Value]) -> str:
 
 
 def decode(cursor: str, *types: type) -> tuple[Value, ...]:
-    """The values in ``cursor``, one for each of ``types``; ``UserError`` if it is none of ours.
+    """The values in ``cursor``, one for each of ``types``; ``UserError`` if it is not ours.
 
     Integers pass for floats, as JSON does not tell ``1`` from ``1.0``.
     """
@@ -30,15 +47,20 @@ def decode(cursor: str, *types: type) -> tuple[Value, ...]:
             raise ValueError
         padded = cursor + "=" * (-len(cursor) % 4)
         values = json.loads(base64.b64decode(padded.encode("ascii"), altchars=b"-_", validate=True))
-        if not isinstance(values, list) or len(values) != len(types):
+        if not isinstance(values, list):
             raise ValueError
         return tuple(_read(value, kind) for value, kind in zip(values, types, strict=True))
     except (ValueError, RecursionError, OverflowError):
         raise UserError(
-            f"cursor '{cursor[:40]}' is none that this list gave out",
+            f"cursor '{cursor[:40]}' does not belong to this list",
             accepted="next_cursor of the page before, with the same filters",
             next_step="leave cursor out to begin again",
         ) from None
+
+
+def number_before(cursor: str | None) -> int | None:
+    """The one number in the cursor of a list of numbered items."""
+    return None if cursor is None else int(decode(cursor, int)[0])
 
 
 def _read(value: object, kind: type) -> Value:

@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 
 from db.service_models import HeartbeatRow
 from db.sql_store import SqlStore
-from service import readiness
-from service.readiness import Readiness
+from service.server import health as readiness
+from service.server.health import Readiness
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError
 from tuner.records.trial import JobRequest

@@ -13,7 +13,7 @@ import secrets
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from service.auth.token_text import PREFIX
+from service.auth.tokens import PREFIX
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -14,11 +14,10 @@ from typer.testing import CliRunner
 from db.access.audit import newest_entries
 from db.sql_store import SqlStore
 from service.app import create_app
-from service.auth.token_gate import TokenGate
-from service.auth.token_text import new_token_text
+from service.auth.gate import Gate
+from service.auth.tokens import new_token_text
 from service.cli.app import app as commands
-from service.proxies import read_trusted
-from service.settings import Settings
+from service.server.settings import Settings, read_trusted
 from tests.service.auth.conftest import bearing
 from tests.service.live import live
 from tests.service.served import environment, served
@@ -36,7 +35,7 @@ def client_from(store: SqlStore) -> GetClient:
 
     def make(address: str, *trusted: str) -> TestClient:
         settings = Settings(trusted_proxies=read_trusted(trusted))
-        app = create_app(store, TokenGate(store, failures_per_minute=5), settings)
+        app = create_app(store, Gate(store, failures_per_minute=5), settings)
         return TestClient(app, client=(address, 4711), raise_server_exceptions=False)
 
     return make
@@ -124,7 +123,7 @@ def test_the_log_of_requests_has_the_same_address(
     caplog.set_level(logging.INFO, "uvicorn.access")
     for trusted, expected in (((), "127.0.0.1:"), (("127.0.0.1",), "192.0.2.9:")):
         caplog.clear()
-        app = create_app(store, TokenGate(store), Settings(trusted_proxies=trusted))
+        app = create_app(store, Gate(store), Settings(trusted_proxies=trusted))
         with live(app) as url:
             httpx.get(f"{url}/healthz", headers=CLAIMED)
         (line,) = [r.getMessage() for r in caplog.records if r.name == "uvicorn.access"]

@@ -23,15 +23,14 @@ from db import open_store
 from db.failure import URL_VARIABLE
 from db.sql_store import SqlStore
 from service.admission.connections import BACKLOG, Connections, within_descriptors
-from service.admission.lookers import ProcessLookers
+from service.admission.lookups import ProcessLookers
+from service.admission.request_ids import NamesRequests
 from service.app import create_app
-from service.auth.first_start import check_exposure, ensure_token, local_token_notes
-from service.auth.token_gate import TokenGate
-from service.auth.token_text import RedactingFormatter
-from service.request_ids import NamesRequests
-from service.settings import Settings
-from service.supervision import CONDUCTOR, Conductors
-from service.webhooks.addresses import read_networks
+from service.auth.gate import Gate
+from service.auth.local_token import check_exposure, ensure_token, local_token_notes
+from service.auth.tokens import RedactingFormatter
+from service.server.settings import Settings
+from service.server.supervision import CONDUCTOR, Conductors
 from service.webhooks.sending import Sender
 from tuner.errors import UserError
 
@@ -55,7 +54,7 @@ def serve(settings: Settings, announce: Announce, *, access_log: bool = False) -
     """
     _log_to_stderr()
     _require_tls(settings)
-    read_networks(settings.webhook_allow)
+    _ = settings.webhook_networks  # refused before anything starts
     with _listening(settings) as listener:
         settings = replace(settings, port=listener.getsockname()[1])
         store = open_store(settings.database_url)
@@ -74,7 +73,7 @@ def _serve(
     access_log: bool,
 ) -> None:
     about = _access(store, settings)
-    app = create_app(store, TokenGate(store), settings, _lookers(settings))
+    app = create_app(store, Gate(store), settings, _lookers(settings))
     conductors = _conductors(settings)
     app.state.conductors_alive = lambda: conductors.alive
     server = _Server(
@@ -93,7 +92,7 @@ def _serve(
     app.state.answers.reads.warm()
     settle_memory()
     try:
-        with Sender(store, read_networks(settings.webhook_allow)):
+        with Sender(store, settings.webhook_networks):
             server.run([listener])
     finally:
         app.state.lookups.close()
@@ -109,7 +108,7 @@ def configured(app: FastAPI, settings: Settings, *, access_log: bool = False) ->
         lifespan="off",
         log_config=None,
         access_log=access_log,
-        proxy_headers=False,  # the application sees to them: service.proxies
+        proxy_headers=False,  # the application sees to them: service.server.settings
         server_header=False,
         backlog=BACKLOG,
         ssl_certfile=settings.tls_certificate,

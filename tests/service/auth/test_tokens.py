@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.auth.token_text import (
+from service.auth.tokens import (
     ID_CHARACTERS,
     SECRET_CHARACTERS,
     RedactingFormatter,

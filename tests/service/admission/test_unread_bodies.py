@@ -15,12 +15,12 @@ from fastapi import FastAPI
 
 from db.access.tokens import Token, add_token
 from db.sql_store import SqlStore
-from service import unread_bodies
+from service.admission import bodies as unread_bodies
+from service.admission.bodies import LINGER_BYTES
 from service.app import create_app
-from service.auth.token_gate import TokenGate
-from service.auth.token_text import new_token_text
-from service.settings import Settings
-from service.unread_bodies import LINGER_BYTES
+from service.auth.gate import Gate
+from service.auth.tokens import new_token_text
+from service.server.settings import Settings
 from tests.service.live import live
 
 HUGE = 512 << 20
@@ -44,7 +44,7 @@ def tokens(store: SqlStore) -> dict[str, str]:
 @pytest.fixture
 def address(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
     monkeypatch.setattr(unread_bodies, "LINGER_S", 0.2)
-    app: FastAPI = create_app(store, TokenGate(store), Settings())
+    app: FastAPI = create_app(store, Gate(store), Settings())
     with live(app) as url:
         yield "127.0.0.1", urlsplit(url).port or 0
 

@@ -14,9 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.admission.turns import Crowd, Turns
-from service.auth.audit import client_of
-from service.auth.caller import Caller
-from service.auth.rates import network_of
+from service.auth.caller import caller_of, client_of, network_of
 from service.problem_details import response_of
 from tuner.errors import ComeBackLaterError
 from tuner.fairness import ON_BEHALF_OF, Ledger
@@ -94,11 +92,11 @@ def _reads_uploads(path: str) -> bool:
 
 
 def _caller(scope: Scope) -> str | None:
-    """The user who asks. Pages tell their visitors apart by themselves, and later: an address is
-    one caller there."""
+    """The user who asks. Pages find their visitors themselves, and later: there an address counts
+    as one caller."""
     if scope["type"] != "http":
         return None
-    caller: Caller | None = scope.get("state", {}).get("caller")
+    caller = caller_of(scope)
     if caller is not None:
         return caller.name
     if scope["path"].startswith(scope["app"].state.self_guarded):

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from db import open_store
-from service.serving import serve
-from service.settings import Settings
+from service.server.serving import serve
+from service.server.settings import Settings
 from tests.service.served import Served, command, environment, served
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
 from tuner.errors import UserError

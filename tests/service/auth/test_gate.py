@@ -14,11 +14,12 @@ from db.access.audit import newest_entries
 from db.access.tokens import all_tokens, find_token, revoke_token
 from db.sql_store import SqlStore
 from service.app import create_app
-from service.auth import refusals, token_gate
-from service.auth.rates import network_of
-from service.auth.token_gate import TokenGate
-from service.auth.token_text import TokenText, new_token_text
-from service.settings import Settings
+from service.auth import audit as refusals
+from service.auth import gate as token_gate
+from service.auth.caller import network_of
+from service.auth.gate import Gate
+from service.auth.tokens import TokenText, new_token_text
+from service.server.settings import Settings
 from tests.service.auth.conftest import GetToken, bearing
 from tuner.errors import StoreError
 
@@ -118,7 +119,7 @@ def test_a_refusal_says_what_is_wrong_and_who_must_act(client: TestClient, new_t
     revoked = new_token("read", revoked_at=time.time())
     words = {
         "no token": {},
-        "is no token": bearing("nonsense"),
+        "is not a token": bearing("nonsense"),
         "does not know the token": bearing(new_token_text()),
         "was revoked on": bearing(revoked),
     }
@@ -259,7 +260,7 @@ def test_requests_beyond_the_rate_wait(client: TestClient, new_token: GetToken) 
 
 
 def test_guessing_ends_soon_and_in_use_tokens_go_on(store: SqlStore, new_token) -> None:
-    client = TestClient(create_app(store, TokenGate(store, failures_per_minute=5), Settings()))
+    client = TestClient(create_app(store, Gate(store, failures_per_minute=5), Settings()))
     in_use, not_seen = new_token("read"), new_token("read")
 
     def ask(token: TokenText) -> int:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from service import supervision
-from service.supervision import Conductors
+from service.server import supervision
+from service.server.supervision import Conductors
 
 LIMIT_S = 90.0
 
@@ -98,7 +98,7 @@ def test_one_that_dies_again_and_again_is_started_ever_more_slowly(
 def test_a_killed_service_leaves_none_behind(tmp_path: Path) -> None:
     service = f"""
 import sys, time
-from service.supervision import Conductors
+from service.server.supervision import Conductors
 Conductors(1, [sys.executable, "-c", {DRAINS!r}, {str(tmp_path)!r}]).start()
 time.sleep({LIMIT_S})
 """
