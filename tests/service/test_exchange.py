@@ -292,9 +292,7 @@ def test_two_members_of_one_name_are_refused(elsewhere: SqlStore, exported: Path
         import_schedules(elsewhere, data, installed=[TOOLCHAIN])
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_flipped_bits_are_found(elsewhere: SqlStore, exported: Path, data: st.DataObject) -> None:
     content = bytearray(exported.read_bytes())
@@ -319,7 +317,7 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_value_in_any_field_is_read_or_refused(exported: Path, data: st.DataObject) -> None:
     form = json.loads(members(exported)[layout.LINES].splitlines()[0])

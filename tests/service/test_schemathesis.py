@@ -98,7 +98,6 @@ SCHEMA.app = SWITCH
 @settings(
     max_examples=EXAMPLES,
     derandomize=True,
-    deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

@@ -164,7 +164,7 @@ def _run(machine: type[Writers], examples: int, steps: int) -> None:
 
     quiet = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
     chosen = settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None,
+        max_examples=examples, stateful_step_count=steps,
         suppress_health_check=quiet, derandomize=True,
     )  # fmt: skip
     run_state_machine_as_test(machine, settings=chosen)

@@ -54,7 +54,7 @@ def test_only_legal_moves_are_made(before: DeviceState, after: DeviceState) -> N
 
 
 @given(steps)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_order_of_things_leaves_a_sound_record(happened: list[tuple]) -> None:
     now = 1000.0
     roster = MemoryRoster(lambda: now)
