@@ -29,7 +29,7 @@ router = APIRouter(prefix="/v1", tags=["pipelines"])
 
 _BODY = {
     "required": True,
-    "description": "What `halide.serialize_pipeline(pipeline)` gives.",
+    "description": "The bytes from `halide.serialize_pipeline(pipeline)`.",
     "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
 }
 
@@ -59,7 +59,7 @@ async def upload(
     `pipeline:NAME` means what was uploaded last under it, by this owner and nobody else.
     """
     said = request.headers.get("content-length", "")
-    if said.isdecimal():  # who has used up a quota is told before it is sent
+    if said.isdecimal():  # over a quota: refused before the bytes are sent
         await run_in_threadpool(check_upload, store, caller, int(said))
     data = await request.body()  # as large as the settings allow: service.admission.bodies
     stored, is_new = await run_in_threadpool(_keep, request, store, data, query, caller)
@@ -99,7 +99,7 @@ def one(
     caller: Annotated[Caller, Depends(require(Scope.READ))],
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> dict[str, Any]:
-    """What it consists of: stages, inputs, outputs, and where it came from."""
+    """Its stages, inputs and outputs, and where it came from."""
     found = pipelines.find(store, digest, caller.owner)
     if found is None:
         raise not_found(
@@ -135,7 +135,7 @@ def _keep(
 
 
 def _derived(stored: StoredPipeline) -> dict[str, Any]:
-    """What a search would use at the default sizes, derived in a contained process."""
+    """The parameters and the space for the default sizes, derived in a contained process."""
     try:
         kernel = find_kernel(stored.kernel)
         problem = kernel.problem(None, Contract.STATIC, find_target(DEFAULT_TARGET))

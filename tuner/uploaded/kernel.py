@@ -48,8 +48,8 @@ from tuner.uploaded import files
 _KEPT_KERNELS, _KEPT_SIZES = 64, 256
 
 _MOST_TABLE = 16
-"""Rows of so few elements are those of a small table, or the channels of pixels: nobody pads them
-to whole vectors, so stride and extent are not promised of them."""
+"""Rows this short are those of a small table, or the channels of pixels: they are not padded to
+whole vectors, so stride and extent are not promised of them."""
 
 _PARALLEL = "parallel"
 """The parameter by which a caller says that it has what parallel loops need."""
@@ -69,7 +69,7 @@ class PipelineKernel(Kernel):
     default_is_naive = True
 
     source = ""
-    """Its name says which bytes it is."""
+    """Its name is that of its bytes."""
 
     def __init__(self, name: str, data: bytes, analysed: Callable[[Sizes, bool], Analysis]) -> None:
         self.name = name  # type: ignore[misc]
@@ -106,7 +106,7 @@ class PipelineKernel(Kernel):
         return self._analysed(self._sizes(params), False).facts
 
     def _analysis_of(self, problem: Problem) -> Analysis:
-        """What is scheduled: under a contract that is not static an example."""
+        """The analysis that is scheduled: under a contract that is not static an example."""
         is_open = problem.contract is not Contract.STATIC
         return self._analysed(self._sizes(problem.workload.params), is_open)
 
@@ -168,7 +168,7 @@ class PipelineKernel(Kernel):
         return HalidePipeline(inputs, first, opened.stages, scalars, more)
 
     def other_shapes(self, problem: Problem) -> list[dict[str, int]]:
-        """What follows from other sizes by itself keeps doing so."""
+        """Sizes that follow from others by themselves keep doing so."""
         given = problem.workload.params
         shapes = super().other_shapes(problem)
         return [{name: value if given[name] else 0 for name, value in s.items()} for s in shapes]
@@ -273,7 +273,7 @@ def _space(
 
 
 def _whole_bytes(problem: Problem) -> int | None:
-    """What the innermost extents of outputs are multiples of; ``None`` if they are known."""
+    """A divisor of the innermost extents of outputs; ``None`` if they are known."""
     if problem.contract is Contract.STATIC:
         return None
     return problem.target.vector_alignment_bytes if problem.contract is Contract.EXTENT else 1
@@ -292,7 +292,7 @@ def _spec(buffer: BufferFacts, *, is_input: bool) -> BufferSpec:
 
 
 def kernel_name(digest: str) -> str:
-    """What the pipeline with this digest is called as a kernel."""
+    """The name of the pipeline with this digest as a kernel."""
     return f"{PIPELINE_PREFIX}{digest[: files.NAMED_DIGITS]}"
 
 
@@ -333,7 +333,7 @@ def _loaded(digest: str) -> PipelineKernel:
 _FOLDER = "references"
 _MOST_FILES = 64
 _VERSION = b"3"
-"""Raise it when the pipeline is interpreted otherwise: what was kept before is not used then."""
+"""Raise it when pipelines are interpreted differently: kept outputs are not used then."""
 
 
 def references(
