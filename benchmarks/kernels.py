@@ -33,7 +33,7 @@ from tuner.one_config import measure, named_config
 from tuner.problem.target import DEFAULT_TARGET
 from tuner.records.candidate import Problem
 from tuner.records.trial import Trial
-from tuner.search.progress import Progress
+from tuner.search.loop import Progress
 from tuner.space import Config
 from tuner.tuning import JobOptions, default_workers, find_problem
 

@@ -16,7 +16,7 @@ from tuner.uploaded import kernel_name as name_of
 if TYPE_CHECKING:
     import halide as hl
 
-    from tuner.search.progress import Progress
+    from tuner.search.loop import Progress
 
 
 def keep_pipeline(pipeline: hl.Func | hl.Pipeline | bytes) -> str:

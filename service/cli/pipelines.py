@@ -105,7 +105,7 @@ def kept_here(path: Path, store: SqlStore) -> str:
     """Stores the pipeline in ``path`` as the service does, as this user's; returns its name as a
     kernel."""
     from db import pipelines
-    from service.auth.local_token import local_user
+    from service.auth.tokens import local_user
     from tuner.codegen.halide.uploads import describe_pipeline
 
     name, data = read_file(path)

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tuner.records.candidate import Artifact, Candidate, Problem
 
 if TYPE_CHECKING:
     from tuner.kernels import Kernel
-    from tuner.space import Config, Space
+    from tuner.space import Config, KnobValue, Space
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """A knob that chooses between one main way to make code and alternatives to it.
+
+    A search gives ``main`` any number of trials, and an alternative that is behind only a share.
+    """
+
+    knob: str
+    main: KnobValue
 
 
 class CodeGenerator(ABC):
@@ -22,6 +34,8 @@ class CodeGenerator(ABC):
     """
 
     name: ClassVar[str]
+    alternatives: ClassVar[Alternatives | None] = None
+    """The knob of every :meth:`space` whose choices are alternatives, if it has one."""
 
     @classmethod
     def space(cls, kernel: Kernel, problem: Problem) -> Space:

@@ -7,7 +7,7 @@ on configs (samplers, resumed jobs, transfer, schedules with their provenance) w
 
 Few trials are wasted on alternatives that do not pay: the search begins with one config of each,
 C has a handful of points, and an alternative that is behind gets a share of the trials
-(:mod:`tuner.search.shares`).
+(:class:`tuner.search.proposer.Shares`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from functools import cache
 
 from tuner.codegen.c_forms import CGenerator, c_forms
 from tuner.codegen.clang import HalideClangGenerator
+from tuner.codegen.generator import Alternatives
 from tuner.codegen.halide.generator import HalideGenerator
 from tuner.codegen.halide.servers import ServerGenerator
 from tuner.kernels import Kernel
@@ -40,6 +41,7 @@ class Portfolio(ServerGenerator):
     """All generators that can make code of a kernel; their compilations share the workers."""
 
     name = "portfolio"
+    alternatives = Alternatives(GENERATOR, MAIN)
 
     @classmethod
     def space(cls, kernel: Kernel, problem: Problem) -> Space:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of_bytes
-from tuner.machine.paths import STATE_DIR_VARIABLE, for_this_user, state_dir, writable
+from tuner.paths import STATE_DIR_VARIABLE, for_this_user, state_dir, writable
 
 FOLDER = "pipelines"
 NAMED_DIGITS = 12

@@ -30,7 +30,7 @@ from tuner.kernels.kernel import (
     WorkCounts,
 )
 from tuner.kernels.settle import settle
-from tuner.machine.paths import writable
+from tuner.paths import cached
 from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
@@ -345,7 +345,7 @@ def references(
     for call in calls:
         for array in call:
             key.update(np.ascontiguousarray(array).data)
-    path = writable(_FOLDER) / key.hexdigest()
+    path = cached(_FOLDER) / key.hexdigest()
     try:
         kept = path.read_bytes()
     except FileNotFoundError:
@@ -366,7 +366,7 @@ def references(
 
 def _sweep() -> None:
     """Leaves the files that were used last."""
-    files = sorted(writable(_FOLDER).iterdir(), key=lambda path: -path.stat().st_mtime)
+    files = sorted(cached(_FOLDER).iterdir(), key=lambda path: -path.stat().st_mtime)
     for path in files[_MOST_FILES:]:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()

@@ -15,9 +15,9 @@ from tuner.errors import CandidateError, UserError
 from tuner.identity import canonical_json
 from tuner.kernels import Kernel
 from tuner.kernels.kernel import LARGER, MAX_BUFFER_BYTES, SMALLER, Array
-from tuner.machine.paths import STATE_DIR_VARIABLE
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
+from tuner.paths import STATE_DIR_VARIABLE
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate, Problem
