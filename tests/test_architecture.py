@@ -55,7 +55,7 @@ CIRCLES: Mapping[tuple[str, str], str] = {
         "an error says as much as its reader may know; an audit names the request",
     ),
     ("service.problem_details", "service.admission"): "an error names its request",
-    ("service.job_requests", "service.admission"): "a request taken before is known by its key",
+    ("service.job_requests", "service.admission"): "a job keeps the id of its request",
     ("service.conductor", "service.cli"): "its process reports as commands do",
     ("service.fetching", "service.cli"): "it asks the same service as commands do",
     ("service.schemas", "service.schedules"): "a form takes its defaults from the query",

@@ -18,6 +18,7 @@ from service.auth.gate import OpenGate
 from service.settings import Settings
 from tuner import codegen
 from tuner.codegen import find_generator, generator_names
+from tuner.machine.doctor import examine
 from tuner.one_config import compiled
 from tuner.tuning import find_problem, installed_toolchains
 
@@ -47,7 +48,7 @@ def install(folder: Path, source: str = SOURCE, entry: str = "plain_schedules:Pl
     """A package as pip leaves it, in ``folder``."""
     (folder / "plain_schedules.py").write_text(source)
     info = folder / "plain_schedules-1.0.dist-info"
-    info.mkdir()
+    info.mkdir(exist_ok=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[hvxtune.generators]\n{NAME} = {entry}\n")
 
@@ -118,3 +119,15 @@ def test_a_broken_package_takes_only_its_own_generator_away(installed: Path) -> 
     assert NAME in generator_names()
     assert installed_toolchains() == usual
     assert usual
+
+
+def test_doctor_tells_whether_it_can_be_used(installed: Path) -> None:
+    install(installed)
+    found = {one.name: one for one in examine()}[NAME]
+    assert (found.present, found.required) == (True, False)
+    assert PACKAGE in found.found
+    install(installed, entry="plain_schedules:Missing")
+    forget()
+    found = {one.name: one for one in examine()}[NAME]
+    assert not found.present
+    assert found.remedy == f"upgrade or uninstall {PACKAGE}"
