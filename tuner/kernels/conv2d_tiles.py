@@ -13,7 +13,7 @@ from functools import cache
 from math import gcd
 
 from tuner.kernels import byte_sums, prefetches
-from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
+from tuner.kernels.tiling import known_multiple, tail, tail_constraint, tail_knob
 from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem

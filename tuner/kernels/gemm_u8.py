@@ -16,7 +16,7 @@ import numpy as np
 from tuner.kernels import prefetches
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
 from tuner.kernels.settle import settle
-from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
+from tuner.kernels.tiling import known_multiple, tail, tail_constraint, tail_knob
 from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem

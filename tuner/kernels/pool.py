@@ -14,7 +14,7 @@ from typing import Literal
 from tuner.kernels import prefetches
 from tuner.kernels.kernel import Kernel, Param
 from tuner.kernels.settle import settle
-from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
+from tuner.kernels.tiling import known_multiple, tail, tail_constraint, tail_knob
 from tuner.problem.buffers import BufferSpec
 from tuner.records.candidate import Problem
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy

@@ -6,7 +6,7 @@ of it. Kernels turn a config into :class:`Directive` values; code generators app
 """
 
 from tuner.space.config import Config, KnobValue
-from tuner.space.directive import Directive, TailStrategy
+from tuner.space.directives import Directive, TailStrategy
 from tuner.space.expression import Expression
 from tuner.space.knob import Knob
 from tuner.space.space import Constraint, Space

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tuner.kernels.kernel_conformance import KernelConformance
+from tuner.conformance.kernels import KernelConformance
 from tuner.errors import UserError
 from tuner.kernels import Kernel, find_kernel, kernel_names
 
