@@ -12,9 +12,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
-from tuner.problem.buffers import BufferSpec
-from tuner.records.candidate import Problem
+from tuner.kernels.kernel import (
+    Array,
+    BufferSpec,
+    HalidePipeline,
+    Kernel,
+    Param,
+    Problem,
+    WorkCounts,
+)
 from tuner.space import Config, Directive, Knob, Space, TailStrategy
 
 KERNELS = "scale_u8=tests.rig.scale_u8:ScaleU8,hostile_u8=tests.rig.scale_u8:HostileU8"

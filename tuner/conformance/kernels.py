@@ -10,17 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tuner.codegen import CodeGenerator
 from tuner.codegen.halide.generator import HalideGenerator
 from tuner.errors import CandidateError, UserError
 from tuner.identity import canonical_json
 from tuner.kernels import Kernel
-from tuner.kernels.kernel import LARGER, MAX_BUFFER_BYTES, SMALLER, Array
+from tuner.kernels.kernel import MAX_BUFFER_BYTES, Array
+from tuner.kernels.shapes import LARGER, SMALLER
 from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.measure.measurer import Measurer
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.records.candidate import Candidate, Problem
+from tuner.problem.workload import Problem
+from tuner.records.candidate import Candidate
 from tuner.space import Config, Space
 
 TARGET = find_target("hexagon-v66")
@@ -36,8 +40,8 @@ MOST_MACS = 30_000_000
 class Workshop:
     """What it takes to run candidates."""
 
-    generator: HalideGenerator
-    measurer: QemuMeasurer
+    generator: CodeGenerator
+    measurer: Measurer
 
     def run(self, problem: Problem, config: Config) -> str:
         """``ok``, or the outcome and why."""

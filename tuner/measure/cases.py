@@ -17,7 +17,8 @@ import numpy as np
 
 from tuner.errors import InternalError
 from tuner.kernels import Kernel, find_kernel
-from tuner.kernels.kernel import SMALLER, Array
+from tuner.kernels.kernel import Array
+from tuner.kernels.shapes import SMALLER
 from tuner.measure.poison import PATTERNS
 from tuner.problem.buffers import BufferLayout, BufferSpec, ScalarSpec, layout_of, other_layout_of
 from tuner.problem.contract import Contract

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from tuner.kernels.settle import settle
 from tuner.records.candidate import Problem
 from tuner.records.trial import Trial
 from tuner.search.transfer import ORIGIN, project
@@ -123,7 +122,7 @@ def moves(relative: Relative) -> list[tuple[Config, str]]:
     if best is None:
         return []
     near = {
-        settle(relative.space, {**best, knob.name: choice})
+        relative.space.nearest_config({**best, knob.name: choice})
         for knob in relative.space.walk(best)
         for choice in knob.choices
         if choice != best[knob.name]

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from tuner.codegen import starts_of
 from tuner.kernels import Kernel
-from tuner.kernels.settle import settle
 from tuner.records.trial import Job, PastTrial
 from tuner.space import Config, Space
 from tuner.store import TrialStore
@@ -67,4 +66,5 @@ def project(space: Space, config: Config, default: Config) -> Config:
 
     Knobs that ``config`` has not are as in ``default``.
     """
-    return settle(space, {**default.as_dict(), **config.as_dict()}, nearest=True)
+    wanted = {**default.as_dict(), **config.as_dict()}
+    return space.nearest_config(wanted, numbers_by_ratio=True)
