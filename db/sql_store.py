@@ -43,6 +43,7 @@ from db.records import (
 )
 from db.schedules.quarantine import quarantine
 from db.schedules.seals import BROKEN, seal_fits
+from tuner.best import Rank, rank
 from tuner.errors import HvxtuneError, UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import Roster
@@ -61,7 +62,6 @@ from tuner.records.trial import (
     Trial,
 )
 from tuner.space import Space
-from tuner.standing import Rank, rank
 from tuner.store import (
     TrialStore,
     as_requested,

@@ -21,9 +21,9 @@ from db.failure import translated
 from db.models import ProblemRow, ScheduleRow, TargetRow, WorkloadRow
 from db.schedules import warm_pages
 from db.sql_store import SqlStore
+from tuner.best import Rank, rank
 from tuner.problem.contract import Contract
 from tuner.records.candidate import FIDELITIES, CacheState, Fidelity
-from tuner.standing import Rank, rank
 
 
 class ServingRow(NamedTuple):
@@ -119,7 +119,7 @@ _STANDINGS: Final = _by_place(
     "SELECT s.fidelity, t.last_used_at, t.digest, s.cycles, p.contract,"
     f" s.problem_id, s.toolchain_id, s.id, s.audience {_HANDED_OUT.format(more='')}"
 )
-"""The arguments of :func:`tuner.standing.rank`, and what finds the whole row again."""
+"""The arguments of :func:`tuner.best.rank`, and what finds the whole row again."""
 
 
 def _rank_of(standing: tuple[Any, ...]) -> Rank:

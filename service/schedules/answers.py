@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from db.schedules.quarantine import quarantine_row
 from db.schedules.serving import ScheduleReads, ServingRow, Values
+from db.schedules.validation import Validator
 from db.sql_store import SqlStore
 from service.schedules.asked import Asked, read_plain
 from service.schedules.forms import exact_text
-from service.schedules.validation import Validator
 from tuner.errors import StoreError
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem

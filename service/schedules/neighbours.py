@@ -10,11 +10,11 @@ from typing import Any
 
 from db.schedules.nearest import NearestWorkloads, Neighbour
 from db.schedules.serving import ServingRow, Values
+from db.schedules.validation import outside_space, read_config
 from db.sql_store import SqlStore
 from service.schedules.answers import Answers, stored_under
 from service.schedules.asked import Asked
 from service.schedules.forms import asked_json, links, schedule_json
-from service.schedules.validation import outside_space, read_config
 from tuner.codegen import space_of
 from tuner.errors import UserError
 from tuner.kernels import Kernel, find_kernel

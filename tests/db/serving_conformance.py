@@ -12,7 +12,7 @@ from db.schedules.nearest import NearestWorkloads
 from db.schedules.serving import Lookup, ScheduleReads
 from db.sql_store import SqlStore
 from tests.service.stored import a_config, problem, store_schedule
-from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
+from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner.identity import digest_of
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract

@@ -12,7 +12,7 @@ from db.jobs.queries import JobFilters, jobs_page
 from db.models import JobEventRow, JobRow, ScheduleRow, TrialRow
 from db.sql_store import SqlStore
 from tests.service.stored import problem, store_schedule
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.errors import UserError
 from tuner.records.trial import JobRequest, Submission
 

@@ -15,7 +15,7 @@ import pytest
 
 from db import open_store
 from db.failure import URL_VARIABLE
-from tests.tuner.sample_records import (
+from tuner.conformance.records import (
     SPACE,
     TOOLCHAIN,
     artifact,

@@ -18,7 +18,7 @@ import pytest
 
 from db import open_store
 from tests.db.writer import ROOT
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, problem, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, problem, spec
 from tuner.errors import StoreError
 from tuner.machine.paths import STATE_DIR_VARIABLE
 

@@ -14,7 +14,7 @@ import pytest
 from db import open_store
 from db.sql_store import SqlStore
 from tests.db.writer import cycles_of, start_writer
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, problem, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, problem, spec
 from tuner.records.trial import JobState
 
 TRIALS = 120

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from db import open_store
-from tests.tuner.sample_records import SPACE, artifact
+from tuner.conformance.records import SPACE, artifact
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
 from tuner.problem.workload import Workload

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from db import open_store
-from tests.tuner.store_conformance import StoreConformance
+from tuner.conformance.stores import StoreConformance
 from tuner.store import TrialStore
 
 pytestmark = pytest.mark.usefixtures("database")

@@ -9,7 +9,7 @@ import pytest
 
 from db import open_store
 from tests.db.writer import ROOT, cycles_of, start_writer
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, problem, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, problem, spec
 
 TRIALS = 40
 

@@ -12,8 +12,8 @@ from db.sql_store import SqlStore
 from service.auth import Caller, Quotas, Scope
 from service.auth.gate import OpenGate
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner import measure, tuning
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState, Submission, Trial
 

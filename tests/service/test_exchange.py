@@ -24,7 +24,7 @@ from db.sql_store import SqlStore
 from service import importing
 from service.cli.app import app as commands
 from tests.service.stored import a_config, problem, store_schedule
-from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
+from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 

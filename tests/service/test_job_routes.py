@@ -15,7 +15,7 @@ from service.app import create_app
 from service.auth import Scope
 from service.settings import Settings
 from tests.service.job_routes import CallerGate, commit, items, made, with_trials
-from tests.tuner.sample_records import problem
+from tuner.conformance.records import problem
 from tuner.problem.contract import Contract
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobRequest, JobState

@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import update
 
 from db.models import ScheduleRow
+from db.schedules import validation
 from db.schedules.seals import seal_of
 from db.schedules.serving import ScheduleReads, ServingRow
+from db.schedules.validation import Validator
 from db.sql_store import SqlStore
-from service.schedules import validation
-from service.schedules.validation import Validator
 from tests.db.serving_conformance import SHAPE, lookup
 from tests.service.stored import a_config, problem, store_schedule
 from tuner.codegen import judged

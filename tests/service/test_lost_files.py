@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from db.exchange import export_schedules, import_schedules
 from db.sql_store import SqlStore
 from tests.service.stored import problem, store_schedule
-from tests.tuner.sample_records import TOOLCHAIN
+from tuner.conformance.records import TOOLCHAIN
 from tuner.records.trial import JobSpec, JobState
 
 BEST = "/v1/schedules/best"

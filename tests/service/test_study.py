@@ -14,7 +14,7 @@ from optuna_dashboard import wsgi
 
 from db.sql_store import SqlStore
 from service.study import export
-from tests.tuner.sample_records import (
+from tuner.conformance.records import (
     SPACE,
     TOOLCHAIN,
     artifact,

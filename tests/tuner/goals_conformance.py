@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.records.trial import Job, RemainingGain
 from tuner.store import TrialStore
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.tuner.sample_records import (
+from tuner.conformance.records import (
     SPACE,
     TOOLCHAIN,
     artifact,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.tuner.sample_records import (
+from tuner.conformance.records import (
     SPACE,
     TOOLCHAIN,
     artifact,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.tuner.sample_records import (
+from tuner.conformance.records import (
     NEWER_TOOLCHAIN,
     SPACE,
     TOOLCHAIN,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.tuner.store_conformance import StoreConformance
+from tuner.conformance.stores import StoreConformance
 from tuner.memory_store import MemoryStore
 from tuner.store import TrialStore
 

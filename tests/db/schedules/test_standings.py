@@ -22,7 +22,7 @@ from db.sql_store import SqlStore
 from tests.databases import put_database
 from tests.db.serving_conformance import lookup
 from tests.service.stored import a_config, problem, store_schedule
-from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
+from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner.machine.paths import STATE_DIR_VARIABLE
 from tuner.problem.contract import Contract
 from tuner.records.candidate import CACHE_STATES, FIDELITIES, Problem

@@ -26,7 +26,7 @@ from service.webhooks.addresses import RefusedError, pin, read_networks
 from service.webhooks.sending import Sender
 from tests.service.job_routes import CallerGate, made
 from tests.service.webhooks.receiver import Receiver, receiving
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.records.trial import JobRequest, JobState, Submission
 
 HERE = ("127.0.0.0/8",)

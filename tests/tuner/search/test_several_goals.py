@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from tests.tuner.sample_records import artifact, failed, measurement, ok
 from tests.tuner.search.test_loop import PROBLEM, SPACE, Rig
+from tuner.conformance.records import artifact, failed, measurement, ok
 from tuner.goals import figures_of
 from tuner.records.trial import Budget, JobState
 from tuner.search.stopping import Improvements

@@ -12,7 +12,8 @@ import pytest
 from tests.tuner.goals_conformance import GoalsConformance
 from tests.tuner.near_trials_conformance import NearTrialsConformance
 from tests.tuner.promotion_conformance import PromotionConformance
-from tests.tuner.sample_records import (
+from tests.tuner.schedule_conformance import ScheduleConformance
+from tuner.conformance.records import (
     SPACE,
     TOOLCHAIN,
     artifact,
@@ -21,7 +22,6 @@ from tests.tuner.sample_records import (
     pending,
     spec,
 )
-from tests.tuner.schedule_conformance import ScheduleConformance
 from tuner.errors import InternalError, StoreError, UserError
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Job, JobRequest, JobState, Submission
