@@ -22,8 +22,7 @@ from service.metrics import Metrics, MetricsMiddleware
 from service.readiness import Readiness
 from service.request_ids import RequestIds
 from service.routers import include_all
-from service.schedules.answers import Answers
-from service.schedules.fast_route import FastRoute
+from service.schedules.answers import Answers, FastRoute
 from service.settings import Settings
 from service.unread_bodies import UnreadBodies
 
