@@ -55,7 +55,7 @@ def test_a_crop_is_tuned_beside_aligned_images_and_served_to_none_that_promises_
 
         loose = tuned(frame_loose=1)
         assert loose.job.spec.problem == asked
-        wish = Wish("crop", asked)
+        wish = Wish("crop", lookup_of(asked))
         fetched = fetch(
             wish, source, folder=tmp_path, lock=tmp_path / "lock", cache=ClientCache(), update=False
         )

@@ -33,7 +33,7 @@ from tuner.problem.contract import Contract
 from tuner.records.candidate import CacheState, Fidelity, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.promotion import Promotion
-from tuner.records.trial import Job, JobRequest, JobState, RemainingGain, Submission
+from tuner.records.trial import Job, JobRequest, JobState, PastTrial, RemainingGain, Submission
 from tuner.store import TrialStore
 
 NOW = 1_800_000_000.0
@@ -80,6 +80,11 @@ DONE = Promotion(
     finished_at=6.5,
 )
 CUT_OFF = Promotion(1, PHONES, Outcome.CUTOFF, error="slow", started_at=5.0, finished_at=6.0)
+
+
+def _cycles(past: PastTrial) -> int:
+    assert past.trial.measurement is not None
+    return past.trial.measurement.cycles
 
 
 class StoreConformance:
@@ -557,7 +562,7 @@ class StoreConformance:
         tried(store, problem(m=1024), [(1, 70)])
         tried(store, problem(), [(1, 10)])
         found = store.near_trials(problem(), before=NOW, problems=2, each=2)
-        assert [(p.job, p.trial.number, p.trial.measurement.cycles) for p in found[:2]] == [
+        assert [(p.job, p.trial.number, _cycles(p)) for p in found[:2]] == [
             (near, 1, 100), (near, 2, 200),
         ]  # fmt: skip
         assert found[0].problem == problem(m=250)
@@ -581,7 +586,7 @@ class StoreConformance:
         tried(store, problem(m=250), [(1, 300)])
         tried(store, problem(m=250), [(2, 100)], finished_at=NOW + 5)
         found = store.near_trials(problem(), before=NOW, problems=1, each=5)
-        assert [p.trial.measurement.cycles for p in found] == [300]
+        assert [_cycles(p) for p in found] == [300]
         assert len(store.near_trials(problem(), before=NOW + 9, problems=1, each=5)) == 2
 
     def test_near_trials_of_private_jobs_are_for_their_owner(self, store: TrialStore) -> None:
