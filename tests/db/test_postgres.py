@@ -35,6 +35,7 @@ from tests.db.test_two_processes import (
     test_two_processes_commit_at_once_and_lose_nothing as commit_at_once,
 )
 from tests.tuner.measure.farm.roster_conformance import Clock, RosterConformance
+from tuner.conformance.best import BestConformance
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.conformance.stores import StoreConformance
 from tuner.errors import StoreError, UserError
@@ -57,6 +58,13 @@ class TestPostgresStore(StoreConformance):
         store = open_store(new_database())
         yield store
         store.close()
+
+
+class TestBestInPostgres(BestConformance):
+    @pytest.fixture
+    def store(self, new_database: Callable[..., str]) -> Iterator[TrialStore]:
+        with closing(open_store(new_database())) as store:
+            yield store
 
 
 class TestPostgresJobQueries(JobQueriesConformance):
