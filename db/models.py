@@ -318,7 +318,7 @@ class ScheduleRow(Base):
     without the toolchain, which is a row. ``public_id`` names it for clients: that of the trial it
     came from, on whatever machine. A quarantined schedule is never handed out, nor offered again
     while it stays so. ``seal`` ties the object to the problem and the config
-    (:mod:`db.schedules.seals`); ``judged`` marks a config that was found in its space
+    (:mod:`db.schedules.validation`); ``judged`` marks a config that was found in its space
     (:mod:`tuner.codegen.judged`). ``tenant``
     and ``audience`` are those of its job: a private best stands beside the shared one.
     """

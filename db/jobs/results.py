@@ -19,7 +19,7 @@ from db import catalogue
 from db.files.artifacts import LOST_FILE, ArtifactFiles, StoredArtifact
 from db.models import ArtifactRow, JobRow, MeasurementRow, PromotionRow, ScheduleRow, TrialRow
 from db.records import measurement_record
-from db.schedules.seals import seal_of
+from db.schedules.validation import seal_of
 from tuner.codegen.judged import judge
 from tuner.errors import InternalError, StoreError
 from tuner.records.candidate import Artifact, Measurement

@@ -22,8 +22,7 @@ from tuner.records.trial import JobState, RemainingGain
 
 if TYPE_CHECKING:
     from service.client import Event
-    from service.client.operations import FileKind, SubmitOptions
-    from tuner.records.candidate import CacheState
+    from service.client.operations import BestOptions, FileKind, SubmitOptions
 
 INTERRUPTED = 130
 
@@ -65,16 +64,14 @@ def best_there(
     server: str,
     kernel: str,
     params: Mapping[str, int],
-    target: str,
-    contract: str,
-    cache: CacheState,
+    options: BestOptions,
     kinds: Sequence[FileKind],
 ) -> tuple[dict[str, Any], Mapping[str, bytes]]:
     """The best schedule in the form that ``best --json`` prints, with files of ``kinds``."""
     from service.fetching.sources import age_text
 
     with Client(server) as client:
-        best = client.best(kernel, params, target=target, contract=contract, cache=cache)
+        best = client.best(kernel, params, **options)
         files: dict[str, bytes] = {kind: client.file(best, kind) for kind in kinds}
     if best.from_cache:
         sys.stderr.write(

@@ -1,4 +1,4 @@
-"""What a miss leads to: the job that would fill it."""
+"""The job that would fill a miss."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _one_at_a_time = threading.Lock()
 def body_for(asked: Asked) -> SubmitBody:
     """The body for ``POST /v1/jobs`` that tunes what was asked for, up to its fidelity."""
     problem = asked.problem
-    kinds = reaching(asked.min_fidelity)
+    kinds = reaching(asked.lookup.min_fidelity)
     return SubmitBody.model_validate(
         {
             "kernel": problem.workload.kernel,
             "params": dict(problem.workload.params),
             "target": problem.target.name,
             "contract": problem.contract.value,
-            "cache": asked.cache,
+            "cache": asked.lookup.cache,
             "budget": {"trials": DEFAULT_TRIALS},
             **({"promote_to": kinds[0]} if kinds else {}),
         }
@@ -50,7 +50,11 @@ def job_for(
     # A build asks for the same workload from many processes at once: one job is enough.
     with _one_at_a_time:
         found = open_job(
-            store, asked.problem, asked.cache, reaching(asked.min_fidelity), asked.owner
+            store,
+            asked.problem,
+            asked.lookup.cache,
+            reaching(asked.lookup.min_fidelity),
+            asked.lookup.audience,
         )
         if found is not None:
             return job_json(found), True

@@ -16,7 +16,7 @@ from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.dashboards.test_job_pages import finished_job
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.records.outcome import Outcome
 from tuner.space import Knob, Space
 

@@ -18,7 +18,8 @@ from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.rig.unseen_pipelines import unseen_pipeline
-from tests.tuner.sample_records import (
+from tuner.codegen.halide.uploads import describe_pipeline
+from tuner.conformance.records import (
     SPACE,
     TOOLCHAIN,
     artifact,
@@ -28,7 +29,6 @@ from tests.tuner.sample_records import (
     pending,
     spec,
 )
-from tuner.codegen.halide.uploads import describe_pipeline
 from tuner.records.outcome import Outcome
 from tuner.records.promotion import Promotion
 from tuner.records.trial import Budget, JobState, RemainingGain, Submission, Trial

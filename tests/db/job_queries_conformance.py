@@ -21,7 +21,7 @@ from db.jobs.trial_queries import (
     trials_page,
 )
 from db.sql_store import SqlStore
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner.problem.contract import Contract
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobRequest, JobState, Submission

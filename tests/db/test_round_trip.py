@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from db import open_store
-from tests.tuner.sample_records import SPACE, artifact
+from tuner.best import lookup_of
+from tuner.conformance.records import SPACE, artifact
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
 from tuner.problem.workload import Workload
@@ -178,7 +179,14 @@ def test_records_come_back_as_they_were(
         assert found.toolchain == toolchain
         assert store.trials(job.id) == list(finished)
         assert store.pending(job.id) == [waiting]
-        best = store.best(spec.problem, measurement.fidelity, toolchain, measurement.cache)
+        best = store.best(
+            lookup_of(
+                spec.problem,
+                min_fidelity=measurement.fidelity,
+                toolchain=toolchain,
+                cache=measurement.cache,
+            )
+        )
         assert best is not None
         assert best == offered
         assert list(best.config) == list(config)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from random import Random
 
 from db.sql_store import SqlStore
-from tests.tuner.sample_records import TOOLCHAIN
+from tuner.conformance.records import TOOLCHAIN
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from tuner.errors import DeviceError, InternalError
 from tuner.kernels import Kernel, find_kernel
-from tuner.kernels.kernel import SMALLER, Array
+from tuner.kernels.kernel import Array
+from tuner.kernels.shapes import SMALLER
 from tuner.problem.buffers import BufferLayout, BufferSpec, ScalarSpec, layout_of, other_layout_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target

@@ -17,24 +17,13 @@ from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, reference_o
 from tuner.codegen.halide.uploads.readers import output_bytes, outputs_in
 from tuner.errors import UserError
 from tuner.kernels import PIPELINE_PREFIX, KernelFamily
-from tuner.kernels.kernel import (
-    LARGER,
-    NARROW,
-    OF_THE_WORK,
-    SMALLER,
-    WIDE,
-    Array,
-    HalidePipeline,
-    Kernel,
-    Param,
-    WorkCounts,
-)
-from tuner.kernels.settle import settle
+from tuner.kernels.kernel import Array, HalidePipeline, Kernel, WorkCounts
+from tuner.kernels.shapes import LARGER, NARROW, OF_THE_WORK, SMALLER, WIDE
 from tuner.paths import cached
 from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
-from tuner.records.candidate import Problem
+from tuner.problem.workload import Param, Problem
 from tuner.space import Config, Directive, Space
 from tuner.space.derivation import (
     BufferFacts,
@@ -236,12 +225,12 @@ class PipelineKernel(Kernel):
 
     def default_config(self, problem: Problem) -> Config:
         """The pipeline as it was written, without any schedule."""
-        return settle(self.space(problem), {"lanes": 1})
+        return self.space(problem).nearest_config({"lanes": 1})
 
     def textbook_config(self, problem: Problem) -> Config:
         """Native vectors, line buffers for what is read several times, the rest inline."""
         values = textbook_values(self._facts_of(problem), problem.target, _whole_bytes(problem))
-        return settle(self.space(problem), values)
+        return self.space(problem).nearest_config(values)
 
     def llvm_arguments(self, params: Mapping[str, int]) -> tuple[str, ...]:
         """No software pipelining of loops that read what an iteration before wrote: LLVM moves the

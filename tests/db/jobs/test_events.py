@@ -8,7 +8,7 @@ import pytest
 
 from db import open_store
 from db.sql_store import SqlStore
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
 from tuner.errors import InternalError, UserError
 from tuner.records.outcome import Outcome
 from tuner.records.promotion import Promotion

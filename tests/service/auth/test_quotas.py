@@ -15,7 +15,7 @@ from db.sql_store import SqlStore
 from service.auth import Caller, Quotas
 from service.auth.quotas import DAY_S, check_submit, check_upload
 from service.problem_details import HttpError
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, failed, pending, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, failed, pending, spec
 from tuner.records.trial import Submission
 from tuner.search.stopping import Budget
 

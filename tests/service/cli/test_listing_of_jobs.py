@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from db import open_store
 from db.pipelines import keep
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.records.trial import JobRequest, Submission
 
 

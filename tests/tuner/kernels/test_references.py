@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.tuner.kernels.host import run_on_host
 from tests.tuner.kernels.oracles import ORACLES
+from tuner.conformance.kernels import run_on_host
 from tuner.kernels import Kernel, find_kernel, kernel_names
 from tuner.kernels.kernel import Array
 

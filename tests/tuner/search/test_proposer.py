@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from optuna.trial import TrialState
 
-from tests.tuner.sample_records import artifact, measurement, ok
+from tuner.conformance.records import artifact, measurement, ok
 from tuner.conformance.samplers import SPACE, SamplerConformance
 from tuner.errors import UserError
 from tuner.records.outcome import Outcome

@@ -3,10 +3,10 @@
 import pytest
 
 from tuner.kernels import find_kernel
-from tuner.kernels.tails import known_multiple, tail
+from tuner.kernels.tiling import known_multiple
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.space import Config, TailStrategy
+from tuner.space import Config, TailStrategy, tail
 
 TARGET = find_target("hexagon-v66")
 

@@ -1,9 +1,8 @@
-"""Settling: the config nearest to what one would like."""
+"""The config of a space that is nearest to wanted values."""
 
 import pytest
 
 from tuner.errors import UserError
-from tuner.kernels.settle import settle
 from tuner.space import Constraint, Knob, Space
 
 SPACE = Space(
@@ -23,19 +22,19 @@ SPACE = Space(
 
 
 def test_wanted_values_are_taken() -> None:
-    assert settle(SPACE, {"tile": 1, "align": "on"}).as_dict() == {"tile": 1, "align": "on"}
+    assert SPACE.nearest_config({"tile": 1, "align": "on"}).as_dict() == {"tile": 1, "align": "on"}
 
 
 def test_what_does_not_fit_becomes_the_first_choice_that_does() -> None:
-    assert settle(SPACE, {"tile": 8}).as_dict() == {"tile": 1, "align": "off"}
+    assert SPACE.nearest_config({"tile": 8}).as_dict() == {"tile": 1, "align": "off"}
 
 
 def test_a_later_dead_end_changes_an_earlier_choice_that_was_not_wanted() -> None:
-    settled = settle(SPACE, {"tile": 2}).as_dict()
-    assert settled == {"tile": 2, "align": "on", "tail": "guarded"}
+    found = SPACE.nearest_config({"tile": 2}).as_dict()
+    assert found == {"tile": 2, "align": "on", "tail": "guarded"}
 
 
 def test_an_empty_space_is_said_to_be_one() -> None:
     empty = Space("example", SPACE.knobs, (Constraint("tile > 8", "none is"),), SPACE.constants)
     with pytest.raises(UserError):
-        settle(empty, {})
+        empty.nearest_config({})

@@ -1,26 +1,44 @@
-"""What every kernel must do. A kernel's test module inherits the class and names the kernel."""
+"""The conformance suites of kernels: of what a kernel says, and of the code made from it.
+
+A test module inherits both and names the kernel as registered, by an entry point or in
+``HVXTUNE_KERNELS``: compilers run in processes of their own, and look it up there::
+
+    class TestBrighten(KernelConformance):
+        name = "brighten_u8"
+
+
+    class TestBrightenCode(KernelCodeConformance):
+        name = "brighten_u8"
+
+The first takes seconds. The second takes a minute or two, and the simulator: ``hvxtune doctor``
+says whether it is installed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
+from tuner.codegen import CodeGenerator
 from tuner.codegen.halide.generator import HalideGenerator
 from tuner.errors import CandidateError, UserError
 from tuner.identity import canonical_json
-from tuner.kernels import Kernel
-from tuner.kernels.kernel import LARGER, MAX_BUFFER_BYTES, SMALLER, Array
+from tuner.kernels import Kernel, find_kernel
+from tuner.kernels.kernel import MAX_BUFFER_BYTES, Array
+from tuner.kernels.shapes import LARGER, SMALLER
+from tuner.measure.measurer import Measurer
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 from tuner.paths import STATE_DIR_VARIABLE
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.records.candidate import Candidate, Problem
+from tuner.problem.workload import Problem
+from tuner.records.candidate import Candidate
 from tuner.space import Config, Space
 
 TARGET = find_target("hexagon-v66")
@@ -28,6 +46,8 @@ NARROW = replace(TARGET, name="narrow", vector_bytes=64, vector_alignment_bytes=
 """A target that does not exist: half as wide as any."""
 MOST_SAMPLES_RIGHT = 0.8
 SAMPLES_RUN = 6
+TRIALS = 4
+FEWEST_CONFIGS = 10
 MOST_MACS = 30_000_000
 """In a shape that is run: what the slowest schedules do in seconds on the simulator."""
 
@@ -36,8 +56,8 @@ MOST_MACS = 30_000_000
 class Workshop:
     """What it takes to run candidates."""
 
-    generator: HalideGenerator
-    measurer: QemuMeasurer
+    generator: CodeGenerator
+    measurer: Measurer
 
     def run(self, problem: Problem, config: Config) -> str:
         """``ok``, or the outcome and why."""
@@ -71,12 +91,31 @@ def shapes(kernel: Kernel) -> dict[str, dict[str, int]]:
 SHAPES = ("smallest", "odd", "beyond a vector", "default")
 
 
-class KernelConformance:
-    """Inherit it and override :meth:`kernel`."""
+def run_on_host(kernel: Kernel, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+    """The output of ``kernel``'s pipeline, compiled for this machine: a second opinion on the
+    algorithm. Every stage is computed on its own."""
+    import halide as hl
+
+    pipeline = kernel.pipeline(params)
+    for parameter, array in zip(pipeline.inputs, inputs, strict=True):
+        parameter.set(hl.Buffer(np.ascontiguousarray(array)))
+    for stage in pipeline.stages.values():
+        stage.compute_root()
+    outputs = [
+        np.zeros(spec.shape, spec.dtype) for spec in kernel.buffers(params) if spec.role == "output"
+    ]
+    pipeline.output.realize([hl.Buffer(array) for array in outputs])
+    return outputs
+
+
+class _OfOneKernel:
+    """What both suites know of the kernel."""
+
+    name: ClassVar[str]
 
     @pytest.fixture
     def kernel(self) -> Kernel:
-        raise NotImplementedError
+        return find_kernel(self.name)
 
     @pytest.fixture(params=list(Contract))
     def contract(self, request: pytest.FixtureRequest) -> Contract:
@@ -91,18 +130,12 @@ class KernelConformance:
     def problem(self, kernel: Kernel, contract: Contract) -> Problem:
         return kernel.problem({}, contract, TARGET)
 
-    @pytest.fixture(scope="class")
-    @classmethod
-    def workshop(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-        simulator = find_simulator().command[-1]  # the user's, in a state directory of our own
-        with (
-            pytest.MonkeyPatch.context() as patch,
-            HalideGenerator(1) as generator,
-            QemuMeasurer() as measurer,
-        ):
-            patch.setenv(STATE_DIR_VARIABLE, str(tmp_path_factory.mktemp("state")))
-            patch.setenv(QEMU_VARIABLE, simulator)
-            yield Workshop(generator, measurer)
+
+class KernelConformance(_OfOneKernel):
+    """A kernel's buffers, reference, parameters, work, spaces and directives.
+
+    Name the kernel as registered: ``name = "brighten_u8"``.
+    """
 
     # Buffers and reference
 
@@ -150,11 +183,19 @@ class KernelConformance:
             kernel.workload({"no_such_parameter": 1})
 
     def test_shapes_that_do_not_fit_the_simulator_are_refused(self, kernel: Kernel) -> None:
+        usual = kernel.workload().params
         largest = {
             p.name: p.maximum // p.multiple * p.multiple for p in kernel.params if p.is_extent
         }
+        total = sum(spec.payload_bytes for spec in kernel.buffers({**usual, **largest}))
+        if total <= MAX_BUFFER_BYTES:
+            assert kernel.workload(largest).params == {**usual, **largest}
+            return
         with pytest.raises(UserError, match=str(MAX_BUFFER_BYTES)):
             kernel.workload(largest)
+
+    def test_it_is_found_by_its_name(self, kernel: Kernel) -> None:
+        assert find_kernel(kernel.name).workload() == kernel.workload()
 
     def test_what_is_documented_is_not_empty(self, kernel: Kernel) -> None:
         assert kernel.summary
@@ -213,13 +254,17 @@ class KernelConformance:
             if knob.name in ever_active
             for value in knob.choices
         }
-        assert every - seen == set()
+        dead = sorted(every - seen, key=str)
+        assert not dead, (
+            f"no config of the default shape has these: choose a larger one, or leave out {dead}"
+        )
 
     def test_the_space_is_worth_searching_and_explained(
         self, kernel: Kernel, problem: Problem
     ) -> None:
         space = kernel.space(problem)
-        assert space.count(limit=10) >= 10
+        found = space.count(limit=FEWEST_CONFIGS)
+        assert found >= FEWEST_CONFIGS, f"{found} configs: add knobs or choices"
         assert all(knob.doc for knob in space.knobs)
         assert all(constraint.reason for constraint in space.constraints)
 
@@ -289,12 +334,29 @@ class KernelConformance:
             assert canonical_json([directive.args for directive in directives])
             schedule.apply(directives, kernel.pipeline(problem.workload.params).stages)
 
-    @pytest.mark.slow
+
+class KernelCodeConformance(_OfOneKernel):
+    """The code of a kernel: on this machine, on the simulator, and as a search finds it.
+
+    Name the kernel as registered: ``name = "brighten_u8"``.
+    """
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def workshop(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+        simulator = find_simulator().command[-1]  # the user's, in a state directory of our own
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            HalideGenerator(1) as generator,
+            QemuMeasurer() as measurer,
+        ):
+            patch.setenv(STATE_DIR_VARIABLE, str(tmp_path_factory.mktemp("state")))
+            patch.setenv(QEMU_VARIABLE, simulator)
+            yield Workshop(generator, measurer)
+
     def test_the_pipeline_equals_the_reference_on_this_machine(
         self, kernel: Kernel, params: dict[str, int]
     ) -> None:
-        from tests.tuner.kernels.host import run_on_host
-
         rng = np.random.default_rng(6)
         random = kernel.inputs(params, rng)
         lowest, highest = ([extreme(a) for a in random] for extreme in (_lowest, _highest))
@@ -303,7 +365,6 @@ class KernelConformance:
             for array, wanted in zip(made, kernel.reference(params, inputs), strict=True):
                 np.testing.assert_array_equal(array, wanted)
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("shape", SHAPES)
     def test_default_and_textbook_code_is_right(
         self, kernel: Kernel, workshop: Workshop, shape: str
@@ -313,7 +374,6 @@ class KernelConformance:
             for config in (kernel.default_config(problem), kernel.textbook_config(problem)):
                 assert workshop.run(problem, config) == "ok"
 
-    @pytest.mark.slow
     def test_most_samples_are_right(
         self, kernel: Kernel, problem: Problem, workshop: Workshop
     ) -> None:
@@ -321,6 +381,16 @@ class KernelConformance:
         outcomes = [workshop.run(problem, space.sample(random)) for _ in range(SAMPLES_RUN)]
         wrong = [outcome for outcome in outcomes if outcome != "ok"]
         assert len(wrong) <= (1 - MOST_SAMPLES_RIGHT) * SAMPLES_RUN, "\n".join(wrong)
+
+    def test_a_search_ends_with_a_verified_schedule(
+        self, kernel: Kernel, workshop: Workshop
+    ) -> None:
+        from tuner.tuning import tune
+
+        result = tune(kernel.name, trials=TRIALS)
+        found = result.best.measurement if result.best is not None else None
+        assert found is not None
+        assert found.verified
 
 
 def _lowest(array: Array) -> Array:
