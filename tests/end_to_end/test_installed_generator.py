@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 import tuner
 from db import open_store
 from service.app import create_app
-from service.auth.gate import OpenGate
-from service.settings import Settings
+from service.server.settings import Settings
+from tests.service.gates import OpenGate
 from tuner import codegen
 from tuner.codegen import find_generator, generator_names
 from tuner.machine.doctor import examine
