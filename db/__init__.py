@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from db.jobs.summary import JobSummary
+    from db.jobs.queries import JobSummary
     from db.sql_store import SqlStore
 
 __all__ = ["JobSummary", "SqlStore", "open_store"]

@@ -282,7 +282,7 @@ class TrialRow(Base):
 
 class PromotionRow(Base):
     """A trial's object measured once more, at a higher fidelity
-    (:class:`tuner.records.promotion.Promotion`). Without an outcome it is pending."""
+    (:class:`tuner.records.trial.Promotion`). Without an outcome it is pending."""
 
     __tablename__ = "promotions"
 

@@ -17,13 +17,13 @@ from db.devices.roster import SqlRoster
 from db.engine import WRITING
 from db.failure import Place, store_errors
 from db.files.artifacts import ArtifactFiles, StoredArtifact
-from db.jobs import claims, outbox, past_trials, results
+from db.jobs import claims, outbox, results
 from db.jobs import events as job_events
+from db.jobs import trials as past_trials
 from db.jobs.events import JobEvent
-from db.jobs.job_id import as_typed
-from db.jobs.new_job import insert_job
-from db.jobs.promotions import keep_promotion, promotions_of
-from db.jobs.summary import JobSummary, summaries_of
+from db.jobs.new_job import as_typed, insert_job
+from db.jobs.queries import JobSummary, summaries_of
+from db.jobs.results import keep_promotion, promotions_of
 from db.models import (
     ArtifactRow,
     JobRow,
@@ -47,7 +47,6 @@ from tuner.errors import HvxtuneError, UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import Roster
 from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
-from tuner.records.promotion import Promotion
 from tuner.records.trial import (
     Job,
     JobRequest,
@@ -55,6 +54,7 @@ from tuner.records.trial import (
     JobState,
     PastTrial,
     PendingTrial,
+    Promotion,
     RemainingGain,
     Schedule,
     Submission,

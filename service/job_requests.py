@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.orm import Session
 
-from db.jobs.job_id import new_job_id
-from db.jobs.new_job import KeptAnswer, RequestKey, answer_once, insert_job, kept_answer
+from db.jobs.new_job import KeptAnswer, RequestKey, answer_once, insert_job, kept_answer, new_job_id
 from db.pipelines import Named, named
 from db.sql_store import SqlStore
-from service.auth import Caller
 from service.auth.audit import record
+from service.auth.caller import Caller, Scope
 from service.auth.quotas import check_submit
 from service.json_forms import job_json
 from service.problem_details import HttpError
@@ -23,7 +22,7 @@ from service.schemas.jobs import DEFAULT_TRIALS, BudgetBody, SubmitBody, Workloa
 from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import Roster
-from tuner.records.trial import Job, Submission
+from tuner.records.trial import Job, JobRequest, Submission
 from tuner.tuning import Plan, plan
 
 if TYPE_CHECKING:
@@ -187,3 +186,22 @@ def _replayed(kept: KeptAnswer, key: str) -> Taken:
             next_step="use a new key for each request that is not a retry",
         )
     return Taken(kept.answer, replayed=True)
+
+
+def may_steer(caller: Caller, job: Job) -> bool:
+    """Whether ``caller`` may: one's own jobs with ``submit``, anybody's with ``operate``."""
+    own = job.submission.owner == caller.owner and caller.may(Scope.SUBMIT)
+    return own or caller.may(Scope.OPERATE)
+
+
+def require_may_steer(caller: Caller, job: Job, request: JobRequest) -> None:
+    """403 for who may not."""
+    if may_steer(caller, job):
+        return
+    owner = job.submission.owner or "the command line"
+    raise HttpError(
+        403,
+        f"job {job.id} is of {owner}: '{caller.name}' may not {request} it",
+        accepted=f"a token of {owner}, or one with the scope {Scope.OPERATE}",
+        next_step=f"ask {owner}, or whoever runs the service",
+    )

@@ -8,7 +8,7 @@
 
 Knows nothing of the database, the service or the dashboards: trials go to a
 :class:`tuner.store.TrialStore`, in memory unless another is given. The functions of
-:mod:`tuner.tuning` and :mod:`tuner.pipelines` are offered here; they are imported on first use.
+:mod:`tuner.tuning` and :mod:`tuner.tuning` are offered here; they are imported on first use.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tuner.pipelines import tune_pipeline
     from tuner.records.job_result import TuneResult, result
-    from tuner.tuning import find_problem, run, submit, tune
+    from tuner.tuning import find_problem, run, submit, tune, tune_pipeline
 
 __all__ = [
     "TuneResult",
@@ -33,7 +32,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "tune_pipeline":
-        from tuner.pipelines import tune_pipeline
+        from tuner.tuning import tune_pipeline
 
         return tune_pipeline
     if name in __all__:

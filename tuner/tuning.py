@@ -17,26 +17,57 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from tuner.codegen import CodeGenerator, find_generator, generator_names, space_of
 from tuner.errors import ToolchainError, UserError
-from tuner.goals import DEFAULT_GOALS, GOALS, checked_goals
 from tuner.kernels import find_kernel
-from tuner.measure import FARM, open_measurer
+from tuner.measure import FARM, measurer_names, open_measurer
 from tuner.measure.farm.roster import Roster
 from tuner.measure.measurer import Measurer
+from tuner.objectives import DEFAULT_OBJECTIVES, OBJECTIVES, checked_objectives
 from tuner.problem.contract import find_contract
 from tuner.problem.target import DEFAULT_TARGET, find_target
-from tuner.records.candidate import CACHE_STATES, CacheState, Problem
+from tuner.records.candidate import CACHE_STATES, FIDELITIES, CacheState, Fidelity, Problem
 from tuner.records.job_result import TuneResult, result
-from tuner.records.promotion import DEFAULT_PROMOTIONS
-from tuner.records.trial import Job, JobSpec, Submission
-from tuner.rungs import require_above, upper_of
+from tuner.records.trial import DEFAULT_PROMOTIONS, MOST_PROMOTIONS, Job, JobSpec, Submission
 from tuner.search.samplers import require_fits, sampler_for
 from tuner.search.stopping import checked_budget
 from tuner.space import Space
 from tuner.store import TrialStore
+from tuner.uploaded import files, find_pipeline
+from tuner.uploaded import kernel_name as name_of
 
 if TYPE_CHECKING:
+    import halide as hl
+
     from tuner.search.ladder import Rung
     from tuner.search.progress import Progress
+
+
+_REACHED_BY: dict[str, Fidelity] = {"hexagon-sim": "cycle_accurate", "phone": "hardware"}
+"""Kinds of devices above the model, lowest first, and what they reach: usual ``promote_to``."""
+
+
+def reaching(fidelity: Fidelity) -> list[str]:
+    """The kinds to promote to for ``fidelity`` or more, lowest first; none for the model, which
+    every job reaches."""
+    least = FIDELITIES.index(fidelity)
+    return [kind for kind, one in _REACHED_BY.items() if 0 < least <= FIDELITIES.index(one)]
+
+
+def upper_of(promote_to: str) -> tuple[str, str]:
+    """The measurer that ``promote_to`` means, and the tags of devices if that is a farm."""
+    return (promote_to, "") if promote_to in measurer_names() else (FARM, promote_to)
+
+
+def require_above(upper: Measurer, lower: Measurer, promote_to: str, promote: int) -> None:
+    """``UserError`` unless ``promote`` trials measured with ``lower`` can go to ``upper``."""
+    if not 1 <= promote <= MOST_PROMOTIONS:
+        raise UserError(f"promote={promote}", accepted=f"1 to {MOST_PROMOTIONS}")
+    higher = FIDELITIES[FIDELITIES.index(lower.fidelity) + 1 :]
+    if upper.fidelity not in higher:
+        raise UserError(
+            f"promote_to '{promote_to}' is of fidelity {upper.fidelity}, the search of "
+            f"{lower.fidelity}: nothing is gained",
+            accepted=f"devices of fidelity {' or '.join(higher)}" if higher else "nothing",
+        )
 
 
 def default_workers() -> int:
@@ -93,7 +124,7 @@ def plan(
     patience: int | None = None,
     until_gain: float | None = None,
     transfer: bool = True,
-    goals: Sequence[str] = DEFAULT_GOALS,
+    goals: Sequence[str] = DEFAULT_OBJECTIVES,
     sampler: str | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -109,7 +140,7 @@ def plan(
 
     ``on`` chooses devices of a farm, which ``roster`` knows; only one that nobody knows yet is
     asked what it is, which takes seconds. ``goals`` are what is to be small
-    (:mod:`tuner.goals`); without a ``sampler`` it is the usual one for them. ``promote_to`` names
+    (:mod:`tuner.objectives`); without a ``sampler`` it is the usual one for them. ``promote_to`` names
     where the ``promote`` most promising trials are measured again (:mod:`tuner.search.ladder`): a
     measurer, or tags of devices.
 
@@ -118,7 +149,7 @@ def plan(
     """
     problem = find_problem(kernel, params, target, contract)
     space = space_of(generator, find_kernel(kernel), problem)
-    wanted = checked_goals(goals)
+    wanted = checked_objectives(goals)
     chosen = sampler_for(sampler, wanted)
     require_fits(chosen, space)
     budget = checked_budget(trials, seconds, patience, until_gain, wanted)
@@ -157,7 +188,7 @@ def _require_counted(device: Measurer, goals: Sequence[str]) -> None:
         raise UserError(
             f"goals={','.join(goals)}: the measurer '{device.name}' does not count "
             f"{', '.join(missing)}",
-            accepted=", ".join(goal for goal in GOALS if goal in device.counted),
+            accepted=", ".join(goal for goal in OBJECTIVES if goal in device.counted),
             next_step="leave them out, or measure with qemu",
         )
 
@@ -324,3 +355,46 @@ def tune(
     store = store or MemoryStore()
     job = submit(kernel, params, store=store, **options)
     return run(job.id, store, on_progress=on_progress, stop=stop)
+
+
+def keep_pipeline(pipeline: hl.Func | hl.Pipeline | bytes) -> str:
+    """Keeps an unscheduled pipeline in the state directory; returns its name as a kernel.
+
+    ``pipeline`` is the output Func, the Pipeline, or what ``halide.serialize_pipeline`` gave. A
+    Func or Pipeline is serialized here; whatever is opened again is opened in a contained process.
+    Raises ``UserError`` if it is no pipeline, or none that can be tuned, saying why.
+    """
+    if isinstance(pipeline, bytes):
+        data = pipeline
+    else:
+        import halide as hl
+
+        if isinstance(pipeline, hl.Func):
+            pipeline = hl.Pipeline(pipeline)
+        if not isinstance(pipeline, hl.Pipeline):
+            raise UserError(
+                f"a pipeline of type {type(pipeline).__name__}",
+                accepted="a halide.Func, a halide.Pipeline, or serialized bytes",
+            )
+        data = hl.serialize_pipeline(pipeline)
+    name = name_of(files.keep(data))
+    find_pipeline(name)
+    return name
+
+
+def tune_pipeline(
+    pipeline: hl.Func | hl.Pipeline | bytes,
+    params: Mapping[str, int] | None = None,
+    *,
+    store: TrialStore | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    stop: threading.Event | None = None,
+    **options: Unpack[JobOptions],
+) -> TuneResult:
+    """Tunes an unscheduled pipeline: :func:`keep_pipeline`, then :func:`tuner.tuning.tune`.
+
+    ``params`` are the extents of the output by the names of its dimensions, and those of inputs
+    that no output decides.
+    """
+    name = keep_pipeline(pipeline)
+    return tune(name, params, store=store, on_progress=on_progress, stop=stop, **options)

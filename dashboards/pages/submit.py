@@ -24,13 +24,13 @@ from service.job_requests import submit
 from service.problem_details import HttpError, status_of
 from service.schemas.jobs import LARGEST_SEED, BudgetBody, SubmitBody
 from tuner.errors import HvxtuneError, UserError
-from tuner.goals import DEFAULT_GOALS, GOALS
 from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel, kernel_names
 from tuner.measure import FARM, QEMU
+from tuner.objectives import DEFAULT_OBJECTIVES, OBJECTIVES
 from tuner.problem.contract import Contract
 from tuner.problem.target import DEFAULT_TARGET, TARGETS
 from tuner.records.candidate import CACHE_STATES, CacheState
-from tuner.records.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
+from tuner.records.trial import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
 from tuner.search.samplers import sampler_names
 from tuner.tuning import find_problem
 
@@ -57,7 +57,7 @@ DEFAULTS: Mapping[str, str] = {
 PARAM = "param_"
 GOAL = "goal_"
 """Before the name of a goal that is ticked; cycles need not be."""
-MORE_GOALS = tuple(goal for goal in GOALS if goal not in DEFAULT_GOALS)
+MORE_OBJECTIVES = tuple(goal for goal in OBJECTIVES if goal not in DEFAULT_OBJECTIVES)
 MOST_TRIALS = 10_000_000
 MOST_UPLOADS = 50
 
@@ -107,7 +107,10 @@ class Entered:
     @property
     def goals(self) -> list[str]:
         """Cycles, and what is ticked beside."""
-        return [*DEFAULT_GOALS, *(goal for goal in MORE_GOALS if self.values.get(GOAL + goal))]
+        return [
+            *DEFAULT_OBJECTIVES,
+            *(goal for goal in MORE_OBJECTIVES if self.values.get(GOAL + goal)),
+        ]
 
     def params(self) -> dict[str, int]:
         """The kernel's parameters; empty fields mean its defaults."""
@@ -268,7 +271,7 @@ def _form(
         contracts=[contract.value for contract in Contract],
         samplers=sampler_names(),
         devices=offered_devices(),
-        goals=[(goal, GOALS[goal]) for goal in MORE_GOALS],
+        goals=[(goal, OBJECTIVES[goal]) for goal in MORE_OBJECTIVES],
         chosen_goals=entered.goals,
         caches=CACHE_STATES,
         refused=error,

@@ -17,7 +17,7 @@ from service.cli.progress import Show, Standing, shown
 from service.cli.summary import print_result, reached_text
 from service.client import Client
 from tuner.errors import HvxtuneError, UserError
-from tuner.goals import Front
+from tuner.objectives import Front
 from tuner.records.trial import JobState, RemainingGain
 
 if TYPE_CHECKING:

@@ -31,10 +31,9 @@ from service.cli.sets import BatchName, SetName, tune_set
 from service.cli.signals import stop_on_signal
 from service.cli.summary import print_result, result_json
 from tuner.errors import HvxtuneError, UserError
-from tuner.goals import DEFAULT_GOALS, GOALS
+from tuner.objectives import DEFAULT_OBJECTIVES, OBJECTIVES
 from tuner.problem.target import DEFAULT_TARGET
-from tuner.records.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
-from tuner.records.trial import JobState
+from tuner.records.trial import DEFAULT_PROMOTIONS, MOST_PROMOTIONS, JobState
 from tuner.search.samplers import DEFAULT_FOR_SEVERAL, DEFAULT_SAMPLER
 
 if TYPE_CHECKING:
@@ -89,10 +88,10 @@ def tune(
         str,
         typer.Option(
             metavar="GOAL[,GOAL]",
-            help=f"What is to be small, of {', '.join(GOALS)}: with several, the Pareto front is "
+            help=f"What is to be small, of {', '.join(OBJECTIVES)}: with several, the Pareto front is "
             "searched for.",
         ),
-    ] = ",".join(DEFAULT_GOALS),
+    ] = ",".join(DEFAULT_OBJECTIVES),
     sampler: Annotated[
         str | None,
         typer.Option(
@@ -142,7 +141,7 @@ def tune(
                 "--pipeline": pipeline,
                 "--param": param,
                 "--patience": patience,
-                "--goals": goals if wanted != DEFAULT_GOALS else None,
+                "--goals": goals if wanted != DEFAULT_OBJECTIVES else None,
                 "--server": server,
                 "--private": private or None,
             },

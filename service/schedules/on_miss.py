@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from db.jobs.open_jobs import open_job
+from db.jobs.queries import open_job
 from db.sql_store import SqlStore
 from service.auth import Caller
 from service.job_requests import submit
 from service.json_forms import job_json
 from service.schedules.asked import Asked
 from service.schemas.jobs import DEFAULT_TRIALS, SubmitBody
-from tuner.rungs import reaching
+from tuner.tuning import reaching
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection

@@ -7,12 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from service.schemas.common import PageQuery, Strict, Visibility
-from tuner.goals import DEFAULT_GOALS, GOALS
+from tuner.objectives import DEFAULT_OBJECTIVES, OBJECTIVES
 from tuner.problem.contract import Contract
 from tuner.problem.target import DEFAULT_TARGET
 from tuner.records.outcome import Outcome
-from tuner.records.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
-from tuner.records.trial import JobState
+from tuner.records.trial import DEFAULT_PROMOTIONS, MOST_PROMOTIONS, JobState
 from tuner.search.samplers import DEFAULT_FOR_SEVERAL, DEFAULT_SAMPLER
 
 MOST_WORKLOADS = 256
@@ -96,10 +95,10 @@ class SubmitBody(Strict):
     )
     budget: BudgetBody = BudgetBody()
     goals: list[Name] = Field(
-        list(DEFAULT_GOALS),
+        list(DEFAULT_OBJECTIVES),
         min_length=1,
-        max_length=len(GOALS),
-        description=f"What is to be small, of {', '.join(GOALS)}; cycles are always among them.",
+        max_length=len(OBJECTIVES),
+        description=f"What is to be small, of {', '.join(OBJECTIVES)}; cycles are always among them.",
         examples=[["cycles", "code_bytes"]],
     )
     sampler: Name | None = Field(

@@ -30,8 +30,7 @@ from tests.tuner.sample_records import (
 )
 from tuner.codegen.halide.uploads import describe_pipeline
 from tuner.records.outcome import Outcome
-from tuner.records.promotion import Promotion
-from tuner.records.trial import Budget, JobState, RemainingGain, Submission, Trial
+from tuner.records.trial import Budget, JobState, Promotion, RemainingGain, Submission, Trial
 from tuner.uploaded import kernel_name
 
 TIMES = "\N{MULTIPLICATION SIGN}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from db.exchange import Imported, export_schedules, import_schedules
-from db.jobs.open_jobs import open_job
+from db.jobs.queries import open_job
 from db.schedules import quarantine
 from db.schedules import queries as schedule_queries
 from db.schedules.nearest import NearestWorkloads

@@ -19,8 +19,7 @@ from tests.tuner.sample_records import (
 )
 from tuner.errors import InternalError, StoreError
 from tuner.records.outcome import Outcome
-from tuner.records.promotion import Promotion
-from tuner.records.trial import Job
+from tuner.records.trial import Job, Promotion
 from tuner.store import TrialStore
 
 PHONES = {**TOOLCHAIN, "phone": "soc 1"}

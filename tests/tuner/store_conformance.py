@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.tuner.goals_conformance import GoalsConformance
 from tests.tuner.near_trials_conformance import NearTrialsConformance
+from tests.tuner.objectives_conformance import GoalsConformance
 from tests.tuner.promotion_conformance import PromotionConformance
 from tests.tuner.sample_records import (
     SPACE,

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.codegen import starts_of
-from tuner.goals import figures_of, front_of
 from tuner.kernels import find_kernel
-from tuner.records.promotion import Promotion
-from tuner.records.trial import Job, Schedule, Trial
+from tuner.objectives import figures_of, front_of
+from tuner.records.trial import Job, Promotion, Schedule, Trial
 from tuner.space import Config
 from tuner.store import TrialStore
 

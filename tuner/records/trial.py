@@ -8,10 +8,42 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tuner.goals import DEFAULT_GOALS
+from tuner.objectives import DEFAULT_OBJECTIVES
 from tuner.records.candidate import CacheState, Measurement, Problem
 from tuner.records.outcome import Outcome
 from tuner.space import Config
+
+DEFAULT_PROMOTIONS = 10
+MOST_PROMOTIONS = 1000
+"""Of one job."""
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """The object of an ``ok`` trial, measured once more where numbers are dearer and truer.
+
+    ``trial`` is the trial's number; of each trial there is at most one promotion. Without an
+    ``outcome`` it was handed out and has not come back: it is run again, once, after a crash.
+    ``measurement`` is there exactly for outcome ``ok``. ``toolchain`` is the whole fingerprint of
+    what made the object and measured it here. Times are Unix seconds.
+    """
+
+    trial: int
+    toolchain: Mapping[str, str] = field(hash=False)
+    outcome: Outcome | None = None
+    measurement: Measurement | None = None
+    error: str | None = None
+    started_at: float = 0.0
+    finished_at: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.outcome is Outcome.OK) != (self.measurement is not None):
+            raise ValueError(f"promotion of trial {self.trial}: {self.outcome}, its measurement")
+        if self.measurement is not None and not self.measurement.verified:
+            raise ValueError(f"promotion of trial {self.trial}: unverified")
+        if (self.outcome is None) != (self.finished_at is None):
+            raise ValueError(f"promotion of trial {self.trial}: {self.outcome}, when it finished")
+
 
 DEFAULT_SAMPLER = "surrogate"
 """The sampler of a job with one objective, unless told otherwise."""
@@ -116,8 +148,8 @@ class JobSpec:
 
     problem: Problem
     budget: Budget = field(default_factory=Budget)
-    goals: tuple[str, ...] = DEFAULT_GOALS
-    """What is to be small (:mod:`tuner.goals`), the cycles first."""
+    goals: tuple[str, ...] = DEFAULT_OBJECTIVES
+    """What is to be small (:mod:`tuner.objectives`), the cycles first."""
     sampler: str = DEFAULT_SAMPLER
     seed: int = 0
     generator: str = "halide"

@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError, HvxtuneError
-from tuner.goals import Front, figures_of
 from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
+from tuner.objectives import Front, figures_of
 from tuner.records.candidate import Candidate
 from tuner.records.trial import (
     Job,

@@ -11,7 +11,7 @@ import optuna
 from optuna.trial import TrialState, create_trial
 
 from tuner.codegen.portfolio import MAIN
-from tuner.goals import DEFAULT_GOALS, figures_of
+from tuner.objectives import DEFAULT_OBJECTIVES, figures_of
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
 from tuner.search import encoding
@@ -47,7 +47,7 @@ class Proposer:
     """
 
     def __init__(
-        self, space: Space, sampler: str, seed: int, goals: Sequence[str] = DEFAULT_GOALS
+        self, space: Space, sampler: str, seed: int, goals: Sequence[str] = DEFAULT_OBJECTIVES
     ) -> None:
         """What is told of a result are the figures of ``goals``, in their order."""
         optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -11,8 +11,8 @@ import pytest
 
 from tests.tuner.measure.candidates import scale_artifact, scale_problem
 from tuner.errors import CandidateError, UserError
-from tuner.goals import figures_of
 from tuner.measure import Measurer
+from tuner.objectives import figures_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact, Measurement, Problem

@@ -10,8 +10,8 @@ import pytest
 from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tuner.errors import CandidateError, DeviceError, ToolchainError
-from tuner.goals import DEFAULT_GOALS
 from tuner.memory_store import MemoryStore
+from tuner.objectives import DEFAULT_OBJECTIVES
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
@@ -48,7 +48,7 @@ class Rig:
         seed=0,
         sampler="random",
         kernel=KERNEL,
-        goals=DEFAULT_GOALS,
+        goals=DEFAULT_OBJECTIVES,
     ):
         self.kernel = kernel
         self.store = MemoryStore()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tuner.sample_records import artifact, failed, measurement, ok
 from tests.tuner.search.test_loop import PROBLEM, SPACE, Rig
-from tuner.goals import figures_of
+from tuner.objectives import figures_of
 from tuner.records.trial import Budget, JobState
 from tuner.search.stopping import Improvements
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import UserError
-from tuner.goals import GOALS
 from tuner.measure.cases import CASES_VERSION, cases_of
 from tuner.measure.harness import linux_user_harness
 from tuner.measure.image import Image, image_of
@@ -21,6 +20,7 @@ from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders
 from tuner.measure.qemu.simulation import Simulation, simulate
 from tuner.measure.qemu.simulator import PLUGIN, find_simulator
+from tuner.objectives import OBJECTIVES
 from tuner.problem.target import TARGETS, Target
 from tuner.records.candidate import (
     CACHE_STATES,
@@ -52,7 +52,7 @@ class QemuMeasurer(Measurer):
 
     name: ClassVar[str] = "qemu"
     fidelity: Fidelity = "model"
-    counted = frozenset(GOALS)
+    counted = frozenset(OBJECTIVES)
 
     def __init__(self, *, cache: CacheState = "warm", timeout_s: float = TIMEOUT_S) -> None:
         if cache not in CACHE_STATES:

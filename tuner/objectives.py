@@ -13,8 +13,8 @@ from typing import TypeVar
 from tuner.errors import UserError
 
 CYCLES = "cycles"
-DEFAULT_GOALS = (CYCLES,)
-GOALS = {
+DEFAULT_OBJECTIVES = (CYCLES,)
+OBJECTIVES = {
     CYCLES: "cycles of the timed call",
     "code_bytes": "bytes of the candidate's own code",
     "vtcm_bytes": "bytes of VTCM it touches",
@@ -25,15 +25,15 @@ GOALS = {
 _Item = TypeVar("_Item")
 
 
-def checked_goals(names: Iterable[str]) -> tuple[str, ...]:
+def checked_objectives(names: Iterable[str]) -> tuple[str, ...]:
     """The goals with these names, cycles first; ``UserError`` unless cycles are among them."""
     goals = tuple(names)
-    unknown = next((name for name in goals if name not in GOALS), None)
+    unknown = next((name for name in goals if name not in OBJECTIVES), None)
     if unknown is not None:
-        near = difflib.get_close_matches(unknown, GOALS, n=1)
+        near = difflib.get_close_matches(unknown, OBJECTIVES, n=1)
         raise UserError(
             f"goals={unknown[:40]}: there is no such goal",
-            accepted=", ".join(GOALS),
+            accepted=", ".join(OBJECTIVES),
             next_step=f"did you mean {near[0]}?" if near else "",
         )
     if CYCLES not in goals:
