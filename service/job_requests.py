@@ -18,7 +18,7 @@ from service.auth.quotas import check_submit
 from service.json_forms import job_json
 from service.problem_details import HttpError
 from service.request_ids import current_request_id
-from service.schemas.jobs import DEFAULT_TRIALS, BudgetBody, SubmitBody, WorkloadBody
+from service.schemas.jobs import SubmitBody, WorkloadBody
 from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import Roster
@@ -136,31 +136,9 @@ def _plan(
     default_workers: int | None,
     roster: Roster,
 ) -> Plan:
-    budget = body.budget
-    if budget == BudgetBody():
-        budget = BudgetBody(trials=DEFAULT_TRIALS)
-    return plan(
-        workload.kernel,
-        workload.params,
-        target=body.target,
-        contract=body.contract,
-        trials=budget.trials,
-        seconds=budget.seconds,
-        patience=budget.patience,
-        until_gain=budget.until_gain,
-        transfer=body.transfer,
-        goals=body.goals,
-        sampler=body.sampler,
-        seed=body.seed,
-        workers=body.workers or default_workers,
-        generator=body.generator,
-        measurer=body.measurer,
-        on=body.on,
-        promote_to=body.promote_to,
-        promote=body.promote,
-        cache=body.cache,
-        roster=roster,
-    )
+    options = body.options()
+    options["workers"] = options["workers"] or default_workers
+    return plan(workload.kernel, workload.params, roster=roster, **options)
 
 
 def _once(session: Session, key: RequestKey | None, make: Callable[[], dict[str, Any]]) -> Taken:

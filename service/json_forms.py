@@ -7,9 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import UserError
+from tuner.records.request import BUDGET, SearchOptions, as_json, of_group
 from tuner.records.trial import Job, Promotion, Trial
-from tuner.search.ladder import pairs_of
-from tuner.search.ranking import agreement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,28 +154,16 @@ def trial_json(trial: Trial, peak: float) -> dict[str, Any]:
 
 def job_json(job: Job) -> dict[str, Any]:
     """A job as ``jobs`` lists it."""
-    spec = job.spec
+    spec, options = job.spec, as_json(job.spec)
+    budget = {one.name: options.pop(one.name) for one in of_group(SearchOptions, BUDGET)}
     return {
         "job": job.id,
         "state": job.state.value,
         **problem_json(spec.problem),
         "display_name": job.submission.kernel_label or spec.problem.workload.kernel,
-        "cache": spec.cache,
-        "measurer": spec.measurer,
-        "on": spec.on,
-        "promote_to": spec.promote_to,
-        "promote": spec.promote,
-        "goals": list(spec.goals),
-        "sampler": spec.sampler,
-        "seed": spec.seed,
-        "workers": spec.workers,
-        "budget": {
-            "trials": spec.budget.trials,
-            "seconds": spec.budget.seconds,
-            "patience": spec.budget.patience,
-            "until_gain": spec.budget.until_gain,
-        },
-        "transfer": spec.transfer,
+        **options,
+        "goals": options["objectives"],  # its former name
+        "budget": budget,
         "created_at": job.created_at,
         "spent_s": round(job.spent_s, 3),
         "remaining_gain": None if job.remaining is None else asdict(job.remaining),
@@ -284,6 +271,9 @@ def ladder_json(
     """Where the job promotes to, each promotion beside its trial's own cycles, and how far both
     agree; ``None`` if it promotes nothing. ``trials`` holds at least those promoted, ``peak`` is
     the cycles at the HVX peak."""
+    from tuner.search.ladder import pairs_of
+    from tuner.search.ranking import agreement
+
     spec = job.spec
     if not spec.promote_to:
         return None

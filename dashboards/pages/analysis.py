@@ -52,7 +52,7 @@ def analysis(
         finished=len(finished),
         noise=noise(finished),
         plots={
-            **plots(space, finished, facts, view.job.spec.goals),
+            **plots(space, finished, facts, view.job.spec.objectives),
             "lanes": lanes(trials, time.time()),
         },
     )

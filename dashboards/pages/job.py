@@ -144,7 +144,7 @@ def _live(store: SqlStore, view: JobView) -> dict[str, Any]:
     spec = view.job.spec
     return {
         "promoted": promoted_view(promoted_trials(store, view.id)) if spec.promote_to else None,
-        "front": front_trials(store, view.job) if len(spec.goals) > 1 else None,
+        "front": front_trials(store, view.job) if len(spec.objectives) > 1 else None,
         "chart": chart_data(view, points),
         "strip": outcome_strip(view.standing.summary.outcomes),
     }

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from db import catalogue
 from db.jobs import events as job_events
 from db.models import JobRow
-from db.records import job_record
+from db.records import job_record, option_values
 from db.service_models import IdempotencyRow
 from tuner.records.trial import Job, JobSpec, JobState, Submission
 from tuner.space import Space
@@ -78,22 +78,8 @@ def insert_job(
             space_digest=space.digest,
             toolchain_id=catalogue.used_toolchain_id(session, toolchain),
             state=JobState.QUEUED,
-            goals=",".join(spec.goals),
-            sampler=spec.sampler,
-            seed=spec.seed,
-            generator=spec.generator,
-            measurer=spec.measurer,
-            device_tags=spec.on,
-            promote_to=spec.promote_to,
-            promote=spec.promote,
-            cache=spec.cache,
-            workers=spec.workers,
             cutoff_factor=spec.cutoff_factor,
-            budget_trials=spec.budget.trials,
-            budget_seconds=spec.budget.seconds,
-            budget_patience=spec.budget.patience,
-            budget_until_gain=spec.budget.until_gain,
-            transfer=spec.transfer,
+            **option_values(spec),
             created_at=now,
             submitted_by=submission.user,
             priority=submission.priority,

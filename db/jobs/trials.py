@@ -88,7 +88,7 @@ def key_trials(store: SqlStore, job_id: str) -> KeyTrials:
 
 def front_trials(store: SqlStore, job: Job) -> list[Trial]:
     """The trials on the Pareto front of the job's goals, the fastest first."""
-    goals = [getattr(MeasurementRow, goal) for goal in job.spec.goals]
+    goals = [getattr(MeasurementRow, goal) for goal in job.spec.objectives]
     measured = (
         select(TrialRow.number, *goals)
         .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)

@@ -25,6 +25,7 @@ from service.cli import (
     tuning,
     uploads,
 )
+from service.cli.options import Command
 
 app = typer.Typer(
     name="hvxtune",
@@ -58,7 +59,7 @@ for command in (
     tokens.audit,
     diagnosis.doctor,
 ):
-    app.command()(command)
+    app.command(cls=Command)(command)
 app.command("export")(exchange.export_schedules)
 app.command("import")(exchange.import_schedules)  # a word that no function can be called by
 app.add_typer(tokens.app, name="token")

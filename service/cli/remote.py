@@ -18,11 +18,12 @@ from service.cli.summary import print_result, reached_text
 from service.client import Client
 from tuner.errors import HvxtuneError, UserError
 from tuner.objectives import Front
+from tuner.records.request import Visibility
 from tuner.records.trial import JobState, RemainingGain
 
 if TYPE_CHECKING:
     from service.client import Event
-    from service.client.operations import FileKind, SubmitOptions
+    from service.client.operations import FileKind
     from tuner.records.candidate import CacheState
 
 INTERRUPTED = 130
@@ -33,14 +34,14 @@ def tune_there(
     kernel: str | None,
     pipeline: Path | None,
     params: Mapping[str, int],
-    options: SubmitOptions,
+    options: Mapping[str, Any],
     *,
     as_json: bool,
 ) -> None:
     """Submits a job for a kernel, or for the pipeline in a file, and follows it to its end."""
     with Client(server) as client:
         if pipeline is not None:
-            wanted = options.get("visibility") or "shared"
+            wanted: Visibility = options.get("visibility") or "shared"
             uploaded = client.upload_pipeline(*read_file(pipeline), visibility=wanted)
             kernel = str(uploaded["kernel"])
         (job,) = client.submit(kernel, params, **options)
@@ -141,7 +142,7 @@ class _Follower:
         self._form = form
         self._promoted = 0
         self._remaining: RemainingGain | None = None
-        self._goals: list[str] = form["goals"]
+        self._objectives: list[str] = form["objectives"]
         self._front = Front()
         self._outcomes: Counter[str] = Counter()
         self._best: int | None = None
@@ -169,7 +170,7 @@ class _Follower:
     def _add_trial(self, event: Event) -> None:
         self._outcomes[str(event.data["outcome"])] += 1
         self._best = event.data.get("best_cycles")
-        figures = [event.data.get(goal) for goal in self._goals]
+        figures = [event.data.get(name) for name in self._objectives]
         counted = tuple(int(figure) for figure in figures if figure is not None)
         if len(counted) == len(figures):
             self._front.offer(counted)
@@ -186,7 +187,7 @@ class _Follower:
             elapsed_s=elapsed_s,
             eta_s=None if left is None else left * elapsed_s / finished,
             reached=reached_text(self._remaining),
-            on_front=len(self._front) if len(self._goals) > 1 else None,
+            on_front=len(self._front) if len(self._objectives) > 1 else None,
             promoted=self._promoted,
             promotions=int(self._form["promote"]),
         )

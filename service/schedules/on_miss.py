@@ -11,7 +11,8 @@ from service.auth import Caller
 from service.job_requests import submit
 from service.json_forms import job_json
 from service.schedules.asked import Asked
-from service.schemas.jobs import DEFAULT_TRIALS, SubmitBody
+from service.schemas.jobs import SubmitBody
+from tuner.records.request import DEFAULT_TRIALS
 from tuner.tuning import reaching
 
 if TYPE_CHECKING:
@@ -24,17 +25,15 @@ def body_for(asked: Asked) -> SubmitBody:
     """The body for ``POST /v1/jobs`` that tunes what was asked for, up to its fidelity."""
     problem = asked.problem
     kinds = reaching(asked.min_fidelity)
-    return SubmitBody.model_validate(
-        {
-            "kernel": problem.workload.kernel,
-            "params": dict(problem.workload.params),
-            "target": problem.target.name,
-            "contract": problem.contract.value,
-            "cache": asked.cache,
-            "budget": {"trials": DEFAULT_TRIALS},
-            **({"promote_to": kinds[0]} if kinds else {}),
-        }
-    )
+    options = {
+        "target": problem.target.name,
+        "contract": problem.contract.value,
+        "cache": asked.cache,
+        "trials": DEFAULT_TRIALS,
+        **({"promote_to": kinds[0]} if kinds else {}),
+    }
+    workload = problem.workload
+    return SubmitBody.of(options, kernel=workload.kernel, params=dict(workload.params))
 
 
 def job_for(

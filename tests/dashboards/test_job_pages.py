@@ -210,10 +210,10 @@ def test_the_form_is_made_of_the_kernels_parameters(logged_in: LogIn) -> None:
         ("param_m", "0", "m 0"),
         ("param_m", "many", "a whole number"),
         ("param_k", "6", "multiples of 4"),
-        ("trials", "-5", "trials -5"),
+        ("trials", "-5", "trials=-5"),
         ("seconds", "soon", "a number"),
-        ("until_gain", "most", "a number"),
-        ("until_gain", "100", "below 100"),
+        ("until_gain", "most", "a percentage"),
+        ("until_gain", "100", "below 1"),
         ("promote", "0", "1 to 1000"),
         ("sampler", "magic", "unknown sampler"),
         ("target", "hexagon-v1", "hexagon-v66"),
@@ -275,7 +275,7 @@ def test_a_submitted_job_is_that_of_the_form(
     assert job.spec.problem.workload.params["m"] == 64
     assert (job.spec.problem.contract, job.spec.cache) == ("stride", "cold")
     assert job.spec.budget == Budget(7, 2.5, None)
-    assert (job.spec.goals, job.spec.sampler) == (("cycles",), "surrogate")
+    assert (job.spec.objectives, job.spec.sampler) == (("cycles",), "surrogate")
     assert (job.spec.seed, job.spec.workers) == (3, 2)
     assert (job.submission.user, job.submission.priority) == ("ada", 5)
     assert newest_entries(store, limit=1)[0].action == "job.submit"
@@ -287,16 +287,16 @@ def test_goals_and_gain_come_from_the_form(
     monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
     monkeypatch.setattr("tuner.measure.find_measurer", lambda _: StandInMeasurer)
     browser = logged_in(Scope.READ, Scope.SUBMIT)
-    sent = {"kernel": "scale_u8", "goal_code_bytes": "on"}
+    sent = {"kernel": "scale_u8", "objectives_code_bytes": "on"}
     browser.form("/ui/submit", "/ui/submit", **sent)
     browser.form("/ui/submit", "/ui/submit", kernel="scale_u8", until_gain="2.5")
     by_gain, by_goals = (job.spec for job in store.jobs())
-    assert (by_goals.goals, by_goals.sampler) == (("cycles", "code_bytes"), "tpe")
+    assert (by_goals.objectives, by_goals.sampler) == (("cycles", "code_bytes"), "tpe")
     assert by_gain.budget == Budget(100, until_gain=0.025)
     refused = browser.form("/ui/submit", "/ui/submit", **sent, sampler="hill")
     assert "nsga2" in refused.text
-    assert re.search(r'name="goal_code_bytes"[^>]*checked', refused.text)
-    assert not re.search(r'name="goal_ddr_bytes"[^>]*checked', refused.text)
+    assert re.search(r'name="objectives_code_bytes"[^>]*checked', refused.text)
+    assert not re.search(r'name="objectives_ddr_bytes"[^>]*checked', refused.text)
 
 
 def test_devices_are_offered_where_there_is_a_farm(
@@ -370,7 +370,7 @@ def test_a_job_page_shows_promotions_beside_their_trials(logged_in: LogIn, store
 
 
 def test_a_job_with_several_goals_shows_its_front(logged_in: LogIn, store: SqlStore) -> None:
-    job = store.create_job(spec(goals=("cycles", "code_bytes")), SPACE, TOOLCHAIN)
+    job = store.create_job(spec(objectives=("cycles", "code_bytes")), SPACE, TOOLCHAIN)
     token = store.claim(job.id)
     sizes = {0: 640, 1: 320, 2: 700, 3: 10}
     made = [artifact(i) for i in sizes]

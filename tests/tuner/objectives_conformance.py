@@ -1,4 +1,4 @@
-"""What stores keep of a job's goals and of what is left to find; part of ``StoreConformance``."""
+"""Stores keep a job's objectives and its remaining gain; part of ``StoreConformance``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from tuner.records.trial import Job, RemainingGain
 from tuner.store import TrialStore
 
 
-class GoalsConformance:
+class ObjectivesConformance:
     """Its fixtures are those of ``StoreConformance``."""
 
-    def test_goals_are_kept_in_their_order(self, store: TrialStore) -> None:
-        goals = ("cycles", "vtcm_bytes", "code_bytes")
-        job = store.create_job(spec(goals=goals), SPACE, TOOLCHAIN)
-        assert store.job(job.id).spec.goals == goals
+    def test_objectives_are_kept_in_their_order(self, store: TrialStore) -> None:
+        objectives = ("cycles", "vtcm_bytes", "code_bytes")
+        job = store.create_job(spec(objectives=objectives), SPACE, TOOLCHAIN)
+        assert store.job(job.id).spec.objectives == objectives
 
     def test_what_is_left_to_find_stays_until_it_is_estimated_anew(
         self, store: TrialStore, job: Job

@@ -10,7 +10,7 @@ from tuner.problem.target import find_target
 from tuner.problem.workload import Workload
 from tuner.records.candidate import Artifact, Fidelity, Measurement, Problem
 from tuner.records.outcome import Outcome
-from tuner.records.trial import Budget, JobSpec, PendingTrial, Schedule, Timings, Trial
+from tuner.records.trial import JobSpec, PendingTrial, Schedule, Timings, Trial
 from tuner.space import Config, Constraint, Knob, Space
 
 TOOLCHAIN = {"generator": "halide 21", "llvm": "20.1", "simulator": "qemu 7.2"}
@@ -33,7 +33,8 @@ def problem(m: int = 256, contract: Contract = Contract.STATIC) -> Problem:
 def spec(**changes: Any) -> JobSpec:
     values: dict[str, Any] = {
         "problem": problem(),
-        "budget": Budget(trials=12, seconds=1.5, patience=None),
+        "trials": 12,
+        "seconds": 1.5,
         "sampler": "random",
         "seed": 7,
         "generator": "halide",

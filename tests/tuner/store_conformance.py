@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.tuner.near_trials_conformance import NearTrialsConformance
-from tests.tuner.objectives_conformance import GoalsConformance
+from tests.tuner.objectives_conformance import ObjectivesConformance
 from tests.tuner.promotion_conformance import PromotionConformance
 from tests.tuner.sample_records import (
     SPACE,
@@ -29,7 +29,7 @@ from tuner.store import TrialStore
 
 
 class StoreConformance(
-    NearTrialsConformance, PromotionConformance, GoalsConformance, ScheduleConformance
+    NearTrialsConformance, PromotionConformance, ObjectivesConformance, ScheduleConformance
 ):
     """Inherit it and override :meth:`store`."""
 

@@ -60,5 +60,5 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
         interrupted=not job.state.ended,
         promoted=[trial for trial in trials if trial.number in {p.trial for p in promotions}],
         promotions=promotions,
-        pareto=front_of(trials, lambda trial: figures_of(trial.measurement, job.spec.goals)),
+        pareto=front_of(trials, lambda trial: figures_of(trial.measurement, job.spec.objectives)),
     )

@@ -8,14 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tuner.objectives import DEFAULT_OBJECTIVES
-from tuner.records.candidate import CacheState, Measurement, Problem
+from tuner.records.candidate import Measurement, Problem
 from tuner.records.outcome import Outcome
+from tuner.records.request import DEFAULT_SAMPLER, DEFAULT_TRIALS, SearchOptions
 from tuner.space import Config
-
-DEFAULT_PROMOTIONS = 10
-MOST_PROMOTIONS = 1000
-"""Of one job."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +39,6 @@ class Promotion:
             raise ValueError(f"promotion of trial {self.trial}: unverified")
         if (self.outcome is None) != (self.finished_at is None):
             raise ValueError(f"promotion of trial {self.trial}: {self.outcome}, when it finished")
-
-
-DEFAULT_SAMPLER = "surrogate"
-"""The sampler of a job with one objective, unless told otherwise."""
 
 
 class JobState(StrEnum):
@@ -142,33 +134,27 @@ class RemainingGain:
         return min(math.floor(100 * self.reached), 99 if self.bound > 0 else 100)
 
 
-@dataclass(frozen=True)
-class JobSpec:
-    """What a job is to do. With one worker and the same seed it gives the same trials."""
+@dataclass(frozen=True, kw_only=True)
+class JobSpec(SearchOptions):
+    """What a job is to do: its options, settled. With one worker and the same seed it gives the
+    same trials; with ``transfer`` only from a store that holds the same.
+
+    The objectives have the cycles first; ``promote`` is 0 if trials are promoted nowhere.
+    """
 
     problem: Problem
-    budget: Budget = field(default_factory=Budget)
-    goals: tuple[str, ...] = DEFAULT_OBJECTIVES
-    """What is to be small (:mod:`tuner.objectives`), the cycles first."""
+    trials: int | None = DEFAULT_TRIALS
     sampler: str = DEFAULT_SAMPLER
-    seed: int = 0
-    generator: str = "halide"
-    measurer: str = "qemu"
-    on: str = ""
-    """Which devices of a farm may measure it: tags, with commas between; empty for all."""
-    cache: CacheState = "warm"
-    promote_to: str = ""
-    """Where the most promising trials are measured again: a measurer, or tags of a farm's devices
-    with commas between; of a higher fidelity than the job's own. Empty: nowhere."""
-    promote: int = 0
-    """How many trials are, at most."""
     workers: int = 1
+    promote: int = 0
     cutoff_factor: float = 4.0
     """A timed run is stopped once it needs this many times the incumbent's cycles. With several
-    goals none is: what is slow may be small."""
-    transfer: bool = True
-    """Whether the job begins with what jobs on near problems found (:mod:`tuner.search.transfer`).
-    Then the same trials come again only from a store that holds the same."""
+    objectives none is: a slow one may be small."""
+
+    @property
+    def budget(self) -> Budget:
+        """Its limits."""
+        return Budget(self.trials, self.seconds, self.patience, self.until_gain)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ class TuningLoop:
         self._problem = job.spec.problem
         self._on_progress = on_progress
         self._stop = stop or threading.Event()
-        self._goals = job.spec.goals
+        self._goals = job.spec.objectives
         self._proposer = Proposer(space, job.spec.sampler, job.spec.seed, self._goals)
         self._evaluator = Evaluator(generator, measurer)
         promoting = Evaluator(generator, rung.measurer) if rung else self._evaluator

@@ -54,7 +54,14 @@ class Rig:
         self.store = MemoryStore()
         self.generator = StandInGenerator()
         self.measurer = StandInMeasurer(cycles_of)
-        spec = JobSpec(PROBLEM, budget, goals, sampler=sampler, seed=seed, workers=workers)
+        spec = JobSpec(
+            problem=PROBLEM,
+            objectives=goals,
+            sampler=sampler,
+            seed=seed,
+            workers=workers,
+            **vars(budget),
+        )
         self.job_id = self.store.create_job(spec, SPACE, {}).id
         self.stop = threading.Event()
         self.seen = []
@@ -303,7 +310,7 @@ def test_results_of_earlier_sessions_are_not_measured_again():
     rig.generator.object_of = lambda c: str(c["vectors"])
     rig.run()
     job = rig.store.job(rig.job_id)
-    longer = replace(job.spec, budget=Budget(trials=1000))
+    longer = replace(job.spec, trials=1000)
     rig.store._jobs[job.id] = replace(job, spec=longer)
     rig.run()
     assert {t.config for t in rig.trials} == set(SPACE)
