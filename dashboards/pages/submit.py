@@ -30,13 +30,14 @@ from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel, kernel_names
 from tuner.kernels.kernel import Param
 from tuner.measure import FARM
 from tuner.objectives import OBJECTIVES
-from tuner.records.request import DEFAULT_TRIALS, GROUPS, JobOptions, Option, options_of
+from tuner.records.request import DEFAULT_TRIALS, GROUPS, JobOptions, Option, by_name, options_of
 from tuner.tuning import find_problem
 from tuner.workload_sets import WorkloadSet, find_set, set_names
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.SUBMIT))])
 
 OPTIONS = options_of(JobOptions)
+MEASURER = by_name(JobOptions)["measurer"]
 PARAM = "param_"
 SET = "set:"
 """Before the name of a set of workloads, where a kernel's could be chosen."""
@@ -222,7 +223,7 @@ def _choices() -> dict[str, list[str]]:
     devices = offered_devices()
     return {
         **{option.name: choices_of(option) for option in OPTIONS if option.choices},
-        "measurer": list(devices.measurers),
+        "measurer": [n for n in choices_of(MEASURER) if n != FARM or devices.tags],
         "on": list(devices.tags),
         "promote_to": list(devices.higher),
     }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from service.cli.output import print_json
+from service.cli.output import print_json, print_line
 from service.cli.pipeline_files import read_file
 from service.cli.progress import Show, Standing, shown
 from service.cli.summary import print_result, reached_text
@@ -47,6 +47,25 @@ def tune_there(
         (job,) = client.submit(kernel, params, **options)
         sys.stderr.write(f"job {job['job']} submitted to {server}\n")
         _follow(client, str(job["job"]), as_json=as_json)
+
+
+def tune_set_there(server: str, name: str, options: Mapping[str, Any], *, as_json: bool) -> None:
+    """Submits a job for every workload of the set called ``name``, and does not wait for them."""
+    from tuner.workload_sets import find_set
+
+    workloads = [
+        {"kernel": member.workload.kernel, "params": dict(member.workload.params)}
+        for member in find_set(name).members
+    ]
+    with Client(server) as client:
+        jobs = client.submit(workloads=workloads, **options)
+    if as_json:
+        print_json({"set": name, "batch": jobs[0]["batch"], "jobs": jobs})
+        return
+    for job in jobs:
+        params = " ".join(f"{param}={value}" for param, value in job["params"].items())
+        print_line(f"{job['job']}  {job['display_name']} {params}")
+    print_line(f"{len(jobs)} jobs submitted to {server}, batch {jobs[0]['batch']}")
 
 
 def watch_there(server: str, job: str, *, as_json: bool) -> None:

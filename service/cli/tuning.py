@@ -50,13 +50,21 @@ def tune(
 ) -> None:
     """Search for the fastest schedule of KERNEL, the pipeline in FILE, or every layer of SET."""
     if workloads is not None:
-        apart = {"KERNEL": kernel, "--pipeline": pipeline, "--param": param, "--server": server}
+        address = read_server(server)
+        apart = {"KERNEL": kernel, "--pipeline": pipeline, "--param": param}
+        if address is not None:
+            apart["--batch"] = batch
         for option, value in apart.items():
             if value is not None:
                 raise UserError(
                     f"--set {workloads} with {option} {value}", next_step=f"leave {option} out"
                 )
-        tune_set(workloads, batch, options, as_json=as_json)
+        if address is None:
+            tune_set(workloads, batch, options, as_json=as_json)
+        else:
+            from service.cli.remote import tune_set_there
+
+            tune_set_there(address, workloads, options, as_json=as_json)
         return
     if batch is not None:
         raise UserError(f"--batch {batch} without --set", next_step="name the set, too")

@@ -28,10 +28,13 @@ from tests.tuner.sample_records import (
     pending,
     spec,
 )
+from tuner.choices import choices_of
 from tuner.codegen.halide.uploads import describe_pipeline
 from tuner.records.outcome import Outcome
+from tuner.records.request import JobOptions, options_of
 from tuner.records.trial import Budget, JobState, Promotion, RemainingGain, Submission, Trial
 from tuner.uploaded import kernel_name
+from tuner.workload_sets import find_set
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 LogIn = Callable[..., Browser]
@@ -279,6 +282,57 @@ def test_a_submitted_job_is_that_of_the_form(
     assert (job.spec.seed, job.spec.workers) == (3, 2)
     assert (job.submission.user, job.submission.priority) == ("ada", 5)
     assert newest_entries(store, limit=1)[0].action == "job.submit"
+
+
+def test_the_form_has_every_option(
+    logged_in: LogIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "farm.toml"
+    file.write_text('[[phone]]\nname = "p1"\nserial = "x"\narch = "v66"\n')
+    monkeypatch.setenv("HVXTUNE_FARM_FILE", str(file))
+    page = logged_in(Scope.ADMIN).get("/ui/submit").text
+    names = set(re.findall(r'name="(\w+)"', page))
+    for option in options_of(JobOptions):
+        if option.kind == "names":
+            assert {f"{option.name}_{n}" for n in choices_of(option)[1:]} <= names
+        else:
+            assert option.name in names
+
+
+def test_a_set_becomes_a_job_for_each_workload(
+    logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
+    monkeypatch.setattr("tuner.measure.find_measurer", lambda _: StandInMeasurer)
+    monkeypatch.setattr("tuner.tuning.space_of", lambda *_: SPACE)
+    browser = logged_in(Scope.READ, Scope.SUBMIT)
+    page = browser.get("/ui/submit?kernel=set:camera_1080p").text
+    assert '<option value="set:camera_1080p" selected>' in page
+    assert 'name="param_' not in page
+    members = find_set("camera_1080p").members
+    assert f"{len(members)} different workloads" in words(page)
+    answer = browser.form("/ui/submit", "/ui/submit", kernel="set:camera_1080p", trials="5")
+    jobs = store.jobs()
+    assert {job.spec.problem.workload for job in jobs} == {one.workload for one in members}
+    assert {job.spec.trials for job in jobs} == {5}
+    (batch,) = {job.submission.batch for job in jobs}
+    assert (answer.url.path, answer.url.query) == ("/ui/jobs", f"batch={batch}".encode())
+    assert answer.text.count("<tr") >= len(members)
+    assert browser.get("/ui/submit?kernel=set:/etc/x.toml").status_code == 422
+
+
+def test_generator_and_transfer_come_from_the_form(
+    logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
+    monkeypatch.setattr("tuner.measure.find_measurer", lambda _: StandInMeasurer)
+    monkeypatch.setattr("tuner.tuning.space_of", lambda *_: SPACE)
+    browser = logged_in(Scope.READ, Scope.SUBMIT)
+    sent = {"kernel": "gemm_u8", "generator": "c-autovec", "transfer": "no"}
+    browser.form("/ui/submit", "/ui/submit", **sent, visibility="private")
+    (job,) = store.jobs()
+    assert (job.spec.generator, job.spec.transfer) == ("c-autovec", False)
+    assert job.submission.private
 
 
 def test_goals_and_gain_come_from_the_form(

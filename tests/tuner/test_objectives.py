@@ -25,11 +25,11 @@ def test_cycles_come_first():
     [
         (["cycles", "code_byte"], "did you mean code_bytes"),
         (["code_bytes"], "add cycles"),
-        (["cycles", "cycles"], "each goal once"),
+        (["cycles", "cycles"], "each objective once"),
         ([], "cycles"),
     ],
 )
-def test_other_goals_are_refused(names, told):
+def test_other_objectives_are_refused(names, told):
     with pytest.raises(UserError) as caught:
         checked_objectives(names)
     error = caught.value

@@ -3,7 +3,7 @@
 A field of :class:`SearchOptions` or :class:`JobOptions` is the only place where an option's name,
 type, default, bounds, unit and wording are written. The REST body, the options of ``hvxtune tune``,
 the form of the pages, the keywords of :func:`tuner.tuning.plan`, what a stored job keeps, its JSON
-and the table in docs/job-options.md follow from it.
+and the table in docs/cli.md follow from it.
 
 A new option is a field here, and whatever is to read it: ``job.spec.NAME``.
 """
@@ -62,7 +62,7 @@ class Option:
     would do, or the name of what knows them (:func:`tuner.choices.choices_of`). ``unset`` says what
     leaving it out means, where the default does not. ``switch`` is the value that a mere flag, or
     a ticked box, stands for. ``at_service`` says why it means nothing without a service; such an
-    option is empty there.
+    option has its default there. ``see`` is where docs/ says more.
     """
 
     name: str
@@ -85,6 +85,7 @@ class Option:
     formerly: tuple[str, ...]
     at_service: str
     example: Any
+    see: str
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -222,6 +223,7 @@ class SearchOptions:
         share=True,
         unit="%",
         unset="no limit",
+        see="search.md#when-to-stop",
         metavar="PERCENT",
     )
     objectives: tuple[str, ...] = option(
@@ -231,18 +233,23 @@ class SearchOptions:
         SEARCH,
         choices=tuple(OBJECTIVES),
         formerly=("goals", "goal"),
+        see="search.md#several-objectives",
         metavar="NAME[,NAME]",
         example=["cycles", "code_bytes"],
     )
     sampler: str | None = option(
         None,
-        "How to search: {choices} (docs/search.md).",
+        "How to search: {choices}.",
         SEARCH,
         choices="sampler",
+        see="search.md",
         unset=f"{DEFAULT_SAMPLER}, or {DEFAULT_FOR_SEVERAL} for several objectives",
     )
     transfer: bool = option(
-        True, "Begin with the best configs of jobs on similar problems.", SEARCH
+        True,
+        "Begin with the best configs of jobs on similar problems.",
+        SEARCH,
+        see="search.md#warm-start",
     )
     seed: int = option(0, "Repeats a search, given one worker.", SEARCH, least=0, most=LARGEST_SEED)
     workers: int | None = option(
@@ -255,9 +262,10 @@ class SearchOptions:
     )
     generator: str = option(
         "halide",
-        "What makes the code: {choices} (docs/generators.md).",
+        "What makes the code: {choices}.",
         SEARCH,
         choices="generator",
+        see="generators.md",
     )
     measurer: str = option(
         "qemu",
@@ -265,6 +273,7 @@ class SearchOptions:
         DEVICES,
         label="Measured by",
         choices="measurer",
+        see="devices.md",
     )
     on: str = option(
         "",
@@ -283,6 +292,7 @@ class SearchOptions:
         "higher fidelity, or a measurer.",
         DEVICES,
         choices="higher tags",
+        see="fidelity.md",
         pattern=_TAGS,
         longest=200,
         unset="nowhere",
@@ -326,6 +336,7 @@ class JobOptions(SearchOptions):
         JOB,
         label="Private",
         flag="private",
+        see="service.md#owners",
         switch="private",
         unset="as the upload that is tuned; shared for kernels",
         at_service="whoever opens this machine's database sees all of it",
@@ -422,6 +433,7 @@ def _option(name: str, hint: Any, default: Any, facts: Mapping[str, Any]) -> Opt
         formerly=facts.get("formerly", ()),
         at_service=facts.get("at_service", ""),
         example=facts.get("example"),
+        see=facts.get("see", ""),
     )
 
 
