@@ -139,7 +139,7 @@ def test_progress_goes_to_standard_error(tune):
         (["--patience", "3"], "leave --patience out"),
         (["-p", "n=3"], "leave --param out"),
         (["--server", "http://127.0.0.1:1", "--batch", "b"], "leave --batch out"),
-        (["--no-transfer"], "leave --transfer out"),
+        (["--no-transfer"], "leave --transfer/--no-transfer out"),
         (["--promote-to", "phone"], "leave --promote-to out"),
         (["--until-gain", "1%"], "leave --until-gain out"),
         (["--target", "v1"], "unknown target 'v1'"),
