@@ -23,6 +23,7 @@ from tuner.records.request import (
     current,
     from_json,
     options_of,
+    told,
 )
 from tuner.tuning import plan
 
@@ -118,3 +119,14 @@ def test_the_body_says_what_the_options_say() -> None:
     options = {"goals": ("cycles", "vtcm_bytes"), "patience": 4, "priority": 2, "seed": 9}
     body = SubmitBody.of(options, kernel="gemm_u8")
     assert JobOptions.of(body.options()) == JobOptions.of(options)
+
+
+def test_people_are_told_what_is_not_the_default() -> None:
+    job = spec(transfer=False, until_gain=0.025, on="lab", objectives=("cycles", "code_bytes"))
+    told_of = dict(told(as_json(job)))
+    assert told_of["Transfer"] == "no"
+    assert told_of["Until gain"] == "2.5 %"
+    assert told_of["On"] == "lab"
+    assert told_of["Objectives"] == "cycles, code_bytes"
+    assert told_of.keys().isdisjoint({"Generator", "Promote to", "Promotions", "Patience"})
+    assert told({**as_json(spec()), "promote": 0}) == told(as_json(spec()))

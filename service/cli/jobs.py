@@ -17,6 +17,7 @@ from service.cli.summary import count_text, form_label, print_result, result_jso
 from service.json_forms import job_json, peak_cycles, trial_json
 from tuner.errors import UserError
 from tuner.records.outcome import Outcome
+from tuner.records.request import SearchOptions, options_of, told
 from tuner.records.trial import JobRequest
 
 if TYPE_CHECKING:
@@ -64,8 +65,10 @@ def _print_jobs(found: list[dict[str, Any]]) -> None:
     # Whose and how urgent is of interest where jobs come from several people.
     with_user = any(row["user"] or row["priority"] for row in found)
     asked = ["user", "priority"] if with_user else []
+    of_search = {one.name: one for one in options_of(SearchOptions) if one.listed}
+    listed = [name for name in of_search if any(row.get(name) for row in found)]
     print_table(
-        ["job", "state", *asked, "made", "trials", "ok", "best cycles", "what", "note"],
+        ["job", "state", *asked, "made", "trials", "ok", "best cycles", "what", *listed, "note"],
         [
             [
                 row["job"],
@@ -76,6 +79,7 @@ def _print_jobs(found: list[dict[str, Any]]) -> None:
                 row["outcomes"].get(Outcome.OK.value, 0),
                 "" if row["best_cycles"] is None else f"{row['best_cycles']:,}",
                 form_label(row),
+                *(of_search[name].shown(row.get(name)) for name in listed),
                 row["note"],
             ]
             for row in found
@@ -98,6 +102,8 @@ def show(job: JobName, server: ServerAddress = None, as_json: AsJson = False) ->
         print_json(form)
         return
     print_result(form, address)
+    settings = [f"{label} {text}" for label, text in told({**form, **form["budget"]})]
+    print_line(f"searched with: {'; '.join(settings)}")
     print_line()
     if form["ladder"] is not None:
         print_ladder(form["ladder"])

@@ -63,6 +63,7 @@ class Option:
     leaving it out means, where the default does not. ``switch`` is the value that a mere flag, or
     a ticked box, stands for. ``at_service`` says why it means nothing without a service; such an
     option has its default there. ``see`` is where docs/ says more.
+    ``listed`` ones are shown in lists of jobs, too.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Option:
     at_service: str
     example: Any
     see: str
+    listed: bool
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -168,6 +170,16 @@ class Option:
         if self.kind == "names":
             return tuple(name for part in text.split(",") if (name := part.strip()))
         return text
+
+    def shown(self, value: Any) -> str:
+        """``value`` for people; empty if it says no more than the default."""
+        if self.kind == "bool":
+            return "" if value == self.default else ("yes" if value else "no")
+        if not value or value == self.default:
+            return ""
+        if self.kind == "names":
+            return "" if tuple(value) == self.default else ", ".join(value)
+        return f"{100 * value:g} %" if self.kind == "share" else str(value)
 
 
 def _fail() -> int:
@@ -434,12 +446,21 @@ def _option(name: str, hint: Any, default: Any, facts: Mapping[str, Any]) -> Opt
         at_service=facts.get("at_service", ""),
         example=facts.get("example"),
         see=facts.get("see", ""),
+        listed=facts.get("listed", False),
     )
 
 
 def search_options(options: SearchOptions) -> dict[str, Any]:
     """The search options among ``options`` by name."""
     return {one.name: getattr(options, one.name) for one in options_of(SearchOptions)}
+
+
+def told(values: Mapping[str, Any], *, listed: bool = False) -> list[tuple[str, str]]:
+    """Labels and texts of the search options in ``values`` that are not the defaults: of all of
+    them, or of those that lists show."""
+    options = [one for one in options_of(SearchOptions) if one.listed or not listed]
+    texts = [(one.label, one.shown(values.get(one.name, one.default))) for one in options]
+    return [(label, text) for label, text in texts if text]
 
 
 def as_json(options: SearchOptions) -> dict[str, Any]:
