@@ -21,7 +21,7 @@ from tuner.registry import Registry
 from tuner.store import TrialStore
 
 if TYPE_CHECKING:
-    from db.jobs.summary import JobSummary
+    from db.jobs.queries import JobSummary
     from db.sql_store import SqlStore
 
 __all__ = ["STORES", "URL_VARIABLE", "JobSummary", "SqlStore", "open_store", "open_trials"]

@@ -20,13 +20,13 @@ from db.engine import WRITING, find_url, make_engine, place_of
 from db.failure import Place, store_errors
 from db.files.artifacts import ArtifactFiles, StoredArtifact
 from db.files.private import create_database_file, tightened
-from db.jobs import claims, outbox, past_trials, results
+from db.jobs import claims, outbox, results
 from db.jobs import events as job_events
+from db.jobs import trials as past_trials
 from db.jobs.events import JobEvent
-from db.jobs.job_id import as_typed
-from db.jobs.new_job import insert_job
-from db.jobs.promotions import keep_promotion, promotions_of
-from db.jobs.summary import JobSummary, summaries_of
+from db.jobs.new_job import as_typed, insert_job
+from db.jobs.queries import JobSummary, summaries_of
+from db.jobs.results import keep_promotion, promotions_of
 from db.models import (
     ArtifactRow,
     JobRow,
@@ -52,7 +52,6 @@ from tuner.kernels import Kernel
 from tuner.measure.farm.roster import Roster
 from tuner.paths import state_dir
 from tuner.records.candidate import Artifact, CacheState, Problem
-from tuner.records.promotion import Promotion
 from tuner.records.trial import (
     Job,
     JobRequest,
@@ -60,6 +59,7 @@ from tuner.records.trial import (
     JobState,
     PastTrial,
     PendingTrial,
+    Promotion,
     RemainingGain,
     Schedule,
     Submission,

@@ -14,7 +14,6 @@ from tuner.identity import digest_of
 from tuner.measure.farm.roster import MemoryRoster
 from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
 from tuner.records.outcome import Outcome
-from tuner.records.promotion import Promotion
 from tuner.records.trial import (
     Job,
     JobRequest,
@@ -22,6 +21,7 @@ from tuner.records.trial import (
     JobState,
     PastTrial,
     PendingTrial,
+    Promotion,
     RemainingGain,
     Schedule,
     Submission,

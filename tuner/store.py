@@ -13,7 +13,6 @@ from tuner.errors import InternalError, StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.measure.farm.roster import Roster
 from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Problem
-from tuner.records.promotion import Promotion
 from tuner.records.trial import (
     Job,
     JobRequest,
@@ -21,6 +20,7 @@ from tuner.records.trial import (
     JobState,
     PastTrial,
     PendingTrial,
+    Promotion,
     RemainingGain,
     Schedule,
     Submission,

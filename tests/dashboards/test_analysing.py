@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from dashboards.analysing import importances, knob_facts, lanes, pareto, plots
-from dashboards.pages.analysis import noise
-from db.jobs.trial_rows import AnalysedTrial
+from dashboards.pages.analysis import importances, knob_facts, lanes, noise, pareto, plots
+from db.jobs.trials import AnalysedTrial
 from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from db.jobs.feed import event_counts, told_after
+from db.jobs.events import event_counts, told_after
 from db.jobs.new_job import RequestKey, answer_once, insert_job, kept_answer
 from db.jobs.queries import JobFilters, job_standing, job_standings, jobs_page
-from db.jobs.trial_queries import (
+from db.jobs.trials import (
     each_trial,
     find_trial,
     key_trials,

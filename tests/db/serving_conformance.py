@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from db.exchange import Imported, export_schedules, import_schedules
-from db.jobs.open_jobs import open_job
+from db.jobs.queries import open_job
 from db.schedules import quarantine
 from db.schedules import queries as schedule_queries
 from db.schedules.nearest import NearestWorkloads
@@ -131,11 +131,11 @@ class ServingConformance:
         store_schedule(store, of, 100)
         assert open_job(store, of, "warm") is None  # that job is done
         space = find_kernel("gemm_u8").space(of)
-        job = store.create_job(JobSpec(of), space, TOOLCHAIN)
+        job = store.create_job(JobSpec(problem=of), space, TOOLCHAIN)
         assert open_job(store, of, "warm") == job
         assert open_job(store, of, "cold") is None
         assert open_job(store, of, "warm", ["hexagon-sim", "phone"]) is None
-        climbing = JobSpec(of, promote_to="phone", promote=3)
+        climbing = JobSpec(problem=of, promote_to="phone", promote=3)
         climb = store.create_job(climbing, space, TOOLCHAIN)
         assert open_job(store, of, "warm", ["hexagon-sim", "phone"]) == climb
         assert open_job(store, of, "warm", ["hexagon-sim"]) is None

@@ -14,11 +14,11 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from db.jobs import feed as db_feed
+from db.jobs import events as db_feed
 from db.sql_store import SqlStore
-from service import job_feed
-from service.job_feed import JobFeed
 from service.routers import job_events
+from service.routers import job_events as job_feed
+from service.routers.job_events import JobFeed
 from tests.service.job_routes import commit, made, with_trials
 from tuner.conformance.records import config
 from tuner.records.outcome import Outcome

@@ -9,7 +9,7 @@ import json
 import pytest
 from starlette.testclient import TestClient
 
-from db.jobs import trial_queries
+from db.jobs import trials as trial_queries
 from db.sql_store import SqlStore
 from tests.service.job_routes import items, with_trials
 from tuner.conformance.records import config

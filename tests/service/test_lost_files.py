@@ -88,7 +88,7 @@ def test_so_does_measuring_it_again(
     [trial] = store.trials(str(best.provenance["job"]))
     delete(file)
     assert_named(client, stored)
-    job = store.create_job(JobSpec(of), store.space(str(best.provenance["job"])), TOOLCHAIN)
+    job = store.create_job(JobSpec(problem=of), store.space(str(best.provenance["job"])), TOOLCHAIN)
     token = store.claim(job.id)
     again = type(best)(**{**vars(best), "provenance": {**best.provenance, "job": job.id}})
     store.commit(job.id, token, finished=[trial], artifacts=[artifact], schedule=again)

@@ -66,7 +66,7 @@ def test_a_job_with_several_goals_becomes_a_study_with_several_objectives(
     store: SqlStore, tmp_path: Path
 ) -> None:
     made = [artifact(n) for n in range(3)]
-    job = store.create_job(spec(goals=("cycles", "code_bytes")), SPACE, TOOLCHAIN)
+    job = store.create_job(spec(objectives=("cycles", "code_bytes")), SPACE, TOOLCHAIN)
     sizes = {1: (3000, 400), 2: (1000, 500), 4: (3500, 450)}
     trials = [
         ok(n, one, measurement=replace(measurement(cycles), code_bytes=size))

@@ -13,7 +13,7 @@ from tuner.problem.target import find_target
 from tuner.problem.workload import Workload
 from tuner.records.candidate import Artifact, Fidelity, Measurement, Problem
 from tuner.records.outcome import Outcome
-from tuner.records.trial import Budget, JobSpec, PendingTrial, Schedule, Timings, Trial
+from tuner.records.trial import JobSpec, PendingTrial, Schedule, Timings, Trial
 from tuner.space import Config
 
 TOOLCHAIN = {"generator": "halide 21", "llvm": "20.1", "simulator": "qemu 7.2"}
@@ -33,7 +33,8 @@ SPACE = find_kernel("gemm_u8").space(problem())
 def spec(**changes: Any) -> JobSpec:
     values: dict[str, Any] = {
         "problem": problem(),
-        "budget": Budget(trials=12, seconds=1.5, patience=None),
+        "trials": 12,
+        "seconds": 1.5,
         "sampler": "random",
         "seed": 7,
         "generator": "halide",

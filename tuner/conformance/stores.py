@@ -32,8 +32,15 @@ from tuner.errors import InternalError, StoreError, UserError
 from tuner.problem.contract import Contract
 from tuner.records.candidate import CacheState, Fidelity, Problem
 from tuner.records.outcome import Outcome
-from tuner.records.promotion import Promotion
-from tuner.records.trial import Job, JobRequest, JobState, PastTrial, RemainingGain, Submission
+from tuner.records.trial import (
+    Job,
+    JobRequest,
+    JobState,
+    PastTrial,
+    Promotion,
+    RemainingGain,
+    Submission,
+)
 from tuner.store import TrialStore
 
 NOW = 1_800_000_000.0
@@ -349,10 +356,10 @@ class StoreConformance:
 
     # Objectives
 
-    def test_goals_are_kept_in_their_order(self, store: TrialStore) -> None:
-        goals = ("cycles", "vtcm_bytes", "code_bytes")
-        job = store.create_job(spec(goals=goals), SPACE, TOOLCHAIN)
-        assert store.job(job.id).spec.goals == goals
+    def test_objectives_are_kept_in_their_order(self, store: TrialStore) -> None:
+        objectives = ("cycles", "vtcm_bytes", "code_bytes")
+        job = store.create_job(spec(objectives=objectives), SPACE, TOOLCHAIN)
+        assert store.job(job.id).spec.objectives == objectives
 
     def test_what_is_left_to_find_stays_until_it_is_estimated_anew(
         self, store: TrialStore, job: Job

@@ -33,8 +33,8 @@ class Climb:
         self.phones = StandInMeasurer(lambda text: 3 * cycles_of(text), fidelity="hardware")
         self.width = width
         spec = JobSpec(
-            PROBLEM,
-            Budget(trials=trials),
+            problem=PROBLEM,
+            trials=trials,
             sampler="random",
             workers=workers,
             promote_to="phones",

@@ -11,8 +11,8 @@ from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tuner.best import Lookup
 from tuner.errors import CandidateError, DeviceError, ToolchainError
-from tuner.goals import DEFAULT_GOALS
 from tuner.memory_store import MemoryStore
+from tuner.objectives import DEFAULT_OBJECTIVES
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
@@ -51,13 +51,20 @@ class Rig:
         seed=0,
         sampler="random",
         kernel=KERNEL,
-        goals=DEFAULT_GOALS,
+        goals=DEFAULT_OBJECTIVES,
     ):
         self.kernel = kernel
         self.store = MemoryStore(fault=lambda _: "")  # its space is not the kernel's
         self.generator = StandInGenerator()
         self.measurer = StandInMeasurer(cycles_of)
-        spec = JobSpec(PROBLEM, budget, goals, sampler=sampler, seed=seed, workers=workers)
+        spec = JobSpec(
+            problem=PROBLEM,
+            objectives=goals,
+            sampler=sampler,
+            seed=seed,
+            workers=workers,
+            **vars(budget),
+        )
         self.job_id = self.store.create_job(spec, SPACE, {}).id
         self.stop = threading.Event()
         self.seen = []
@@ -306,7 +313,7 @@ def test_results_of_earlier_sessions_are_not_measured_again():
     rig.generator.object_of = lambda c: str(c["vectors"])
     rig.run()
     job = rig.store.job(rig.job_id)
-    longer = replace(job.spec, budget=Budget(trials=1000))
+    longer = replace(job.spec, trials=1000)
     rig.store._jobs[job.id] = replace(job, spec=longer)
     rig.run()
     assert {t.config for t in rig.trials} == set(SPACE)

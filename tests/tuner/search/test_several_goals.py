@@ -9,7 +9,7 @@ import pytest
 
 from tests.tuner.search.test_loop import LOOKUP, SPACE, Rig
 from tuner.conformance.records import artifact, failed, measurement, ok
-from tuner.goals import figures_of
+from tuner.objectives import figures_of
 from tuner.records.trial import Budget, JobState
 from tuner.search.stopping import Improvements
 
