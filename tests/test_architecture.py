@@ -37,10 +37,7 @@ DIRECTION = (
 circle. The last, ``tuner/__init__.py``, puts the house together: it may name all, and no room of
 ``tuner`` names it."""
 CIRCLES: Mapping[tuple[str, str], str] = {
-    **dict.fromkeys(
-        [(f"db.{room}", "db.sql_store") for room in ("access", "files", "jobs", "schedules")],
-        "a type of arguments; the store joins these rooms and is what opens their sessions",
-    ),
+    ("db.failure", "db"): "the name of a variable",
     ("db.schedules", "db.jobs"): "quarantine and comparison read trials; jobs read their schedule",
     ("service.routers", "service.app"): "routers ask the application for its store",
     **dict.fromkeys(
