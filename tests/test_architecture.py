@@ -38,19 +38,12 @@ circle. The last, ``tuner/__init__.py``, puts the house together: it may name al
 ``tuner`` names it."""
 CIRCLES: Mapping[tuple[str, str], str] = {
     **dict.fromkeys(
-        [("tuner.codegen", "tuner.machine"), ("tuner.measure", "tuner.machine")],
-        "where files of this machine lie is asked from everywhere; its doctor asks everybody",
-    ),
-    **dict.fromkeys(
         [(f"db.{room}", "db.sql_store") for room in ("access", "jobs", "schedules")],
         "the store is both what opens sessions, for every room, and what joins the rooms",
     ),
     ("db.schedules", "db.jobs"): "quarantine and comparison read trials; jobs read their schedule",
     ("service.routers", "service.app"): "routers ask the application for its store",
-    **dict.fromkeys(
-        [("service.problem_details", "service.auth"), ("service.request_ids", "service.auth")],
-        "what is told of an error depends on who asks",
-    ),
+    ("service.problem_details", "service.auth"): "what is told of an error depends on who asks",
     ("service.conductor", "service.cli"): "its process reports as commands do",
     ("service.fetching", "service.cli"): "it asks the same service as commands do",
     ("service.schemas", "service.schedules"): "a form takes its defaults from the query",

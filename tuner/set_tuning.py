@@ -25,8 +25,8 @@ from tuner.codegen import CodeGenerator, find_generator, starts_of
 from tuner.errors import OutOfTimeError, UserError
 from tuner.job_result import TuneResult, result
 from tuner.kernels import Kernel, find_kernel
-from tuner.measure import Measurer, open_measurer
-from tuner.measure.deadline import AbandonableMeasurer
+from tuner.measure import DeviceAccess, Measurer, open_measurer
+from tuner.measure.measurer import AbandonableMeasurer
 from tuner.records.candidate import CacheState, Problem
 from tuner.records.trial import Job, JobRequest, JobState, Submission, Trial
 from tuner.search.allocation import SearchState, next_search
@@ -199,10 +199,8 @@ class _Batch:
             find_generator(spec.generator)(workers) as generator,
             open_measurer(
                 spec.measurer,
-                cache=spec.cache,
-                on=spec.on,
-                roster=self._store.roster(),
-                holder=f"batch {self._batch}",
+                spec.cache,
+                DeviceAccess(spec.on, self._store.roster(), f"batch {self._batch}"),
             ) as device,
             AbandonableMeasurer(device) as measurer,
             ThreadPoolExecutor(workers, "hvxtune-slice") as pool,

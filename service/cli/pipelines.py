@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def pipelines(
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 50,
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
@@ -86,7 +86,7 @@ def require_one(kernel: str | None, pipeline: Path | None) -> None:
 
 
 def read_file(path: Path) -> tuple[str, bytes]:
-    """What a pipeline in a file is called, and its bytes; ``UserError`` if it cannot be read."""
+    """The name for a pipeline in a file, and its bytes; ``UserError`` if it cannot be read."""
     try:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -105,7 +105,7 @@ def kept_here(path: Path, store: SqlStore) -> str:
     """Stores the pipeline in ``path`` as the service does, as this user's; returns its name as a
     kernel."""
     from db import pipelines
-    from service.auth.local_token import local_user
+    from service.auth.tokens import local_user
     from tuner.codegen.halide.uploads import describe_pipeline
 
     name, data = read_file(path)

@@ -33,7 +33,7 @@ def shown_name(kernel: str) -> str:
         return kernel
     from db import open_store
     from db.pipelines import named
-    from service.auth.local_token import local_user
+    from service.auth.tokens import local_user
 
     with open_store() as store:
         return named(store, kernel, local_user()).label or kernel

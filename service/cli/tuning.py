@@ -200,7 +200,7 @@ def tune(
         return
     from db import open_store
     from db.pipelines import named
-    from service.auth.local_token import local_user
+    from service.auth.tokens import local_user
     from tuner.records.trial import Submission
 
     if private:

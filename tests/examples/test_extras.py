@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from tuner.machine.paths import STATE_DIR_VARIABLE
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
+from tuner.paths import STATE_DIR_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = ROOT / "examples" / "hvxtune-extras"

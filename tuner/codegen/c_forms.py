@@ -84,7 +84,7 @@ class CGenerator(ServerGenerator):
                 options,
                 with_assembly=with_assembly,
             )
-        # The loops as they are: what the loop nest is of a schedule.
+        # The loops as they are stand for the loop nest of a schedule.
         files |= {"header": header(kernel, problem).encode(), "loopnest": source}
         return Artifact(digest_of_bytes(files[clang.OBJECT]), problem.symbol, files)
 
@@ -132,7 +132,7 @@ class _Extent:
     place: str
     value: int
     multiple: int = 1
-    """What the contract promises it to be divisible by."""
+    """A divisor that the contract promises."""
 
 
 def translation_unit(kernel: Kernel, problem: Problem, loops: str) -> str:
@@ -155,7 +155,7 @@ def translation_unit(kernel: Kernel, problem: Problem, loops: str) -> str:
             *(f"enum {{ {name} = {value} }};" for name, value in constants.items()),
             # Inlined, it would lose some of what restrict says.
             f"static __attribute__((noinline)) int kernel({', '.join(pointers + given)}) {{",
-            *_promises(problem, buffers, extents),
+            *_assumptions(problem, buffers, extents),
             "struct held held __attribute__((cleanup(release))) = {0};",
             loops,
             "return 0;",
@@ -209,10 +209,10 @@ def _extents(spec: BufferSpec, problem: Problem) -> Iterator[_Extent]:
             yield _Extent(name, f"{place}.stride", stride, lanes if whole else 1)
 
 
-def _promises(
+def _assumptions(
     problem: Problem, buffers: tuple[BufferSpec, ...], extents: list[_Extent]
 ) -> Iterator[str]:
-    """Tells clang what the contract promises, where the loops are: it does not see callers."""
+    """Tells clang the promises of the contract where the loops are: it does not see callers."""
     if problem.contract is not Contract.NONE:
         for spec in buffers:
             bytes_ = problem.target.vector_alignment_bytes

@@ -28,7 +28,7 @@ KNOBS = (
     Knob("llvm_pipeliner", ("default", "off", "deep"), "software pipelining, deep: more stages"),
     Knob("llvm_combine", ("on", "off"), "LLVM aligns and merges vector loads"),
 )
-"""Knobs of code that comes from clang. The first choice of each is clang's own default."""
+"""Knobs of code from clang. The first choice of each is clang's own default."""
 
 DEFAULTS: dict[str, KnobValue] = {knob.name: knob.choices[0] for knob in KNOBS}
 
@@ -49,7 +49,7 @@ OBJECT, ASSEMBLY = "object", "assembly"
 
 
 def switches(config: Config) -> list[str]:
-    """The switches that the knobs in ``config`` mean; those it has not are at their defaults."""
+    """The switches for the knobs in ``config``; knobs that it lacks are at their defaults."""
     chosen = {name: str(config.get(name, default)) for name, default in DEFAULTS.items()}
     return [
         f"-{chosen['llvm_optimize']}",
@@ -58,7 +58,7 @@ def switches(config: Config) -> list[str]:
 
 
 def with_llvm_arguments(options: Sequence[str], needed: Sequence[str]) -> list[str]:
-    """``options`` and the arguments to LLVM that right code needs, instead of others to the same
+    """``options``, with the arguments to LLVM that right code needs in place of others to the same
     switches: LLVM takes none twice."""
     names = {argument.partition("=")[0] for argument in needed}
     kept: list[str] = []

@@ -5,8 +5,8 @@ own LLVM, clang on Halide's IR with its switches, or for kernels that have one, 
 few knobs instead of a schedule. So a config says by itself what makes its code, and all that works
 on configs (samplers, resumed jobs, transfer, schedules with their provenance) works on it.
 
-Few trials are wasted on what does not pay: the search begins with one config of each alternative,
-C has not more than a handful of points, and what is behind is held to a share of the trials
+Few trials are wasted on alternatives that do not pay: the search begins with one config of each,
+C has a handful of points, and an alternative that is behind gets a share of the trials
 (:class:`tuner.search.proposer.Shares`).
 """
 

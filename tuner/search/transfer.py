@@ -22,8 +22,7 @@ from random import Random
 
 from tuner.codegen import starts_of
 from tuner.kernels import Kernel
-from tuner.kernels.settle import settle
-from tuner.records.candidate import Problem
+from tuner.problem.workload import Problem
 from tuner.records.trial import Job, PastTrial, Trial
 from tuner.space import Config, Space
 from tuner.store import TrialStore, problem_distance
@@ -90,7 +89,8 @@ def project(space: Space, config: Config, default: Config) -> Config:
 
     Knobs that ``config`` lacks are as in ``default``.
     """
-    return settle(space, {**default.as_dict(), **config.as_dict()}, nearest=True)
+    wanted = {**default.as_dict(), **config.as_dict()}
+    return space.nearest_config(wanted, numbers_by_ratio=True)
 
 
 @dataclass
@@ -180,7 +180,7 @@ def moves(relative: Relative) -> list[tuple[Config, str]]:
     if best is None:
         return []
     near = {
-        settle(relative.space, {**best, knob.name: choice})
+        relative.space.nearest_config({**best, knob.name: choice})
         for knob in relative.space.walk(best)
         for choice in knob.choices
         if choice != best[knob.name]

@@ -34,10 +34,10 @@ LAYERS_OF_ROOT = (EMPTY_ROOT, OWN_USER)
 LAYERS = (*LAYERS_OF_ROOT, NO_PRIVILEGES, LANDLOCK, LIMITS, SECCOMP)
 """Around every role that does not become a program, in words for people."""
 COUNTED = "a limit of processes"
-"""The layer more of a role that starts programs."""
+"""The additional layer of a role that starts programs."""
 
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache")
-"""Shared libraries and the system's programs: most programs need them, and they are no secret."""
+"""Shared libraries and the system's programs: most programs need them, and they hold no secrets."""
 _PR_SET_NO_NEW_PRIVS = 38  # linux/prctl.h
 _DEVICES = ((Path("/dev/null"), landlock.USE), (Path("/dev/urandom"), landlock.READ))
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -63,7 +63,7 @@ class Program:
 
 @dataclass
 class Confinement:
-    """What :func:`confine` left open. ``layers`` are those in place."""
+    """A process that :func:`confine` confined. ``layers`` are those in place."""
 
     layers: list[str]
     _filter: Filter | None
@@ -82,7 +82,7 @@ class Confinement:
 def confine(
     role: Role, folder: Path, limits: Limits, program: Program | None = None
 ) -> Confinement:
-    """Confines this process, of one thread so far, to ``role``, but for the system calls, which
+    """Confines this process, of one thread so far, to ``role``, except for the system calls, which
     :meth:`Confinement.seal` takes. Files can be made in ``folder`` only, of which this process
     becomes the owner, and the root directory too unless it becomes a ``program``.
     """
@@ -128,7 +128,7 @@ def _without_privileges(
         needs_reading = program is not None and not reachable(
             (folder, program.path, *program.needs)
         )
-        # To read everything is only for who is held by landlock.
+        # Only a process that landlock holds may keep the right to read everything.
         may_read = landlocked and has(DAC_READ_SEARCH)
         runs = program is None or runnable(program.path)
         own = None
@@ -190,7 +190,7 @@ def has(*capabilities: int) -> bool:
 
 
 def reachable(paths: Iterable[Path]) -> bool:
-    """Whether a user that owns nothing gets through to all ``paths`` that there are."""
+    """Whether a user that owns nothing reaches all ``paths`` that exist."""
     folders = {folder for path in paths if path.exists() for folder in path.resolve().parents}
     return all(folder.stat().st_mode & _OTHERS_SEARCH for folder in folders)
 
@@ -204,7 +204,7 @@ def change_user(folder: Path, *, keep_reading: bool) -> bool | None:
     """Becomes another user, of no group, who owns ``folder`` and the files in it; with
     ``keep_reading`` the capability to read everything stays, also for the programs it becomes.
 
-    Returns whether the user is this process's own; ``None`` if there is none to become.
+    Returns whether the user is this process's own; ``None`` without a user to become.
     """
     try:
         os.setgroups([])

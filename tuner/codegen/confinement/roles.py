@@ -1,4 +1,4 @@
-"""The roles that processes with untrusted work play, and all that each may still ask of the kernel.
+"""The roles that processes with untrusted work play, and all that each may ask of the kernel.
 
 A role is a list of system calls, in groups that say why; whatever is not on it fails with EPERM.
 A call that is harmless only with certain arguments is listed with a test of them.
@@ -52,7 +52,7 @@ class Without:
 
 @dataclass(frozen=True)
 class With:
-    """All of ``bits``, of which there is one, are set in the argument."""
+    """The one bit in ``bits`` is set in the argument."""
 
     argument: int
     bits: int
@@ -110,7 +110,7 @@ _OPEN_FILES: Calls = {
     "fcntl": (OneOf(1, (_DUPLICATE, _GET_FLAGS, _SET_FLAGS, _GET_STATUS, _DUPLICATE_CLOEXEC)),),
     "ioctl": (OneOf(1, _HARMLESS_REQUESTS),),
 }
-"""Descriptors that are there. F_SETOWN and F_SETLEASE would send signals, other ioctls do all."""
+"""Open descriptors. F_SETOWN and F_SETLEASE would send signals, other ioctls can do anything."""
 _NAMED_FILES: Calls = _plain(
     *("open", "openat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat"),
     *("faccessat2", "readlink", "readlinkat", "getdents64", "getcwd"),

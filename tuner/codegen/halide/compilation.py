@@ -74,10 +74,10 @@ def compile_request(request: Mapping[str, Any]) -> None:
         )
     os.environ[LLVM_VARIABLE] = " ".join(
         [os.environ.get(LLVM_VARIABLE, ""), *kernel.llvm_arguments(workload.params)]
-    ).strip()  # read when LLVM starts, which is in each child anew
+    ).strip()  # read when LLVM starts, once in each child
     pipeline = kernel.pipeline(workload.params)
     buffers = kernel.buffers(workload.params)
-    parameters = promise_all(pipeline, buffers, problem.contract, target)
+    parameters = apply_contract(pipeline, buffers, problem.contract, target)
     whole = hl.Pipeline(list(pipeline.outputs))
     machine = hl.Target(halide_target(target))
     directives: list[Directive] = []
@@ -157,11 +157,11 @@ def stderr_to(name: str) -> Iterator[None]:
         os.close(file)
 
 
-def promise_all(
+def apply_contract(
     pipeline: HalidePipeline, buffers: Sequence[BufferSpec], contract: Contract, target: Target
 ) -> list[hl.ImageParam | hl.OutputImageParam]:
-    """Promises what ``contract`` says of all ``buffers``; returns the parameters of ``pipeline``
-    that they belong to."""
+    """Promises Halide what ``contract`` says of all ``buffers``; returns the parameters of
+    ``pipeline`` that they belong to."""
     parameters = list(pipeline.inputs)
     shaped = [True] * len(parameters)
     for func in pipeline.outputs:
@@ -170,11 +170,11 @@ def promise_all(
         # Halide promises those of a tuple the region of its first one by itself.
         shaped += [number == 0 for number in range(len(own))]
     for parameter, spec, has_shape in zip(parameters, buffers, shaped, strict=True):
-        promise(parameter, spec, contract, target, has_shape=has_shape)
+        _constrain(parameter, spec, contract, target, has_shape=has_shape)
     return parameters
 
 
-def promise(
+def _constrain(
     parameter: hl.ImageParam | hl.OutputImageParam,
     spec: BufferSpec,
     contract: Contract,
@@ -182,7 +182,7 @@ def promise(
     *,
     has_shape: bool = True,
 ) -> None:
-    """Constrains ``parameter`` (dimension 0 innermost) to what ``contract`` says of ``spec``.
+    """Constrains ``parameter`` (dimension 0 innermost) as ``contract`` says of ``spec``.
 
     The compiled function checks the promises when it is called and returns an error code if the
     caller breaks one. Without ``has_shape`` nothing is promised of where it begins and ends.

@@ -1,8 +1,8 @@
-"""A pool of compile servers, and what becomes of the ways in which their children end.
+"""A pool of compile servers, and the outcomes of the ways in which their children end.
 
 A compiler that ends by itself, however badly, is its candidate's doing. A compiler or a server
-killed from outside (by the kernel short of memory, by an operator) tells nothing of the candidate:
-such an incident is tried again on a fresh server, and blamed on nobody if it goes on.
+killed from outside (by the kernel short of memory, by an operator) says nothing about the
+candidate, which is tried again on a fresh server, and not blamed if that happens each time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.records.outcome import Outcome
 
 TIME_LIMIT_S = 20.0
-"""Wall time of one step of a compilation (typical 0.2 to 0.8 s; some hang for ever)."""
+"""Wall time of one step of a compilation (typical 0.2 to 0.8 s; some never end)."""
 MEMORY_LIMIT_BYTES = 1 << 30
 """Address space on top of the loaded compiler (typical use 90 MB, up to 450 MB)."""
 INCIDENT_ATTEMPTS = 3
@@ -42,7 +42,7 @@ LEAST_ROOM_BYTES = 1 << 20
 """On the disk that compilers write to; an object with its listings has a tenth of that."""
 _MAX_ERROR_CHARACTERS = 2000
 _CRASHED = "PLEASE submit a bug report"
-"""What a compiler that caught its own crash prints."""
+"""Printed by a compiler that caught its own crash."""
 _log = logging.getLogger("hvxtune.compile")
 
 
@@ -121,14 +121,14 @@ class CompileServers:
     def _ended(
         self, server: CompileServer, request: Mapping[str, Any], given: Mapping[str, bytes]
     ) -> tuple[str, int]:
-        """How a compilation ended that nobody outside put an end to."""
+        """How a compilation ended that was not killed from outside."""
         incident = ""
         for attempt in range(1, INCIDENT_ATTEMPTS + 1):
             if self._abandoned.is_set():
                 raise OutOfTimeError("abandoned before it was compiled")
             try:
                 how, number = server.run(request, given)
-                # Time-outs are told as such: this one was killed by somebody else.
+                # Time-outs are told apart: this one was killed from outside.
                 if (how, number) != ("signal", signal.SIGKILL):
                     return how, number
                 incident = "the compiler was killed from outside (SIGKILL)"
@@ -183,7 +183,7 @@ def _require_room(folder: Path) -> None:
 
 
 def _refusal(server: CompileServer) -> CandidateError:
-    """What a compiler that ended by itself, but badly, had to say."""
+    """The message of a compiler that ended by itself, but badly."""
     if (server.directory / "error").exists():
         return CandidateError(Outcome.COMPILE_ERROR, _tail(server, "error"))
     said = _tail(server, "log")
@@ -335,7 +335,7 @@ class CompileServer:
             process.kill()
 
     def stop(self) -> None:
-        """Ends the process, with whatever it is compiling."""
+        """Ends the process, and with it what it compiles."""
         process, self._process = self._process, None
         if process is None:
             return

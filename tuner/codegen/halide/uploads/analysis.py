@@ -1,4 +1,4 @@
-"""What a derivation needs of a pipeline, found by lowering it. Only for contained processes.
+"""The facts that a derivation needs of a pipeline, found by lowering it, in contained processes.
 
 Extents are read from the lowered loops: those of reductions are not in the bytes in any other
 form that Halide gives back. Nothing is compiled to code, so it takes tens of milliseconds.
@@ -350,13 +350,13 @@ def _loop_extent(loop: str, lowered: str) -> int:
 
 
 _DEFAULTS = {1: (16384,), 2: (256, 64), 3: (64, 32, 8), 4: (32, 16, 16, 1)}
-"""Extents of an output by its dimensions, innermost first, until somebody chooses others: enough
+"""Extents of an output by its dimensions, innermost first, until others are chosen: enough
 for vectors, and few enough that the unscheduled code runs in seconds."""
 _OTHERWISE = 4
 _FREE = 64
 _LARGEST = 65536
 _SCALAR = 1
-"""The value of a scalar until somebody chooses another: 0 would make nothing of many pipelines."""
+"""The value of a scalar until another is chosen: 0 would make nothing of many pipelines."""
 _SHORT_NUMBER = re.compile(r"-?\d{1,9}")
 
 
@@ -425,7 +425,7 @@ class Sizes:
         rank = len(buffer.extents)
         own = self._named(f"{buffer.name}_loose", "loose")
         doc = (
-            f"{buffer.name} lies anywhere, as rows of so many dense dimensions at any stride; "
+            f"{buffer.name} lies anywhere, as rows of this many dense dimensions at any stride; "
             "0: as the contract says"
         )
         self._add(own, 0, doc, minimum=0, maximum=rank, is_extent=False, is_optional=True)

@@ -1,7 +1,7 @@
 """The values of a pipeline, from its definitions alone: no code is made of them.
 
 Arrays are evaluated whole, with NumPy, over the region that is read of each Func. That is
-independent of Halide's compiler, front end to back, which is what a reference is for. Reductions
+independent of Halide's compiler, front end to back, as a reference has to be. Reductions
 go step by step where a step reads what another wrote, and as a whole where the order is free or
 the steps have nothing to do with one another.
 
@@ -39,7 +39,7 @@ from tuner.codegen.halide.uploads.intrinsics import INTRINSICS, Array, Type
 from tuner.codegen.halide.uploads.serialized import MOST_DEPTH, Node
 
 _BLOCK_ELEMENTS = 1 << 18
-"""Evaluated at once: intermediate values of so many stay in a cache."""
+"""Evaluated at once: intermediate values of this many stay in a cache."""
 _MOST_INDEX_ELEMENTS = 1 << 20
 """Places that are looked at in advance to find what is read of a Func."""
 _FRAMES_A_LEVEL = 4
@@ -59,7 +59,7 @@ class Buffer:
 
     @property
     def region(self) -> Region:
-        """What there are elements of."""
+        """Where it has elements."""
         return _region(self.mins, self.elements.shape[::-1])
 
 
@@ -128,7 +128,7 @@ def _blocks(nest: Nest, limit: int) -> Iterator[list[range]]:
 
 @dataclass
 class _Scope:
-    """What an expression is evaluated in: variables, and which points count (``None``: all)."""
+    """The scope of an expression: variables, and which points count (``None``: all)."""
 
     variables: dict[str, Array]
     rank: int
@@ -401,7 +401,7 @@ class _Total:
 
     @classmethod
     def of(cls, func: Func, update: Update, types: Mapping[Node, Type]) -> _Total | None:
-        """What ``update`` sums up; ``None`` if it is no such update."""
+        """The total that ``update`` makes; ``None`` if it makes none."""
         value = update.values[0]
         name = value["name"] if value.kind == "Call" else value.kind
         if len(update.values) > 1 or name not in _FREE or types[value][0] not in ("int", "uint"):
@@ -453,7 +453,7 @@ _FREE = {
     "bitwise_or": np.bitwise_or,
     "bitwise_xor": np.bitwise_xor,
 }
-"""What integers may be combined by in any order."""
+"""Operations that combine integers in any order."""
 
 
 def _divided(a: Array, b: Array) -> Array:

@@ -110,7 +110,7 @@ def _child(request: dict[str, Any], question: int, answer: int) -> None:
 
 
 def serve(idle_s: float = _IDLE_S) -> None:
-    """Answers requests until the client closes its end, or there is none for ``idle_s``."""
+    """Answers requests until the client closes its end, or sends none for ``idle_s``."""
     # Detached at the end: the descriptor stays that of standard input.
     client = socket.socket(fileno=os.dup(0))
     poll = select.poll()

@@ -32,8 +32,8 @@ MODULE = "tuner.codegen.halide.uploads.reader"
 AT_ONCE = 2
 """A user has at most one of them at a time."""
 QUOTA_S = 120.0
-"""What a user may have of them in :data:`QUOTA_WINDOW_S`: some ten thousand usual readings, or six
-that take as long as they may."""
+"""Of their time for a user in :data:`QUOTA_WINDOW_S`: ten thousand usual readings, or six that
+take as long as they may."""
 QUOTA_WINDOW_S = 600.0
 MOST_WAITING = 16
 """Requests of a user."""
@@ -61,8 +61,8 @@ class Reader:
         """Has ``question`` answered into the file ``answer``; returns how the child ended, as
         :func:`tuner.codegen.halide.children.wait_for` does.
 
-        Raises ``ReaderEndedError`` if the reader itself is gone, ``ToolchainError`` if there is
-        none to be had.
+        Raises ``ReaderEndedError`` if the reader itself is gone, ``ToolchainError`` if it
+        cannot be started.
         """
         connection = self._connected()
         text = json.dumps({**request, "time_limit_s": limit_s}).encode()
@@ -105,7 +105,7 @@ class Reader:
         return ours
 
     def _received(self, limit_s: float) -> dict[str, Any]:
-        """What the reader says next; ``OSError`` if it is gone or silent."""
+        """The next message of the reader; ``OSError`` if it is gone or silent."""
         assert self._socket is not None  # noqa: S101
         self._socket.settimeout(limit_s)
         text = self._socket.recv(_ANSWER_BYTES)
@@ -115,7 +115,7 @@ class Reader:
 
     @property
     def process_id(self) -> int | None:
-        """That of the reader; ``None`` while there is none."""
+        """The id of the reader; ``None`` while it does not run."""
         return self._process.pid if self._process is not None else None
 
     def close(self) -> None:
@@ -185,7 +185,7 @@ CPU_LIMIT_S = 10
 REFERENCE_LIMIT_S = 60.0
 REFERENCE_CPU_LIMIT_S = 30
 """The same for the reference of one call: a second for an image of two million pixels; reductions
-of which each step needs the one before take some 0.1 ms a step."""
+of which each step needs the one before take about 0.1 ms a step."""
 MEMORY_LIMIT_BYTES = 512 << 20
 """On top of the loaded compiler; a pipeline of a hundred stages takes 10 MB."""
 _OUT_OF_TIME = (signal.SIGXCPU, signal.SIGKILL)
@@ -200,33 +200,33 @@ _TUNABLE = (
     "unscheduled pipelines of integers of 8 to 32 bits, which call their own Funcs, their inputs "
     "and Halide's arithmetic"
 )
-_NEXT_STEP = "write it anew with the version of Halide that `hvxtune doctor` shows"
+_NEXT_STEP = "write it again with the version of Halide that `hvxtune doctor` shows"
 
 T = TypeVar("T")
 
 
 def describe_pipeline(data: bytes) -> PipelineDescription:
-    """What the serialized pipeline ``data`` consists of, found out in a contained process.
+    """Describes the serialized pipeline ``data``, in a contained process.
 
-    ``UserError`` if it is none: empty, truncated, of another version, or made to do harm.
+    ``UserError`` if it is not a pipeline: empty, truncated, of another version, or made to do harm.
     ``ToolchainError`` if Halide itself cannot be loaded. Blocks for some milliseconds, half a
     second the first time; at most :data:`AT_ONCE` are read at once, others wait. Safe from several
     threads.
     """
     if not data:
         raise _refused("it is empty")
-    return _understood(_asked("describe", {}, data), PipelineDescription.from_dict)
+    return _understood(_answer_to("describe", {}, data), PipelineDescription.from_dict)
 
 
 def analyse_pipeline(data: bytes, sizes: Mapping[str, int], *, is_open: bool = False) -> Analysis:
-    """What a space is derived from: the pipeline's facts with the extents ``sizes``, by the names
-    of :attr:`Analysis.params`; those left out have their defaults. With ``is_open`` for code whose
+    """The facts that a space is derived from, with the extents ``sizes``, by the names of
+     :attr:`Analysis.params`; those left out have their defaults. With ``is_open`` for code whose
     callers choose the extents: boundary conditions are stages then.
 
     As :func:`describe_pipeline`; ``UserError`` also for pipelines that cannot be tuned, saying why.
     """
     return _understood(
-        _asked("analyse", {"sizes": dict(sizes), "is_open": is_open}, data), Analysis.from_dict
+        _answer_to("analyse", {"sizes": dict(sizes), "is_open": is_open}, data), Analysis.from_dict
     )
 
 
@@ -250,7 +250,7 @@ def reference_outputs(
     outputs = []
     for call in calls:
         question = b"".join([data, *(np.ascontiguousarray(array).tobytes() for array in call)])
-        answer = _asked("reference", arguments, question, payload_bytes, limits)
+        answer = _answer_to("reference", arguments, question, payload_bytes, limits)
         if len(answer) != payload_bytes:
             raise _refused("it gives less than its outputs")
         outputs += outputs_in(answer, facts)
@@ -258,7 +258,7 @@ def reference_outputs(
 
 
 def output_bytes(facts: PipelineFacts) -> int:
-    """What the outputs of a call occupy."""
+    """The size of the outputs of a call."""
     return sum(prod(b.extents) * np.dtype(b.dtype).itemsize for b in facts.outputs)
 
 
@@ -282,7 +282,7 @@ def _understood(answer: bytes, read: Callable[[Any], T]) -> T:
         raise _refused(_printable(str(error).encode())) from None
 
 
-def _asked(
+def _answer_to(
     task: str,
     arguments: Mapping[str, Any],
     data: bytes,

@@ -23,7 +23,7 @@ MOST_DEPTH = 1000
 (``reader``) 64 kB are left for each, and a few are what it takes."""
 MOST_TABLES = 1_000_000
 _LEAST_BYTES_A_TABLE = 8
-"""What a table takes at least: the offset of its vtable, and an offset that leads to it. Nothing
+"""The least size of a table: the offset of its vtable, and an offset that leads to it. Nothing
 that Halide writes is shared but vtables."""
 
 
@@ -347,7 +347,7 @@ of tables that are counted and not read: none is accepted."""
 
 @dataclass(frozen=True)
 class Field:
-    """A field: the ``number`` of its place (of the value, for a union), and what is there."""
+    """A field: the ``number`` of its place (of the value, for a union), and its type."""
 
     name: str
     number: int
