@@ -116,9 +116,9 @@ class TuningLoop:
         self._problem = job.spec.problem
         self._on_progress = on_progress
         self._stop = stop or threading.Event()
-        self._goals = job.spec.objectives
+        self._objectives = job.spec.objectives
         self._proposer = Proposer(
-            space, job.spec.sampler, job.spec.seed, self._goals, generator.alternatives
+            space, job.spec.sampler, job.spec.seed, self._objectives, generator.alternatives
         )
         self._evaluator = Evaluator(generator, measurer)
         promoting = Evaluator(generator, rung.measurer) if rung else self._evaluator
@@ -130,10 +130,10 @@ class TuningLoop:
         self._transfers = tuple(transfers)
         # The gain is estimated for cycles: it says nothing about several objectives.
         peak = kernel.work(self._problem.workload.params).peak_cycles(self._problem.target)
-        self._gain = GainWatch(space, job.spec.seed, peak) if len(self._goals) == 1 else None
+        self._gain = GainWatch(space, job.spec.seed, peak) if len(self._objectives) == 1 else None
         self._stored_gain = job.remaining
         self._front = Front()
-        self._improvements = Improvements(self._goals)
+        self._improvements = Improvements(self._objectives)
         self._trials: dict[int, Trial] = {}
         self._incumbent: Trial | None = None
         self._textbook_first = textbook_first
@@ -314,14 +314,14 @@ class TuningLoop:
         """The early-termination budget of ``config``: none for baselines, and none with several
         objectives, where a slow trial may be on the front."""
         best = self._incumbent.measurement if self._incumbent else None
-        if best is None or len(self._goals) > 1 or config in self._uncut:
+        if best is None or len(self._objectives) > 1 or config in self._uncut:
             return None
         return math.ceil(best.cycles * self._job.spec.cutoff_factor)
 
     def _take(self, trial: Trial, proposal: Proposal) -> None:
         require_agreement(self._problem, self._naive, trial)
         self._trials[trial.number] = trial
-        figures = figures_of(trial.measurement, self._goals)
+        figures = figures_of(trial.measurement, self._objectives)
         self._proposer.tell(proposal, trial.outcome, *(figures or ()))
         self._improve(trial)
 
@@ -329,7 +329,7 @@ class TuningLoop:
         best = self._incumbent.measurement if self._incumbent else None
         if trial.measurement and (best is None or trial.measurement.cycles < best.cycles):
             self._incumbent = trial
-        figures = figures_of(trial.measurement, self._goals)
+        figures = figures_of(trial.measurement, self._objectives)
         if figures is not None:
             self._front.offer(figures)
 
@@ -410,7 +410,7 @@ class TuningLoop:
             promoted=self._ladder.finished,
             promotions=self._ladder.limit,
             remaining=self._remaining,
-            on_front=len(self._front) if len(self._goals) > 1 else None,
+            on_front=len(self._front) if len(self._objectives) > 1 else None,
         )
 
     def _trial_of(self, config: Config) -> Trial | None:
