@@ -72,6 +72,8 @@ def find_kernel(name: str) -> Kernel:
 
 def attached_kernel(name: str, attachment: Mapping[str, Any]) -> Kernel:
     """The kernel that made ``attachment``, in a compile worker: see :meth:`Kernel.attachment`."""
+    if not name.startswith(PIPELINE_PREFIX):
+        return find_kernel(name).attached(attachment)
     attached: Kernel = import_module(_UPLOADED).attached_pipeline(name, attachment)
     return attached
 
