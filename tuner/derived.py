@@ -154,7 +154,7 @@ def _pipeline_of(
 
 
 def _sizes_of(derived: PipelineKernel, buffers: Sequence[BufferSpec]) -> dict[str, int]:
-    """The extents that the derivation asks for: of outputs, then of inputs where no output decides
+    """The sizes of the derivation: extents of outputs, then of inputs where no output decides
     them."""
     shapes = {spec.name: spec.shape[::-1] for spec in buffers}
     facts = derived.facts({})

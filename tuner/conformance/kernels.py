@@ -55,7 +55,7 @@ MOST_MACS = 30_000_000
 
 @dataclass(frozen=True)
 class Workshop:
-    """What it takes to run candidates."""
+    """A code generator and a measurer, to run candidates."""
 
     generator: CodeGenerator
     measurer: Measurer
@@ -110,7 +110,7 @@ def run_on_host(kernel: Kernel, params: Mapping[str, int], inputs: Sequence[Arra
 
 
 class _OfOneKernel:
-    """What both suites know of the kernel."""
+    """The kernel and its problems, as fixtures."""
 
     name: ClassVar[str]
 

@@ -1,8 +1,8 @@
-"""What can be tuned. One file a kernel; one line in ``_REGISTRY`` makes it known, and in a
-package an entry point of the group ``hvxtune.kernels``.
+"""Kernels: the algorithms that can be tuned, one file each.
 
-``docs/adding-a-kernel.md`` walks through a new one; ``tests/tuner/kernels`` holds the conformance
-suite that each kernel inherits.
+One line in ``_REGISTRY`` registers a built-in one; a package adds one by an entry point of the
+group ``hvxtune.kernels``. ``docs/adding-a-kernel.md`` walks through a new one, and
+``tuner.conformance.kernels`` holds the suites that each must pass.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tuner.kernels.kernel import HalidePipeline, Kernel, Param, WorkCounts
 from tuner.registry import Registry
 
 EXTRA_KERNELS_VARIABLE = "HVXTUNE_KERNELS"
-"""Kernels that are not installed: ``name=module:class`` pairs, separated by commas. They come
-before others of the same name."""
+"""Kernels that are not installed: ``name=module:class`` pairs, separated by commas. They take
+precedence over others of the same name."""
 
 _REGISTRY: Registry[Kernel] = Registry(
     "kernel",
@@ -46,7 +46,7 @@ PIPELINE_PREFIX = "pipeline:"
 """Begins the names of kernels that are uploaded pipelines; the digest of their bytes follows."""
 
 _UPLOADED = "tuner.uploaded"
-"""Makes kernels of uploads. As the others it knows this room, not the other way round."""
+"""Makes kernels of uploads."""
 
 _loaded: dict[str, Kernel] = {}
 

@@ -32,7 +32,7 @@ __all__ = [
     "ScalarSpec",
     "WorkCounts",
 ]
-"""What the author of a kernel imports, beside :mod:`tuner.space`."""
+"""All that the author of a kernel imports, beside :mod:`tuner.space`."""
 
 Array = NDArray[Any]
 MAX_BUFFER_BYTES = 1 << 27
