@@ -321,7 +321,7 @@ def test_a_set_becomes_a_job_for_each_workload(
     assert browser.get("/ui/submit?kernel=set:/etc/x.toml").status_code == 422
 
 
-def test_generator_and_transfer_come_from_the_form(
+def test_generator_transfer_and_label_come_from_the_form(
     logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
@@ -329,8 +329,10 @@ def test_generator_and_transfer_come_from_the_form(
     monkeypatch.setattr("tuner.tuning.space_of", lambda *_: SPACE)
     browser = logged_in(Scope.READ, Scope.SUBMIT)
     sent = {"kernel": "gemm_u8", "generator": "c-autovec", "transfer": "no"}
-    browser.form("/ui/submit", "/ui/submit", **sent, visibility="private")
+    browser.form("/ui/submit", "/ui/submit", **sent, visibility="private", label="<b>new</b>")
     (job,) = store.jobs()
+    for page in ("/ui/jobs", f"/ui/jobs/{job.id}"):
+        assert "&lt;b&gt;new&lt;/b&gt;" in browser.get(page).text
     assert (job.spec.generator, job.spec.transfer) == ("c-autovec", False)
     assert job.submission.private
 

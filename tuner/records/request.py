@@ -319,6 +319,17 @@ class SearchOptions:
         least=1,
         most=MOST_PROMOTIONS,
     )
+    label: str = option(
+        "",
+        "A note of your own, shown wherever the job is: what it is for, or what was changed.",
+        JOB,
+        pattern=r"^[^\x00-\x1f\x7f-\x9f]*$",
+        longest=100,
+        unset="none",
+        metavar="TEXT",
+        listed=True,
+        example="before the new tiling",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
