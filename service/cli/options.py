@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand
 
+from service.schemas import params
 from tuner.errors import UserError
 from tuner.records.candidate import CacheState
 from tuner.records.request import DEFAULT_CONTRACT as DEFAULT_CONTRACT
@@ -153,25 +154,8 @@ def _value(option: Option, given: Any) -> Any:
 
 
 def read_params(texts: Sequence[str] | None) -> dict[str, int]:
-    """The parameters in ``texts`` (each ``NAME=VALUE``).
-
-    Raises ``UserError`` for a text of another form, a value that is no integer and a parameter
-    given twice. Names and ranges are the kernel's to check.
-    """
-    params: dict[str, int] = {}
-    for text in texts or ():
-        name, equals, value = text.partition("=")
-        if not (name and equals):
-            raise UserError(f"-p '{text}'", accepted="NAME=INTEGER, such as -p m=256")
-        if name in params:
-            raise UserError(f"-p {name} is given twice", next_step="leave one out")
-        try:
-            params[name] = int(value)
-        except ValueError:
-            raise UserError(
-                f"-p {name}='{value[:40]}'", accepted=f"an integer, such as -p {name}=256"
-            ) from None
-    return params
+    """The parameters in ``texts``, as ``-p`` gives them."""
+    return params.read_params(texts or (), "-p")
 
 
 def read_percent(option: str, text: str) -> float:

@@ -83,10 +83,10 @@ def outcomes_text(outcomes: Mapping[str, int]) -> str:
 
 
 def reached_text(remaining: RemainingGain | None) -> str | None:
-    """``98 % of what more search is likely to find``; never 100 % while anything may be left."""
+    """``98 % of the expected optimum``; never 100 % while anything may be left."""
     if remaining is None:
         return None
-    return f"{remaining.percent_reached} % of what more search is likely to find"
+    return f"{remaining.percent_reached} % of the expected optimum"
 
 
 def display_name(form: Mapping[str, Any]) -> str:
@@ -126,7 +126,7 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
     gain = result.get("remaining_gain")
     if gain is not None:
         print_line(
-            f"more search is likely to save another {gain['expected']:.1%} of the cycles "
+            f"more search would likely save another {gain['expected']:.1%} of the cycles "
             f"(95 %: at most {gain['bound']:.1%})"
         )
     print_line()

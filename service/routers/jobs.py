@@ -21,7 +21,7 @@ from service.job_requests import submit as take
 from service.json_forms import detail_json, standing_json
 from service.openapi import problems
 from service.problem_details import HttpError, not_found
-from service.schemas.common import NO_QUERY
+from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.jobs import (
     ConductorList,
     JobDetail,
@@ -92,15 +92,7 @@ def listing(
     if query.cursor is not None:
         at, job_id = cursors.decode(query.cursor, float, str)
         before = (float(at), str(job_id))
-    filters = JobFilters(
-        state=query.state,
-        kernel=query.kernel,
-        target=query.target,
-        contract=query.contract,
-        user=query.user,
-        batch=query.batch,
-        interrupted=query.interrupted,
-    )
+    filters = JobFilters(**query.model_dump(exclude=set(PageQuery.model_fields)))
     found = job_queries.jobs_page(store, filters, before, query.limit + 1)
     page = found[: query.limit]
     next_cursor = None

@@ -266,7 +266,7 @@ class Job:
     paused: bool = False
     """A queued job that waits until somebody resumes it."""
     remaining: RemainingGain | None = None
-    """What more search is likely to find, as last estimated; ``None`` while too little is known."""
+    """The estimated gain of more search; ``None`` while too little is known."""
 
     def provenance(
         self,
