@@ -96,7 +96,7 @@ _FIGURES = (
 
 
 def measurement_json(measurement: Measurement | None, peak: float) -> dict[str, Any]:
-    """The figures of a measurement; all null, and not verified, where there is none."""
+    """The figures of a measurement; all null, and not verified, without one."""
     found = measurement
     return {
         **{name: getattr(found, name, None) for name in _FIGURES},

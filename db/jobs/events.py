@@ -1,4 +1,4 @@
-"""What happened to a job, numbered: what a client that lost its connection catches up by.
+"""The events of a job, numbered, so that a client that lost its connection can catch up.
 
 Events are written in the transaction of what they tell, which holds the job's row: their numbers
 rise in the order of commits, without gaps.

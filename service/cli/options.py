@@ -61,7 +61,7 @@ def _of_job(name: str) -> Any:
 
 
 def _help_text(option: Option) -> str:
-    """What ``option`` is for, with its choices and its default."""
+    """The help of ``option``, with its choices and its default."""
     from tuner.choices import help_of
 
     default = option.unset or option.default
@@ -94,7 +94,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 class Command(TyperCommand):
-    """A command whose help names what there is to choose from, looked up when it is asked for."""
+    """A command whose help lists the choices of its options, looked up when help is asked for."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Fills in the choices first."""
@@ -189,7 +189,7 @@ def read_server(given: str | None) -> str | None:
 
 
 def read_problem(kernel: str, params: Sequence[str] | None, target: str, contract: str) -> Problem:
-    """What is to be tuned, from the texts of the command line; ``UserError`` if any is wrong."""
+    """The problem that the texts of the command line name; ``UserError`` if any is wrong."""
     from tuner.kernels import PIPELINE_PREFIX
     from tuner.tuning import find_problem
 

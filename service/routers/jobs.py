@@ -123,7 +123,7 @@ def one(job: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, An
 
 
 def find_job(store: SqlStore, given: str) -> Job:
-    """The job that a path names by its id or the start of it; 404 if there is none."""
+    """The job that a path names by its id or the start of it; 404 without one."""
     try:
         return store.job(given if given.isascii() and given.isalnum() else "")
     except UserError as error:

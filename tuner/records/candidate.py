@@ -28,7 +28,7 @@ FIDELITIES: tuple[Fidelity, ...] = get_args(Fidelity)
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be tuned: a workload under a contract on a target. Schedules are keyed by it."""
+    """A workload under a contract on a target: what is tuned. Schedules are keyed by it."""
 
     workload: Workload
     contract: Contract
@@ -99,7 +99,7 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a measurer found for one artifact whose outputs it checked.
+    """The figures a measurer found for one artifact whose outputs it checked.
 
     ``cycles`` is the figure to compare: model cycles for fidelity ``model``, the median of
     ``samples`` where there is noise. ``packets`` are the packets executed in the region of

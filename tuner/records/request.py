@@ -99,7 +99,7 @@ class Option:
 
     @property
     def accepted(self) -> str:
-        """What would do, in words."""
+        """The values it accepts, in words."""
         if self.choices and not isinstance(self.choices, str):
             return ", ".join(self.choices)
         what = {
@@ -362,7 +362,7 @@ class JobOptions(SearchOptions):
         see="service.md#owners",
         switch="private",
         unset="as the upload that is tuned; shared for kernels",
-        at_service="whoever opens this machine's database sees all of it",
+        at_service="anybody who opens this machine's database sees all of it",
     )
 
     @classmethod
