@@ -97,10 +97,10 @@ def plan(
     roster: Roster | None = None,
     **options: Any,
 ) -> Plan:
-    """What :func:`submit` would store. Compiles and runs nothing; takes milliseconds.
+    """The job that :func:`submit` would store. Compiles and runs nothing; takes milliseconds.
 
     ``options`` are the fields of :class:`tuner.records.request.JobOptions`. ``roster`` knows the
-    devices of a farm; only one that nobody knows yet is asked what it is, which takes seconds.
+    devices of a farm; only an unknown one is asked what it is, which takes seconds.
 
     Raises ``UserError`` for anything that cannot work: unknown names, bad shapes, a target the
     measurer cannot run.
@@ -308,7 +308,7 @@ def keep_pipeline(pipeline: hl.Func | hl.Pipeline | bytes) -> str:
 
     ``pipeline`` is the output Func, the Pipeline, or what ``halide.serialize_pipeline`` gave. A
     Func or Pipeline is serialized here; whatever is opened again is opened in a contained process.
-    Raises ``UserError`` if it is no pipeline, or none that can be tuned, saying why.
+    Raises ``UserError`` for anything but a pipeline, or for one that cannot be tuned, saying why.
     """
     if isinstance(pipeline, bytes):
         data = pipeline

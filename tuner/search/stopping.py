@@ -38,7 +38,7 @@ def checked_budget(
         raise UserError(f"until_gain={until_gain}", accepted="a share between 0 and 1, as 0.01")
     if until_gain is not None and len(objectives) > 1:
         raise UserError(
-            f"until_gain={until_gain} for {', '.join(objectives)}: it is estimated for cycles alone",
+            f"until_gain={until_gain} for {', '.join(objectives)}: it is estimated for cycles",
             accepted="trials, seconds and patience as limits of several objectives",
         )
     for name, value in (("trials", trials), ("seconds", seconds), ("patience", patience)):
