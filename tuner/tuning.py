@@ -29,7 +29,7 @@ from tuner.records.candidate import CACHE_STATES, FIDELITIES, Fidelity, Problem
 from tuner.records.request import JobOptions, search_options
 from tuner.records.trial import Job, JobSpec, Submission
 from tuner.search.samplers import require_fits, sampler_for
-from tuner.search.stopping import checked_budget
+from tuner.search.stopping import require_estimable
 from tuner.space import Space
 from tuner.store import TrialStore
 from tuner.uploaded import files, find_pipeline
@@ -111,7 +111,7 @@ def plan(
     objectives = checked_objectives(wanted.objectives)
     sampler = sampler_for(wanted.sampler, objectives)
     require_fits(sampler, space)
-    checked_budget(wanted.trials, wanted.seconds, wanted.patience, wanted.until_gain, objectives)
+    require_estimable(wanted.until_gain, objectives)
     with (
         find_generator(wanted.generator)() as codegen,
         open_measurer(wanted.measurer, wanted.cache, DeviceAccess(wanted.on, roster)) as device,

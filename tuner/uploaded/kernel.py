@@ -307,7 +307,7 @@ class UploadedPipelines(KernelFamily):
 
 
 def attached_pipeline(name: str, attachment: Mapping[str, Any]) -> PipelineKernel:
-    """The kernel that made ``attachment`` (:meth:`Kernel.attachment`), for the one problem of it."""
+    """The kernel that made ``attachment`` (:meth:`Kernel.attachment`), for its one problem."""
     analysis = Analysis.from_dict(attachment["analysis"])
     data = base64.b64decode(attachment["pipeline"])
     return PipelineKernel(name, data, lambda sizes, is_open: analysis)
