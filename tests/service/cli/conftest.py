@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import partial
 
 import pytest
 
@@ -13,9 +12,9 @@ from tests.databases import put_database
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tuner import one_config, tuning
-from tuner import tuning as rungs
 from tuner.errors import CandidateError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
+from tuner.records.candidate import CacheState, Fidelity
 from tuner.records.outcome import Outcome
 
 STAND_IN_PHONE = "stand-in-phone"
@@ -112,10 +111,14 @@ def bench(monkeypatch):
             lambda name: lambda workers=1: Generator(workers, fault=made.fault),
         )
 
-    def find(name: str) -> partial[StandInMeasurer]:
-        fidelity = "hardware" if name == STAND_IN_PHONE else "model"
-        return partial(StandInMeasurer, made.cycles, fidelity=fidelity)
+    def find(name: str) -> type[StandInMeasurer]:
+        class Found(StandInMeasurer):
+            def __init__(self, cache: CacheState = "warm") -> None:
+                fidelity: Fidelity = "hardware" if name == STAND_IN_PHONE else "model"
+                super().__init__(made.cycles, cache=cache, fidelity=fidelity)
+
+        return Found
 
     monkeypatch.setattr("tuner.measure.find_measurer", find)
-    monkeypatch.setattr(rungs, "measurer_names", lambda: ["qemu", STAND_IN_PHONE])
+    monkeypatch.setattr(tuning, "measurer_names", lambda: ["qemu", STAND_IN_PHONE])
     return made
