@@ -1,4 +1,4 @@
-"""A job as pages show it: how it stands, with what follows from that."""
+"""A job as pages show it: its state, figures and comparisons."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def peak_of(problem: Problem) -> float | None:
 
 
 def state_word(job: Job, *, interrupted: bool = False) -> str:
-    """What a person would call the state."""
+    """The state in a person's words."""
     if interrupted:
         return "interrupted"
     return "paused" if job.paused and job.state is JobState.QUEUED else job.state.value
@@ -31,7 +31,7 @@ def state_word(job: Job, *, interrupted: bool = False) -> str:
 
 @dataclass(frozen=True)
 class JobView:
-    """How a job stands, and the comparisons a reader would make."""
+    """The state of a job, and the comparisons a reader would make."""
 
     standing: JobStanding
 
@@ -52,7 +52,7 @@ class JobView:
 
     @property
     def name(self) -> str:
-        """What people call the kernel."""
+        """The display name of the kernel."""
         return self.job.submission.kernel_label or self.kernel
 
     @property

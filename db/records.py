@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 from db.failure import DamagedRowError
@@ -148,25 +149,7 @@ def _remaining(row: JobRow) -> RemainingGain | None:
 
 def measurement_record(row: MeasurementRow) -> Measurement:
     """The measurement of a row."""
-    return Measurement.from_dict(
-        {
-            "cycles": row.cycles,
-            "packets": row.packets,
-            "stalls": row.stalls,
-            "verified": row.verified,
-            "fidelity": row.fidelity,
-            "device": row.device,
-            "samples": row.samples,
-            "breakdown": row.breakdown,
-            "code_bytes": row.code_bytes,
-            "core_cycles": row.core_cycles,
-            "cache": row.cache,
-            "temperature_c": row.temperature_c,
-            "vtcm_bytes": row.vtcm_bytes,
-            "ddr_bytes": row.ddr_bytes,
-            "overhead_cycles": row.overhead_cycles,
-        }
-    )
+    return Measurement.from_dict({f.name: getattr(row, f.name) for f in fields(Measurement)})
 
 
 def _config(values: Mapping[str, Any], digest: str, what: str) -> Config:

@@ -1,4 +1,4 @@
-"""Counts over the whole database, for whoever watches it."""
+"""Counts over the whole database, for monitoring."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _insert(session: Session, made: _Planned, submission: Submission) -> Job:
 
 
 def _trials_asked_for(plans: list[Plan]) -> int | None:
-    """What all of them may take; ``None`` if one has no number of trials."""
+    """The sum of their limits; ``None`` if one has no limit of trials."""
     trials = [made.spec.budget.trials for made in plans]
     return None if None in trials else sum(count or 0 for count in trials)
 
@@ -142,7 +142,7 @@ def _plan(
 
 
 def _once(session: Session, key: RequestKey | None, make: Callable[[], dict[str, Any]]) -> Taken:
-    """What ``make`` gives, unless the request with ``key`` was answered before."""
+    """The result of ``make``, unless the request with ``key`` was answered before."""
     if key is None:
         return Taken(make(), replayed=False)
     made_now: list[dict[str, Any]] = []
@@ -173,13 +173,13 @@ def may_steer(caller: Caller, job: Job) -> bool:
 
 
 def require_may_steer(caller: Caller, job: Job, request: JobRequest) -> None:
-    """403 for who may not."""
+    """403 for anybody who may not."""
     if may_steer(caller, job):
         return
     owner = job.submission.owner or "the command line"
     raise HttpError(
         403,
-        f"job {job.id} is of {owner}: '{caller.name}' may not {request} it",
+        f"job {job.id} belongs to {owner}: '{caller.name}' may not {request} it",
         accepted=f"a token of {owner}, or one with the scope {Scope.OPERATE}",
-        next_step=f"ask {owner}, or whoever runs the service",
+        next_step=f"ask {owner}, or the operator of the service",
     )

@@ -11,15 +11,12 @@ from tuner.records.request import BUDGET, SearchOptions, as_json, of_group
 from tuner.records.trial import Job, Promotion, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from db.jobs.events import Told
-    from db.jobs.queries import JobStanding
+    from db.jobs.queries import JobStanding, JobSummary
     from db.jobs.trials import KeyTrials, PromotedTrials
     from db.pipelines import StoredPipeline
     from tuner.kernels import Kernel
     from tuner.records.candidate import Measurement, Problem
-    from tuner.records.trial import Job, Trial
 
 
 def peak_cycles(problem: Problem) -> float:
@@ -30,23 +27,16 @@ def peak_cycles(problem: Problem) -> float:
     return find_kernel(workload.kernel).work(workload.params).peak_cycles(problem.target)
 
 
+_PARAM_FACTS = ("name", "default", "minimum", "maximum", "multiple", "doc")
+
+
 def kernel_json(kernel: Kernel) -> dict[str, Any]:
     """A kernel with its parameters."""
     return {
         "name": kernel.name,
         "version": kernel.version,
         "summary": kernel.summary,
-        "params": [
-            {
-                "name": p.name,
-                "default": p.default,
-                "minimum": p.minimum,
-                "maximum": p.maximum,
-                "multiple": p.multiple,
-                "doc": p.doc,
-            }
-            for p in kernel.params
-        ],
+        "params": [{name: getattr(p, name) for name in _PARAM_FACTS} for p in kernel.params],
     }
 
 
@@ -99,40 +89,21 @@ def problem_json(problem: Problem) -> dict[str, Any]:
     }
 
 
+_FIGURES = (
+    *("cycles", "packets", "stalls", "core_cycles", "fidelity", "device", "cache"),
+    *("overhead_cycles", "temperature_c", "vtcm_bytes"),
+)
+
+
 def measurement_json(measurement: Measurement | None, peak: float) -> dict[str, Any]:
-    """The figures of a measurement; all null, and not verified, where there is none."""
-    if measurement is None:
-        return {
-            "cycles": None,
-            "packets": None,
-            "stalls": None,
-            "core_cycles": None,
-            "verified": False,
-            "share_of_peak": None,
-            "fidelity": None,
-            "device": None,
-            "cache": None,
-            "samples": [],
-            "overhead_cycles": None,
-            "temperature_c": None,
-            "vtcm_bytes": None,
-            "breakdown": {},
-        }
+    """The figures of a measurement; all null, and not verified, without one."""
+    found = measurement
     return {
-        "cycles": measurement.cycles,
-        "packets": measurement.packets,
-        "stalls": measurement.stalls,
-        "core_cycles": measurement.core_cycles,
-        "verified": measurement.verified,
-        "share_of_peak": round(peak / measurement.cycles, 4),
-        "fidelity": measurement.fidelity,
-        "device": measurement.device,
-        "cache": measurement.cache,
-        "samples": list(measurement.samples),
-        "overhead_cycles": measurement.overhead_cycles,
-        "temperature_c": measurement.temperature_c,
-        "vtcm_bytes": measurement.vtcm_bytes,
-        "breakdown": dict(measurement.breakdown),
+        **{name: getattr(found, name, None) for name in _FIGURES},
+        "verified": found is not None and found.verified,
+        "share_of_peak": None if found is None else round(peak / found.cycles, 4),
+        "samples": [] if found is None else list(found.samples),
+        "breakdown": {} if found is None else dict(found.breakdown),
     }
 
 
@@ -186,17 +157,24 @@ def peak_of(job: Job) -> float | None:
         return None
 
 
-def standing_json(standing: JobStanding) -> dict[str, Any]:
-    """A job as lists show it: with its trials counted and its best so far."""
-    summary = standing.summary
-    best, peak = summary.best_cycles, peak_of(summary.job)
+def summary_json(summary: JobSummary) -> dict[str, Any]:
+    """A job with its trials counted."""
     return {
         **job_json(summary.job),
         "interrupted": summary.interrupted,
         "outcomes": {outcome.value: count for outcome, count in summary.outcomes.items()},
         "finished": summary.finished,
         "pending": summary.pending,
-        "best_cycles": best,
+        "best_cycles": summary.best_cycles,
+    }
+
+
+def standing_json(standing: JobStanding) -> dict[str, Any]:
+    """A job as lists show it: with its trials counted and its best so far."""
+    summary = standing.summary
+    best, peak = summary.best_cycles, peak_of(summary.job)
+    return {
+        **summary_json(summary),
         "default_cycles": standing.default_cycles,
         "textbook_cycles": standing.textbook_cycles,
         "share_of_peak": None if best is None or peak is None else round(peak / best, 4),
@@ -238,17 +216,11 @@ def full_trial_json(trial: Trial, peak: float | None) -> dict[str, Any]:
     form = trial_json(trial, peak or 0.0)
     if peak is None:
         form["share_of_peak"] = None
-    timings = trial.timings
     return {
         **form,
         "started_at": trial.started_at,
         "finished_at": trial.finished_at,
-        "timings": {
-            "compile_s": timings.compile_s,
-            "link_s": timings.link_s,
-            "run_s": timings.run_s,
-            "overhead_s": timings.overhead_s,
-        },
+        "timings": asdict(trial.timings),
     }
 
 

@@ -1,4 +1,4 @@
-"""A stored job as an Optuna study, for whoever wants Optuna's own tools.
+"""A stored job as an Optuna study, for Optuna's own tools.
 
 The trial table stays the truth: a study is a copy, made on request.
 """
@@ -30,7 +30,7 @@ _FIGURES = (
 
 @dataclass(frozen=True)
 class ExportedStudy:
-    """What was written."""
+    """The study that was written."""
 
     name: str
     trials: int

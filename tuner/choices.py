@@ -1,4 +1,4 @@
-"""What the options of a job have to choose from here, installed packages included.
+"""The choices of job options on this machine, installed packages included.
 
 Costs no heavy import: the help of the command line asks.
 """
@@ -30,5 +30,5 @@ def choices_of(option: Option) -> list[str]:
 
 
 def help_of(option: Option) -> str:
-    """What ``option`` is for, with what there is to choose from here."""
+    """The help text of ``option``, with its choices filled in."""
     return option.help.replace("{choices}", ", ".join(choices_of(option)))

@@ -1,4 +1,4 @@
-"""What a job has come to."""
+"""The result of a job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tuner.store import TrialStore
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a job came to. ``default``, ``textbook`` and ``best`` are ``None`` where not reached.
+    """The result of a job. ``default``, ``textbook`` and ``best`` are ``None`` where not reached.
 
     ``interrupted`` is true if the job was told to stop and can be resumed.
     """
@@ -31,14 +31,14 @@ class TuneResult:
     interrupted: bool
     promoted: Sequence[Trial] = ()
     promotions: Sequence[Promotion] = ()
-    """What became of the trials in ``promoted``."""
+    """The promotions of the trials in ``promoted``."""
     pareto: Sequence[Trial] = ()
     """The trials that no other one beats in every goal of the job, the fastest first: that is
     ``best`` alone for a job with one goal."""
 
 
 def result(job_id: str, store: TrialStore) -> TuneResult:
-    """What a stored job has come to so far."""
+    """The result of a stored job so far."""
     job = store.job(job_id)
     trials = store.trials(job.id)
     promotions = store.promotions(job.id)

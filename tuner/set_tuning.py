@@ -52,7 +52,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True)
 class SetProgress:
-    """Where a batch stands; handed to the caller after every trial."""
+    """The progress of a batch; handed to the caller after every trial."""
 
     trials: int
     started: int
@@ -67,7 +67,7 @@ class SetProgress:
 
 @dataclass(frozen=True)
 class SetResult:
-    """What a batch came to: for each member of the set, in its order, the result of its job."""
+    """The result of a batch: for each member of the set, in its order, that of its job."""
 
     batch: str
     members: tuple[tuple[Member, TuneResult], ...]
@@ -312,7 +312,7 @@ class _Batch:
     def _transfers(
         self, position: int, job: Job, kernel: Kernel, space: Space
     ) -> list[tuple[Config, str]]:
-        """What promises most of what was found for others: in this batch, then in earlier jobs."""
+        """The most promising configs found for others: in this batch, then in earlier jobs."""
         if position not in self._stored:
             found = transferred(self._store, job, kernel, space, improved=True)
             self._stored[position] = found

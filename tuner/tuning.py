@@ -29,7 +29,7 @@ from tuner.records.candidate import CACHE_STATES, FIDELITIES, Fidelity, Problem
 from tuner.records.request import JobOptions, search_options
 from tuner.records.trial import Job, JobSpec, Submission
 from tuner.search.samplers import require_fits, sampler_for
-from tuner.search.stopping import checked_budget
+from tuner.search.stopping import require_estimable
 from tuner.space import Space
 from tuner.store import TrialStore
 from tuner.uploaded import files, find_pipeline
@@ -97,10 +97,10 @@ def plan(
     roster: Roster | None = None,
     **options: Any,
 ) -> Plan:
-    """What :func:`submit` would store. Compiles and runs nothing; takes milliseconds.
+    """The job that :func:`submit` would store. Compiles and runs nothing; takes milliseconds.
 
     ``options`` are the fields of :class:`tuner.records.request.JobOptions`. ``roster`` knows the
-    devices of a farm; only one that nobody knows yet is asked what it is, which takes seconds.
+    devices of a farm; only an unknown one is asked what it is, which takes seconds.
 
     Raises ``UserError`` for anything that cannot work: unknown names, bad shapes, a target the
     measurer cannot run.
@@ -111,7 +111,7 @@ def plan(
     objectives = checked_objectives(wanted.objectives)
     sampler = sampler_for(wanted.sampler, objectives)
     require_fits(sampler, space)
-    checked_budget(wanted.trials, wanted.seconds, wanted.patience, wanted.until_gain, objectives)
+    require_estimable(wanted.until_gain, objectives)
     with (
         find_generator(wanted.generator)() as codegen,
         open_measurer(wanted.measurer, wanted.cache, DeviceAccess(wanted.on, roster)) as device,
@@ -308,7 +308,7 @@ def keep_pipeline(pipeline: hl.Func | hl.Pipeline | bytes) -> str:
 
     ``pipeline`` is the output Func, the Pipeline, or what ``halide.serialize_pipeline`` gave. A
     Func or Pipeline is serialized here; whatever is opened again is opened in a contained process.
-    Raises ``UserError`` if it is no pipeline, or none that can be tuned, saying why.
+    Raises ``UserError`` for anything but a pipeline, or for one that cannot be tuned, saying why.
     """
     if isinstance(pipeline, bytes):
         data = pipeline

@@ -1,4 +1,7 @@
-"""What the trials of a job say together. The only page that loads Plotly."""
+"""The analysis of a job's trials: which knobs matter, what fails, what was left untried.
+
+The only page that loads Plotly.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,7 @@ MOST_BARS = 300
 
 @dataclass(frozen=True)
 class ValueFacts:
-    """What became of the trials with one value of a knob."""
+    """The outcomes of the trials with one value of a knob."""
 
     value: KnobValue
     trials: int
@@ -119,7 +122,7 @@ class KnobFacts:
 
 
 HARMLESS = (Outcome.OK, Outcome.CUTOFF)
-"""Outcomes that are no failure: a candidate that was cut off works, it is slow."""
+"""Outcomes other than failures: a candidate that was cut off works, but is slow."""
 
 
 def knob_facts(space: Space, trials: Sequence[AnalysedTrial]) -> list[KnobFacts]:
@@ -247,7 +250,7 @@ def plots(
     ranked: Sequence[KnobFacts],
     goals: Sequence[str] = DEFAULT_OBJECTIVES,
 ) -> Any:
-    """What the charts of the page draw: few enough lines and dots for a browser."""
+    """The charts of the page: few enough lines and dots for a browser."""
     measured = [trial for trial in trials if trial.cycles is not None]
     fast = sorted(measured, key=lambda trial: trial.cycles or 0)
     chosen = on_front(fast, goals)

@@ -56,7 +56,7 @@ class TrialsAsked(BaseModel):
 
 
 def find_view(store: SqlStore, job_id: str) -> JobView:
-    """How the job stands; 404 if there is no such job."""
+    """The job as pages show it; 404 if there is no such job."""
     found = job_standings(store, [job_id])
     if not found:
         raise not_found(f"no job '{job_id}'", next_step="choose one from the list of jobs")
@@ -133,7 +133,7 @@ def act(
 
 
 def actions_for(view: JobView) -> list[str]:
-    """What makes sense for a job in its state."""
+    """The actions that make sense for a job in its state."""
     if not view.open:
         return []
     return ["resume", "cancel"] if view.state == "paused" else ["pause", "cancel"]
@@ -151,7 +151,7 @@ def _live(store: SqlStore, view: JobView) -> dict[str, Any]:
 
 
 def chart_data(view: JobView, points: list[TrialPoint]) -> dict[str, Any]:
-    """What the chart of the course draws: points and the lines to compare with."""
+    """The chart of the course: points and the lines to compare with."""
     lines = {
         "default": view.standing.default_cycles,
         "textbook": view.standing.textbook_cycles,
@@ -185,7 +185,7 @@ def _trials(store: SqlStore, view: JobView, asked: TrialsAsked) -> dict[str, Any
 
 
 def differences(config: Config, best: Config | None) -> dict[str, KnobValue | None]:
-    """The knobs of ``config`` that are set otherwise in ``best``; all, if there is none yet.
+    """The knobs of ``config`` that differ from ``best``; all of them without a best.
     ``None`` for a knob that only ``best`` has."""
     if best is None:
         return dict(config)
@@ -197,7 +197,13 @@ STRETCHES = 240
 
 
 def course(points: Sequence[TrialPoint], stretches: int = STRETCHES) -> dict[str, Any]:
-    """Columns ``order`` (trials finished so far), ``trial`` (its number), ``seconds`` (worked so
+    """The course of a job as few points: what a chart of a few hundred pixels can show.
+
+    A job of ten thousand trials would send ten thousand points every two seconds; the eye sees the
+    envelope. Every improvement is kept exactly, and of each stretch of trials its fastest and
+    slowest.
+
+    Columns ``order`` (trials finished so far), ``trial`` (its number), ``seconds`` (worked so
     far), ``cycles`` and ``best`` (so far), and ``total``, how many measured trials they stand for.
     In the order of finishing."""
     seconds = worked_seconds(points)

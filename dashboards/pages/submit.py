@@ -59,7 +59,7 @@ DEFAULTS: Mapping[str, str] = {
 
 
 def ticks(option: Option) -> list[str]:
-    """What may be chosen beside the default of ``option``, which takes several names."""
+    """The choices beside the default of ``option``, which takes several names."""
     return [name for name in choices_of(option) if name not in option.default]
 
 
@@ -73,7 +73,7 @@ class FieldError(UserError):
 
 @dataclass(frozen=True)
 class Entered:
-    """What stands in the form, as text, whatever it is: for a kernel, or for a set of workloads."""
+    """The values of the form, as text, right or wrong: for a kernel, or for a set of workloads."""
 
     values: Mapping[str, str] = field(hash=False)
     what: Kernel | WorkloadSet
@@ -155,7 +155,7 @@ def show(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Res
 
 @router.get("/submit/space")
 def space(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Response:
-    """What the problem that is entered would be searched over, or what is wrong with it."""
+    """The space of the problem that is entered, or what is wrong with it."""
     caller: Caller = request.state.caller
     entered = _entered(request.query_params, store, caller)
     return render(request, "submit_space.html", **_space(entered))
@@ -186,7 +186,7 @@ def send(
 
 
 def body_of(entered: Entered) -> SubmitBody:
-    """What a REST client would send for it; ``UserError`` says which field is wrong."""
+    """The body that a REST client would send; ``UserError`` says which field is wrong."""
     if isinstance(entered.what, WorkloadSet):
         workloads = [
             {"kernel": member.workload.kernel, "params": dict(member.workload.params)}
@@ -219,7 +219,7 @@ def _space(entered: Entered) -> dict[str, Any]:
 
 
 def _choices() -> dict[str, list[str]]:
-    """What there is to choose from for each option that has choices."""
+    """The choices of each option that has some."""
     devices = offered_devices()
     return {
         **{option.name: choices_of(option) for option in OPTIONS if option.choices},

@@ -1,4 +1,4 @@
-"""What happened to a job, numbered: what a client that lost its connection catches up by.
+"""The events of a job, numbered, so that a client that lost its connection can catch up.
 
 Events are written in the transaction of what they tell, which holds the job's row: their numbers
 rise in the order of commits, without gaps.
@@ -54,7 +54,7 @@ def add_promotions(session: Session, job_id: str, promotions: Sequence[Promotion
 
 
 def add_estimate(session: Session, job_id: str, remaining: RemainingGain) -> None:
-    """More search is likely to find so much."""
+    """The remaining gain was estimated anew."""
     _add(session, job_id, "estimate", [asdict(remaining)])
 
 

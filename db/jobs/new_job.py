@@ -50,7 +50,7 @@ def _encoded(number: int, digits: int) -> str:
 
 
 def as_typed(text: str) -> str:
-    """What a person typed, as an id or the start of one: lower case, misread letters mended."""
+    """A typed id, or the start of one, in lower case and with misread letters mended."""
     return text.strip().lower().translate(_MISREAD)
 
 
@@ -96,7 +96,7 @@ def insert_job(
 
 @dataclass(frozen=True)
 class RequestKey:
-    """Names a request of one token: whoever sends it again means the same."""
+    """Names a request of one token: sent again, it means the same."""
 
     token_id: str
     key: str
@@ -105,7 +105,7 @@ class RequestKey:
 
 @dataclass(frozen=True)
 class KeptAnswer:
-    """What a request was answered. ``same_request`` is false if its key came with another one."""
+    """The answer to a request. ``same_request`` is false if its key came with another one."""
 
     answer: Mapping[str, Any]
     same_request: bool

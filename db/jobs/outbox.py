@@ -61,7 +61,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Delivery:
-    """What became of a message. ``due_at`` is when it is tried again; without it, it was delivered
+    """The delivery of a message. ``due_at`` is when it is tried again; without it, it was delivered
     or, without ``delivered_at`` too, given up."""
 
     id: str
@@ -123,7 +123,7 @@ def remove_webhook(store: SqlStore, webhook_id: str) -> None:
 
 
 def deliveries_of(store: SqlStore, webhook_id: str, limit: int) -> list[Delivery]:
-    """What became of the newest messages to a webhook."""
+    """The deliveries of the newest messages to a webhook."""
     wanted = select(DeliveryRow).where(DeliveryRow.webhook_id == webhook_id)
     newest = wanted.order_by(DeliveryRow.created_at.desc(), DeliveryRow.id).limit(limit)
     with store.reading() as session:

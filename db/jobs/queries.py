@@ -1,4 +1,4 @@
-"""Jobs in pages, how each of them stands, and who works on them; counted by the database."""
+"""Jobs in pages, with their progress and who works on them; counted by the database."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def _interrupted(session: Session) -> list[str]:
 
 
 def job_standing(store: SqlStore, job_id: str) -> JobStanding:
-    """One job; ``UserError`` if there is none."""
+    """One job; ``UserError`` without it."""
     found = store.job(job_id).id
     with store.reading() as session:
         return _standings(session, [session.get_one(JobRow, found)])[0]

@@ -2,6 +2,13 @@
 
 Jobs without a user belong to the command line that made them (``hvxtune tune`` and ``resume`` run
 them): conductors leave them alone.
+
+The next job is chosen by priority, and in turn among users. First a user is chosen, then one of
+their jobs. A user's claim is the highest priority of their waiting jobs, plus a point for every
+minute in which none of them was served: a user who asks for little priority is not served first,
+but is served in the end. Of users with equal claims, the one with the least service lately goes
+first, so that one user's thousand jobs do not stand before another's single one. Of a user's own
+jobs, the one with the highest priority goes first, plus a point for each minute it has waited.
 """
 
 from __future__ import annotations
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
     from db.sql_store import SqlStore
 
 AGEING_S = 60.0
-"""Waiting so long is worth one point of priority, of which there are -100 to 100."""
+"""Waiting this long is worth one point of priority, of which there are -100 to 100."""
 WINDOW_S = 600.0
 """How long service is remembered."""
 
@@ -42,7 +49,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Service:
-    """What a user got in the last :data:`WINDOW_S`: seconds of trials, and when one last ended."""
+    """The service a user got in the last :data:`WINDOW_S`: seconds of trials, and the last end."""
 
     trial_s: float = 0.0
     last_at: float | None = None
@@ -130,10 +137,10 @@ class JobQueue:
         self._store = store
 
     def take_next(self, skip: Collection[str] = ()) -> ClaimedJob | None:
-        """Claims the job whose turn it is, except those in ``skip``; ``None`` if there is none.
+        """Claims the job whose turn it is, except those in ``skip``; ``None`` without one.
 
         A claim is taken in the transaction that chooses, so no two conductors take one job, nor
-        more jobs of a user at once than his quota of running jobs allows.
+        more jobs of a user at once than their quota of running jobs allows.
         """
         with self._store.reading() as session:  # polls must not take the write lock
             now_open = _open_jobs(session)
@@ -236,7 +243,7 @@ def _choose(session: Session, now_open: _Open, skip: Collection[str]) -> Waiting
 
 
 def _most_at_once(session: Session, users: Collection[str], now: float) -> Mapping[str, int]:
-    """How many jobs of each of ``users`` may run at once: the most that a valid token of his
+    """How many jobs of each of ``users`` may run at once: the most that a valid token of theirs
     allows. A user with a token without this quota, or without any valid token, has no limit."""
     if not users:
         return {}
@@ -256,7 +263,7 @@ def _most_at_once(session: Session, users: Collection[str], now: float) -> Mappi
 
 
 def _service(session: Session, users: Collection[str], now: float) -> Mapping[str, Service]:
-    """What ``users`` got lately."""
+    """The service that ``users`` got lately."""
     got = (
         select(
             JobRow.submitted_by,

@@ -1,4 +1,5 @@
-"""Jobs that are there: ``jobs``, ``show``, ``watch``, ``cancel`` and ``pause``."""
+"""Stored jobs: ``jobs``, ``show``, ``watch``, ``cancel``, ``pause``, and what else is made of
+them: ``pairs``, ``export-study``."""
 
 from __future__ import annotations
 
@@ -7,25 +8,22 @@ from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from service.cli.options import AsJson, JobName, ServerAddress, read_server
 from service.cli.output import print_json, print_line, print_table
 from service.cli.summary import count_text, form_label, print_result, result_json
-from service.json_forms import job_json, peak_cycles, trial_json
+from service.json_forms import job_json, peak_cycles, summary_json, trial_json
 from tuner.errors import UserError
 from tuner.records.outcome import Outcome
 from tuner.records.request import SearchOptions, options_of, told
 from tuner.records.trial import JobRequest
 
-if TYPE_CHECKING:
-    from db import JobSummary
-
 
 def jobs(
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most this many.")] = 50,
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
@@ -48,17 +46,7 @@ def _newest(address: str | None, limit: int) -> list[dict[str, Any]]:
     from db import open_store
 
     with open_store() as store:
-        return [_summary_json(summary) for summary in store.summaries(limit)]
-
-
-def _summary_json(summary: JobSummary) -> dict[str, Any]:
-    return {
-        **job_json(summary.job),
-        "interrupted": summary.interrupted,
-        "outcomes": {outcome.value: count for outcome, count in summary.outcomes.items()},
-        "pending": summary.pending,
-        "best_cycles": summary.best_cycles,
-    }
+        return [summary_json(summary) for summary in store.summaries(limit)]
 
 
 def _print_jobs(found: list[dict[str, Any]]) -> None:

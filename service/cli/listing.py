@@ -95,7 +95,7 @@ class _Layout:
     groups: Mapping[str, str]
 
     def margin(self, address: str = "", times: str = "", stalls: str = "") -> str:
-        """What stands left of a packet."""
+        """The columns left of a packet."""
         columns = self.number_columns
         return f"{address:>8}{times:>{columns}}{stalls:>{columns}}  "
 
@@ -136,7 +136,7 @@ def _broken(packet: str, columns: int) -> list[str]:
 
 
 def _remark(packet: ExplainedPacket, groups: Mapping[str, str]) -> str:
-    """What the packet waits for, what happened at it, and what about its accesses is dear."""
+    """The reasons the packet waits for, its events, and its costly accesses."""
     stalls = sorted(packet.stalls.items(), key=lambda stall: -stall[1])
     waits = [
         cause_text(cause, groups.get(cause, "")) + (f" {cycles:,}" if len(stalls) > 1 else "")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand
 
+from service.schemas import params
 from tuner.errors import UserError
 from tuner.records.candidate import CacheState
 from tuner.records.request import DEFAULT_CONTRACT as DEFAULT_CONTRACT
@@ -60,7 +61,7 @@ def _of_job(name: str) -> Any:
 
 
 def _help_text(option: Option) -> str:
-    """What ``option`` is for, with its choices and its default."""
+    """The help of ``option``, with its choices and its default."""
     from tuner.choices import help_of
 
     default = option.unset or option.default
@@ -93,7 +94,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 class Command(TyperCommand):
-    """A command whose help names what there is to choose from, looked up when it is asked for."""
+    """A command whose help lists the choices of its options, looked up when help is asked for."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Fills in the choices first."""
@@ -153,25 +154,8 @@ def _value(option: Option, given: Any) -> Any:
 
 
 def read_params(texts: Sequence[str] | None) -> dict[str, int]:
-    """The parameters in ``texts`` (each ``NAME=VALUE``).
-
-    Raises ``UserError`` for a text of another form, a value that is no integer and a parameter
-    given twice. Names and ranges are the kernel's to check.
-    """
-    params: dict[str, int] = {}
-    for text in texts or ():
-        name, equals, value = text.partition("=")
-        if not (name and equals):
-            raise UserError(f"-p '{text}'", accepted="NAME=INTEGER, such as -p m=256")
-        if name in params:
-            raise UserError(f"-p {name} is given twice", next_step="leave one out")
-        try:
-            params[name] = int(value)
-        except ValueError:
-            raise UserError(
-                f"-p {name}='{value[:40]}'", accepted=f"an integer, such as -p {name}=256"
-            ) from None
-    return params
+    """The parameters in ``texts``, as ``-p`` gives them."""
+    return params.read_params(texts or (), "-p")
 
 
 def read_percent(option: str, text: str) -> float:
@@ -205,7 +189,7 @@ def read_server(given: str | None) -> str | None:
 
 
 def read_problem(kernel: str, params: Sequence[str] | None, target: str, contract: str) -> Problem:
-    """What is to be tuned, from the texts of the command line; ``UserError`` if any is wrong."""
+    """The problem that the texts of the command line name; ``UserError`` if any is wrong."""
     from tuner.kernels import PIPELINE_PREFIX
     from tuner.tuning import find_problem
 

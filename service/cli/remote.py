@@ -107,9 +107,9 @@ def best_there(
 
 
 def result_there(client: Client, job: str) -> dict[str, Any]:
-    """What a job came to, in the form that ``tune --json`` prints."""
+    """The result of a job, in the form that ``tune --json`` prints."""
     form = client.job(job)
-    # What can be gone on with: for a service, jobs whose conductor died go on by themselves.
+    # It can be resumed: at a service, jobs whose conductor died go on by themselves.
     form["interrupted"] = bool(form.get("interrupted")) or bool(form.get("paused"))
     form["stored_in"] = client.server
     return form
@@ -149,7 +149,7 @@ def _follow(client: Client, job: str, *, as_json: bool) -> None:
 
 
 class _Follower:
-    """Counts the events of a job and shows how it stands after each."""
+    """Counts the events of a job and shows its progress after each."""
 
     def __init__(self, form: Mapping[str, Any], show: Show) -> None:
         total = form["budget"]["trials"]

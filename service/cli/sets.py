@@ -1,4 +1,4 @@
-"""``tune --set``: all workloads of a set in one budget, and what that came to, layer by layer."""
+"""``tune --set``: all workloads of a set in one budget, and the results, layer by layer."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _cycles(trial: Mapping[str, Any] | None) -> int | None:
 
 
 def _shown(trial: Mapping[str, Any] | None) -> str:
-    """Cycles, or in words why there are none."""
+    """Cycles, or why they are missing."""
     if trial is None:
         return "not reached"
     if trial["cycles"] is None:

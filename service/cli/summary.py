@@ -1,4 +1,4 @@
-"""What a job came to, for programs and for people."""
+"""The result of a job, for programs and for people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def problem_label(problem: Problem) -> str:
 
 
 def shown_name(kernel: str) -> str:
-    """What people call a kernel: the name of an upload, where it is kept with one here."""
+    """The display name of a kernel: that of an upload, if it was kept with one here."""
     from tuner.kernels import PIPELINE_PREFIX
 
     if not kernel.startswith(PIPELINE_PREFIX):
@@ -40,7 +40,7 @@ def shown_name(kernel: str) -> str:
 
 
 def print_loose(problem: Problem) -> None:
-    """What the contract of ``problem`` does not say of single buffers, if there are such."""
+    """The exceptions to the contract of ``problem`` for single buffers, if any."""
     from tuner.kernels import find_kernel
     from tuner.problem.buffers import loose_lines
 
@@ -83,14 +83,14 @@ def outcomes_text(outcomes: Mapping[str, int]) -> str:
 
 
 def reached_text(remaining: RemainingGain | None) -> str | None:
-    """``98 % of what more search is likely to find``; never 100 % while anything may be left."""
+    """``98 % of the expected optimum``; never 100 % while anything may be left."""
     if remaining is None:
         return None
-    return f"{remaining.percent_reached} % of what more search is likely to find"
+    return f"{remaining.percent_reached} % of the expected optimum"
 
 
 def display_name(form: Mapping[str, Any]) -> str:
-    """What people call the kernel of a job or schedule; services of before give only its name."""
+    """The display name of the kernel of a job or schedule; older services give only its name."""
     return str(form.get("display_name") or form["kernel"])
 
 
@@ -126,7 +126,7 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
     gain = result.get("remaining_gain")
     if gain is not None:
         print_line(
-            f"more search is likely to save another {gain['expected']:.1%} of the cycles "
+            f"more search would likely save another {gain['expected']:.1%} of the cycles "
             f"(95 %: at most {gain['bound']:.1%})"
         )
     print_line()
@@ -190,7 +190,7 @@ def _figures(trial: Mapping[str, Any] | None, base: Mapping[str, Any] | None) ->
 
 
 def count_text(value: int | None) -> str:
-    """``12,345``, or a dash for what nobody counts where it was measured."""
+    """``12,345``, or a dash for a figure that was not counted."""
     return UNKNOWN if value is None else f"{value:,}"
 
 

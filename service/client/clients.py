@@ -25,11 +25,11 @@ Operation = Callable[Concatenate[Operations, P], Steps[T]]
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 _STREAM_TIMEOUT = httpx.Timeout(SILENCE_S, connect=5.0)
 _NO_PROXY: dict[str, None] = {"all://": None, "http://": None, "https://": None}
-"""What is said to this machine, a token above all, goes through no proxy."""
+"""Requests to this machine, and their token, go through no proxy."""
 
 
 class _Connection:
-    """What both clients are made from.
+    """The common part of both clients.
 
     ``server`` is by default the one ``HVXTUNE_SERVER`` names; ``token`` by default the one in
     ``HVXTUNE_TOKEN``, or what a service on this machine left for its user. ``patience_s`` is for
@@ -132,7 +132,7 @@ class Client(_Connection):
         return self._items(self.operations.pipelines_page)
 
     def events(self, job: str, after: int = 0) -> Iterator[Event]:
-        """What happens to a job, from behind event ``after`` to its end, each event once.
+        """The events of a job after event ``after`` to its end, each of them once.
 
         Lives through broken connections and restarts of the service.
         """

@@ -1,4 +1,4 @@
-"""What can be asked of a service, as conversations: which requests, and how replies are read.
+"""The operations of a service as conversations: which requests, and how replies are read.
 
 Each is a generator that yields requests and is sent replies; ``clients`` runs them, blocking or
 not. Every request made here may be sent twice without harm.
@@ -84,7 +84,7 @@ class Operations:
         return items_of((yield from self._get("/v1/kernels")), self.server)
 
     def targets(self) -> Steps[list[Json]]:
-        """What code can be made for, with its figures."""
+        """The targets, with their figures."""
         return items_of((yield from self._get("/v1/targets")), self.server)
 
     def submit(
@@ -166,7 +166,7 @@ class Operations:
         """The best schedule whose contract ``contract``, what the caller promises, implies.
 
         If the service does not answer, its last answer to the same question, marked as such.
-        ``RefusedError`` if there is none (status 404, ``problem`` names near ones);
+        ``RefusedError`` without one (status 404, ``problem`` names near ones);
         ``EnqueuedError`` if ``on_miss="enqueue"`` submitted a job.
         """
         query = _texts({"kernel": kernel, "params": _params_text(params or {}), **options})

@@ -1,4 +1,10 @@
-"""What happens to a job, as it happens: server-sent events."""
+"""The events of a job as they happen: server-sent events.
+
+One poller serves all clients. It asks once in :data:`POLL_S`, for all followed jobs together,
+whether they have new events, and reads those of each job once, however many clients follow it. A
+client that is further behind than what is kept here reads the database itself until it has caught
+up.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +57,7 @@ class _Channel:
         self.news = asyncio.Event()
 
     def after(self, sequence: int) -> list[Told] | None:
-        """What is kept above ``sequence``; ``None`` if some of it no longer is."""
+        """The events kept above ``sequence``; ``None`` if some are gone."""
         if sequence >= self.head:
             return []
         if not self.kept or self.kept[0].event.sequence > sequence + 1:

@@ -21,7 +21,7 @@ from service.json_forms import detail_json, standing_json
 from service.openapi import problems
 from service.problem_details import HttpError, not_found
 from service.schemas import paging
-from service.schemas.common import NO_QUERY
+from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.jobs import (
     ConductorList,
     JobDetail,
@@ -92,15 +92,7 @@ def listing(
     if query.cursor is not None:
         at, job_id = paging.decode(query.cursor, float, str)
         before = (float(at), str(job_id))
-    filters = JobFilters(
-        state=query.state,
-        kernel=query.kernel,
-        target=query.target,
-        contract=query.contract,
-        user=query.user,
-        batch=query.batch,
-        interrupted=query.interrupted,
-    )
+    filters = JobFilters(**query.model_dump(exclude=set(PageQuery.model_fields)))
     found = job_queries.jobs_page(store, filters, before, query.limit + 1)
     return paging.page(
         found,
@@ -131,7 +123,7 @@ def one(job: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, An
 
 
 def find_job(store: SqlStore, given: str) -> Job:
-    """The job that a path names by its id or the start of it; 404 if there is none."""
+    """The job that a path names by its id or the start of it; 404 without one."""
     try:
         return store.job(given if given.isascii() and given.isalnum() else "")
     except UserError as error:

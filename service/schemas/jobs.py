@@ -38,7 +38,7 @@ Params = dict[Name, Annotated[int, Field(ge=-(2**62), le=2**62)]]
 
 
 class WorkloadBody(Strict):
-    """What to tune."""
+    """A workload to tune."""
 
     model_config = ConfigDict(strict=True)
 
@@ -181,7 +181,7 @@ class RemainingGainForm(BaseModel):
     """An estimate: shares of the cycles of the best so far."""
 
     expected: float = Field(examples=[0.02])
-    bound: float = Field(examples=[0.05], description="At most so much, with 95 %.")
+    bound: float = Field(examples=[0.05], description="Upper bound, with 95 %.")
 
 
 class _JobHead(BaseModel):
@@ -354,7 +354,7 @@ Text = Annotated[str, StringConstraints(max_length=100, pattern=r"^[ -~]*$")]
 class JobsQuery(PageQuery):
     """Which jobs; all given conditions hold."""
 
-    state: JobState | None = Field(None, description="Where they stand.")
+    state: JobState | None = Field(None, description="Their state.")
     kernel: Text | None = Field(None, description="A kernel's name.")
     target: Text | None = Field(None, description="A target's name.")
     contract: Contract | None = Field(None, description="What callers promise.")

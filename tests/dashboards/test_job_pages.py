@@ -321,7 +321,7 @@ def test_a_set_becomes_a_job_for_each_workload(
     assert browser.get("/ui/submit?kernel=set:/etc/x.toml").status_code == 422
 
 
-def test_generator_and_transfer_come_from_the_form(
+def test_generator_transfer_and_label_come_from_the_form(
     logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
@@ -329,8 +329,10 @@ def test_generator_and_transfer_come_from_the_form(
     monkeypatch.setattr("tuner.tuning.space_of", lambda *_: SPACE)
     browser = logged_in(Scope.READ, Scope.SUBMIT)
     sent = {"kernel": "gemm_u8", "generator": "c-autovec", "transfer": "no"}
-    browser.form("/ui/submit", "/ui/submit", **sent, visibility="private")
+    browser.form("/ui/submit", "/ui/submit", **sent, visibility="private", label="<b>new</b>")
     (job,) = store.jobs()
+    for page in ("/ui/jobs", f"/ui/jobs/{job.id}"):
+        assert "&lt;b&gt;new&lt;/b&gt;" in browser.get(page).text
     assert (job.spec.generator, job.spec.transfer) == ("c-autovec", False)
     assert job.submission.private
 
@@ -379,11 +381,11 @@ def test_devices_are_offered_where_there_is_a_farm(
 def test_a_job_page_says_how_much_is_left_to_find(logged_in: LogIn, store: SqlStore) -> None:
     job = finished_job(store)
     browser = logged_in(Scope.READ)
-    assert "is likely to find" not in browser.get(f"/ui/jobs/{job}").text
+    assert "expected optimum" not in browser.get(f"/ui/jobs/{job}").text
     other = store.create_job(spec(), SPACE, TOOLCHAIN)
     store.commit(other.id, store.claim(other.id), remaining=RemainingGain(0.014, 0.05))
     page = words(browser.get(f"/ui/jobs/{other.id}").text)
-    assert "of what more search is likely to find 98 %" in page
+    assert "of the expected optimum 98 %" in page
     assert "at most 5.0\N{NO-BREAK SPACE}% fewer cycles" in page
 
 

@@ -67,7 +67,7 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a measurer found for one artifact whose outputs it checked.
+    """The figures a measurer found for one artifact whose outputs it checked.
 
     ``cycles`` is the figure to compare: model cycles for fidelity ``model``, the median of
     ``samples`` where there is noise. ``packets`` are the packets executed in the region of

@@ -99,7 +99,7 @@ class Option:
 
     @property
     def accepted(self) -> str:
-        """What would do, in words."""
+        """The values it accepts, in words."""
         if self.choices and not isinstance(self.choices, str):
             return ", ".join(self.choices)
         what = {
@@ -319,6 +319,17 @@ class SearchOptions:
         least=1,
         most=MOST_PROMOTIONS,
     )
+    label: str = option(
+        "",
+        "A note of your own, shown wherever the job is: what it is for, or what was changed.",
+        JOB,
+        pattern=r"^[^\x00-\x1f\x7f-\x9f]*$",
+        longest=100,
+        unset="none",
+        metavar="TEXT",
+        listed=True,
+        example="before the new tiling",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,7 +362,7 @@ class JobOptions(SearchOptions):
         see="service.md#owners",
         switch="private",
         unset="as the upload that is tuned; shared for kernels",
-        at_service="whoever opens this machine's database sees all of it",
+        at_service="anybody who opens this machine's database sees all of it",
     )
 
     @classmethod

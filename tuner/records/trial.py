@@ -1,4 +1,4 @@
-"""Plain records of a job: its specification, its trials, the schedule it ends in."""
+"""Plain records of a job: its specification, trials, promotions, and the schedule it ends in."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Promotion:
 
 
 class JobState(StrEnum):
-    """Where a job stands. ``running`` with a dead owner means interrupted: it can be resumed."""
+    """The state of a job. ``running`` with a dead owner means interrupted: it can be resumed."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -57,7 +57,7 @@ class JobState(StrEnum):
 
 
 class JobRequest(StrEnum):
-    """What somebody may ask of a job that has not ended."""
+    """A request to a job that has not ended."""
 
     CANCEL = "cancel"
     """End it; what it found stays."""
@@ -113,7 +113,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class RemainingGain:
-    """What the rest of the space is worth: shares of the cycles of the best so far.
+    """The estimated worth of the rest of the space: shares of the cycles of the best so far.
 
     0.02 means 2 % fewer cycles. ``expected`` is the mean, and with 95 % probability the gain is
     at most ``bound``. An estimate (:mod:`tuner.search.remaining`): the model may be wrong about a
@@ -136,7 +136,7 @@ class RemainingGain:
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec(SearchOptions):
-    """What a job is to do: its options, settled. With one worker and the same seed it gives the
+    """A job's specification: its options, settled. With one worker and the same seed it gives the
     same trials; with ``transfer`` only from a store that holds the same.
 
     The objectives have the cycles first; ``promote`` is 0 if trials are promoted nowhere.
@@ -235,7 +235,7 @@ class Schedule:
 
     @property
     def kernel_label(self) -> str:
-        """What people call the kernel; empty if that is its name."""
+        """The display name of the kernel; empty if that is its name."""
         return str(self.provenance.get("kernel_label", ""))
 
     @property
@@ -266,7 +266,7 @@ class Job:
     paused: bool = False
     """A queued job that waits until somebody resumes it."""
     remaining: RemainingGain | None = None
-    """What more search is likely to find, as last estimated; ``None`` while too little is known."""
+    """The estimated gain of more search; ``None`` while too little is known."""
 
     def provenance(
         self,

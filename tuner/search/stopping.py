@@ -22,29 +22,14 @@ def reason_of(stop: threading.Event) -> str:
     return stop.reason if isinstance(stop, StopRequest) else StopRequest.reason
 
 
-def checked_budget(
-    trials: int | None,
-    seconds: float | None,
-    patience: int | None,
-    until_gain: float | None,
-    objectives: Sequence[str] = DEFAULT_OBJECTIVES,
-) -> Budget:
-    """The budget of these limits; ``UserError`` if there is none or one is out of range."""
-    if trials is None and seconds is None and patience is None and until_gain is None:
-        raise UserError(
-            "a job without any limit", accepted="trials, seconds, patience or a remaining gain"
-        )
-    if until_gain is not None and not 0 < until_gain < 1:
-        raise UserError(f"until_gain={until_gain}", accepted="a share between 0 and 1, as 0.01")
+def require_estimable(until_gain: float | None, objectives: Sequence[str]) -> None:
+    """``UserError`` for a job that is to stop by an estimate that its objectives do not have."""
     if until_gain is not None and len(objectives) > 1:
         raise UserError(
-            f"until_gain={until_gain} for {', '.join(objectives)}: it is estimated for cycles alone",
+            f"until_gain={until_gain} for {', '.join(objectives)}: "
+            "the gain is estimated for cycles alone",
             accepted="trials, seconds and patience as limits of several objectives",
         )
-    for name, value in (("trials", trials), ("seconds", seconds), ("patience", patience)):
-        if value is not None and not 0 < value <= 10_000_000:
-            raise UserError(f"{name}={value}", accepted="1 to 10000000")
-    return Budget(trials, seconds, patience, until_gain)
 
 
 class Improvements:

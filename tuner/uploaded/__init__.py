@@ -8,8 +8,15 @@ process do that.
 from tuner.uploaded.kernel import (
     PipelineKernel,
     UploadedPipelines,
+    attached_pipeline,
     find_pipeline,
     kernel_name,
 )
 
-__all__ = ["PipelineKernel", "UploadedPipelines", "find_pipeline", "kernel_name"]
+__all__ = [
+    "PipelineKernel",
+    "UploadedPipelines",
+    "attached_pipeline",
+    "find_pipeline",
+    "kernel_name",
+]

@@ -303,9 +303,14 @@ class UploadedPipelines(KernelFamily):
         return find_pipeline(name)
 
     def attached(self, name: str, attachment: Mapping[str, Any]) -> PipelineKernel:
-        analysis = Analysis.from_dict(attachment["analysis"])
-        data = base64.b64decode(attachment["pipeline"])
-        return PipelineKernel(name, data, lambda sizes, is_open: analysis)
+        return attached_pipeline(name, attachment)
+
+
+def attached_pipeline(name: str, attachment: Mapping[str, Any]) -> PipelineKernel:
+    """The kernel that made ``attachment`` (:meth:`Kernel.attachment`), for its one problem."""
+    analysis = Analysis.from_dict(attachment["analysis"])
+    data = base64.b64decode(attachment["pipeline"])
+    return PipelineKernel(name, data, lambda sizes, is_open: analysis)
 
 
 @lru_cache(maxsize=_KEPT_KERNELS)

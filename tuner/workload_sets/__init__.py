@@ -53,7 +53,7 @@ def set_names() -> list[str]:
 def find_set(name: str) -> WorkloadSet:
     """The set called ``name``, or in the file ``name`` if that ends in ``.toml``.
 
-    ``UserError`` if there is none, or if a layer of it is no workload.
+    ``UserError`` for an unknown set, or one with a layer that is not a workload.
     """
     if name.endswith(_SUFFIX):
         return _read(Path(name))
@@ -80,7 +80,7 @@ def _read(path: Path) -> WorkloadSet:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{path} is no set of workloads: {type(error).__name__} {error}",
+            f"{path} is not a set of workloads: {type(error).__name__} {error}",
             accepted=f"[[layers]] with name, kernel and params, 1 to {_MOST_LAYERS} of them",
         ) from None
     workloads: dict[str, Workload] = {}

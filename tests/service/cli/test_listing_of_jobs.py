@@ -46,3 +46,15 @@ def test_show_says_how_it_was_searched(hvxtune) -> None:
     assert "Trials 12; Seconds 1.5" in line
     assert "Generator portfolio" in line
     assert "Objectives" not in line
+
+
+def test_a_label_is_shown_wherever_the_job_is(hvxtune, bench) -> None:
+    tune = ["tune", "scale_u8", "--trials", "2", "--workers", "1", "--json"]
+    plain, labelled = (hvxtune(*tune, *more).json for more in ([], ["--label", "two rows"]))
+    assert (plain["label"], labelled["label"]) == ("", "two rows")
+    heads, *_, first, second = hvxtune("jobs").out.splitlines()
+    assert "label" in heads
+    assert ("two rows" in first, "two rows" in second) in ((True, False), (False, True))
+    assert "Label two rows" in hvxtune("show", labelled["job"]).out
+    assert "Label" not in hvxtune("show", plain["job"]).out
+    assert "label=" in hvxtune(*tune, "--label", "a\x1b[31m").error_line

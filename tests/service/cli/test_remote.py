@@ -67,7 +67,7 @@ def test_what_is_left_to_find_is_told_there_as_here(hvxtune, there):
     away = hvxtune(*longer, "--json")
     here = hvxtune(*longer, "--json", "--server", "")
     assert away.json["remaining_gain"] == here.json["remaining_gain"] is not None
-    assert "of what more search is likely to find" in away.err
+    assert "of the expected optimum" in away.err
 
 
 def test_a_set_becomes_a_batch_of_jobs_there(hvxtune, there, tmp_path):
