@@ -334,7 +334,7 @@ def references(
     data: bytes, facts: PipelineFacts, calls: Sequence[Sequence[Array]]
 ) -> list[list[Array]]:
     """The outputs of the pipeline ``data`` for the inputs of each call, computed once in a
-    contained process and then kept in the state directory."""
+    contained process and then kept in the cache."""
     key = hashlib.sha256(b"\0".join([_VERSION, data, repr(facts).encode()]))
     for call in calls:
         for array in call:

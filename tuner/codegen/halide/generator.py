@@ -21,7 +21,8 @@ _BASE_KINDS = ("header", "schedule")
 TUNER = Path(__file__).parents[2]
 LOADED = (
     *("codegen", "kernels", "problem", "records", "space", "uploaded"),
-    *("__init__.py", "errors.py", "fairness.py", "identity.py", "paths.py", "registry.py"),
+    *("__init__.py", "derived.py", "errors.py", "fairness.py", "identity.py", "paths.py"),
+    "registry.py",
 )
 """Rooms and modules of ``tuner`` that a compile server loads."""
 

@@ -73,7 +73,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Contents:
-    """A pipeline that was found harmless. ``types`` are those of all expressions in it."""
+    """A pipeline that was found harmless. ``funcs`` come each after those that it reads;
+    ``types`` are those of all expressions in it."""
 
     funcs: Mapping[str, Func]
     outputs: tuple[str, ...]
@@ -130,6 +131,16 @@ def expressions_in(root: Node) -> Iterator[Node]:
 def is_read(call: Node) -> bool:
     """Whether a call is one to a Func, an input or a table."""
     return call["call_type"] in ("Halide", "Image")
+
+
+def is_call_to_func(node: Node) -> bool:
+    """Whether an expression is the value of a Func somewhere."""
+    return node.kind == "Call" and bool(node["call_type"] == "Halide")
+
+
+def is_true(node: Node) -> bool:
+    """Whether a predicate always holds, as it does where no condition was written."""
+    return node.kind == "UIntImm" and bool(node["value"] == 1)
 
 
 def is_variable(node: Node, name: str) -> bool:
@@ -197,7 +208,7 @@ class _Check:
     def contents(self) -> Contents:
         """Checks all of it."""
         inputs = self._inputs()
-        tables = {t.name: t.table for t in map(_table, self._root["buffers"])}
+        tables = dict(map(_table, self._root["buffers"]))
         _require(len(tables) == len(self._root["buffers"]), "two buffers have one name")
         self._known = _Known(self._names, self._funcs, inputs, tables)
         for node in reversed(self._order):  # what is in an expression comes before it
@@ -208,8 +219,7 @@ class _Check:
             funcs[name] = _Stage(name, types, dimensions, self._types).func(
                 node, parameters, is_output=name in self._outputs
             )
-        _require_no_cycle(funcs)
-        return Contents(funcs, self._outputs, inputs, tables, self._types)
+        return Contents(_in_order(funcs), self._outputs, inputs, tables, self._types)
 
     def _signature(self, func: Node) -> tuple[str, tuple[Type, ...], tuple[str, ...]]:
         where = f"its stage {func['name']}"
@@ -445,7 +455,7 @@ class _Stage:
         )
         _require(fits, f"{self} is defined at other places")
         _require(not definition["stage_schedule"]["rvars"], f"the definition of {self} reduces")
-        _require(_is_true(definition["predicate"]), f"the definition of {self} has a condition")
+        _require(is_true(definition["predicate"]), f"the definition of {self} has a condition")
         for value in (*values, *definition["args"]):
             self._require_scope(value, self.dimensions)
         self._require_stage(definition, self.dimensions)
@@ -492,7 +502,7 @@ class _Stage:
     def _require_own(self, expression: Node, pure: set[str]) -> None:
         """That a Func reads itself along its pure dimensions where it is written only."""
         for node in expressions_in(expression):
-            if node.kind == "Call" and node["call_type"] == "Halide" and node["name"] == self.name:
+            if is_call_to_func(node) and node["name"] == self.name:
                 for dimension, index in zip(self.dimensions, node["args"], strict=True):
                     stays = is_variable(index, dimension)
                     _require(stays or dimension not in pure, f"{self} reads itself elsewhere")
@@ -608,10 +618,6 @@ class _Stage:
         return NotTunableError(f"it carries a schedule: {self.name} is {told}")
 
 
-def _is_true(node: Node) -> bool:
-    return node.kind == "UIntImm" and bool(node["value"] == 1)
-
-
 def _require_numbers(node: Node, where: str) -> None:
     """That promises are numbers, or are none."""
     for name, value in node.fields.items():
@@ -619,13 +625,7 @@ def _require_numbers(node: Node, where: str) -> None:
             raise NotTunableError(f"{where} has a {name} that is not a number")
 
 
-@dataclass(frozen=True)
-class _NamedTable:
-    name: str
-    table: Table
-
-
-def _table(node: Node) -> _NamedTable:
+def _table(node: Node) -> tuple[str, Table]:
     name = _name(node["name"], "a buffer")
     where = f"its buffer {name}"
     kind, rank, dims = _type(node["type"], where), node["dimensions"], node["dims"]
@@ -644,17 +644,13 @@ def _table(node: Node) -> _NamedTable:
         _require(stride >= reach or extent == 1, f"the elements of {where} overlap")
         reach = max(reach, stride * (extent - 1) + 1)
     _require(reach * item_bytes <= _MOST_BUFFER_BYTES, f"{where} has more than 16 MB")
-    return _NamedTable(name, Table(kind, mins, extents, strides, bytes(node["data"])))
+    return name, Table(kind, mins, extents, strides, bytes(node["data"]))
 
 
 def callees(func: Func) -> set[str]:
     """The other Funcs that a Func reads."""
-    found = set()
-    for expression in definitions_of(func):
-        for node in expressions_in(expression):
-            if node.kind == "Call" and node["call_type"] == "Halide":
-                found.add(node["name"])
-    return found - {func.name}
+    nodes = (node for root in definitions_of(func) for node in expressions_in(root))
+    return {node["name"] for node in nodes if is_call_to_func(node)} - {func.name}
 
 
 def definitions_of(func: Func) -> Iterator[Node]:
@@ -664,17 +660,19 @@ def definitions_of(func: Func) -> Iterator[Node]:
         yield from (*update.places, *update.values, update.predicate)
 
 
-def _require_no_cycle(funcs: Mapping[str, Func]) -> None:
-    """That Funcs can be computed one after another; nor may a definition read its own Func."""
+def _in_order(funcs: Mapping[str, Func]) -> dict[str, Func]:
+    """The Funcs, each after those that it reads; a definition may not read its own Func."""
     for func in funcs.values():
-        for value in func.values:
-            own = (n for n in expressions_in(value) if n.kind == "Call" and n["name"] == func.name)
-            _require(
-                all(node["call_type"] != "Halide" for node in own),
-                f"the definition of its stage {func.name} reads itself",
-            )
+        own = (node for value in func.values for node in expressions_in(value))
+        _require(
+            not any(is_call_to_func(node) and node["name"] == func.name for node in own),
+            f"the definition of its stage {func.name} reads itself",
+        )
+    order: dict[str, Func] = {}
     waiting = {name: callees(func) for name, func in funcs.items()}
     while waiting:
-        ready = {name for name, needs in waiting.items() if not needs & waiting.keys()}
+        ready = sorted(name for name, needs in waiting.items() if not needs & waiting.keys())
         _require(bool(ready), f"its stages read one another in a circle: {min(waiting)}")
-        waiting = {name: needs for name, needs in waiting.items() if name not in ready}
+        order |= {name: funcs[name] for name in ready}
+        waiting = {name: needs for name, needs in waiting.items() if name not in order}
+    return order

@@ -28,10 +28,11 @@ from tuner.codegen.halide.uploads.contents import (
     Table,
     Update,
     alike,
-    callees,
     checked,
     expressions_in,
+    is_call_to_func,
     is_read,
+    is_true,
     is_variable,
     parts_of,
 )
@@ -166,7 +167,7 @@ class _Interpreter:
 
     def outputs(self, wanted: Mapping[str, Region]) -> dict[str, tuple[Array, ...]]:
         """The values of ``wanted``, producers before consumers."""
-        order = _in_order(self._funcs)
+        order = list(self._funcs)
         self._planned = dict(wanted)
         for name in reversed(order):
             if name in self._planned:
@@ -189,7 +190,7 @@ class _Interpreter:
         region = self._planned[func.name] = self._extended(func, self._planned[func.name])
         nests: list[tuple[Nest, Sequence[Node]]] = [(_pure_nest(func, region), func.values)]
         for update in func.updates:
-            if _always(update.predicate):
+            if is_true(update.predicate):
                 pure = _pure_nest(func, region, _pure_dimensions(func, update))
                 nests.append(((*self._rvars(update), *pure), (*update.values, *update.places)))
         for nest, roots in nests:
@@ -211,7 +212,7 @@ class _Interpreter:
             waiting += parts
             if node.kind == "Let":
                 waiting = waiting[: -len(parts)]  # its names are not known out of it
-            elif _is_call_to_func(node) and not any(map(self._reads, parts)):
+            elif is_call_to_func(node) and not any(map(self._reads, parts)):
                 yield node
 
     def _box(self, indices: Sequence[Node], nest: Nest) -> Region | None:
@@ -231,7 +232,7 @@ class _Interpreter:
     def _extended(self, func: Func, region: Region) -> Region:
         """``region`` with what a Func reads of itself to get there."""
         for update in func.updates:
-            if not _always(update.predicate):
+            if not is_true(update.predicate):
                 continue
             pure = _pure_dimensions(func, update)
             nest = [*self._rvars(update), *_pure_nest(func, region, pure)]
@@ -296,7 +297,7 @@ class _Interpreter:
                 self._store(update, made, scope, total)
 
     def _store(self, update: Update, made: _Realized, scope: _Scope, total: _Total | None) -> None:
-        if not _always(update.predicate):
+        if not is_true(update.predicate):
             scope = scope.where(self._of(update.predicate, scope))
         positions = []
         for place, (least, most) in zip(update.places, made.region, strict=True):
@@ -509,20 +510,12 @@ def _of_table(table: Table) -> Buffer:
     return Buffer(elements, table.mins)
 
 
-def _always(predicate: Node) -> bool:
-    return predicate.kind == "UIntImm" and bool(predicate["value"])
-
-
 def _is_choice(node: Node) -> bool:
     return node.kind == "Select" or (node.kind == "Call" and node["name"] == "if_then_else")
 
 
-def _is_call_to_func(node: Node) -> bool:
-    return node.kind == "Call" and bool(node["call_type"] == "Halide")
-
-
 def _calls(node: Node, name: str) -> bool:
-    return any(_is_call_to_func(one) and one["name"] == name for one in expressions_in(node))
+    return any(is_call_to_func(one) and one["name"] == name for one in expressions_in(node))
 
 
 def _reads_itself(func: Func, update: Update) -> bool:
@@ -532,7 +525,7 @@ def _reads_itself(func: Func, update: Update) -> bool:
 def _is_own(node: Node, func: Func, update: Update) -> bool:
     """Whether ``node`` is the Func at the place that is updated."""
     return (
-        _is_call_to_func(node) and node["name"] == func.name and alike(node["args"], update.places)
+        is_call_to_func(node) and node["name"] == func.name and alike(node["args"], update.places)
     )
 
 
@@ -563,7 +556,7 @@ def _apart(func: Func, update: Update) -> set[str]:
         call["args"]
         for root in (*update.values, *update.places, update.predicate)
         for call in expressions_in(root)
-        if _is_call_to_func(call) and call["name"] == func.name
+        if is_call_to_func(call) and call["name"] == func.name
     ]
     return {
         name
@@ -571,17 +564,6 @@ def _apart(func: Func, update: Update) -> set[str]:
         for number in range(len(func.dimensions))
         if all(is_variable(indices[number], name) for indices in (update.places, *own))
     }
-
-
-def _in_order(funcs: Mapping[str, Func]) -> list[str]:
-    """Names of Funcs, each after those that it reads."""
-    needs = {name: callees(func) for name, func in funcs.items()}
-    order: list[str] = []
-    while needs:
-        ready = sorted(name for name, others in needs.items() if not others & needs.keys())
-        order += ready
-        needs = {name: others for name, others in needs.items() if name not in ready}
-    return order
 
 
 def _active(indices: Sequence[Array], mask: Array | None) -> Region | None:
