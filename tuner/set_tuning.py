@@ -1,7 +1,7 @@
 """Tuning a set of workloads: one job for each, one budget for all, spent where it pays most.
 
 The jobs share a batch. Every workload gets its textbook schedule first, which is what it is
-compared with; then :mod:`tuner.search.task_scheduler` says which job gets the next few trials. They
+compared with; then :mod:`tuner.search.allocation` says which job gets the next few trials. They
 begin with what gained most for the other workloads of the kernel. The default schedule is not run:
 without vectors, a large layer takes the simulator minutes and tells nothing that helps.
 
@@ -18,23 +18,21 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from secrets import token_hex
-from typing import TypedDict, Unpack
+from typing import Any
 
 from tuner import tuning
 from tuner.codegen import CodeGenerator, find_generator, starts_of
 from tuner.errors import OutOfTimeError, UserError
+from tuner.job_result import TuneResult, result
 from tuner.kernels import Kernel, find_kernel
-from tuner.measure import Measurer, open_measurer
-from tuner.measure.deadline import AbandonableMeasurer
-from tuner.records.candidate import CacheState, Problem
-from tuner.records.job_result import TuneResult, result
+from tuner.measure import DeviceAccess, Measurer, open_measurer
+from tuner.measure.measurer import AbandonableMeasurer
+from tuner.records.candidate import Problem
 from tuner.records.trial import Job, JobRequest, JobState, Submission, Trial
-from tuner.search.loop import TuningLoop
-from tuner.search.progress import Progress
-from tuner.search.relatives import Relative, moves, proposals
+from tuner.search.allocation import SearchState, next_search
+from tuner.search.loop import Progress, TuningLoop
 from tuner.search.stopping import StopRequest
-from tuner.search.task_scheduler import Task, next_task
-from tuner.search.transfer import transferred
+from tuner.search.transfer import Relative, moves, proposals, transferred
 from tuner.space import Config, Space
 from tuner.store import TrialStore
 from tuner.workload_sets import Member, WorkloadSet
@@ -76,33 +74,21 @@ class SetResult:
     interrupted: bool
 
 
-class SetOptions(TypedDict, total=False):
-    """What :func:`submit` takes, with the defaults of :func:`tuner.tuning.plan`."""
-
-    target: str
-    contract: str
-    sampler: str
-    seed: int
-    generator: str
-    measurer: str
-    on: str
-    cache: CacheState
+NOT_IN_SETS = ("patience", "until_gain", "objectives", "promote_to", "promote", "transfer")
+"""Options that a job of a batch does not have: its share of the budget ends it, and it always
+begins with what others found."""
 
 
-def submit(workloads: WorkloadSet, store: TrialStore, **options: Unpack[SetOptions]) -> str:
+def submit(workloads: WorkloadSet, store: TrialStore, **options: Any) -> str:
     """Stores a job for every member of ``workloads`` and returns the batch they share.
 
-    ``options`` are those of :func:`tuner.tuning.plan`; limits are :func:`run`'s to keep. All jobs
-    are planned before the first is stored.
+    ``options`` are those of :func:`tuner.tuning.plan` but :data:`NOT_IN_SETS` and the limits, which
+    are :func:`run`'s to keep. All jobs are planned before the first is stored.
     """
+    settled = {**options, "trials": _MOST_TRIALS_OF_A_JOB, "workers": 1}
     plans = [
         tuning.plan(
-            member.workload.kernel,
-            member.workload.params,
-            roster=store.roster(),
-            trials=_MOST_TRIALS_OF_A_JOB,
-            workers=1,
-            **options,
+            member.workload.kernel, member.workload.params, roster=store.roster(), **settled
         )
         for member in workloads.members
     ]
@@ -180,10 +166,12 @@ class _Batch:
         self._promised = 0
         """Trials that slices under way may still add."""
 
-    def _task(self, position: int) -> Task:
+    def _task(self, position: int) -> SearchState:
         member, problem = self._members[position], self._problem(position)
         work = find_kernel(problem.workload.kernel).work(problem.workload.params)
-        task = Task(member.occurrences, work.peak_cycles(problem.target), problem.workload.kernel)
+        task = SearchState(
+            member.occurrences, work.peak_cycles(problem.target), problem.workload.kernel
+        )
         earlier = result(self._jobs[position], self._store)
         if trials := sum(earlier.outcomes.values()):
             task.record(trials, _cycles(earlier.best), earlier.job.spent_s)
@@ -199,10 +187,8 @@ class _Batch:
             find_generator(spec.generator)(workers) as generator,
             open_measurer(
                 spec.measurer,
-                cache=spec.cache,
-                on=spec.on,
-                roster=self._store.roster(),
-                holder=f"batch {self._batch}",
+                spec.cache,
+                DeviceAccess(spec.on, self._store.roster(), f"batch {self._batch}"),
             ) as device,
             AbandonableMeasurer(device) as measurer,
             ThreadPoolExecutor(workers, "hvxtune-slice") as pool,
@@ -240,7 +226,7 @@ class _Batch:
             while True:
                 while len(busy) < workers and not self._over():
                     left_s = self._seconds_left()
-                    position = next_task(self._tasks, list(busy.values()), left_s)
+                    position = next_search(self._tasks, list(busy.values()), left_s)
                     size = None if position is None else self._slice_of(position)
                     if position is None or not size:
                         break

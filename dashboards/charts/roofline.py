@@ -1,6 +1,6 @@
 """A roofline plot: operations a cycle over operations for each byte of the work, both logarithmic.
 
-The roofs are those of the HVX contexts that code may use (:mod:`tuner.measure.roofline`), one
+The roofs are those of the HVX contexts that code may use (:mod:`tuner.measure.explanation`), one
 unless loops may be parallel: the slope is what loads and stores let through, the flat part what
 multipliers or vector arithmetic do. All schedules of a workload do the same work on the same bytes,
 so they stand above each other.

@@ -22,7 +22,7 @@ from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.dashboards.test_job_pages import finished_job
 from tests.service.stored import problem, store_schedule
-from tests.tuner.sample_records import (
+from tuner.conformance.records import (
     SPACE,
     TOOLCHAIN,
     artifact,
@@ -34,7 +34,7 @@ from tests.tuner.sample_records import (
 )
 from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
-from tuner.measure.roofline import roofline_of
+from tuner.measure.explanation import roofline_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome

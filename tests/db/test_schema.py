@@ -26,7 +26,7 @@ from db.engine import find_url, make_engine, place_of
 from db.models import ProblemRow, WorkloadRow
 from db.records import problem_record
 from db.schedules.first_sources import FIRST_SOURCES
-from db.schedules.seals import seal_fits
+from db.schedules.validation import seal_fits
 from db.schema import MIGRATIONS, SCHEMA_VERSION, ensure_schema, upgrade
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
@@ -196,7 +196,8 @@ def test_a_migration_that_fails_leaves_nothing(
         assert store.jobs() == []
 
 
-def test_sqlite_is_set_up_to_keep_what_it_confirmed(state: Path) -> None:
+@pytest.mark.usefixtures("durable")
+def test_sqlite_is_set_up_to_keep_what_it_confirmed() -> None:
     with closing(open_store()) as store, store._engine.connect() as connection:
         pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()

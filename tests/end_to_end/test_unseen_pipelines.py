@@ -24,11 +24,10 @@ from tuner.codegen import find_generator
 from tuner.codegen.halide import server
 from tuner.codegen.halide.uploads import readers
 from tuner.kernels import find_kernel
-from tuner.machine.paths import STATE_DIR_VARIABLE, state_dir
 from tuner.measure import find_measurer
 from tuner.measure.cases import cases_of
 from tuner.memory_store import MemoryStore
-from tuner.pipelines import keep_pipeline
+from tuner.paths import STATE_DIR_VARIABLE, state_dir
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate, Problem
@@ -36,6 +35,7 @@ from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
 from tuner.search.evaluation import Evaluator
 from tuner.space import Config
+from tuner.tuning import keep_pipeline
 
 HVXTUNE = Path(sys.executable).with_name("hvxtune")
 TARGET = find_target("hexagon-v66")

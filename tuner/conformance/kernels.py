@@ -32,10 +32,10 @@ from tuner.identity import canonical_json
 from tuner.kernels import Kernel, attached_kernel, find_kernel
 from tuner.kernels.kernel import MAX_BUFFER_BYTES, Array
 from tuner.kernels.shapes import LARGER, SMALLER
-from tuner.machine.paths import STATE_DIR_VARIABLE
 from tuner.measure.measurer import Measurer
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
+from tuner.paths import STATE_DIR_VARIABLE
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.problem.workload import Problem

@@ -8,8 +8,8 @@ import pytest
 
 from db import open_store
 from service.app import create_app
-from service.auth.gate import OpenGate
-from service.settings import Settings
+from service.server.settings import Settings
+from tests.service.gates import OpenGate
 from tests.service.live import live
 from tuner.identity import digest_of_bytes
 from tuner.records.trial import JobState
@@ -68,6 +68,28 @@ def test_what_is_left_to_find_is_told_there_as_here(hvxtune, there):
     here = hvxtune(*longer, "--json", "--server", "")
     assert away.json["remaining_gain"] == here.json["remaining_gain"] is not None
     assert "of what more search is likely to find" in away.err
+
+
+def test_a_set_becomes_a_batch_of_jobs_there(hvxtune, there, tmp_path):
+    file = tmp_path / "two.toml"
+    layers = [
+        f'[[layers]]\nname = "l{n}"\nkernel = "scale_u8"\nparams = {{ n = {n} }}'
+        for n in (512, 1024)
+    ]
+    file.write_text("\n".join(layers))
+    answer = hvxtune("tune", "--set", str(file), "--trials", "3", "--priority", "4", "--json")
+    assert answer.status == 0
+    made = answer.json["jobs"]
+    assert [job["params"]["n"] for job in made] == [512, 1024]
+    assert {(job["batch"], job["priority"]) for job in made} == {(answer.json["batch"], 4)}
+    assert {job["budget"]["trials"] for job in made} == {3}
+
+
+@pytest.mark.parametrize("option", [["--private"], ["--priority", "3"]])
+def test_what_needs_a_service_is_refused_without_one(hvxtune, there, option):
+    answer = hvxtune(*TUNE, *option, "--server", "")
+    assert answer.status == 2
+    assert f"{option[0]} without a service" in answer.err
 
 
 def test_the_front_of_several_goals_is_told_there_as_here(hvxtune, there):

@@ -1,0 +1,297 @@
+"""The finished trials of a job: in pages, in order, one by one, and as the points of a chart.
+
+A job is named by its whole id here (``SqlStore.job`` finds it by what a person typed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Select, case, select
+from sqlalchemy.orm import Session
+
+from db.jobs.results import promotions_of
+from db.models import JobRow, MeasurementRow, ProblemRow, PromotionRow, TrialRow, WorkloadRow
+from db.records import problem_record, trial_record
+from tuner.objectives import front_of
+from tuner.records.candidate import FIDELITIES, CacheState, Problem
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Job, PastTrial, Promotion, Trial
+from tuner.space.config import KnobValue
+from tuner.store import fastest_of, problem_distance
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
+
+KNOWN_ORIGINS = ("default", "textbook")
+"""Origins of the trials that others are compared with."""
+_BATCH = 500
+"""Trials read at once for an export: what it holds in memory."""
+
+
+@dataclass(frozen=True)
+class KeyTrials:
+    """The trials of a job that people look at first. Where the default and the textbook config
+    are the same there is one trial for them."""
+
+    default: Trial | None
+    textbook: Trial | None
+    best: Trial | None
+
+    @property
+    def by_name(self) -> dict[str, Trial]:
+        """Those that are there."""
+        return {name: trial for name, trial in vars(self).items() if trial is not None}
+
+
+@dataclass(frozen=True)
+class PromotedTrials:
+    """The trials of a job that were promoted, and what became of that, both by number."""
+
+    trials: Sequence[Trial]
+    promotions: Sequence[Promotion]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPoint:
+    """A finished trial as a chart needs it; without ``cycles`` it was not measured."""
+
+    number: int
+    started_at: float
+    finished_at: float
+    cycles: int | None
+
+
+def find_trial(store: SqlStore, job_id: str, number: int) -> Trial | None:
+    """One of them."""
+    with store.reading() as session:
+        row = session.get(TrialRow, (job_id, number))
+        return None if row is None or row.outcome is None else trial_record(row)
+
+
+def key_trials(store: SqlStore, job_id: str) -> KeyTrials:
+    """Default, textbook and best trial of a job, those that are there."""
+    finished = _finished(job_id)
+    known = finished.where(TrialRow.origin.in_(KNOWN_ORIGINS)).order_by(TrialRow.number.desc())
+    fastest = (
+        finished.join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .order_by(MeasurementRow.cycles, TrialRow.number)
+        .limit(1)
+    )
+    with store.reading() as session:
+        found = {row.origin: trial_record(row) for row in session.scalars(known)}
+        best = [trial_record(row) for row in session.scalars(fastest)]
+        return KeyTrials(found.get("default"), found.get("textbook"), best[0] if best else None)
+
+
+def front_trials(store: SqlStore, job: Job) -> list[Trial]:
+    """The trials on the Pareto front of the job's goals, the fastest first."""
+    goals = [getattr(MeasurementRow, goal) for goal in job.spec.objectives]
+    measured = (
+        select(TrialRow.number, *goals)
+        .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(TrialRow.job_id == job.id, *(goal.is_not(None) for goal in goals))
+        .order_by(TrialRow.number)
+    )
+    if len(goals) == 1:
+        measured = measured.order_by(None).order_by(*goals, TrialRow.number).limit(1)
+    with store.reading() as session:
+        found = [tuple(row) for row in session.execute(measured)]
+        numbers = [row[0] for row in front_of(found, lambda row: row[1:])]
+        wanted = _finished(job.id).where(TrialRow.number.in_(numbers))
+        trials = {row.number: trial_record(row) for row in session.scalars(wanted)}
+        return [trials[number] for number in numbers]
+
+
+def promoted_trials(store: SqlStore, job_id: str) -> PromotedTrials:
+    """Those of a job."""
+    wanted = (
+        select(TrialRow)
+        .join(
+            PromotionRow,
+            (PromotionRow.job_id == TrialRow.job_id)
+            & (PromotionRow.trial_number == TrialRow.number),
+        )
+        .where(TrialRow.job_id == job_id)
+        .order_by(TrialRow.number)
+    )
+    with store.reading() as session:
+        trials = [trial_record(row) for row in session.scalars(wanted)]
+        return PromotedTrials(trials, promotions_of(session, job_id))
+
+
+def trials_page(
+    store: SqlStore, job_id: str, outcome: Outcome | None, after: int, limit: int
+) -> list[Trial]:
+    """At most ``limit`` trials with numbers above ``after``, by number: pages stay whole while the
+    job runs."""
+    wanted = _finished(job_id, outcome).where(TrialRow.number > after).order_by(TrialRow.number)
+    with store.reading() as session:
+        return [trial_record(row) for row in session.scalars(wanted.limit(limit))]
+
+
+def each_trial(store: SqlStore, job_id: str, outcome: Outcome | None) -> Iterator[Trial]:
+    """All of them by number, a few at a time in memory."""
+    after = -1
+    while batch := trials_page(store, job_id, outcome, after, _BATCH):
+        yield from batch
+        after = batch[-1].number
+
+
+def ranked_trials(
+    store: SqlStore,
+    job_id: str,
+    *,
+    outcome: Outcome | None = None,
+    by_cycles: bool = False,
+    offset: int = 0,
+    limit: int = 50,
+) -> list[Trial]:
+    """At most ``limit`` trials from place ``offset`` on, the newest or the fastest first."""
+    wanted = _finished(job_id, outcome)
+    if by_cycles:
+        cycles = MeasurementRow.cycles
+        wanted = wanted.outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        wanted = wanted.order_by(cycles.is_(None), cycles, TrialRow.number)
+    else:
+        wanted = wanted.order_by(TrialRow.number.desc())
+    with store.reading() as session:
+        found = session.scalars(wanted.offset(offset).limit(limit))
+        return [trial_record(row) for row in found]
+
+
+def trial_points(store: SqlStore, job_id: str) -> list[TrialPoint]:
+    """Every one of them, in the order in which they finished."""
+    wanted = (
+        select(
+            TrialRow.number,
+            TrialRow.started_at,
+            TrialRow.finished_at,
+            MeasurementRow.cycles,
+        )
+        .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(TrialRow.job_id == job_id, TrialRow.outcome.is_not(None))
+        .order_by(TrialRow.finished_at, TrialRow.number)
+    )
+    with store.reading() as session:
+        return [TrialPoint(*row) for row in session.execute(wanted)]  # type: ignore[arg-type]
+
+
+def _finished(job_id: str, outcome: Outcome | None = None) -> Select[TrialRow]:
+    """Those with ``outcome``, or with any."""
+    wanted = select(TrialRow).where(TrialRow.job_id == job_id)
+    if outcome is None:
+        return wanted.where(TrialRow.outcome.is_not(None))
+    return wanted.where(TrialRow.outcome == outcome)
+
+
+@dataclass(frozen=True)
+class AnalysedTrial:
+    """A trial. Without ``outcome`` and ``finished_at`` it runs; without ``cycles`` it failed.
+
+    ``samples`` are all repeats in cycles, ``config`` is as stored and not checked again.
+    """
+
+    number: int
+    outcome: Outcome | None
+    origin: str
+    config: Mapping[str, KnobValue] = field(hash=False)
+    started_at: float
+    finished_at: float | None
+    cycles: int | None
+    code_bytes: int | None
+    vtcm_bytes: int | None
+    samples: tuple[int, ...]
+    ddr_bytes: int | None = None
+
+
+def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTrial]:
+    """The last ``limit`` trials of a job by number, running ones included."""
+    wanted = (
+        select(
+            TrialRow.number,
+            TrialRow.outcome,
+            TrialRow.origin,
+            TrialRow.config,
+            TrialRow.started_at,
+            TrialRow.finished_at,
+            MeasurementRow.cycles,
+            MeasurementRow.code_bytes,
+            MeasurementRow.vtcm_bytes,
+            MeasurementRow.samples,
+            MeasurementRow.ddr_bytes,
+        )
+        .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(TrialRow.job_id == job_id)
+        .order_by(TrialRow.number.desc())
+        .limit(limit)
+    )
+    with store.reading() as session:
+        return [
+            AnalysedTrial(**{**row._mapping, "samples": tuple(row.samples or ())})
+            for row in reversed(session.execute(wanted).all())
+        ]
+
+
+_MOST_TRIALS = 8
+"""So many times the trials wanted are read of a problem: repeats of a config count once."""
+
+
+def near(
+    session: Session,
+    problem: Problem,
+    before: float,
+    problems: int,
+    each: int,
+    cache: CacheState,
+    audience: str,
+) -> list[PastTrial]:
+    """:meth:`tuner.store.TrialStore.near_trials`."""
+    found: list[list[PastTrial]] = []
+    for row_id, other in _tuned(session, problem):
+        fastest = fastest_of(_trials(session, row_id, other, before, each, cache, audience), each)
+        if fastest:
+            found.append(fastest)
+        if len(found) == problems:
+            break
+    return [past for fastest in found for past in fastest]
+
+
+def _tuned(session: Session, problem: Problem) -> list[tuple[int, Problem]]:
+    """Every other problem of the kernel that there is a job for, nearest first."""
+    workload = problem.workload
+    wanted = (
+        select(ProblemRow)
+        .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
+        .where(WorkloadRow.kernel == workload.kernel, WorkloadRow.version == workload.version)
+        .where(ProblemRow.digest != problem.digest)
+        .where(ProblemRow.id.in_(select(JobRow.problem_id)))
+    )
+    others = [(row.id, problem_record(row)) for row in session.scalars(wanted)]
+    others.sort(key=lambda pair: (problem_distance(pair[1], problem), pair[1].digest))
+    return others
+
+
+def _trials(
+    session: Session,
+    row_id: int,
+    problem: Problem,
+    before: float,
+    each: int,
+    cache: CacheState,
+    audience: str,
+) -> list[PastTrial]:
+    rank = case({f: i for i, f in enumerate(FIDELITIES)}, value=MeasurementRow.fidelity)
+    wanted = (
+        select(TrialRow)
+        .join(JobRow, TrialRow.job_id == JobRow.id)
+        .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(JobRow.problem_id == row_id, MeasurementRow.cache == cache)
+        .where(JobRow.audience.in_(("", audience)))
+        .where(TrialRow.finished_at <= before)
+        .order_by(rank.desc(), MeasurementRow.cycles, TrialRow.job_id, TrialRow.number)
+        .limit(_MOST_TRIALS * each)
+    )
+    return [PastTrial(row.job_id, problem, trial_record(row)) for row in session.scalars(wanted)]

@@ -1,0 +1,65 @@
+"""Goals of a search, and the Pareto front of figures."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from random import Random
+
+import pytest
+
+from tuner.errors import UserError
+from tuner.objectives import OBJECTIVES, Front, checked_objectives, figures_of, front_of
+from tuner.records.candidate import Measurement
+
+
+def test_every_goal_is_a_figure_of_a_measurement():
+    assert set(OBJECTIVES) <= {field.name for field in fields(Measurement)}
+
+
+def test_cycles_come_first():
+    assert checked_objectives(["code_bytes", "cycles"]) == ("cycles", "code_bytes")
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["cycles", "code_byte"], "did you mean code_bytes"),
+        (["code_bytes"], "add cycles"),
+        (["cycles", "cycles"], "each objective once"),
+        ([], "cycles"),
+    ],
+)
+def test_other_objectives_are_refused(names, told):
+    with pytest.raises(UserError) as caught:
+        checked_objectives(names)
+    error = caught.value
+    assert told in f"{error.message} {error.accepted} {error.next_step}"
+
+
+def test_the_front_is_what_nothing_else_matches_or_beats():
+    random = Random(1)
+    points = [tuple(random.randrange(9) for _ in range(3)) for _ in range(200)]
+    found = front_of(points, lambda point: point)
+    beaten = [
+        p
+        for p in points
+        if any(q != p and all(a <= b for a, b in zip(q, p, strict=True)) for q in points)
+    ]
+    assert found == sorted(set(points) - set(beaten))
+    front = Front()
+    for point in points:
+        front.offer(point)
+    assert len(front) == len(found)
+
+
+def test_of_equals_the_first_is_on_the_front():
+    assert front_of(["b2", "a1", "c1"], lambda item: (int(item[1]),)) == ["a1"]
+
+
+def test_what_was_not_counted_is_on_no_front():
+    measured = Measurement(
+        cycles=5, packets=None, stalls=None, verified=True, fidelity="hardware", device="phone"
+    )
+    assert figures_of(measured, ("cycles", "code_bytes")) == (5, 0)
+    assert figures_of(measured, ("cycles", "vtcm_bytes")) is None
+    assert front_of([measured], lambda one: figures_of(one, ("cycles", "vtcm_bytes"))) == []
