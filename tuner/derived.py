@@ -28,7 +28,7 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import Target
 from tuner.problem.workload import Problem, Workload
 from tuner.space import Config, Directive, Space
-from tuner.uploaded import PipelineKernel, attached_pipeline
+from tuner.uploaded import PipelineKernel, UploadedPipelines
 
 _KEPT = 64
 _LIMIT_S = 60.0
@@ -70,7 +70,7 @@ class DerivedKernel(Kernel):
         return derived.attachment(same)
 
     def attached(self, attachment: Mapping[str, Any]) -> Kernel:
-        return _Attached(self, attached_pipeline(self.name, attachment))
+        return _Attached(self, UploadedPipelines().attached(self.name, attachment))
 
     def problem(
         self, params: Mapping[str, int] | None, contract: Contract, target: Target

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.errors import UserError
+from tuner.errors import InternalError, UserError
 from tuner.kernels.shapes import extreme_shapes, grown_shapes
 from tuner.kernels.sources import source_digest
 from tuner.problem.buffers import BufferSpec, ScalarSpec, kept_contracts, require_kept
@@ -214,8 +214,8 @@ class Kernel(ABC):
         return None
 
     def attached(self, attachment: Mapping[str, Any]) -> Kernel:
-        """This kernel in a compile worker, with what :meth:`attachment` gave."""
-        return self
+        """This kernel in a compile worker, made with its :meth:`attachment`."""
+        raise InternalError(f"kernel {self.name} has no attachments")
 
     def llvm_arguments(self, params: Mapping[str, int]) -> tuple[str, ...]:
         """Options of Halide's LLVM that its code needs to be right, beside those for all."""
