@@ -8,8 +8,8 @@ from pathlib import Path
 
 from service.client.answers import verified
 from service.client.cache import ClientCache, write_whole
+from service.fetching.checked_header import header_text
 from service.fetching.pins import Pin, held, read_pins, write_pins
-from service.fetching.promises import header_text
 from service.fetching.sources import FileKind, Offer, Source, broken_promise
 from service.suggested_files import identifier
 from tuner.best import Lookup

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from service.fetching.promises import header_text
+from service.fetching.checked_header import header_text
 from tests.rig.scale_u8 import KERNELS, ScaleU8
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen.toolchain import NativePart, built
