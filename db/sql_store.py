@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Self
 
 from sqlalchemy import Engine, select, update
@@ -90,6 +90,7 @@ class SqlStore(TrialStore):
         self._engine = engine
         self._writing_engine = engine.execution_options(**WRITING)
         self.files = files
+        self.validator = Validator(files)
         self._one_writer = threading.Lock()
         self._of_thread = _OfThread()
         self._claims: dict[str, int] = {}
@@ -388,11 +389,6 @@ class SqlStore(TrialStore):
         if self._viewer is None or lookup.audience == self._viewer:
             return lookup
         return lookup._replace(audience="" if lookup.audience else self._viewer)
-
-    @cached_property
-    def validator(self) -> Validator:
-        """Finds what is wrong with rows, and remembers it."""
-        return Validator(self.files)
 
     def quarantine(self, public_id: str, reason: str) -> bool:
         return quarantine(self, public_id, reason)
