@@ -29,7 +29,7 @@ CHOICES = 100
 
 
 class Asked(BaseModel):
-    """What to compare: ids of two jobs, names of two targets or digests of two toolchains."""
+    """Two sides to compare: ids of two jobs, names of two targets or digests of two toolchains."""
 
     kind: Kind = "jobs"
     own: str = ""

@@ -53,7 +53,7 @@ class StoredSchedule:
 
     @property
     def name(self) -> str:
-        """What people call the kernel."""
+        """The kernel's display name: that of an upload, or its own."""
         return str(json.loads(self.row.provenance).get("kernel_label", "")) or (
             self.problem.workload.kernel
         )
@@ -62,7 +62,7 @@ class StoredSchedule:
 def find(store: SqlStore, public_id: str) -> StoredSchedule | None:
     """The schedule that clients know as ``public_id``: a stored one, or any ``ok`` trial's."""
     if _ID.fullmatch(public_id) is None:
-        return None  # not all texts can be looked for: PostgreSQL has none with NUL
+        return None  # PostgreSQL cannot search for every text: none holds NUL
     with store.reading() as session:
         wanted = _schedules().where(ScheduleRow.public_id == public_id).limit(1)
         found = session.execute(wanted).first()
@@ -152,7 +152,7 @@ def _of_trial(session: Session, trial: TrialRow) -> StoredSchedule:
         updated_at=trial.finished_at,
         quarantined_at=None,
         quarantine_reason="",
-        # A trial has none: that its object is one of its problem is all that can be told of it.
+        # Trials are not sealed: this only says that its object belongs to its problem.
         seal=seal_of(
             problem,
             config_digest=trial.config_digest,
@@ -232,7 +232,7 @@ class StoredBest:
     samples: tuple[int, ...] = ()
     public_id: str | None = None
     label: str = ""
-    """What people call the kernel, if that is not its name."""
+    """The display name of an upload."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What builds call: ``best`` shows the best stored schedule, ``fetch`` puts it in place."""
+"""Commands for builds: ``best`` shows the best stored schedule, ``fetch`` puts it in place."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _schedule_json(schedule: Schedule) -> dict[str, Any]:
 def write_file(path: Path, files: Mapping[str, bytes], kind: str) -> None:
     """Writes a file whole or not at all: a build must never link half an object."""
     if kind not in files:
-        raise UserError(f"there is no {kind} of this schedule", accepted=", ".join(files))
+        raise UserError(f"this schedule has no {kind}", accepted=", ".join(files))
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         partial.write_bytes(files[kind])
@@ -171,7 +171,7 @@ def fetch(
         bool, typer.Option("--update", help="Pin what is best now, whatever is pinned.")
     ] = False,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Ask nobody: lock file and cache must do.")
+        bool, typer.Option("--offline", help="Ask no service: lock file and cache must do.")
     ] = False,
     server: ServerAddress = None,
     as_json: AsJson = False,

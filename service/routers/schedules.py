@@ -185,6 +185,6 @@ def release(
 def _superseded(schedule_id: str) -> HttpError:
     return HttpError(
         409,
-        f"{schedule_id} is a trial, and no stored best",
+        f"{schedule_id} is a trial, not a stored best",
         accepted="an id that GET /v1/schedules lists",
     )

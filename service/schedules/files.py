@@ -30,7 +30,7 @@ _SUFFIXES = {
 
 
 def named(store: SqlStore, schedule_id: str) -> StoredSchedule:
-    """The schedule with an id; 404 if there is none."""
+    """The schedule with an id; 404 if it is unknown."""
     found = find(store, schedule_id)
     if found is None:
         raise not_found(
