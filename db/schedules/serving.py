@@ -157,10 +157,9 @@ _NOTHING: Final[Values] = ("", "", "warm", (), (), "", "")
 def values_of(lookup: Lookup) -> Values:
     """``lookup`` as plain texts."""
     problem, contracts, cache, _, toolchain, audience = lookup
-    return (
-        *(problem.workload.digest, problem.target.digest, cache),
-        *(_texts(contracts), lookup.fidelities, audience, toolchain),
-    )
+    names, fidelities = _texts(contracts), lookup.fidelities
+    workload, target = problem.workload.digest, problem.target.digest
+    return (workload, target, cache, names, fidelities, audience, toolchain)
 
 
 @lru_cache(maxsize=64)
