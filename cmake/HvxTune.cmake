@@ -15,8 +15,8 @@
 #   LOCK         the lock file                               default hvxtune.lock beside the
 #                project's top CMakeLists.txt
 #
-# What the lock file pins is what is linked, until a configure run with -DHVXTUNE_UPDATE=ON. With
-# -DHVXTUNE_OFFLINE=ON nobody is asked: lock file and cache must do. A changed lock file configures
+# Builds link what the lock file pins, until a configure run with -DHVXTUNE_UPDATE=ON. With
+# -DHVXTUNE_OFFLINE=ON no service is asked: lock file and cache must do. A changed lock file configures
 # anew. Configuring fails if the contract does not hold, or the pin is for another shape or target.
 
 include_guard(GLOBAL)

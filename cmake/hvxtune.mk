@@ -9,7 +9,7 @@
 # The arguments are name, kernel, parameters, contract and, if it is not $(HVXTUNE_TARGET), the
 # target. What $(HVXTUNE_LOCK) pins is what is linked; when that file changes, it is fetched anew.
 # `make HVXTUNE_FLAGS=--update` after removing $(HVXTUNE_DIR) pins what is best now, and
-# HVXTUNE_FLAGS=--offline asks nobody. HVXTUNE_SERVER in the environment names the service.
+# HVXTUNE_FLAGS=--offline asks no service. HVXTUNE_SERVER in the environment names the service.
 
 HVXTUNE ?= hvxtune
 HVXTUNE_DIR ?= build/hvxtune

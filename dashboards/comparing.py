@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from db.schedules.comparisons import Best
+from db.schedules.queries import StoredBest
 from tuner.measure.statistics import CONFIDENCE, least_samples, median, median_interval
 
 CONFIDENCE_OF_EACH = 1 - (1 - CONFIDENCE) / 2
@@ -68,15 +68,17 @@ class Compared:
     name: str
     params: Mapping[str, int]
     detail: str
-    own: Best | None
-    other: Best | None
+    own: StoredBest | None
+    other: StoredBest | None
     ratio: Ratio | None
 
 
-def compared(own: Sequence[Best], other: Sequence[Best], *, across_targets: bool) -> list[Compared]:
+def compared(
+    own: Sequence[StoredBest], other: Sequence[StoredBest], *, across_targets: bool
+) -> list[Compared]:
     """Every workload of both sides, slowest against the other first, then those of one side."""
 
-    def key(best: Best) -> tuple[str, ...]:
+    def key(best: StoredBest) -> tuple[str, ...]:
         params = " ".join(f"{k}={v}" for k, v in best.params.items())
         place = "" if across_targets else best.target
         return (best.kernel, params, best.contract, place, best.fidelity, best.cache)
@@ -102,5 +104,5 @@ def compared(own: Sequence[Best], other: Sequence[Best], *, across_targets: bool
     return sorted(rows, key=lambda row: -row.ratio.value if row.ratio else math.inf)
 
 
-def _samples(best: Best) -> Sequence[float]:
+def _samples(best: StoredBest) -> Sequence[float]:
     return best.samples or (best.cycles,)

@@ -1,4 +1,4 @@
-"""What became of the trials that a job promoted, as its page shows it."""
+"""The outcomes of the trials that a job promoted, as its page shows them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Promoted:
 
 
 def promoted_view(found: PromotedTrials) -> Promoted:
-    """What ``found`` comes to."""
+    """The view of ``found``."""
     pairs = pairs_of(found.trials, found.promotions)
     searched = _ranks((pair.low.cycles, pair.trial) for pair in pairs)
     promoted = _ranks((pair.high.cycles, pair.trial) for pair in pairs)

@@ -1,4 +1,4 @@
-"""The trial store over SQL: what ``tuner.store.TrialStore`` promises, kept by a database."""
+"""The trial store over SQL: implements :class:`tuner.store.TrialStore` with a database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Self
 
 from sqlalchemy import Engine, select, update
@@ -90,6 +90,7 @@ class SqlStore(TrialStore):
         self._engine = engine
         self._writing_engine = engine.execution_options(**WRITING)
         self.files = files
+        self.validator = Validator(files)
         self._one_writer = threading.Lock()
         self._of_thread = _OfThread()
         self._claims: dict[str, int] = {}
@@ -114,8 +115,8 @@ class SqlStore(TrialStore):
         return cls(engine, place, ArtifactFiles(state_dir() / "artifacts"))
 
     def seen_by(self, tenant: str) -> SqlStore:
-        """The same store as ``tenant`` sees it: without what others keep private. What it has open
-        is this store's, which is to be closed."""
+        """The same store as ``tenant`` sees it, without the private rows of others. It shares this
+        store's connections; close this one."""
         view = copy(self)
         view._viewer = tenant
         return view
@@ -252,7 +253,7 @@ class SqlStore(TrialStore):
             return asked
 
     def events(self, job_id: str, after: int = 0, limit: int = 500) -> list[JobEvent]:
-        """What happened to a job after its event number ``after``; ``UserError`` if unknown."""
+        """Events of a job after number ``after``; ``UserError`` if it is unknown."""
         with self.reading() as session:
             return job_events.read_after(session, _find_job(session, job_id).id, after, limit)
 
@@ -384,15 +385,10 @@ class SqlStore(TrialStore):
             return fitting_rows(session, self._as_seen(lookup))
 
     def _as_seen(self, lookup: Lookup) -> Lookup:
-        """``lookup`` with the viewer's private schedules, and nobody else's."""
+        """``lookup`` with the viewer's private schedules and no others."""
         if self._viewer is None or lookup.audience == self._viewer:
             return lookup
         return lookup._replace(audience="" if lookup.audience else self._viewer)
-
-    @cached_property
-    def validator(self) -> Validator:
-        """Finds what is wrong with rows, and remembers it."""
-        return Validator(self.files)
 
     def quarantine(self, public_id: str, reason: str) -> bool:
         return quarantine(self, public_id, reason)

@@ -90,12 +90,6 @@ def settings_of(request: Request) -> Settings:
     return settings
 
 
-def answers_of(request: Request) -> Answers:
-    """A dependency: the answers to best-queries."""
-    answers: Answers = request.app.state.answers
-    return answers
-
-
 def lookups_of(request: Request) -> Lookups:
     """A dependency: best-queries that are not at hand."""
     lookups: Lookups = request.app.state.lookups

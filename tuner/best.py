@@ -98,7 +98,7 @@ def first_valid(
     fault: Callable[[T], str],
     set_aside: Callable[[T, str], Any],
 ) -> T | None:
-    """The first of ``fitting()``, which come best first, that has no ``fault``.
+    """The first of ``fitting()``, which come best first, that is without ``fault``.
 
     The others are ``set_aside`` with their fault on the way, after which ``fitting`` is asked
     again: the next best trial may have taken the place. ``None`` if none is left, or after

@@ -296,7 +296,7 @@ class MemoryStore(TrialStore):
             return None if found is None else found[1]
 
     def _fitting(self, lookup: Lookup) -> list[tuple[_Key, Schedule]]:
-        """What fits, best first."""
+        """The schedules that fit, best first."""
         problems = {lookup.stored_under(contract) for contract in lookup.contracts}
         found = [
             (key, schedule)

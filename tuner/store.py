@@ -1,4 +1,4 @@
-"""Where trials go: the contract that ``db`` implements over SQL and ``memory_store`` in memory."""
+"""The contract of stores: ``db`` implements it over SQL, ``memory_store`` in memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TrialStore(ABC):
     at all. All raise ``StoreError`` if the store cannot be used; nothing committed is lost then.
     ``token`` is the fencing token of :meth:`claim`: a writer whose claim was taken over or has
     ended gets ``StoreError`` and must stop. A record that breaks the rules below (a trial that
-    ends twice, an artifact nobody stored) is a fault of the caller: ``InternalError``.
+    ends twice, an artifact that was not stored) is a fault of the caller: ``InternalError``.
     """
 
     @classmethod
@@ -59,7 +59,7 @@ class TrialStore(ABC):
 
     @abstractmethod
     def job(self, job_id: str) -> Job:
-        """The job; ``UserError`` if there is none (a unique prefix of its id is accepted)."""
+        """The job; ``UserError`` if it is unknown. A unique prefix of its id will do."""
 
     @abstractmethod
     def jobs(self, limit: int = 50) -> list[Job]:
@@ -85,9 +85,9 @@ class TrialStore(ABC):
     def request(self, job_id: str, request: JobRequest) -> Job:
         """Cancels, pauses or resumes a job, and returns it as it is then.
 
-        A job that nobody works on changes at once. The holder of one that runs learns of it by
-        :meth:`heartbeat` and acts on it when it releases the job, unless the job has come to its
-        end by then. Asking twice changes nothing. ``UserError`` if the job has ended.
+        An unclaimed job changes at once. The holder of a running one learns of the request by
+        :meth:`heartbeat` and acts on it when it releases the job, unless the job has ended by
+        then. Asking twice changes nothing. ``UserError`` if the job has ended.
         """
 
     @abstractmethod
@@ -159,7 +159,7 @@ class TrialStore(ABC):
 
     @abstractmethod
     def artifact(self, digest: str) -> Artifact:
-        """The artifact with that object digest; ``UserError`` if there is none."""
+        """The artifact with that object digest; ``UserError`` if it is unknown."""
 
     @abstractmethod
     def best(self, lookup: Lookup) -> Schedule | None:
@@ -240,7 +240,7 @@ def pick_job_id(given: str, ids: Iterable[str]) -> str:
 
 
 def claim_lost(job_id: str) -> StoreError:
-    """What a writer gets that does not, or no longer, hold the claim on a job."""
+    """The error for a writer that does not, or no longer, hold the claim on a job."""
     return StoreError(
         f"the claim on job {job_id} has ended or another process took it over",
         next_step=f"nothing was written; see who runs it with `hvxtune show {job_id}`",
@@ -251,14 +251,14 @@ def require_open(job: Job, request: JobRequest) -> None:
     """``UserError`` if ``job`` has ended: there is nothing left to cancel, pause or resume."""
     if job.state.ended and (job.state, request) != (JobState.CANCELLED, JobRequest.CANCEL):
         raise UserError(
-            f"job {job.id} is {job.state}: it cannot {request} any more",
+            f"job {job.id} is {job.state}: it can no longer {request}",
             accepted="a job that is queued or running",
             next_step="submit a new job to search on",
         )
 
 
 def as_requested(job: Job, request: JobRequest) -> Job:
-    """What a job that nobody works on becomes by ``request``."""
+    """An unclaimed job after ``request``."""
     if request is JobRequest.CANCEL:
         return replace(job, state=JobState.CANCELLED, paused=False, note="cancelled on request")
     paused = request is JobRequest.PAUSE
@@ -282,4 +282,4 @@ def toolchain_of(schedule: Schedule) -> dict[str, str]:
 
 
 PROVENANCE_KEYS = frozenset({"job", "trial", "space_digest", "toolchain", "created_at"})
-"""What the provenance of every stored schedule holds at least."""
+"""The least that the provenance of a stored schedule holds."""

@@ -1,4 +1,4 @@
-/* What a program for qemu-hexagon finds in place of a system. */
+/* Stands in for an operating system in programs for qemu-hexagon. */
 #ifndef HVXTUNE_SIMULATOR_H
 #define HVXTUNE_SIMULATOR_H
 
@@ -18,7 +18,7 @@ void simulator_print_number(uint32_t number);
 /* Prints `text` and ends the program with status 1. */
 __attribute__((noreturn)) void simulator_fail(const char *text);
 
-/* What Halide's runtime had to say of the last call that failed; empty if nothing. */
+/* The message of Halide's runtime on the last call that failed; empty if none. */
 const char *simulator_halide_message(void);
 
 #ifdef __cplusplus

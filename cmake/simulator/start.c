@@ -12,7 +12,7 @@ static struct image_report report;
 static uint8_t heap[HEAP_BYTES] __attribute__((aligned(ALIGNMENT_BYTES)));
 static uint8_t vtcm[VTCM_BYTES] __attribute__((aligned(ALIGNMENT_BYTES)));
 
-/* Marks for the measuring simulator (harness.h); here nobody watches. */
+/* Marks for the measuring simulator (harness.h); unused here. */
 void hvxtune_loop_begins(void) {}
 void hvxtune_task_begins(void) {}
 void hvxtune_loop_ends(void) {}

@@ -14,7 +14,7 @@ from dashboards.session import viewing
 from dashboards.templating import ago, render
 from db.jobs.queries import JobFilters, job_standings, jobs_page
 from db.jobs.trials import key_trials
-from db.schedules.comparisons import Best, bests, toolchains
+from db.schedules.queries import StoredBest, bests, toolchains
 from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth.caller import Scope
@@ -29,7 +29,7 @@ CHOICES = 100
 
 
 class Asked(BaseModel):
-    """What to compare: ids of two jobs, names of two targets or digests of two toolchains."""
+    """Two sides to compare: ids of two jobs, names of two targets or digests of two toolchains."""
 
     kind: Kind = "jobs"
     own: str = ""
@@ -77,7 +77,7 @@ def _values(view: JobView) -> str:
     return "\N{MULTIPLICATION SIGN}".join(str(value) for value in view.params.values())
 
 
-def _side(store: SqlStore, kind: Kind, name: str) -> list[Best]:
+def _side(store: SqlStore, kind: Kind, name: str) -> list[StoredBest]:
     if kind == "targets":
         return bests(store, target=name)
     if kind == "toolchains":
@@ -90,7 +90,7 @@ def _side(store: SqlStore, kind: Kind, name: str) -> list[Best]:
         return []
     problem = found[0].summary.job.spec.problem
     return [
-        Best(
+        StoredBest(
             problem.workload.kernel,
             problem.workload.params,
             problem.contract.value,

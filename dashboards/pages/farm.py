@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
 from db.devices.roster import SqlRoster
-from db.schedules.comparisons import farm as farm_of
+from db.jobs.load import farm as farm_of
 from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth.caller import Scope

@@ -54,8 +54,8 @@ def quarantine_row(store: SqlStore, row: ServingRow, reason: str) -> bool:
 
 
 def quarantine(store: SqlStore, public_id: str, reason: str) -> bool:
-    """Quarantines what clients know as ``public_id``; whether there is such a schedule. The next
-    best trial takes its place, if there is one."""
+    """Quarantines the schedule called ``public_id``; whether there is such a schedule. The next
+    best trial, if any, takes its place."""
     with store.writing() as session:
         found = session.scalars(_named(public_id)).all()
         for row in found:
@@ -67,8 +67,8 @@ def quarantine(store: SqlStore, public_id: str, reason: str) -> bool:
 
 
 def release(store: SqlStore, public_id: str) -> bool:
-    """Lets a schedule be handed out again, if it is faster than what took its place; whether there
-    is such a schedule."""
+    """Lets a schedule be handed out again, if it is faster than the one that took its place;
+    whether there is such a schedule."""
     with store.writing() as session:
         found = session.scalars(_named(public_id)).all()
         for row in found:
@@ -82,7 +82,7 @@ def _named(public_id: str) -> Select[ScheduleRow]:
 
 
 def _withdraw(session: Session, row: ScheduleRow, reason: str) -> bool:
-    """Sets ``row`` aside and offers the next best; whether nobody else did just now."""
+    """Sets ``row`` aside and offers the next best; false if another process did so just now."""
     if not _set(session, row, time.time(), reason):
         return False
     other = _next_best(session, row)
@@ -123,7 +123,7 @@ def _set(session: Session, row: ScheduleRow, since: float | None, reason: str) -
 
 def _next_best(session: Session, row: ScheduleRow) -> Schedule | None:
     """The fastest trial, or promotion, of the problem, fidelity and toolchain of ``row`` whose
-    config and object are not quarantined there; ``None`` if there is none."""
+    config and object are not quarantined there, if any."""
     problem = problem_record(session.get_one(ProblemRow, row.problem_id))
     tried = (
         select(TrialRow, JobRow, MeasurementRow, ArtifactRow)

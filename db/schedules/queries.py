@@ -1,11 +1,11 @@
-"""Schedules by id, and in pages."""
+"""Schedules by id, in pages, and side by side by target or toolchain."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Select, select
@@ -26,6 +26,7 @@ from db.models import (
 from db.records import job_record, problem_record, space_record
 from db.schedules.serving import ServingRow
 from db.schedules.validation import seal_of
+from tuner.best import rank
 from tuner.problem.contract import Contract
 from tuner.records.candidate import CacheState, Fidelity, Problem
 from tuner.space import Space
@@ -54,7 +55,7 @@ class StoredSchedule:
 
     @property
     def name(self) -> str:
-        """What people call the kernel."""
+        """The kernel's display name: that of an upload, or its own."""
         return str(json.loads(self.row.provenance).get("kernel_label", "")) or (
             self.problem.workload.kernel
         )
@@ -63,7 +64,7 @@ class StoredSchedule:
 def find(store: SqlStore, public_id: str) -> StoredSchedule | None:
     """The schedule that clients know as ``public_id``: a stored one, or any ``ok`` trial's."""
     if _ID.fullmatch(public_id) is None:
-        return None  # not all texts can be looked for: PostgreSQL has none with NUL
+        return None  # PostgreSQL cannot search for every text: none holds NUL
     with store.reading() as session:
         wanted = _schedules().where(ScheduleRow.public_id == public_id).limit(1)
         found = session.execute(wanted).first()
@@ -153,7 +154,7 @@ def _of_trial(session: Session, trial: TrialRow) -> StoredSchedule:
         updated_at=trial.finished_at,
         quarantined_at=None,
         quarantine_reason="",
-        # A trial has none: that its object is one of its problem is all that can be told of it.
+        # Trials are not sealed: this only says that its object belongs to its problem.
         seal=seal_of(
             problem,
             config_digest=trial.config_digest,
@@ -214,3 +215,98 @@ def _serving_row(schedule: ScheduleRow, contract: Contract, artifact: ArtifactRo
 
 def _text(document: Any) -> str:
     return json.dumps(document, separators=(",", ":"))
+
+
+MOST_BESTS = 5000
+
+
+@dataclass(frozen=True)
+class StoredBest:
+    """A stored best with its cycles and every sample of them."""
+
+    kernel: str
+    params: Mapping[str, int] = field(hash=False)
+    contract: str = ""
+    target: str = ""
+    fidelity: str = ""
+    cache: str = ""
+    cycles: int = 0
+    samples: tuple[int, ...] = ()
+    public_id: str | None = None
+    label: str = ""
+    """The display name of an upload."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A toolchain that schedules were made with."""
+
+    digest: str
+    fingerprint: Mapping[str, str] = field(hash=False)
+    last_used_at: float = 0.0
+
+
+def bests(store: SqlStore, *, target: str = "", toolchain: str = "") -> list[StoredBest]:
+    """The schedules on a target, or of a toolchain (by digest), that are not quarantined. Those of
+    one problem and cache state come best first."""
+    wanted = (
+        select(
+            WorkloadRow.kernel,
+            WorkloadRow.params,
+            ProblemRow.contract,
+            TargetRow.name,
+            ScheduleRow.fidelity,
+            MeasurementRow.cache,
+            ScheduleRow.cycles,
+            MeasurementRow.samples,
+            ScheduleRow.public_id,
+            MeasurementRow.overhead_cycles,
+            ScheduleRow.provenance,
+            ToolchainRow.last_used_at,
+            ToolchainRow.digest,
+        )
+        .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
+        .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
+        .join(TargetRow, ProblemRow.target_id == TargetRow.id)
+        .join(MeasurementRow, ScheduleRow.measurement_id == MeasurementRow.id)
+        .join(ToolchainRow, ScheduleRow.toolchain_id == ToolchainRow.id)
+        .where(ScheduleRow.quarantined_at.is_(None))
+        .order_by(ToolchainRow.last_used_at.desc(), ScheduleRow.id)
+        .limit(MOST_BESTS)
+    )
+    if target:
+        wanted = wanted.where(TargetRow.name == target)
+    if toolchain:
+        wanted = wanted.where(ToolchainRow.digest == toolchain)
+    with store.reading() as session:
+        rows = sorted(
+            session.execute(wanted),
+            key=lambda row: rank(row[4], row[11], row[12], row[6], row[2].value),
+        )
+        return [
+            StoredBest(
+                row[0],
+                row[1],
+                row[2].value,
+                *row[3:7],
+                _net(row[7], row[9]),
+                row[8],
+                str(row[10].get("kernel_label", "")),
+            )
+            for row in rows
+        ]
+
+
+def _net(samples: Sequence[int], overhead_cycles: int | None) -> tuple[int, ...]:
+    """As :attr:`tuner.records.candidate.Measurement.net_samples`."""
+    return tuple(max(sample - (overhead_cycles or 0), 1) for sample in samples)
+
+
+def toolchains(store: SqlStore) -> list[Toolchain]:
+    """Every toolchain that a job was created with, the current one first."""
+    wanted = select(ToolchainRow).order_by(ToolchainRow.last_used_at.desc()).limit(100)
+    with store.reading() as session:
+        return [
+            Toolchain(row.digest, row.fingerprint, row.last_used_at)
+            for row in session.scalars(wanted)
+        ]

@@ -36,7 +36,7 @@ _log = logging.getLogger("hvxtune.db")
 
 
 class ServingRow(NamedTuple):
-    """What an answer is made of. JSON columns are the text as stored."""
+    """The columns that an answer is made of. JSON columns are the text as stored."""
 
     id: int
     contract: Contract
@@ -89,9 +89,9 @@ _COLUMNS = """
 _GIVEN = ":used_at, :toolchain_digest, :toolchain"
 _TOOLCHAIN = "t.last_used_at, t.digest, CAST(t.fingerprint AS TEXT)"
 
-# What is handed out for a workload on a target, with caches in a state: a handful of rows, by
-# index alone. Who may see which, contracts and fidelities are chosen from them in Python, and so is
-# the best, by the one order there is.
+# All that is handed out for a workload on a target, with caches in a state: a handful of rows, by
+# index alone. Python chooses among them by audience, contract and fidelity, and finds the best by
+# the one order there is.
 # CROSS JOIN fixes SQLite's order of look-ups, whatever its statistics say; PostgreSQL plans by
 # itself, and takes the conditions for those of an inner join.
 _HANDED_OUT = """
@@ -135,8 +135,8 @@ def _rank_of(standing: tuple[Any, ...]) -> Rank:
     return rank(*standing[:5])
 
 
-# Unless it has changed since: SQLite gives the id of a deleted row to another. What is known of it
-# already comes back as it was given.
+# Unless it has changed since: SQLite gives the id of a deleted row to another. Columns that are
+# known already come back as given.
 _THE_ROW: Final = _by_place(
     f"SELECT {_COLUMNS.format(contract=':contract', toolchain=_GIVEN)}"  # noqa: S608 - as above
     f" FROM schedules s {_MORE}"
@@ -157,10 +157,9 @@ _NOTHING: Final[Values] = ("", "", "warm", (), (), "", "")
 def values_of(lookup: Lookup) -> Values:
     """``lookup`` as plain texts."""
     problem, contracts, cache, _, toolchain, audience = lookup
-    return (
-        *(problem.workload.digest, problem.target.digest, cache),
-        *(_texts(contracts), lookup.fidelities, audience, toolchain),
-    )
+    names, fidelities = _texts(contracts), lookup.fidelities
+    workload, target = problem.workload.digest, problem.target.digest
+    return (workload, target, cache, names, fidelities, audience, toolchain)
 
 
 @lru_cache(maxsize=64)
@@ -229,9 +228,9 @@ class FirstRows:
             warm_pages(self._store.place.path)
 
     def first_now(self, values: Values) -> tuple[Any, ...] | None:
-        """What the first row, a ``ServingRow``, is made of, by the :func:`values_of` a lookup; on
-        SQLite and from the one thread that always asks for it. ``None`` if nothing fits, or if the
-        row was replaced just now: :func:`fitting_rows` tells."""
+        """The columns of the first ``ServingRow`` for the :func:`values_of` a lookup; on SQLite,
+        and always from the same thread. ``None`` if nothing fits, or if the row was replaced just
+        now: :func:`fitting_rows` tells."""
         workload, target, cache, contracts, fidelities, owner, chain = values
         seen = ("", owner)
         try:

@@ -5,8 +5,8 @@ A schedule's row refers to rows of its problem, artifact and measurement by keys
 right by itself even if a key was changed to that of another row: by hand, by a restore that mixed
 two states, or by a fault of ours. The seal is made when a schedule is stored, of the problem
 (workload, target, contract), the config, the generator, the symbol and the object's digest, and
-compared whenever it is handed out. It is no signature: anybody who can write to the database can
-make one. What they cannot make is an object: its own symbol table names kernel, parameters and
+compared whenever it is handed out. It is not a signature: anybody who can write to the database can
+make one. They cannot make an object, though: its own symbol table names kernel, parameters and
 contract (:func:`db.files.artifacts.defines`).
 """
 
@@ -75,8 +75,8 @@ def seal_fits(row: Sealed, problem: Problem) -> bool:
 
 @lru_cache(maxsize=_KEPT_CONFIGS)
 def read_config(text: str) -> tuple[Any, str]:
-    """What ``text`` is JSON of, not to be changed, and its digest, whatever its order; that is
-    empty if it is no config. Kept, because one config is often the best of many problems."""
+    """The value in the JSON ``text``, not to be changed, and its digest, whatever its order; that
+    is empty for anything but a config. Kept: one config is often the best of many problems."""
     try:
         values = json.loads(text)
     except ValueError:
@@ -85,8 +85,8 @@ def read_config(text: str) -> tuple[Any, str]:
 
 
 class Validator:
-    """Says what is wrong with rows. Verdicts are kept by content, so a changed row gets a new
-    one. Threads may share it: at worst two of them judge the same row."""
+    """Finds faults of rows. Verdicts are kept by content, so a changed row gets a new one. Threads
+    may share it: at worst two of them judge the same row."""
 
     def __init__(self, files: ArtifactFiles) -> None:
         self._files = files

@@ -1,8 +1,7 @@
-"""What builds call: ``best`` shows the best stored schedule, ``fetch`` puts it in place."""
+"""Commands for builds: ``best`` shows the best stored schedule, ``fetch`` puts it in place."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -133,14 +132,13 @@ def _schedule_json(schedule: Schedule) -> dict[str, Any]:
 
 def write_file(path: Path, files: Mapping[str, bytes], kind: str) -> None:
     """Writes a file whole or not at all: a build must never link half an object."""
+    from service.client.cache import write_whole
+
     if kind not in files:
-        raise UserError(f"there is no {kind} of this schedule", accepted=", ".join(files))
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+        raise UserError(f"this schedule has no {kind}", accepted=", ".join(files))
     try:
-        partial.write_bytes(files[kind])
-        partial.replace(path)
+        write_whole(path, files[kind])
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise UserError(
             f"cannot write {path}: {error.strerror}", accepted="a file in a folder you can write to"
         ) from None
@@ -171,7 +169,7 @@ def fetch(
         bool, typer.Option("--update", help="Pin what is best now, whatever is pinned.")
     ] = False,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Ask nobody: lock file and cache must do.")
+        bool, typer.Option("--offline", help="Ask no service: lock file and cache must do.")
     ] = False,
     server: ServerAddress = None,
     as_json: AsJson = False,

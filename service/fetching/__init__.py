@@ -1,4 +1,4 @@
-"""What a build takes: object and headers of a schedule, pinned by digest in a lock file.
+"""Fetching for builds: object and headers of a schedule, pinned by digest in a lock file.
 
 ``sources`` tells where schedules come from (a service, or the database of this machine), ``pins``
 is the lock file, ``promises`` writes the header that holds callers to their contract, and

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from service.client.answers import verified
 from service.client.cache import ClientCache, write_whole
+from service.fetching.checked_header import header_text
 from service.fetching.pins import Pin, held, read_pins, write_pins
-from service.fetching.promises import header_text
 from service.fetching.sources import FileKind, Offer, Source, broken_promise
 from service.suggested_files import identifier
 from tuner.best import Lookup
@@ -23,8 +23,7 @@ KINDS: tuple[FileKind, ...] = ("object", "header")
 
 @dataclass(frozen=True)
 class Wish:
-    """What a build asks for, under a name that is a C identifier. It names the pin, the files and
-    the function."""
+    """A build's request, under a C identifier that names the pin, the files and the function."""
 
     name: str
     lookup: Lookup
@@ -43,8 +42,8 @@ class Wish:
 
 @dataclass(frozen=True)
 class Fetched:
-    """What is in place now. ``origin`` is ``lock`` or ``source``; ``notice`` tells what a person
-    should know, such as that the service did not answer."""
+    """A pinned schedule whose files are in place. ``origin`` is ``lock`` or ``source``; ``notice``
+    is for people, such as that the service did not answer."""
 
     pin: Pin
     origin: str
@@ -68,8 +67,8 @@ def fetch(
 ) -> Fetched:
     """Puts object and headers into ``folder`` and pins them in ``lock``.
 
-    What is pinned is taken as it is pinned, from the cache if it is there; ``update`` pins what
-    is best now. Without a ``source`` (offline) lock file and cache must do. Nothing is written
+    A pinned schedule is taken as pinned, from the cache if possible; ``update`` pins the best one
+    now. Without a ``source`` (offline) lock file and cache must do. Nothing is written
     unless all of it is right: raises ``UserError`` if the pin is for something else or needs a
     stronger promise, ``StoreError`` for a file that is not the pinned one or cannot be had.
     """
@@ -200,7 +199,7 @@ def _write(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for place, content in places.values():
-            # What stays the same keeps its time: nothing is built again for it.
+            # Unchanged files keep their times, so that nothing is built again.
             if not place.exists() or place.read_bytes() != content:
                 write_whole(place, content)
     except OSError as error:

@@ -70,7 +70,7 @@ def held(lock: Path) -> Iterator[None]:
 
 
 def read_pins(lock: Path) -> dict[str, Pin]:
-    """The pins by name; none if there is no file. ``UserError`` for a file that is not right."""
+    """The pins by name, of which a missing file has none. ``UserError`` for a malformed file."""
     try:
         document = tomllib.loads(lock.read_text())
     except FileNotFoundError:
@@ -87,13 +87,13 @@ def read_pins(lock: Path) -> dict[str, Pin]:
 def _pin(lock: Path, name: str, entry: Any) -> Pin:
     known = {field.name: field.type for field in fields(Pin)}
     if not isinstance(entry, dict) or entry.keys() != known.keys():
-        raise _wrong(lock, f"[{name}] has not the fields {', '.join(known)}")
+        raise _wrong(lock, f"[{name}] lacks some of the fields, or has others: {', '.join(known)}")
     values = dict(entry)
     for kind in ("object", "header"):
         text = str(values[kind])
         values[kind] = text.removeprefix("sha256:")
         if not text.startswith("sha256:") or not is_digest(values[kind]):
-            raise _wrong(lock, f"[{name}] {kind} = {text[:80]!r} is no sha256:DIGEST")
+            raise _wrong(lock, f"[{name}] {kind} = {text[:80]!r} is not sha256:DIGEST")
     texts = known.keys() - {"params", "cycles"}
     if not (
         all(isinstance(values[text], str) for text in texts)
@@ -109,7 +109,7 @@ def _pin(lock: Path, name: str, entry: Any) -> Pin:
 
 def _wrong(lock: Path, why: str) -> UserError:
     return UserError(
-        f"{lock} is no lock file: {why}",
+        f"{lock} is not a lock file: {why}",
         accepted="what `hvxtune fetch` wrote",
         next_step="take it from version control again, or remove it to pin anew",
     )

@@ -99,7 +99,7 @@ async def best(query: Annotated[BestQuery, Query()], desk: AtDesk) -> Response:
 
 
 def question_of(query: BestQuery) -> Question:
-    """What a query asks for; ``UserError`` names what is wrong with its parameters."""
+    """The question in a query; ``UserError`` names what is wrong with its parameters."""
     workload = WorkloadAsked.model_construct(
         kernel=query.kernel, params=read_params(query.params), target=None, contract=None
     )

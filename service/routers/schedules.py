@@ -10,12 +10,11 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from db.schedules import quarantine
 from db.schedules import queries as schedule_queries
 from db.sql_store import SqlStore
-from service.app import answers_of, store_of
+from service.app import store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
 from service.openapi import problems
 from service.problem_details import HttpError
-from service.schedules.answers import Answers
 from service.schedules.files import (
     FileKind,
     file_response,
@@ -34,7 +33,6 @@ router = APIRouter(prefix="/v1", tags=["schedules"])
 READ = Depends(require(Scope.READ))
 Operator = Annotated[Caller, Depends(require(Scope.OPERATE))]
 Store = Annotated[SqlStore, Depends(store_of)]
-Kept = Annotated[Answers, Depends(answers_of)]
 
 
 @router.get(
@@ -65,10 +63,10 @@ def schedules(query: Annotated[SchedulesQuery, Query()], store: Store) -> dict[s
     responses=problems(404, 409),
     dependencies=[READ, NO_QUERY],
 )
-def schedule(id: str, store: Store, answers: Kept) -> dict[str, Any]:  # noqa: A002 - the path's
+def schedule(id: str, store: Store) -> dict[str, Any]:  # noqa: A002 - the path's
     """A schedule by its id, `JOB-TRIAL`: any trial that ended `ok` has one, also one that a
     faster one has superseded."""
-    return stored_json(valid(store, answers, id))
+    return stored_json(valid(store, id))
 
 
 @router.get(
@@ -101,8 +99,8 @@ _FILE_HEADERS = {
 
 
 def _add_file_route(path: str, kind: FileKind, summary: str, media_type: str) -> None:
-    def get_file(id: str, store: Store, answers: Kept) -> Response:  # noqa: A002
-        return file_response(store, answers, id, kind)
+    def get_file(id: str, store: Store) -> Response:  # noqa: A002
+        return file_response(store, id, kind)
 
     get_file.__doc__ = (
         f"{summary}. Never changes: keep it as long as you like. 409 if the schedule is "
@@ -182,6 +180,6 @@ def release(
 def _superseded(schedule_id: str) -> HttpError:
     return HttpError(
         409,
-        f"{schedule_id} is a trial, and no stored best",
+        f"{schedule_id} is a trial, not a stored best",
         accepted="an id that GET /v1/schedules lists",
     )

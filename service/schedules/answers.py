@@ -1,7 +1,7 @@
 """A cache of answers in front of the best-query, and its way past the framework.
 
-What is best is for :meth:`db.sql_store.SqlStore.best_row` to say. On SQLite its first row is read
-here on the event loop, and only if that is valid is it an answer; all else is left to the route.
+:meth:`db.sql_store.SqlStore.best_row` decides which schedule is best. On SQLite the first row that
+fits is read here, on the event loop; it answers if it is valid, and all else is left to the route.
 An answer is a function of the query, of the row it is made from, and of the code of this process.
 A kept one is given again at once while nothing at all was committed to the database, and after a
 commit only if its row, read anew, is equal: it can never be stale.

@@ -31,7 +31,7 @@ class Asked:
 
     @property
     def problem(self) -> Problem:
-        """What is asked for, under the contract that the caller promises."""
+        """The problem in question, under the contract that the caller promises."""
         return self.lookup.problem
 
 
@@ -84,7 +84,7 @@ _PARAMS: Final = b"params="
 def _unquoted(value: bytes) -> str:
     if b"%" not in value:
         return value.decode()
-    # What joins parameters, as HTTP clients write it, and nearly always all there is to replace.
+    # The escapes that HTTP clients write between parameters, and nearly always the only ones.
     value = value.replace(b"%3D", b"=").replace(b"%2C", b",")
     return (unquote_to_bytes(value) if b"%" in value else value).decode()
 
@@ -110,8 +110,8 @@ _FIDELITIES: Final[dict[str, Fidelity]] = {fidelity: fidelity for fidelity in FI
 
 @lru_cache(maxsize=1024)
 def _terms(others: bytes) -> _Terms | None:
-    """What the parts of a query say that are no parameters; ``None`` if it is not plainly right.
-    Kept: it depends on nothing else."""
+    """The parts of a query other than parameters; ``None`` if one is not plainly right. Kept: the
+    result depends on nothing else."""
     given: dict[str, str] = {}
     for part in others.split(b"&"):
         name, equals, value = part.partition(b"=")

@@ -13,7 +13,6 @@ from db.schedules.queries import StoredSchedule, find
 from db.sql_store import SqlStore
 from service.json_forms import visibility
 from service.problem_details import HttpError, not_found
-from service.schedules.answers import Answers
 from service.schedules.forms import label_of, schedule_json
 from service.suggested_files import attachment, identifier
 from tuner.errors import StoreError, UserError
@@ -31,7 +30,7 @@ _SUFFIXES = {
 
 
 def named(store: SqlStore, schedule_id: str) -> StoredSchedule:
-    """The schedule with an id; 404 if there is none."""
+    """The schedule with an id; 404 if it is unknown."""
     found = find(store, schedule_id)
     if found is None:
         raise not_found(
@@ -42,7 +41,7 @@ def named(store: SqlStore, schedule_id: str) -> StoredSchedule:
     return found
 
 
-def valid(store: SqlStore, answers: Answers, schedule_id: str) -> StoredSchedule:
+def valid(store: SqlStore, schedule_id: str) -> StoredSchedule:
     """The schedule with an id, if it may be handed out: 409 if it is quarantined or, as turns out
     now, should be.
 
@@ -73,9 +72,9 @@ def _set_aside(store: SqlStore, found: StoredSchedule, reason: str) -> HttpError
     return refused(found.row.public_id, reason)
 
 
-def file_response(store: SqlStore, answers: Answers, schedule_id: str, kind: FileKind) -> Response:
+def file_response(store: SqlStore, schedule_id: str, kind: FileKind) -> Response:
     """A file of a schedule, with its digest, contract and symbol in the headers."""
-    found = valid(store, answers, schedule_id)
+    found = valid(store, schedule_id)
     row = found.row
     if kind not in found.files:
         raise not_found(

@@ -22,16 +22,16 @@ FILE_LINKS = {
 
 _KEY = "kernel_label"
 _quoted = encode_basestring_ascii
-"""A text as JSON; what ``json.dumps`` comes to for one, in a tenth of the time."""
+"""A text as JSON, in a tenth of the time of ``json.dumps``."""
 
 
 def label_of(provenance: str) -> str:
-    """What people call the kernel, by a provenance as stored; empty if only its name is known."""
+    """The display name of an upload, by a provenance as stored; empty for other kernels."""
     return str(json.loads(provenance).get(_KEY, "")) if _KEY in provenance else ""
 
 
 def display_name(problem: Problem, provenance: str) -> str:
-    """What people call the kernel of a schedule: the name of an upload, not its digits."""
+    """The display name of a schedule's kernel: the name of an upload, not its digest."""
     return label_of(provenance) or problem.workload.kernel
 
 
@@ -98,7 +98,7 @@ _FILES = ",".join(f'"{kind}":"%/{path}"' for kind, path in FILE_LINKS.items())
 
 
 def _number(value: float | None) -> str:
-    """A finite number, or that there is none, as JSON."""
+    """A finite number or null, as JSON."""
     return "null" if value is None else repr(value)
 
 
@@ -117,6 +117,6 @@ def links(public_id: str, *, linkable: bool = True) -> dict[str, str]:
 
 
 def asked_json(asked: Asked) -> dict[str, Any]:
-    """What the client asked for, with the parameters it left out."""
+    """The client's question, with the parameters it left out."""
     problem = asked.problem
     return {"params": dict(problem.workload.params), "contract": problem.contract.value}

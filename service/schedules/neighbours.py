@@ -37,7 +37,7 @@ _CONFIDENCE = ((0.5, "high"), (1.5, "medium"))
 
 
 def confidence(distance: float) -> str:
-    """How well the config of a shape so far away usually does: a rule of thumb, no measurement.
+    """How well the config of a shape so far away usually does: a rule of thumb, not a measurement.
 
     ``high`` up to 0.5 (one extent by 41 %), ``medium`` up to 1.5, else ``low``.
     """
@@ -69,7 +69,7 @@ class Neighbours:
         self._last: tuple[Asked, list[Near], Iterator[Near]] | None = None
 
     def refresh(self) -> None:
-        """Sees what was committed until now. What is found until the next time may be as old."""
+        """Sees all commits until now. Later ones may go unseen until the next call."""
         version = self._reads.version() if self._reads.in_process else None
         if version is None or version != self._version:
             self._version = version
@@ -147,7 +147,7 @@ class Neighbours:
 
 
 def _lookup_of(neighbour: Neighbour, asked: Asked) -> Lookup:
-    """What the same caller could use of the neighbour's."""
+    """The same caller's lookup for the neighbour."""
     problem = replace(asked.problem, workload=neighbour.workload)
     return asked.lookup._replace(problem=problem)
 

@@ -18,7 +18,7 @@ ContractName = Literal["none", "host", "stride", "extent", "static"]
 
 
 class BestOptions(Strict):
-    """What narrows a best-query beside the workload."""
+    """Options of a best-query beside the workload."""
 
     cache: CacheState = Field("warm", description="Caches when the timed call began.")
     min_fidelity: Fidelity = Field(
@@ -80,7 +80,7 @@ class BatchBody(BestOptions):
 
 
 class AskedForm(BaseModel):
-    """What was asked for, defaults included."""
+    """The question, defaults included."""
 
     params: dict[str, int] = Field(examples=[{"m": 256, "n": 256, "k": 256}])
     contract: ContractName
@@ -92,7 +92,7 @@ class ScheduleForm(BaseModel):
     id: str = Field(description="Names it, here and where it came from.", examples=["1rt0taze20-7"])
     kernel: str = Field(examples=["gemm_u8"])
     display_name: str = Field(
-        examples=["gemm_u8"], description="What people call the kernel: an upload's given name."
+        examples=["gemm_u8"], description="The kernel's name, or that people gave an upload."
     )
     params: dict[str, int] = Field(examples=[{"m": 256, "n": 256, "k": 256}])
     contract: ContractName = Field(description="The contract it was made under.")
@@ -119,7 +119,7 @@ class ScheduleForm(BaseModel):
     temperature_c: float | None = Field(description="Of the device; null: it has no sensor.")
     breakdown: dict[str, int] = Field(description="Parts of `cycles`, by cause.")
     code_bytes: int
-    vtcm_bytes: int | None = Field(description="VTCM it touches; null: nobody watched.")
+    vtcm_bytes: int | None = Field(description="VTCM it touches; null: not watched.")
     symbol: str = Field(examples=["gemm_u8_m256_n256_k256_static"])
     object_digest: str = Field(description="SHA-256 of the object.")
     object_bytes: int
@@ -228,7 +228,7 @@ class ExportQuery(Strict):
 
 
 class ImportQuery(Strict):
-    """What may be imported."""
+    """Which schedules may be imported."""
 
     any_toolchain: bool = Field(
         False, description="Also schedules of toolchains that were never used here."
@@ -236,7 +236,7 @@ class ImportQuery(Strict):
 
 
 class ImportedForm(BaseModel):
-    """What became of an imported file."""
+    """The outcome of an import."""
 
     schedules: int = Field(description="In the file.", examples=[12])
     stored: int = Field(description="Of these, stored now.", examples=[9])
@@ -246,6 +246,6 @@ class ImportedForm(BaseModel):
 
 
 class QuarantineBody(Strict):
-    """Why."""
+    """The reason for a quarantine."""
 
     reason: str = Field(min_length=1, max_length=1000, examples=["wrong pixels on device 7"])

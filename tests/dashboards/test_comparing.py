@@ -14,7 +14,7 @@ from dashboards.comparing import (
     overall,
     ratio_of,
 )
-from db.schedules.comparisons import Best
+from db.schedules.queries import StoredBest as Best
 
 
 def best(kernel: str, cycles: int, *samples: int, target: str = "hexagon-v66") -> Best:

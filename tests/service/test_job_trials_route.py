@@ -48,7 +48,7 @@ def test_all_of_them_as_csv(client: TestClient, job: str, how: dict[str, dict[st
     rows = list(csv.DictReader(io.StringIO(answer.text)))
     assert [row["trial"] for row in rows] == list("01234")
     assert [row["cycles"] for row in rows] == ["1000", "", "998", "", "996"]
-    assert rows[2]["config.tile_m"] == "2"
+    assert rows[2]["config.tile_m"] == str(config(2)["tile_m"])
     assert rows[1]["outcome"] == "compile_error"
     assert rows[1]["error"]
 

@@ -89,5 +89,5 @@ def test_what_is_no_lock_file_is_refused_by_name(tmp_path, old, new):
     text = lock.read_text()
     assert old in text
     lock.write_text(text.replace(old, new))
-    with pytest.raises(UserError, match=r"hvxtune\.lock is no lock file"):
+    with pytest.raises(UserError, match=r"hvxtune\.lock is not a lock file"):
         read_pins(lock)

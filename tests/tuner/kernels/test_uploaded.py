@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.fetching.promises import header_text
+from service.fetching.checked_header import header_text
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen.halide.uploads import Analysis, SizeParam
 from tuner.errors import UserError

@@ -1,4 +1,4 @@
-"""The header that stands between a caller and a schedule: its promises, in C and in C++.
+"""The header between a caller and a schedule: checks what the contract promises, in C and C++.
 
 It declares an inline function under the build's own name that calls the schedule. In debug builds
 (``NDEBUG`` not defined) it first checks what the contract promises of every buffer and says
@@ -44,7 +44,7 @@ _TOP = """\
 #endif
 #endif
 #if !defined(HALIDE_HALIDERUNTIME_H) && !defined(HVXTUNE_HALIDE_BUFFER)
-/* What HalideRuntime.h of Halide 21 says, for programs that do without it. */
+/* As in HalideRuntime.h of Halide 21, for programs that do without it. */
 #define HVXTUNE_HALIDE_BUFFER
 struct halide_type_t {{
     uint8_t code, bits;
@@ -156,7 +156,7 @@ def header_text(name: str, problem: Problem, contract: Contract, symbol: str) ->
 
 
 def _c_name(name: str) -> str:
-    """What C calls a buffer, of which Halide's name may hold other signs, such as ``sums.0``."""
+    """A buffer's name in C: Halide's may hold other characters, as in ``sums.0``."""
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
@@ -179,7 +179,7 @@ def _checks(spec: BufferSpec, problem: Problem) -> Iterator[tuple[str, str]]:
     wrong = [f"code != {code}", f"bits != {dtype.itemsize * 8}", "lanes != 1"]
     wrong_type = " || ".join(f"{type_of}.{one}" for one in wrong)
     yield wrong_type, f"the elements of {name} are not {spec.dtype}"
-    yield f"{name}->dimensions != {dims}", f"{name} has not {dims} dimensions"
+    yield f"{name}->dimensions != {dims}", f"{name} does not have {dims} dimensions"
     for d, least in enumerate(spec.mins[::-1] or (0,) * dims):
         yield (
             f"{name}->dim[{d}].min != {least}",
@@ -197,10 +197,13 @@ def _checks(spec: BufferSpec, problem: Problem) -> Iterator[tuple[str, str]]:
     elif spec.promised and problem.contract is not Contract.HOST:
         for d in range(1, 1 if spec.loose else dims):
             stride = f"the stride of dimension {d} of {name}"
-            yield f"{name}->dim[{d}].stride % {lanes} != 0", f"{stride} is no multiple of {lanes}"
+            yield (
+                f"{name}->dim[{d}].stride % {lanes} != 0",
+                f"{stride} is not a multiple of {lanes}",
+            )
         if problem.contract is Contract.EXTENT:
             extent = f"the innermost extent of {name}"
-            yield f"{name}->dim[0].extent % {lanes} != 0", f"{extent} is no multiple of {lanes}"
+            yield f"{name}->dim[0].extent % {lanes} != 0", f"{extent} is not a multiple of {lanes}"
 
 
 def _static_checks(spec: BufferSpec, problem: Problem) -> Iterator[tuple[str, str]]:

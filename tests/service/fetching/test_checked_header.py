@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from service.fetching.promises import header_text
+from service.fetching.checked_header import header_text
 from tests.rig.scale_u8 import KERNELS, ScaleU8
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen.toolchain import NativePart, built
@@ -107,11 +107,11 @@ def set_field(field, value):
 BREAKS = {
     "no memory on the host": (set_field("host", 0), Contract.NONE),
     "are not uint8": (set_field("bits", 16), Contract.NONE),
-    "has not 2 dimensions": (set_field("dimensions", 3), Contract.NONE),
+    "does not have 2 dimensions": (set_field("dimensions", 3), Contract.NONE),
     "does not begin at 0": (set_dim(1, "min", 4), Contract.NONE),
     "are not dense": (set_dim(0, "stride", 2), Contract.NONE),
     "is not aligned to 128 bytes": (set_field("host", 0x10040), Contract.HOST),
-    "is no multiple of 128": (set_dim(1, "stride", 520), Contract.STRIDE),
+    "is not a multiple of 128": (set_dim(1, "stride", 520), Contract.STRIDE),
     "the innermost extent": (set_dim(0, "extent", 500), Contract.EXTENT),
     "the extent of dimension 1": (set_dim(1, "extent", 5), Contract.STATIC),
     "the stride of dimension 1": (set_dim(1, "stride", 640), Contract.STATIC),
@@ -138,7 +138,7 @@ def test_a_loose_buffer_may_lie_anywhere_and_the_others_may_not(compiled, monkey
     loose = (specs[0], specs[1]._replace(loose=1))
     monkeypatch.setattr(ScaleU8, "buffers", lambda *_: loose)
     library = compiled(contract)
-    for text in ("is not aligned to 128 bytes", "is no multiple of 128"):
+    for text in ("is not aligned to 128 bytes", "is not a multiple of 128"):
         spoil, _ = BREAKS[text]
         assert said(library, spoil) is None
         assert said(library, spoil, spoilt="input") is not None
