@@ -1,4 +1,4 @@
-"""Devices of the farm: how they stand, what became of them, taking them out and back."""
+"""Devices of the farm: their states and history, taking them out and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from db.sql_store import SqlStore
 from service import cursors
 from service.app import store_of
 from service.auth import Caller, Scope, require
-from service.devices import device_event_json, device_json, steer, unknown_device
+from service.devices import steer, unknown_device
 from service.openapi import problems
 from service.schemas.common import NO_QUERY
 from service.schemas.devices import (
@@ -40,14 +40,14 @@ def devices(store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
     now = time.time()
     queue = farm_queue(store)
     return {
-        "items": [device_json(one, now) for one in SqlRoster(store).devices()],
+        "items": [one.as_dict(now) for one in SqlRoster(store).devices()],
         "queue": {"jobs_queued": queue.jobs_queued, "trials_pending": queue.trials_pending},
     }
 
 
 @router.get(
     "/devices/{name}/events",
-    summary="What became of a device",
+    summary="The history of a device",
     response_model=DeviceEventPage,
     responses=problems(404),
     dependencies=[Depends(require(Scope.READ))],
@@ -66,7 +66,7 @@ def events(
         raise unknown_device(error) from None
     page = found[: query.limit]
     return {
-        "items": [device_event_json(event) for event in page],
+        "items": [event.as_dict() for event in page],
         "next_cursor": cursors.encode([page[-1].number]) if len(found) > len(page) else None,
     }
 
@@ -80,7 +80,7 @@ def _steer(verb: str) -> Callable[..., dict[str, Any]]:
         body: ReasonBody | None = None,
     ) -> dict[str, Any]:
         reason = "" if body is None else body.reason
-        return device_json(steer(store, caller, name, verb, reason, request), time.time())
+        return steer(store, caller, name, verb, reason, request).as_dict(time.time())
 
     return route
 
@@ -94,7 +94,7 @@ for _verb, _summary, _text in (
     (
         "quarantine",
         "Take a device out at once",
-        "What it works on now does not count and is measured elsewhere.",
+        "Its work under way does not count and is measured elsewhere.",
     ),
     (
         "release",

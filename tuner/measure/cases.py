@@ -1,4 +1,4 @@
-"""What a candidate is verified on: inputs that find wrong code, with the reference's outputs.
+"""Verification cases: inputs that find wrong code, with the reference's outputs.
 
 The first case is timed, on buffers as a caller that keeps the contract and nothing more usually has
 them. The others try all that the contract leaves open beside the inputs: strides, addresses, a
@@ -239,7 +239,7 @@ def poison(number: int) -> Bytes:
 @cache
 def poison_descriptor() -> int:
     """A file in memory with both patterns, one behind the other, for programs to map. Made once a
-    process and sealed: nobody can change it. ``DeviceError`` if there is no memory for it."""
+    process and sealed: nobody can change it. ``DeviceError`` without memory for it."""
     descriptor = os.memfd_create("poison", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         for number in range(PATTERNS):

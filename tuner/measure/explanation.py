@@ -129,6 +129,16 @@ tells apart."""
 
 GROUPS: tuple[Group, ...] = get_args(Group)
 """All groups, in the order they are shown."""
+GROUP_TITLES: Mapping[str, str] = {
+    "issue": "packets issued",
+    "dependency": "waiting for operands",
+    "cache": "caches and VTCM",
+    "ddr": "DDR",
+    "branch": "branches and loop ends",
+    "parallel": "threads",
+    "other": "other",
+}
+"""Groups, for people."""
 
 
 UNITS: Mapping[str, int] = {
@@ -194,7 +204,7 @@ class ExplainedPacket:
 
 @dataclass(frozen=True)
 class Totals:
-    """What some packets did together, each packet as often as it ran.
+    """Sums over some packets, each packet as often as it ran.
 
     ``kinds`` counts instructions by kind; ``stalls`` are stall cycles by cause.
     """
@@ -229,7 +239,7 @@ class Totals:
 
 
 def totals_of(packets: Iterable[ExplainedPacket]) -> Totals:
-    """What ``packets`` did together."""
+    """The sums over ``packets``."""
     stalls, events, kinds = Counter[str](), Counter[str](), Counter[str]()
     sums = Counter[str]()
     for packet in packets:
@@ -391,7 +401,7 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ComparedFigure:
     """One figure of both: of the schedule asked for, and of the one it is held against."""
 
     name: str
@@ -414,9 +424,9 @@ class Comparison:
     """
 
     speedup: float
-    groups: tuple[Pair, ...]
-    causes: Mapping[str, tuple[Pair, ...]]
-    per_output_vector: tuple[Pair, ...]
+    groups: tuple[ComparedFigure, ...]
+    causes: Mapping[str, tuple[ComparedFigure, ...]]
+    per_output_vector: tuple[ComparedFigure, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""
@@ -430,13 +440,13 @@ class Comparison:
         }
 
 
-def _as_dict(pair: Pair) -> dict[str, Any]:
+def _as_dict(pair: ComparedFigure) -> dict[str, Any]:
     return {**asdict(pair), "difference": round(pair.difference, 4)}
 
 
 def compare(own: Explanation, other: Explanation) -> Comparison:
     """Holds ``own`` against ``other``, of the same problem."""
-    causes: dict[str, tuple[Pair, ...]] = {}
+    causes: dict[str, tuple[ComparedFigure, ...]] = {}
     for group in GROUPS:
         pairs = _pairs(_causes(own, group), _causes(other, group))
         if pairs:
@@ -444,7 +454,9 @@ def compare(own: Explanation, other: Explanation) -> Comparison:
     return Comparison(
         speedup=other.cycles / own.cycles,
         groups=tuple(
-            Pair(group, own.group(group), other.group(group)) for group in GROUPS if group in causes
+            ComparedFigure(group, own.group(group), other.group(group))
+            for group in GROUPS
+            if group in causes
         ),
         causes=causes,
         per_output_vector=_pairs(_per_output_vector(own), _per_output_vector(other)),
@@ -469,6 +481,8 @@ def _per_output_vector(explanation: Explanation) -> dict[str, float]:
     return {name: count / explanation.output_vectors for name, count in counts.items()}
 
 
-def _pairs(own: Mapping[str, float], other: Mapping[str, float]) -> tuple[Pair, ...]:
-    pairs = (Pair(n, own.get(n, 0), other.get(n, 0)) for n in dict.fromkeys((*own, *other)))
+def _pairs(own: Mapping[str, float], other: Mapping[str, float]) -> tuple[ComparedFigure, ...]:
+    pairs = (
+        ComparedFigure(n, own.get(n, 0), other.get(n, 0)) for n in dict.fromkeys((*own, *other))
+    )
     return tuple(pair for pair in pairs if pair.own or pair.other)

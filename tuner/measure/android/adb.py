@@ -31,7 +31,7 @@ _STAT = struct.Struct("<3I")
 CHUNK_BYTES = 1 << 16
 """SYNC_DATA_MAX: adbd drops the connection at more."""
 _PATH_BYTES = 1024
-"""What adbd reads of a path."""
+"""The longest path that adbd reads."""
 _REASON_BYTES = 4096
 
 
@@ -111,7 +111,7 @@ class _Shell(IntEnum):
 
 
 async def read_shell(reader: asyncio.StreamReader, most_bytes: int) -> ShellOutput:
-    """What a ``shell,v2`` command said, up to its exit packet; without one it did not end."""
+    """The output of a ``shell,v2`` command up to its exit packet; without one it did not end."""
     said = {_Shell.STDOUT: bytearray(), _Shell.STDERR: bytearray()}
     left = most_bytes
     while True:
@@ -238,7 +238,7 @@ class AdbClient:
     """Talks to the server at ``address``. Used from within one event loop.
 
     Every method raises ``DeviceError`` if the server cannot be reached, breaks off, says what no
-    adb says, refuses, or does not come to an end within ``timeout_s`` seconds. What a phone was
+    adb says, refuses, or does not end within ``timeout_s`` seconds. What a phone was
     asked for may still happen after that.
     """
 
@@ -310,7 +310,7 @@ class AdbClient:
             return await read_file(stream.reader, most_bytes)
 
     async def stat(self, serial: str, path: str, timeout_s: float) -> Stat | None:
-        """What lies at ``path`` on the phone; ``None`` for nothing."""
+        """The file at ``path`` on the phone; ``None`` if it does not exist."""
         async with self._phone(serial, timeout_s, f"look at {path}") as stream:
             await stream.ask("sync:")
             await stream.send(sync_request(b"STAT", path))
@@ -353,7 +353,7 @@ class AdbClient:
 async def _connected_socket(path: str) -> socket.socket:
     """A connection to the Unix socket at ``path``, once its queue has room: adb's holds four.
 
-    Where there is none the kernel says to try again, which asyncio takes for "under way": what it
+    Where it has none the kernel says to try again, which asyncio takes for "under way": what it
     then hands out is not connected.
     """
     while True:
@@ -405,7 +405,7 @@ def find_adb() -> Path:
     found = shutil.which(given) if given else shutil.which("adb")
     if found is None:
         raise ToolchainError(
-            f"{given} is no program" if given else "there is no adb on the PATH",
+            f"{given} is not a program" if given else "adb is not on the PATH",
             next_step="install adb (Debian and Ubuntu: the package adb; else the SDK Platform "
             f"Tools of Android), or set {ADB_VARIABLE} to it",
         )
@@ -435,7 +435,7 @@ class AdbServer:
         return self._process.pid if self._process else None
 
     async def has_ended(self, starts: int) -> bool:
-        """Whether the own server that was started as the ``starts``-th is no more."""
+        """Whether the own server that was started as the ``starts``-th has ended."""
         give_up = time.monotonic() + _DYING_S
         while self._existing is None and self.starts == starts:
             if self._process is None or self._process.poll() is not None:

@@ -50,7 +50,7 @@ class ModelFile:
         return self.broken(f"{error} (at line {error.line_in(self.text)})")
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """The table ``[name]``; ``BadEntryError`` if there is none."""
+        """The table ``[name]``; ``BadEntryError`` without one."""
         found = self._section(name)
         if not isinstance(found, Mapping):
             raise BadEntryError(
@@ -63,7 +63,7 @@ class ModelFile:
         found = self._section(name)
         if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
             raise BadEntryError(
-                f"'{name}' is no list of tables; accepted: tables [[{name}]]",
+                f"'{name}' is not a list of tables; accepted: tables [[{name}]]",
                 rf"^\s*(\[\s*{name}[\].]|{name}\s*=)",
             )
         return found
@@ -135,7 +135,7 @@ class Parameters:
     ddr_latency: float
     """From asking DDR for a line to having it."""
     ddr_overlap: float
-    """Loads that come at most so long after one that waits for DDR wait together with it."""
+    """The time after a load that waits for DDR in which other loads wait together with it."""
     ddr_bandwidth: float
     """Bytes a packet time between DDR and L2, both directions together, shared by all threads."""
     l2_bandwidth: float
@@ -238,7 +238,7 @@ SYSTEM = struct.Struct(f"<12I{len(WINDOWS)}I{len(LEADS)}I")
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """What decides which events happen. Line sizes in bytes, distances in packet times."""
+    """The numbers that decide events. Line sizes in bytes, distances in packet times."""
 
     l1_line_bytes: int
     l1_ways: int
@@ -475,7 +475,7 @@ class TimingModel:
 
     @property
     def parameters(self) -> Parameters:
-        """What events cost."""
+        """The costs of events."""
         return parameters_of(self.specs)
 
 

@@ -156,7 +156,7 @@ class State(IntEnum):
 
 @dataclass(frozen=True)
 class Orders:
-    """What the plugin is told. 0 cycles means no limit.
+    """The plugin's orders (``struct orders``). 0 cycles means no limit.
 
     ``target`` gives the sizes of caches and VTCM, and the contexts that share parallel loops.
     ``candidate_bytes`` is the size of the candidate's code: nothing beyond it may run.
@@ -226,7 +226,7 @@ _RESULTS_AT = -(-(_BOUNDS_AT + BOUNDS_BYTES) // 8) * 8
 
 @dataclass(frozen=True)
 class Results:
-    """What the plugin wrote. ``address`` is the start of the block last entered.
+    """The plugin's output. ``address`` is the start of the block last entered.
 
     ``packets`` and ``cycles`` (issue and dependency stalls) are of the timed call; ``spent`` is
     what a call that was cut off had cost by then, by all causes. ``sandbox_layers`` is what

@@ -105,7 +105,7 @@ def _code_bytes(program: bytes, symbol: str) -> int:
     size = int(code["sh_size"]) if code else 0
     entries = elf.get_section_by_name(".symtab").get_symbol_by_name("hvxtune_entry") or []
     if not any(0 <= entry["st_value"] - CANDIDATE_BEGIN < size for entry in entries):
-        raise CandidateError(Outcome.INFEASIBLE, f"the entry symbol {symbol} is no function")
+        raise CandidateError(Outcome.INFEASIBLE, f"the entry symbol {symbol} is not a function")
     return size
 
 
@@ -413,12 +413,12 @@ class Timing:
 
     @property
     def ddr_bytes(self) -> int:
-        """What was moved between DDR and L2, both ways."""
+        """Bytes moved between DDR and L2, both ways."""
         return self.events.count("ddr_read_bytes") + self.events.count("ddr_written_bytes")
 
 
 def timing_of(results: Results, model: TimingModel, contexts: int) -> Timing:
-    """Works out a run whose timed call came to its end, on a target with ``contexts``.
+    """Works out a run whose timed call ended, on a target with ``contexts``.
 
     Raises ``InternalError`` if the tables do not add up to the plugin's own sums.
     """

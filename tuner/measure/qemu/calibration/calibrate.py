@@ -215,7 +215,7 @@ class ModelError:
 
 
 def error_of(parameters: Parameters, observations: Sequence[Observation]) -> ModelError:
-    """What ``parameters`` get wrong."""
+    """The model's error with ``parameters``."""
     logs = Predictor(observations).log_cycles(parameters) - measured_logs(observations)
     return _summary(np.abs(np.expm1(logs)))
 
@@ -223,7 +223,7 @@ def error_of(parameters: Parameters, observations: Sequence[Observation]) -> Mod
 def cross_validated(
     fitter: Fitter, observations: Sequence[Observation], on_step: OnStep = lambda: None
 ) -> ModelError:
-    """What a fit gets wrong on samples that it has not seen. ``fitter`` has fitted all once.
+    """The error of a fit on samples that it has not seen. ``fitter`` has fitted all once.
 
     The samples are split into ``FOLDS`` parts, each predicted by a fit to the others. Repeats of
     an object stay together: otherwise it would have been seen. ``on_step`` is called after each.
@@ -287,7 +287,7 @@ class FittedParameter:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What ``samples`` samples came to.
+    """The outcome of fitting ``samples`` samples.
 
     ``parameters`` are all parameters, ``fitted`` those that were chosen and ``kept`` the names of
     assumed ones that were not. ``before`` is the error with the parameters one had, ``after`` the

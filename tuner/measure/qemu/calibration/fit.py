@@ -148,7 +148,7 @@ class Fit:
     noise: float
 
     def within(self, deviations: float) -> NDArray[np.bool_]:
-        """Which observations are no further off than so many standard deviations."""
+        """Which observations are within this number of standard deviations."""
         close: NDArray[np.bool_] = np.abs(self.residuals) <= deviations * self.noise
         return close
 
@@ -285,6 +285,6 @@ class _Errors:
 
 
 def unit(specs: ParameterSpecs, name: str, value: float) -> float:
-    """What errors of a parameter near ``value`` are compared with: the value, or a twentieth of
+    """The unit of errors of a parameter near ``value``: the value, or a twentieth of
     its range where that is more, so that costs that may be zero have a unit too."""
     return max(value, 0.05 * (specs[name].high - specs[name].low))
