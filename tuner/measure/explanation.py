@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from tuner.kernels import find_kernel
@@ -32,7 +32,7 @@ class Bound:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Bound:
         """From the JSON form of :meth:`Roofline.as_dict`."""
-        return cls(data["resource"], data["unit"], data["work"], data["per_cycle"])
+        return cls(**{one.name: data[one.name] for one in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,26 @@ class Part:
     cycles: int
 
 
+class _Counted:
+    """The sums that a packet and several packets share."""
+
+    issue: int
+    stalls: Mapping[str, int]
+    kinds: Mapping[str, int]
+
+    @property
+    def cycles(self) -> int:
+        """Issue and stalls."""
+        return self.issue + sum(self.stalls.values())
+
+    @property
+    def vector_instructions(self) -> int:
+        """HVX instructions, loads and stores included."""
+        return sum(n for kind, n in self.kinds.items() if kind.startswith("vector "))
+
+
 @dataclass(frozen=True)
-class ExplainedPacket:
+class ExplainedPacket(_Counted):
     """One packet over the whole timed call.
 
     ``count`` is how often it ran, ``issue`` the cycles that took (less than ``count`` where
@@ -187,23 +205,13 @@ class ExplainedPacket:
     unaligned: int = 0
     spills: int = 0
 
-    @property
-    def cycles(self) -> int:
-        """Issue and stalls."""
-        return self.issue + sum(self.stalls.values())
-
-    @property
-    def vector_instructions(self) -> int:
-        """HVX instructions, loads and stores included."""
-        return sum(n for kind, n in self.kinds.items() if kind.startswith("vector "))
-
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""
         return {**asdict(self), "cycles": self.cycles}
 
 
 @dataclass(frozen=True)
-class Totals:
+class Totals(_Counted):
     """Sums over some packets, each packet as often as it ran.
 
     ``kinds`` counts instructions by kind; ``stalls`` are stall cycles by cause.
@@ -218,16 +226,6 @@ class Totals:
     slots: int
     unaligned: int
     spills: int
-
-    @property
-    def cycles(self) -> int:
-        """Issue and stalls."""
-        return self.issue + sum(self.stalls.values())
-
-    @property
-    def vector_instructions(self) -> int:
-        """HVX instructions, loads and stores included."""
-        return sum(n for kind, n in self.kinds.items() if kind.startswith("vector "))
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""
@@ -307,12 +305,7 @@ class Region:
         totals = self.totals
         unit, busy = self.busiest_unit
         return {
-            "kind": self.kind,
-            "function": self.function,
-            "begin": self.begin,
-            "end": self.end,
-            "times": self.times,
-            "inside": self.inside,
+            **{name: getattr(self, name) for name in _OF_REGION},
             "share": round(totals.cycles / of_cycles, 4),
             "busiest_unit": unit,
             "busy": round(busy, 4),
@@ -323,14 +316,14 @@ class Region:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Region:
         """The inverse of :meth:`as_dict`."""
-        names = ("kind", "function", "begin", "end", "times", "inside")
         packets = ({k: v for k, v in p.items() if k != "cycles"} for p in data["listing"])
         return cls(
-            **{name: data[name] for name in names},
+            **{name: data[name] for name in _OF_REGION},
             packets=tuple(ExplainedPacket(**packet) for packet in packets),
         )
 
 
+_OF_REGION = ("kind", "function", "begin", "end", "times", "inside")
 _PLAIN = ("cycles", "core_cycles", "fidelity", "device", "cache", "code_bytes", "output_vectors")
 """Fields of an explanation that its JSON form holds as they are."""
 
@@ -374,13 +367,7 @@ class Explanation:
     def as_dict(self) -> dict[str, Any]:
         """JSON form, with sums and shares spelt out."""
         return {
-            "cycles": self.cycles,
-            "core_cycles": self.core_cycles,
-            "fidelity": self.fidelity,
-            "device": self.device,
-            "cache": self.cache,
-            "code_bytes": self.code_bytes,
-            "output_vectors": self.output_vectors,
+            **{name: getattr(self, name) for name in _PLAIN},
             "split": {group: self.group(group) for group in GROUPS},
             "parts": [asdict(part) for part in self.parts],
             "unplaced": self.unplaced,

@@ -143,7 +143,7 @@ class Image:
         return self.report_offset + PAGE_BYTES
 
     def difference(self, returned: Bytes, refused_cases: int = 0) -> str | None:
-        """The first wrong byte of a ``returned`` image whose cases all finished, in words, or ``None``.
+        """The first wrong byte, in words, of a ``returned`` image whose cases all finished, if any.
 
         Of ``refused_cases`` that may be refused, nothing may have changed. The report's page is
         the harness's own and not compared.

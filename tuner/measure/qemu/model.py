@@ -377,17 +377,6 @@ class Rules:
         return ""
 
 
-def find_rules(arch: str) -> Rules:
-    """The rules for ``arch`` (``v66``)."""
-    return load_rules(model_path(arch))
-
-
-@cache
-def load_rules(path: Path) -> Rules:
-    """Reads and checks a parameter file; ``ToolchainError`` names the file and the line."""
-    return rules_of(read_model_file(path))
-
-
 def rules_of(file: ModelFile) -> Rules:
     """The rules in ``file``; ``ToolchainError`` names the line of a broken one."""
     causes: list[str] = ["address", "store data"]

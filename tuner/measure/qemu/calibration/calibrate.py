@@ -18,7 +18,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -274,16 +274,6 @@ class FittedParameter:
     interval: float
     at_bound: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON form."""
-        return {
-            "name": self.name,
-            "before": self.before,
-            "value": self.value,
-            "interval": self.interval,
-            "at_bound": self.at_bound,
-        }
-
 
 @dataclass(frozen=True)
 class Calibration:
@@ -308,7 +298,7 @@ class Calibration:
         """JSON form."""
         return {
             "samples": self.samples,
-            "parameters": [parameter.as_dict() for parameter in self.fitted],
+            "parameters": [asdict(parameter) for parameter in self.fitted],
             "kept": list(self.kept),
             "error_before": self.before.as_dict(),
             "error_cross_validated": self.after.as_dict(),
