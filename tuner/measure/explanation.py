@@ -1,7 +1,13 @@
-"""How near a measurement is to the least cycles its work needs.
+"""Where the cycles of a measured candidate go: plain records, the same for every measurer.
 
-The roofline model (Williams, Waterman, Patterson, CACM 52(4), 2009) with one roof for each
-resource of a packet: the work of one call over what the resource does in a cycle.
+A measurer that can look inside a run gives an :class:`Explanation`
+(:meth:`tuner.measure.measurer.Measurer.explain`). Its JSON form is described in
+docs/simulator.md, "Explain"; names of fields there are stable. Two explanations of a problem are
+held side by side by :func:`compare`.
+
+The roofline model (Williams, Waterman, Patterson, CACM 52(4), 2009) says how near a measurement is
+to the least cycles its work needs, with one roof for each resource of a packet: the work of one
+call over what the resource does in a cycle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
-"""Frames of adb: of the server's own protocol, of ``shell,v2`` and of ``sync``.
+"""The adb server's protocol over asyncio: deadlines everywhere, frames read strictly.
 
-Source: AOSP packages/modules/adb, docs/dev (services, sync) and shell_protocol.h. Whatever comes in
-ends as a value, as what the other side refused, or as ``ProtocolError``.
+The program ``adb`` only starts the server. Its own client is not used: it answers status 0 where
+adbd died in the middle of a command, and takes five times as long for a short one.
+
+Frames are those of the server's own protocol, of ``shell,v2`` and of ``sync``; source: AOSP
+packages/modules/adb, docs/dev (services, sync) and shell_protocol.h. Whatever comes in ends as a
+value, as a refusal of the other side, or as ``ProtocolError``.
 """
 
 from __future__ import annotations
@@ -252,23 +256,6 @@ class AdbClient:
             raise ProtocolError(f"adb gave '{printable(text)}' for its version")
         return int(text, 16)
 
-    async def devices(self) -> dict[str, str]:
-        """State (``device``, ``offline``, ``unauthorized``) by serial. Proves nothing: a phone that
-        was frozen stays ``device``."""
-        return _listed(await self._text("host:devices"))
-
-    async def track(self) -> AsyncIterator[dict[str, str]]:
-        """The devices now, and again after each change, for as long as it is read."""
-        async with _deadline(ANSWER_S, "track devices"):
-            stream, writer = await self._open()
-        try:
-            async with _deadline(ANSWER_S, "track devices"):
-                await stream.ask("host:track-devices")
-            while True:
-                yield _listed(await read_text(stream.reader))
-        finally:
-            writer.close()
-
     async def connect(self, device: str, timeout_s: float = ANSWER_S) -> None:
         """Makes the phone at ``device`` (``host:port``) known to the server. Safe to repeat."""
         said = await self._text(f"host:connect:{device}", timeout_s)
@@ -377,16 +364,6 @@ async def _deadline(seconds: float, what: str) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise DeviceError(f"adb did not {what} within {seconds:g} s") from None
-
-
-def _listed(text: str) -> dict[str, str]:
-    found = {}
-    for line in text.splitlines():
-        serial, tab, state = line.partition("\t")
-        if not serial or not tab or not state:
-            raise ProtocolError(f"adb lists '{printable(line)}' as a device")
-        found[serial] = state
-    return found
 
 
 ADB_VARIABLE = "HVXTUNE_ADB"

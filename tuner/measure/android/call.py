@@ -1,4 +1,9 @@
-"""One call of the phone's tool: a bundle goes there, results come back, nothing stays."""
+"""One call of the phone's tool: a bundle goes there, results come back, nothing stays.
+
+A shell script surrounds the call. Its output counts only if adb's exit packet came and, as its last
+line, the nonce: adbd that dies in the middle of a command looks to adb's own client like a command
+that ended well.
+"""
 
 from __future__ import annotations
 
@@ -499,7 +504,18 @@ _held: set[str] = set()
 
 
 class PhoneLock:
-    """The lock on the phone behind ``link``, in ``folder`` there."""
+    """The lock on the phone behind ``link``, in ``folder`` there: of several services that drive a
+    phone, one at a time works with it.
+
+    It lies on the phone itself, because services may know nothing else of each other: a symbolic
+    link, which is made atomically and whose target, a text and not a path, holds the nonce of the
+    call, when it expires by the phone's own clock, and its holder. It is renewed while a call goes
+    on. One that expired, or whose process is seen to have ended, is taken over, by one service at a
+    time, which checks again that it still is the one that was read. A call whose lock was taken
+    over counts for nothing: its script looks at the nonce when it begins and when it ends.
+
+    The holder of the lock may clean up everything: what still runs then is nobody's.
+    """
 
     def __init__(self, link: PhoneLink, folder: str) -> None:
         self._link = link

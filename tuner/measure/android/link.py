@@ -1,4 +1,4 @@
-"""One event loop in a thread of its own, for all phones of a process."""
+"""The way to one phone, and the event loop in a thread of its own that all phones share."""
 
 from __future__ import annotations
 

@@ -262,7 +262,8 @@ _lock = threading.Lock()
 
 
 def gold_task(arch: str, repeats: int = 1) -> BundleEntry:
-    """The gold candidate for an arch such as ``v66``; compiled once and kept on disk.
+    """The gold candidate for an arch such as ``v66``; compiled once and kept in the cache. It is
+    also the reference that a device with a clock runs between others.
 
     Raises ``UserError`` for an unknown arch and ``ToolchainError`` without a compiler.
     """

@@ -1,4 +1,15 @@
-"""One process of the simulator: a bundle in a folder, results in the same folder, nothing left."""
+"""One process of the simulator: a bundle in a folder, results in the same folder, nothing left.
+
+What it says of a run, in the last lines it prints and in its file of PMU counters, is printed for
+people and differs between versions; only what is found for certain counts::
+
+    Done!
+            T0: Insns=15694 Packets=7874
+            T1: Insns=0 Packets=0
+            Total: Insns=15694 Pcycles=15750
+
+A line of the file is a counter's name or number and a value, with anything between them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""A target's file of timing parameters: read, and broken entries named with their line."""
+"""The timing model of a target, out of one file of timing parameters (``v66.toml``).
+
+The file holds the class table (when in the pipeline instructions read and write), the memory
+hierarchy that the plugin simulates (its sizes come from the target), and a value, bounds and a
+source for the cost of each event, which calibration can fit. It says what every number means and
+where it comes from. Broken entries are named with their line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Harness and candidate linked into one program, at addresses the plugin knows."""
+"""One candidate under the simulator: linked, run on all cases, checked, its cycles worked out.
+
+Harness and candidate become one program at addresses the plugin knows. qemu-hexagon runs it,
+bounded and without environment, to its end or kill. A run ends well or with the outcome the
+candidate has earned; the plugin's counts then become events, and events cycles by cause.
+"""
 
 from __future__ import annotations
 

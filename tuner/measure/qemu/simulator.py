@@ -1,4 +1,7 @@
-"""Which instructions and archs a version of qemu-hexagon implements, from ``instructions.toml``."""
+"""Finds a qemu-hexagon that loads TCG plugins, and says which code its version runs.
+
+Which instructions and archs a version implements stands in ``instructions.toml``.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""Which costs the samples tell, and how closely: a fit always gives numbers, meaning or not.
+"""Samples in, a file of timing parameters out: or the reason why these samples do not give one.
 
-Near the fit, the logarithm of a sample's cycles is taken as linear in the costs (slopes over a few
-per cent, wider than the model's kinks). With the samples' noise that gives the covariance of the
-costs; outliers tell nothing. The bounds enter as the spread of a uniform distribution between
-them, so that a cost that nothing depends on comes out as uncertain as its bounds, and correlations
-are always defined.
+A fit always gives numbers, meaningful or not. Which costs the samples determine, and how closely,
+is worked out near the fit: the logarithm of a sample's cycles is taken as linear in the costs
+(slopes over a few per cent, wider than the model's kinks). With the samples' noise that gives the
+covariance of the costs; outliers contribute nothing. The bounds enter as the spread of a uniform
+distribution between them, so that a cost that nothing depends on comes out as uncertain as its
+bounds, and correlations are always defined. Cross-validation then shows how well the fitted costs
+predict samples that were not fitted. In the file only fitted values and their sources change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Measured cycles beside simulated events, and what the model makes of the events."""
+"""Chooses costs so that the model's cycles come close to the measured ones.
+
+Least squares on the logarithms of cycles, so that each sample counts by its relative error, with
+SciPy's ``least_squares`` (trust region reflective, within the bounds of the parameter file). The
+loss is robust: soft L1 first, which leads to a minimum from afar, then Cauchy's, under which a
+sample that is far off pulls the less the further off it is. Bandwidths and overlaps give several
+local minima: the fit starts from many points, always the same ones.
+"""
 
 from __future__ import annotations
 
