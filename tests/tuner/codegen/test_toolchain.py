@@ -69,7 +69,7 @@ def test_several_may_build_the_same_at_once(part: NativePart, state: Path) -> No
     with ThreadPoolExecutor(4) as pool:
         places = set(pool.map(lambda _: built(part), range(4)))
     assert len(places) == 1
-    assert [path.name for path in (state / "native").iterdir()] == [places.pop().name]
+    assert [path.name for path in (state / "cache/native").iterdir()] == [places.pop().name]
 
 
 def test_a_mistake_in_our_own_source_is_told_with_its_line(part: NativePart) -> None:
@@ -78,9 +78,9 @@ def test_a_mistake_in_our_own_source_is_told_with_its_line(part: NativePart) -> 
         built(part)
 
 
-def test_a_read_only_state_directory_is_named(part: NativePart, state: Path) -> None:
-    state.mkdir()
-    (state / "native").write_text("not a folder")
+def test_a_read_only_cache_is_named(part: NativePart, state: Path) -> None:
+    (state / "cache").mkdir(parents=True)
+    (state / "cache/native").write_text("not a folder")
     with pytest.raises(StoreError, match="native"):
         built(part)
 

@@ -115,7 +115,7 @@ def test_a_missing_adb_names_the_package(monkeypatch: pytest.MonkeyPatch, folder
     with pytest.raises(ToolchainError, match="the package adb"):
         find_adb()
     monkeypatch.setenv("HVXTUNE_ADB", "/nowhere/adb")
-    with pytest.raises(ToolchainError, match="/nowhere/adb is no program"):
+    with pytest.raises(ToolchainError, match="/nowhere/adb is not a program"):
         find_adb()
 
 
