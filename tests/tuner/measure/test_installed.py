@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+
+from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
+
+ROOT = Path(__file__).parents[3]
 
 PACKAGE = '''
 from dataclasses import dataclass
@@ -57,10 +63,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: boards\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
     (tmp_path / "farm.toml").write_text("[[board]]\nname = 'b'\narch = 'v66'\nport = 9\n")
-    root = str(Path(__file__).parents[3])
     return {
         **os.environ,
-        "PYTHONPATH": f"{tmp_path}:{root}",
+        "PYTHONPATH": f"{tmp_path}:{ROOT}",
         "HVXTUNE_FARM_FILE": str(tmp_path / "farm.toml"),
     }
 
@@ -75,6 +80,67 @@ def told(environment: dict[str, str], code: str) -> object:
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+SUITES = """
+import pytest
+
+import tuner.conformance
+from tuner.conformance.devices import DeviceConformance
+from tuner.conformance.measurers import MeasurerConformance
+from tuner.measure.device import Limits
+from tuner.measure.qemu.device import SimulatorSettings, SimulatorSlot
+from tuner.measure.qemu.measurer import QemuMeasurer
+
+
+def test_they_are_the_installed_ones():
+    assert tuner.conformance.__file__.startswith({unpacked!r})
+
+
+class TestMeasurer(MeasurerConformance):
+    @pytest.fixture
+    def measurer(self):
+        with QemuMeasurer(timeout_s=5) as measurer:
+            yield measurer
+
+
+class TestDevice(DeviceConformance):
+    has_clock = False
+
+    def make(self, task_s):
+        return SimulatorSlot(SimulatorSettings(name="s"), "s-1", Limits(task_s=task_s))
+"""
+CHOSEN = "installed or good_candidate or wrong_byte or registered or every_key or doctor or target"
+
+
+@pytest.mark.slow
+def test_the_suites_run_from_a_wheel(tmp_path: Path) -> None:
+    """Some of their tests, good and bad candidates among them: all of them are run elsewhere."""
+    source, unpacked, outside = (tmp_path / name for name in ("source", "unpacked", "outside"))
+    for room in ("tuner", "db", "service", "dashboards"):
+        shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    outside.mkdir()
+    build = f"import setuptools.build_meta as b; b.build_wheel({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(unpacked)
+    (outside / "test_suites.py").write_text(SUITES.format(unpacked=str(unpacked)))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "test_suites.py", "-k", CHOSEN],
+        cwd=outside,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(unpacked),
+            QEMU_VARIABLE: find_simulator().command[-1],
+        },
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
 
 
 @pytest.mark.slow
