@@ -247,7 +247,7 @@ def image_of(cases: CaseSet, target: Target, practice_calls: int = 0) -> Image:
     """Lays out ``cases`` for ``target``.
 
     Buffers start at odd multiples of the target's vector alignment, plus the offset their layout
-    asks for: aligned as much as promised and no more. Before all others come ``practice_calls`` of
+    asks for: aligned as the contract says, no more. Before all others come ``practice_calls`` of
     the first case with the other poison: the same inputs must give the same outputs under both.
     """
     timed, *_ = cases.cases
