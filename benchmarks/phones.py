@@ -24,8 +24,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tuner.measure.dsp.problem_image import IMAGES
-
 from benchmarks.rank_sensitivity import schedules
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.rig.phones import require_rig, running_phones
@@ -36,6 +34,7 @@ from tuner.measure.android.call import DRIVER_FILE, Caller, PhoneSettings
 from tuner.measure.android.link import PhoneLink
 from tuner.measure.android.phone import Phone
 from tuner.measure.device import Bundle, BundleEntry, Limits, Sampled
+from tuner.measure.dsp.bundle import IMAGES
 from tuner.measure.dsp.queue import QueuedRun
 from tuner.measure.dsp.shared_object import driver, shared_object
 
@@ -56,13 +55,13 @@ class KeepingLink(PhoneLink):
 def run_folder(settings: PhoneSettings, emulated: EmulatedPhone, task: BundleEntry) -> str:
     """A folder on the phone with all that a call of ``task`` needs."""
     linked = shared_object(task.artifact, settings.arch)
-    turn = QueuedRun(linked.content, IMAGES.of(task.problem), task.warm_ups, task.repeats)
+    queued = QueuedRun(linked.content, IMAGES.of(task.problem), task.warm_ups, task.repeats)
 
     async def call() -> None:
         server = AdbServer()
         try:
             link = KeepingLink(settings.address, by_address=True)
-            await Caller(settings, link, driver(settings.arch)).call(server, [turn], 60)
+            await Caller(settings, link, driver(settings.arch)).call(server, [queued], 60)
         finally:
             server.close()
 

@@ -60,7 +60,7 @@ def kinds(as_json: AsJson = False) -> None:
         return
     for name, keys in tables.items():
         print_table(
-            ["[limits]" if name == "limits" else f"[[{name}]]", "value", "default", "meaning"],
+            [f"key of {name}", "value", "default", "meaning"],
             [[key.name, key.type, _default(key.default), key.help] for key in keys],
         )
 
@@ -68,7 +68,7 @@ def kinds(as_json: AsJson = False) -> None:
 def _default(value: Any) -> str:
     if value is None:
         return "must be given"
-    return " ".join(value) if isinstance(value, tuple) else str(value)
+    return (" ".join(value) if isinstance(value, tuple) else str(value)) or "empty"
 
 
 @app.command("list")
