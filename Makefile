@@ -1,6 +1,6 @@
 # What a person or CI runs; `make help` lists it.
 # Needs git, make and Python 3.11 to 3.13 with venv: everything else is fetched into $(VENV) and
-# the state directory ($HVXTUNE_STATE_DIR, or hvxtune under the XDG state home).
+# the cache ($HVXTUNE_CACHE_DIR, or hvxtune under the XDG cache home).
 
 PYTHON ?= python3
 VENV := .venv
@@ -101,7 +101,7 @@ lock: ## pin the dependencies anew (UPGRADE=--upgrade takes newer versions)
 	$(COMPILE_LOCK) --group dev --extra calibrate --extra cmaes --extra postgres --constraint $(LOCK)/runtime.txt \
 		--output-file $(LOCK)/dev.txt pyproject.toml
 
-clean: ## remove what make made here (the state directory stays)
+clean: ## remove what make made here (state directory and cache stay)
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find $(OUR_CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 

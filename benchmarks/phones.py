@@ -55,13 +55,13 @@ class KeepingLink(PhoneLink):
 def run_folder(settings: PhoneSettings, emulated: EmulatedPhone, task: BundleEntry) -> str:
     """A folder on the phone with all that a call of ``task`` needs."""
     linked = shared_object(task.artifact, settings.arch)
-    turn = QueuedRun(linked.content, IMAGES.of(task.problem), task.warm_ups, task.repeats)
+    queued = QueuedRun(linked.content, IMAGES.of(task.problem), task.warm_ups, task.repeats)
 
     async def call() -> None:
         server = AdbServer()
         try:
             link = KeepingLink(settings.address, by_address=True)
-            await Caller(settings, link, driver(settings.arch)).call(server, [turn], 60)
+            await Caller(settings, link, driver(settings.arch)).call(server, [queued], 60)
         finally:
             server.close()
 

@@ -27,7 +27,7 @@ class Explanations:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="explain")
 
     def ask(self, key: str, make: Callable[[], Explanation]) -> Explanation | None:
-        """What ``make`` gives for ``key``; ``None`` while that is under way, or while too many
+        """The result of ``make`` for ``key``; ``None`` while that is under way, or while too many
         others wait. An error of ``make`` is raised here, once: the next one asks again."""
         with self._lock:
             future = self._made.get(key)

@@ -1,9 +1,9 @@
-"""Devices and what became of them as JSON: the same over REST and from the command line."""
+"""Taking devices out of the farm and back: the same over REST and from the pages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from db.devices.roster import SqlRoster
 from service.auth.audit import record
@@ -16,49 +16,6 @@ if TYPE_CHECKING:
 
     from db.sql_store import SqlStore
     from service.auth.caller import Caller
-    from tuner.measure.farm.roster import DeviceEvent, DeviceRecord
-
-
-def device_json(record: DeviceRecord, now: float) -> dict[str, Any]:
-    """A device as it stands at ``now`` (Unix seconds)."""
-    lease, share = record.lease, record.failure_share
-    return {
-        "name": record.name,
-        "kind": record.kind,
-        "fidelity": record.fidelity,
-        "tags": list(record.tags),
-        "state": record.state.value,
-        "reason": record.reason,
-        "since": record.since,
-        "lease": None
-        if lease is None
-        else {
-            "holder": lease.holder,
-            "purpose": lease.purpose.value,
-            "expires_at": lease.expires_at,
-        },
-        "temperature_c": record.temperature_c,
-        "trials": record.trials,
-        "faults": record.faults,
-        "busy_s": round(record.busy_s, 3),
-        "trials_per_minute": round(record.trials_per_minute(now), 2),
-        "failure_share": None if share is None else round(share, 4),
-        "last_check_at": record.last_check_at,
-        "last_check": record.last_check,
-        "gold_cycles": record.gold_cycles,
-        "details": dict(record.details),
-    }
-
-
-def device_event_json(event: DeviceEvent) -> dict[str, Any]:
-    """A change of a device's state."""
-    return {
-        "number": event.number,
-        "at": event.at,
-        "before": None if event.before is None else event.before.value,
-        "after": event.after.value,
-        "reason": event.reason,
-    }
 
 
 _ACTS: Mapping[str, Callable[[SqlRoster, str, str], DeviceRecord]] = {
@@ -69,7 +26,7 @@ _ACTS: Mapping[str, Callable[[SqlRoster, str, str], DeviceRecord]] = {
 
 
 def verbs_for(state: DeviceState) -> list[str]:
-    """What can be asked of a device in ``state`` that makes a difference."""
+    """The verbs that change a device in ``state``."""
     found = []
     if DeviceState.DRAINED in LEGAL[state]:
         found.append("drain")
@@ -88,14 +45,12 @@ def steer(
     reason: str,
     request: HTTPConnection,
 ) -> DeviceRecord:
-    """Drains, quarantines or releases a device for ``caller``, and leaves that in the audit.
+    """Drains, quarantines or releases a device for ``caller``, and records that in the audit.
 
     ``HttpError`` 404 for a device or verb that does not exist, 409 if its state does not allow it.
     """
     if verb not in _ACTS:
-        raise not_found(
-            f"nothing called '{verb[:60]}' can be asked of a device", accepted=", ".join(_ACTS)
-        )
+        raise not_found(f"no action '{verb[:60]}' on a device", accepted=", ".join(_ACTS))
     why = f"{verb} by {caller.name}" + (f": {reason}" if reason else "")
     roster = SqlRoster(store)
     try:

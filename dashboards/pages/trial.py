@@ -22,7 +22,7 @@ from service.auth.caller import Scope
 from service.problem_details import not_found
 from service.suggested_files import attachment, identifier
 from tuner.errors import HvxtuneError, UserError
-from tuner.measure.explanation import GROUPS, ExplainedPacket, Explanation, Region
+from tuner.measure.explanation import GROUP_TITLES, GROUPS, ExplainedPacket, Explanation, Region
 from tuner.measure.statistics import Summary, summarize
 from tuner.one_config import explain
 from tuner.records.trial import Trial
@@ -34,15 +34,6 @@ FILES = {"object": "o", "header": "h", "schedule": "schedule.h", "loopnest": "lo
 LISTED_REGIONS = 8
 LEAST_SHARE = 0.01
 HEAT_STEPS = 6
-GROUP_TITLES = {
-    "issue": "packets issued",
-    "dependency": "waiting for operands",
-    "cache": "caches and VTCM",
-    "ddr": "DDR",
-    "branch": "branches, loop ends",
-    "parallel": "threads",
-    "other": "other",
-}
 
 
 def _find(store: SqlStore, job_id: str, number: int) -> tuple[JobView, Trial]:
@@ -63,7 +54,7 @@ def trial(
     number: int,
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
-    """The page; what takes long comes later as parts."""
+    """The page; slow parts are loaded later."""
     view, found = _find(store, job_id, number)
     marked = key_trials(store, view.id).by_name
     problem = view.job.spec.problem
@@ -97,7 +88,7 @@ def trial(
 
 
 def noise_of(trial: Trial) -> Summary | None:
-    """What the samples of ``trial`` say, if there are several."""
+    """The summary of the samples of ``trial``, if it has several."""
     samples = trial.measurement.samples if trial.measurement else ()
     return summarize(samples) if len(samples) > 1 else None
 
@@ -109,10 +100,10 @@ def explanation(
     number: int,
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
-    """Where the cycles go, packet by packet; asks to be asked again until it is there."""
+    """Where the cycles go, packet by packet; the page asks again until it is made."""
     view, found = _find(store, job_id, number)
     if found.measurement is None or found.artifact_digest is None:
-        raise not_found(f"trial {number} was not measured: there are no cycles to explain")
+        raise not_found(f"trial {number} was not measured, so it has no cycles to explain")
     spec, digest = view.job.spec, found.artifact_digest
     cache = found.measurement.cache
 
@@ -193,7 +184,7 @@ def knob_rows(found: Trial, marked: dict[str, Trial]) -> list[dict[str, Any]]:
 
 
 def reproduce_command(view: JobView, found: Trial) -> str:
-    """What measures this config again, typed into a shell."""
+    """The shell command that measures this config again."""
     spec = view.job.spec
     params = [part for k, v in view.params.items() for part in ("-p", f"{k}={v}")]
     return (

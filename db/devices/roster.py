@@ -1,11 +1,11 @@
-"""The roster of devices over SQL: what ``tuner.measure.farm.roster.Roster`` promises."""
+"""The roster of devices (:class:`tuner.measure.farm.roster.Roster`) over SQL."""
 
 from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
 
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
@@ -25,12 +25,11 @@ from tuner.measure.farm.roster import (
     lapsed,
     unknown_device,
 )
-from tuner.records.candidate import Fidelity
 from tuner.records.trial import JobState
 
 
 class Transactions(Protocol):
-    """What a store has to offer for a roster in its database."""
+    """The part of a store that a roster in its database needs."""
 
     def reading(self) -> AbstractContextManager[Session]:
         """A transaction for queries."""
@@ -74,8 +73,7 @@ class SqlRoster(Roster):
 
     def _add(self, record: DeviceRecord) -> bool:
         with self._store.writing() as session:
-            values = {"name": record.name, **_columns(record)}
-            if not insert_unless_there(session, DeviceRow, values, ["name"]):
+            if not insert_unless_there(session, DeviceRow, _columns(record), ["name"]):
                 return False
             self._tell(session, None, record)
             return True
@@ -110,31 +108,21 @@ def _unknown(session: Session, name: str) -> Exception:
     return unknown_device(name, list(session.scalars(select(DeviceRow.name).order_by("name"))))
 
 
+_PLAIN = tuple(one.name for one in fields(DeviceRecord) if one.name not in ("lease", "minutes"))
+"""Fields of a record that are columns, but for lists in place of tuples."""
+
+
 def _columns(record: DeviceRecord) -> dict[str, Any]:
     lease = record.lease
     return {
-        "kind": record.kind,
-        "fidelity": record.fidelity,
+        **{name: getattr(record, name) for name in _PLAIN},
         "tags": list(record.tags),
-        "state": record.state,
-        "reason": record.reason,
-        "since": record.since,
-        "token": record.token,
+        "details": dict(record.details),
+        "fingerprint": None if record.fingerprint is None else dict(record.fingerprint),
+        "minutes": [list(minute) for minute in record.minutes],
         "lease_holder": None if lease is None else lease.holder,
         "lease_purpose": None if lease is None else lease.purpose,
         "lease_expires_at": None if lease is None else lease.expires_at,
-        "recent": record.recent,
-        "failed_checks": record.failed_checks,
-        "last_check_at": record.last_check_at,
-        "last_check": record.last_check,
-        "temperature_c": record.temperature_c,
-        "gold_cycles": record.gold_cycles,
-        "fingerprint": None if record.fingerprint is None else dict(record.fingerprint),
-        "details": dict(record.details),
-        "trials": record.trials,
-        "faults": record.faults,
-        "busy_s": record.busy_s,
-        "minutes": [list(minute) for minute in record.minutes],
     }
 
 
@@ -144,34 +132,14 @@ def _record(row: DeviceRow) -> DeviceRecord:
         lease = Lease(
             row.name, row.token, row.lease_holder, row.lease_purpose, row.lease_expires_at
         )
-    return DeviceRecord(
-        name=row.name,
-        kind=row.kind,
-        fidelity=cast(Fidelity, row.fidelity),
-        tags=tuple(row.tags),
-        state=row.state,
-        reason=row.reason,
-        since=row.since,
-        token=row.token,
-        lease=lease,
-        recent=row.recent,
-        failed_checks=row.failed_checks,
-        last_check_at=row.last_check_at,
-        last_check=row.last_check,
-        temperature_c=row.temperature_c,
-        gold_cycles=row.gold_cycles,
-        fingerprint=row.fingerprint,
-        details=row.details,
-        trials=row.trials,
-        faults=row.faults,
-        busy_s=row.busy_s,
-        minutes=tuple((at, runs, faults) for at, runs, faults in row.minutes),
-    )
+    plain: dict[str, Any] = {name: getattr(row, name) for name in _PLAIN}
+    minutes = tuple((at, runs, faults) for at, runs, faults in row.minutes)
+    return DeviceRecord(**{**plain, "tags": tuple(row.tags)}, lease=lease, minutes=minutes)
 
 
 @dataclass(frozen=True)
 class FarmQueue:
-    """What waits for devices: jobs that nobody has taken up, and trials of those that run which
+    """The work that waits for devices: jobs nobody has taken up, and trials of running jobs that
     are handed out and have no result yet."""
 
     jobs_queued: int
@@ -179,7 +147,7 @@ class FarmQueue:
 
 
 def farm_queue(store: Transactions) -> FarmQueue:
-    """What the jobs that the farm measures for have in store for it."""
+    """The work that jobs measured by the farm have for it."""
     ours = JobRow.measurer == FARM
     queued = select(func.count()).where(
         ours, JobRow.state == JobState.QUEUED, JobRow.paused.is_(False)

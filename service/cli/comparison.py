@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.cli.explanation import GROUP_TITLES, print_regions
+from service.cli.explanation import print_regions
 from service.cli.listing import cause_text
 from service.cli.output import print_line, print_table
 
@@ -45,6 +45,8 @@ def print_comparison(own: Named, other: Named, symbol: str) -> None:
 
 def _verdict(own: str, other: str, comparison: Comparison) -> str:
     """``best takes 4,295 cycles less than default (2.33x faster): packets issued -2,796, ...``."""
+    from tuner.measure.explanation import GROUP_TITLES
+
     total = sum(pair.difference for pair in comparison.groups)
     parts = sorted(comparison.groups, key=lambda pair: -abs(pair.difference))
     shown = ", ".join(
@@ -59,6 +61,8 @@ def _verdict(own: str, other: str, comparison: Comparison) -> str:
 
 
 def _print_split(own: Named, other: Named, comparison: Comparison) -> None:
+    from tuner.measure.explanation import GROUP_TITLES
+
     columns = ["where the cycles go", own[0], other[0], "difference"]
     rows = []
     for group in comparison.groups:

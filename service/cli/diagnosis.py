@@ -1,4 +1,4 @@
-"""What this machine has and lacks: ``doctor``."""
+"""``doctor``: the parts this machine has and lacks."""
 
 from __future__ import annotations
 

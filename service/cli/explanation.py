@@ -10,15 +10,6 @@ from service.cli.output import print_line, print_table
 if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation, Region
 
-GROUP_TITLES = {
-    "issue": "packets issued",
-    "dependency": "waiting for operands",
-    "cache": "caches and VTCM",
-    "ddr": "DDR",
-    "branch": "branches and loop ends",
-    "parallel": "threads",
-    "other": "other",
-}
 LISTED_REGIONS = 3
 """Regions that are listed packet by packet."""
 LISTED_SHARE = 0.9
@@ -50,7 +41,7 @@ def print_explanation(explanation: Explanation, symbol: str) -> None:
 
 
 def _print_split(explanation: Explanation) -> None:
-    from tuner.measure.explanation import GROUPS
+    from tuner.measure.explanation import GROUP_TITLES, GROUPS
 
     rows = []
     for group in GROUPS:

@@ -60,7 +60,7 @@ def kinds(as_json: AsJson = False) -> None:
         return
     for name, keys in tables.items():
         print_table(
-            ["[limits]" if name == "limits" else f"[[{name}]]", "value", "default", "meaning"],
+            [f"key of {name}", "value", "default", "meaning"],
             [[key.name, key.type, _default(key.default), key.help] for key in keys],
         )
 
@@ -68,14 +68,13 @@ def kinds(as_json: AsJson = False) -> None:
 def _default(value: Any) -> str:
     if value is None:
         return "must be given"
-    return " ".join(value) if isinstance(value, tuple) else str(value)
+    return (" ".join(value) if isinstance(value, tuple) else str(value)) or "empty"
 
 
 @app.command("list")
 def list_devices(on: DeviceTags = "", as_json: AsJson = False) -> None:
     """List the devices and their states."""
     from db import open_store
-    from service.devices import device_json
 
     with open_store() as store:
         _enrol_ours(store.roster())
@@ -83,7 +82,7 @@ def list_devices(on: DeviceTags = "", as_json: AsJson = False) -> None:
         found = [one for one in store.roster().devices() if wanted <= set(one.tags)]
     if as_json:
         now = time.time()
-        print_json({"devices": [device_json(one, now) for one in found]})
+        print_json({"devices": [one.as_dict(now) for one in found]})
     elif not found:
         print_line("no device; docs/devices.md shows how to name some in a farm file")
     else:
@@ -132,7 +131,6 @@ def _time(at: float | None) -> str:
 def check(on: DeviceTags = "", as_json: AsJson = False) -> None:
     """Check every device now: that it answers, computes right, and is as fast as before."""
     from db import open_store
-    from service.devices import device_json
     from tuner.measure.farm.farm_file import read_farm
     from tuner.measure.farm.health import enrol
 
@@ -154,7 +152,7 @@ def check(on: DeviceTags = "", as_json: AsJson = False) -> None:
                 "ok": all(one.checked and not one.failure for one in found),
                 "devices": [
                     {
-                        **device_json(one.record, now),
+                        **one.record.as_dict(now),
                         "checked": one.checked,
                         "failure": one.failure,
                     }
@@ -283,7 +281,6 @@ def _steer(
     from db import open_store
     from service.auth.audit import record
     from service.auth.tokens import local_user
-    from service.devices import device_json
 
     why = f"{verb} by {local_user()}" + (f": {reason}" if reason else "")
     with open_store() as store:
@@ -293,7 +290,7 @@ def _steer(
         if then is not None:
             found = then(store, found)
     if as_json:
-        print_json(device_json(found, time.time()))
+        print_json(found.as_dict(time.time()))
     else:
         print_line(f"{found.name} is {found.state}: {found.reason}")
 

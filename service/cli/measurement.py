@@ -158,7 +158,7 @@ def _print_explained(problem: Problem, tried: list[Tried]) -> None:
 
 
 def read_config(problem: Problem, cache: CacheState, option: str, text: str) -> Candidate:
-    """What ``text``, the value of ``option``, names: see ``CONFIG_FORMS``.
+    """The candidate that ``text``, the value of ``option``, names: see ``CONFIG_FORMS``.
 
     A config in a file that names its generator is one of a portfolio.
     """
@@ -189,7 +189,7 @@ def read_config(problem: Problem, cache: CacheState, option: str, text: str) -> 
 
 
 def _checked(problem: Problem, values: Mapping[str, Any], generator: str) -> Candidate:
-    """``values`` as a candidate; ``UserError`` if they are no config of the generator's space."""
+    """``values`` as a candidate; ``UserError`` if they are not in the generator's space."""
     from tuner.codegen import space_of
     from tuner.kernels import find_kernel
 

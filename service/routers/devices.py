@@ -1,4 +1,4 @@
-"""Devices of the farm: how they stand, what became of them, taking them out and back."""
+"""Devices of the farm: their states and history, taking them out and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from db.devices.roster import SqlRoster, farm_queue
 from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth import Caller, Scope, require
-from service.devices import device_event_json, device_json, steer, unknown_device
+from service.devices import steer, unknown_device
 from service.openapi import problems
 from service.schemas import paging
 from service.schemas.common import NO_QUERY
@@ -40,14 +40,14 @@ def devices(store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
     now = time.time()
     queue = farm_queue(store)
     return {
-        "items": [device_json(one, now) for one in SqlRoster(store).devices()],
+        "items": [one.as_dict(now) for one in SqlRoster(store).devices()],
         "queue": {"jobs_queued": queue.jobs_queued, "trials_pending": queue.trials_pending},
     }
 
 
 @router.get(
     "/devices/{name}/events",
-    summary="What became of a device",
+    summary="The history of a device",
     response_model=DeviceEventPage,
     responses=problems(404),
     dependencies=[Depends(require(Scope.READ))],
@@ -64,7 +64,9 @@ def events(
         found = SqlRoster(store).events(name, query.limit + 1, before)
     except UserError as error:
         raise unknown_device(error) from None
-    return paging.page(found, query.limit, device_event_json, lambda event: [event.number])
+    return paging.page(
+        found, query.limit, lambda event: event.as_dict(), lambda event: [event.number]
+    )
 
 
 def _steer(verb: str) -> Callable[..., dict[str, Any]]:
@@ -76,7 +78,7 @@ def _steer(verb: str) -> Callable[..., dict[str, Any]]:
         body: ReasonBody | None = None,
     ) -> dict[str, Any]:
         reason = "" if body is None else body.reason
-        return device_json(steer(store, caller, name, verb, reason, request), time.time())
+        return steer(store, caller, name, verb, reason, request).as_dict(time.time())
 
     return route
 
@@ -90,7 +92,7 @@ for _verb, _summary, _text in (
     (
         "quarantine",
         "Take a device out at once",
-        "What it works on now does not count and is measured elsewhere.",
+        "Its work under way does not count and is measured elsewhere.",
     ),
     (
         "release",

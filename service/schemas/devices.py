@@ -41,7 +41,7 @@ class DeviceForm(BaseModel):
 
 
 class QueueForm(BaseModel):
-    """What waits for the farm."""
+    """The work that waits for the farm."""
 
     jobs_queued: int
     trials_pending: int = Field(description="Of jobs that run: compiled, waiting or measured now.")

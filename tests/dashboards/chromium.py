@@ -55,12 +55,14 @@ def chromium() -> Iterator[Browser]:
 
 def link_toolchain(state: Path) -> None:
     """Lets a service on a new state directory use the simulator that is set up already."""
-    from tuner.paths import state_dir
+    from tests.rig.simulators import link_simulators
+    from tuner.paths import cache_dir
 
-    state.mkdir(parents=True, exist_ok=True)
-    for name in ("qemu", "native"):
-        if (state_dir() / name).is_dir() and not (state / name).exists():
-            (state / name).symlink_to(state_dir() / name)
+    (state / "cache").mkdir(parents=True, exist_ok=True)
+    link_simulators(state)
+    native = state / "cache" / "native"
+    if (cache_dir() / "native").is_dir() and not native.exists():
+        native.symlink_to(cache_dir() / "native")
 
 
 @dataclass

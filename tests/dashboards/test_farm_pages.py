@@ -1,4 +1,4 @@
-"""The farm's devices on their pages: how they stand, and taking one out and back."""
+"""The farm's devices on their pages: their states, and taking one out and back."""
 
 from __future__ import annotations
 

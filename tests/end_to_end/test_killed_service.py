@@ -17,8 +17,9 @@ from sqlalchemy import Select, func, select
 from db import open_store
 from db.models import JobRow, TrialRow
 from db.sql_store import SqlStore
+from tests.rig.simulators import link_simulators
 from tests.service.served import Served, served
-from tuner.paths import STATE_DIR_VARIABLE, state_dir
+from tuner.paths import STATE_DIR_VARIABLE
 from tuner.records.trial import JobState, Trial
 
 TRIALS = 40
@@ -31,9 +32,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory with nothing in it but the simulator."""
     folder = tmp_path / "state"
     folder.mkdir()
-    simulator = state_dir() / "qemu"
-    if simulator.exists():
-        (folder / "qemu").symlink_to(simulator)
+    link_simulators(folder)
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(folder))
     return folder
 

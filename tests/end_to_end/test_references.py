@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.rig.arithmetic_pipelines import EXPRESSIONS, SIZE, arithmetic_pipeline
+from tests.rig.simulators import link_simulators
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen import find_generator
 from tuner.codegen.halide.uploads.contents import checked, is_read
 from tuner.codegen.halide.uploads.intrinsics import INTRINSICS
 from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
-from tuner.paths import STATE_DIR_VARIABLE, state_dir
+from tuner.paths import STATE_DIR_VARIABLE
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate
@@ -30,9 +31,7 @@ NOT_WRITTEN = {"sorted_avg", "promise_clamped", "if_then_else"}
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A state directory without kept references, but with the simulator."""
-    simulator = state_dir() / "qemu"
-    if simulator.exists():
-        (tmp_path / "qemu").symlink_to(simulator)
+    link_simulators(tmp_path)
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path))
 
 

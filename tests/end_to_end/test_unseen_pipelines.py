@@ -18,6 +18,7 @@ import db
 import tuner
 from service.client import Client
 from tests.end_to_end.test_kill_and_resume import kill_at
+from tests.rig.simulators import link_simulators
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tests.service.served import served
 from tuner.codegen import find_generator
@@ -27,7 +28,7 @@ from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.measure.cases import cases_of
 from tuner.memory_store import MemoryStore
-from tuner.paths import STATE_DIR_VARIABLE, state_dir
+from tuner.paths import STATE_DIR_VARIABLE
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate, Problem
@@ -51,9 +52,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory with nothing in it but the simulator."""
     folder = tmp_path / "state"
     folder.mkdir()
-    simulator = state_dir() / "qemu"
-    if simulator.exists():
-        (folder / "qemu").symlink_to(simulator)
+    link_simulators(folder)
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(folder))
     monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
     return folder

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.rig.simulators import link_simulators
 from tuner.codegen.toolchain import find_toolchain
 from tuner.measure.qemu.simulator import find_simulator
-from tuner.paths import state_dir
 
 ROOT = Path(__file__).parents[2]
 CMAKE = Path(sys.executable).with_name("cmake")
@@ -64,9 +64,7 @@ def build_environment(state: Path, zig_cache: Path, **more: str) -> dict[str, st
 def new_state(state: Path) -> Path:
     """A state directory with nothing in it but the simulator of the real one."""
     state.mkdir(parents=True)
-    fetched = state_dir() / "qemu"
-    if fetched.exists():
-        (state / "qemu").symlink_to(fetched)
+    link_simulators(state)
     return state
 
 

@@ -38,8 +38,8 @@ BAD = {
     "TAKES_TOO_MUCH_VTCM": Outcome.INFEASIBLE,
     "HANGS": Outcome.TIMEOUT,
 }
-"""What ``scale_u8.c`` can do and the outcome; a system call may be refused before or after it is
-made."""
+"""Behaviours of ``scale_u8.c`` and their outcomes; a system call may be refused before or after it
+is made."""
 
 
 class DeviceConformance:

@@ -29,7 +29,7 @@ class MeasurerConformance:
     deterministic = True
     """Whether the same object gives the same cycles in every run."""
     flags: tuple[str, ...] = ()
-    """What candidates must be compiled with to run on it."""
+    """Compiler options that candidates need to run on it."""
     counts_packets = True
     """Whether it tells packets, stalls and where the cycles go."""
     refuses_system_calls = False

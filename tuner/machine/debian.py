@@ -32,7 +32,7 @@ class PrivateApt:
 
     def __init__(self, folder: Path, sources: Iterable[str] = (), prefer: str = "") -> None:
         if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-            raise ToolchainError("there is no apt-get on this machine to fetch packages with")
+            raise ToolchainError("this machine lacks apt-get, which would fetch packages")
         self._archives = folder / "archives"
         for needed in ("state/lists/partial", "archives/partial"):
             (folder / needed).mkdir(parents=True, exist_ok=True)

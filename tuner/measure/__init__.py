@@ -47,10 +47,9 @@ def open_measurer(
 ) -> Measurer:
     """The measurer called ``name``, for the caller to close. ``UserError`` if ``access`` chooses
     devices and the measurer has none."""
-    found = find_measurer(name)
-    if found.uses_devices:
-        made: Callable[..., Measurer] = found
-        return made(cache=cache, access=access)
+    found: Callable[..., Measurer] = find_measurer(name)
+    if getattr(found, "uses_devices", False):
+        return found(cache=cache, access=access)
     if access.on:
         raise UserError(
             f"on '{access.on}' with the measurer '{name}', which has no devices to choose from",

@@ -1,8 +1,13 @@
-"""What a candidate is verified on: inputs that find wrong code, with the reference's outputs.
+"""Verification cases: inputs that find wrong code, with the reference's outputs.
 
 The first case is timed, on buffers as a caller that keeps the contract and nothing more usually has
 them. The others try all that the contract leaves open beside the inputs: strides, addresses, a
-smaller and a much larger shape, and what uninitialised memory holds (:mod:`tuner.measure.cases`).
+smaller and a much larger shape, and the content of uninitialised memory.
+
+That is one of two patterns, the poison, the second the complement of the first: whatever bit a
+candidate reads that is not initialised differs between two runs on the same inputs. No byte of
+either is 0, so nothing reads as zero by chance, and bytes depend on their place, so that no two of
+them cancel out.
 """
 
 from __future__ import annotations
@@ -240,7 +245,7 @@ def poison(number: int) -> Bytes:
 @cache
 def poison_descriptor() -> int:
     """A file in memory with both patterns, one behind the other, for programs to map. Made once a
-    process and sealed: nobody can change it. ``DeviceError`` if there is no memory for it."""
+    process and sealed: nobody can change it. ``DeviceError`` without memory for it."""
     descriptor = os.memfd_create("poison", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         for number in range(PATTERNS):

@@ -77,7 +77,7 @@ class DiskRoom:
 
     @property
     def shortage(self) -> str:
-        """What is wrong, for the lab's owner; empty if a bundle has room."""
+        """The complaint, for the lab's owner; empty if a bundle has room."""
         if self.free_bytes >= self.needed_bytes:
             return ""
         free, needed = (
@@ -108,61 +108,41 @@ def about(text: str, least: float | None = None, most: float | None = None) -> d
     return {"help": text, **bounds}
 
 
+def key(default: Any, text: str, least: float | None = None, most: float | None = None) -> Any:
+    """A field that is a key with a default; see :func:`about`."""
+    return field(default=default, metadata=about(text, least, most))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """The table ``[limits]``, which holds for every device of a farm. Times are wall seconds."""
 
-    max_temperature_c: float = field(
-        default=70.0, metadata=about("a device whose hottest sensor is above this rests", 20, 150)
+    max_temperature_c: float = key(
+        70.0, "a device whose hottest sensor is above this rests", 20, 150
     )
-    cool_down_s: float = field(
-        default=30.0,
-        metadata=about(
-            "how long a hot or throttled device rests before it is checked again", 0, 3600
-        ),
+    cool_down_s: float = key(
+        30.0, "how long a hot or throttled device rests before it is checked again", 0, 3600
     )
-    gold_interval_s: float = field(
-        default=600.0, metadata=about("the longest time between two checks", 1, 86400)
+    gold_interval_s: float = key(600.0, "the longest time between two checks", 1, 86400)
+    recheck_s: float = key(
+        5.0,
+        "the first wait after a failed check; each further one is twice as long, up to a minute",
+        0.01,
+        3600,
     )
-    recheck_s: float = field(
-        default=5.0,
-        metadata=about(
-            "a device that failed a check is checked again after this, then after twice this, up "
-            "to a minute",
-            0.01,
-            3600,
-        ),
+    bundle: int = key(16, "the most candidates in one call", 1, 256)
+    task_s: float = key(60.0, "the longest time of one candidate", 0.1, 3600)
+    repeats: int = key(7, "timed calls of a candidate at first, on a device with noise", 1, 1000)
+    most_repeats: int = key(
+        101, "timed calls in all, where a candidate cannot be told from the best", 1, 10000
     )
-    bundle: int = field(default=16, metadata=about("the most candidates in one call", 1, 256))
-    task_s: float = field(
-        default=60.0, metadata=about("the longest time of one candidate", 0.1, 3600)
+    faults_to_quarantine: int = key(
+        3, "faults among the latest 20 runs that put a device into quarantine", 1, 20
     )
-    repeats: int = field(
-        default=7,
-        metadata=about("timed calls of a candidate at first, on a device with noise", 1, 1000),
-    )
-    most_repeats: int = field(
-        default=101,
-        metadata=about(
-            "timed calls in all, where a candidate cannot be told from the best", 1, 10000
-        ),
-    )
-    faults_to_quarantine: int = field(
-        default=3,
-        metadata=about("faults among the latest 20 runs that put a device into quarantine", 1, 20),
-    )
-    checks_to_quarantine: int = field(
-        default=3, metadata=about("failed checks in a row that do the same", 1, 100)
-    )
-    turn_s: float = field(
-        default=10.0,
-        metadata=about("a job gives a device back after this, for others to use", 0.1, 3600),
-    )
-    wait_s: float = field(
-        default=120.0,
-        metadata=about(
-            "how long a job waits for a device to come back before it stops", 0.1, 86400
-        ),
+    checks_to_quarantine: int = key(3, "failed checks in a row that do the same", 1, 100)
+    turn_s: float = key(10.0, "a job gives a device back after this, for others to use", 0.1, 3600)
+    wait_s: float = key(
+        120.0, "how long a job waits for a device to come back before it stops", 0.1, 86400
     )
 
 
@@ -173,9 +153,7 @@ class DeviceSettings:
 
     name: str = field(metadata=about("unique in its farm"))
     arch: str = field(metadata=about("the arch whose code it runs, such as v68"))
-    tags: tuple[str, ...] = field(
-        default=(), metadata=about("words that `--on` chooses it by, beside name, kind and arch")
-    )
+    tags: tuple[str, ...] = key((), "words that `--on` chooses it by, beside name, kind and arch")
     slots: ClassVar[int] = 1
     """How many devices the table stands for. A kind may make a field of it."""
 
@@ -192,7 +170,7 @@ class DeviceSettings:
 class Device(ABC):
     """One place that runs candidates, one bundle at a time.
 
-    A device is driven by one thread at a time, whoever holds its lease; :meth:`close` may come
+    A device is driven by one thread at a time, that of its lease's holder; :meth:`close` may come
     from another thread and makes a call under way end soon with ``DeviceError``. The instance
     owns its connections, remote processes and remote directories: after every call nothing is
     left on the device, or :meth:`clean` removes it. It keeps no health state and never retries a
@@ -217,8 +195,8 @@ class Device(ABC):
 
     @classmethod
     def doctor(cls) -> Sequence[Finding]:
-        """What devices of this kind need of this machine, for ``hvxtune doctor``. Never raises for
-        a part that is missing."""
+        """The parts that this kind needs of this machine, for ``hvxtune doctor``. A missing
+        one is a finding, not an error."""
         return ()
 
     @property
@@ -264,7 +242,7 @@ class Device(ABC):
         """
 
     def noticed(self) -> Mapping[str, str]:
-        """What the latest call showed of the device, in words for people, such as granted clocks;
+        """Details of the device that the latest call showed, in words, such as granted clocks;
         a check adds it to its report's details."""
         return {}
 

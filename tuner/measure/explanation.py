@@ -1,14 +1,20 @@
-"""How near a measurement is to the least cycles its work needs.
+"""Where the cycles of a measured candidate go: plain records, the same for every measurer.
 
-The roofline model (Williams, Waterman, Patterson, CACM 52(4), 2009) with one roof for each
-resource of a packet: the work of one call over what the resource does in a cycle.
+A measurer that can look inside a run gives an :class:`Explanation`
+(:meth:`tuner.measure.measurer.Measurer.explain`). Its JSON form is described in
+docs/simulator.md, "Explain"; names of fields there are stable. Two explanations of a problem are
+held side by side by :func:`compare`.
+
+The roofline model (Williams, Waterman, Patterson, CACM 52(4), 2009) says how near a measurement is
+to the least cycles its work needs, with one roof for each resource of a packet: the work of one
+call over what the resource does in a cycle.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from tuner.kernels import find_kernel
@@ -32,7 +38,7 @@ class Bound:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Bound:
         """From the JSON form of :meth:`Roofline.as_dict`."""
-        return cls(data["resource"], data["unit"], data["work"], data["per_cycle"])
+        return cls(**{one.name: data[one.name] for one in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -129,6 +135,16 @@ tells apart."""
 
 GROUPS: tuple[Group, ...] = get_args(Group)
 """All groups, in the order they are shown."""
+GROUP_TITLES: Mapping[str, str] = {
+    "issue": "packets issued",
+    "dependency": "waiting for operands",
+    "cache": "caches and VTCM",
+    "ddr": "DDR",
+    "branch": "branches and loop ends",
+    "parallel": "threads",
+    "other": "other",
+}
+"""Groups, for people."""
 
 
 UNITS: Mapping[str, int] = {
@@ -153,8 +169,26 @@ class Part:
     cycles: int
 
 
+class _Counted:
+    """The sums that a packet and several packets share."""
+
+    issue: int
+    stalls: Mapping[str, int]
+    kinds: Mapping[str, int]
+
+    @property
+    def cycles(self) -> int:
+        """Issue and stalls."""
+        return self.issue + sum(self.stalls.values())
+
+    @property
+    def vector_instructions(self) -> int:
+        """HVX instructions, loads and stores included."""
+        return sum(n for kind, n in self.kinds.items() if kind.startswith("vector "))
+
+
 @dataclass(frozen=True)
-class ExplainedPacket:
+class ExplainedPacket(_Counted):
     """One packet over the whole timed call.
 
     ``count`` is how often it ran, ``issue`` the cycles that took (less than ``count`` where
@@ -177,24 +211,14 @@ class ExplainedPacket:
     unaligned: int = 0
     spills: int = 0
 
-    @property
-    def cycles(self) -> int:
-        """Issue and stalls."""
-        return self.issue + sum(self.stalls.values())
-
-    @property
-    def vector_instructions(self) -> int:
-        """HVX instructions, loads and stores included."""
-        return sum(n for kind, n in self.kinds.items() if kind.startswith("vector "))
-
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""
         return {**asdict(self), "cycles": self.cycles}
 
 
 @dataclass(frozen=True)
-class Totals:
-    """What some packets did together, each packet as often as it ran.
+class Totals(_Counted):
+    """Sums over some packets, each packet as often as it ran.
 
     ``kinds`` counts instructions by kind; ``stalls`` are stall cycles by cause.
     """
@@ -209,16 +233,6 @@ class Totals:
     unaligned: int
     spills: int
 
-    @property
-    def cycles(self) -> int:
-        """Issue and stalls."""
-        return self.issue + sum(self.stalls.values())
-
-    @property
-    def vector_instructions(self) -> int:
-        """HVX instructions, loads and stores included."""
-        return sum(n for kind, n in self.kinds.items() if kind.startswith("vector "))
-
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""
         return {
@@ -229,7 +243,7 @@ class Totals:
 
 
 def totals_of(packets: Iterable[ExplainedPacket]) -> Totals:
-    """What ``packets`` did together."""
+    """The sums over ``packets``."""
     stalls, events, kinds = Counter[str](), Counter[str](), Counter[str]()
     sums = Counter[str]()
     for packet in packets:
@@ -297,12 +311,7 @@ class Region:
         totals = self.totals
         unit, busy = self.busiest_unit
         return {
-            "kind": self.kind,
-            "function": self.function,
-            "begin": self.begin,
-            "end": self.end,
-            "times": self.times,
-            "inside": self.inside,
+            **{name: getattr(self, name) for name in _OF_REGION},
             "share": round(totals.cycles / of_cycles, 4),
             "busiest_unit": unit,
             "busy": round(busy, 4),
@@ -313,14 +322,14 @@ class Region:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Region:
         """The inverse of :meth:`as_dict`."""
-        names = ("kind", "function", "begin", "end", "times", "inside")
         packets = ({k: v for k, v in p.items() if k != "cycles"} for p in data["listing"])
         return cls(
-            **{name: data[name] for name in names},
+            **{name: data[name] for name in _OF_REGION},
             packets=tuple(ExplainedPacket(**packet) for packet in packets),
         )
 
 
+_OF_REGION = ("kind", "function", "begin", "end", "times", "inside")
 _PLAIN = ("cycles", "core_cycles", "fidelity", "device", "cache", "code_bytes", "output_vectors")
 """Fields of an explanation that its JSON form holds as they are."""
 
@@ -364,13 +373,7 @@ class Explanation:
     def as_dict(self) -> dict[str, Any]:
         """JSON form, with sums and shares spelt out."""
         return {
-            "cycles": self.cycles,
-            "core_cycles": self.core_cycles,
-            "fidelity": self.fidelity,
-            "device": self.device,
-            "cache": self.cache,
-            "code_bytes": self.code_bytes,
-            "output_vectors": self.output_vectors,
+            **{name: getattr(self, name) for name in _PLAIN},
             "split": {group: self.group(group) for group in GROUPS},
             "parts": [asdict(part) for part in self.parts],
             "unplaced": self.unplaced,
@@ -391,7 +394,7 @@ class Explanation:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ComparedFigure:
     """One figure of both: of the schedule asked for, and of the one it is held against."""
 
     name: str
@@ -414,9 +417,9 @@ class Comparison:
     """
 
     speedup: float
-    groups: tuple[Pair, ...]
-    causes: Mapping[str, tuple[Pair, ...]]
-    per_output_vector: tuple[Pair, ...]
+    groups: tuple[ComparedFigure, ...]
+    causes: Mapping[str, tuple[ComparedFigure, ...]]
+    per_output_vector: tuple[ComparedFigure, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""
@@ -430,13 +433,13 @@ class Comparison:
         }
 
 
-def _as_dict(pair: Pair) -> dict[str, Any]:
+def _as_dict(pair: ComparedFigure) -> dict[str, Any]:
     return {**asdict(pair), "difference": round(pair.difference, 4)}
 
 
 def compare(own: Explanation, other: Explanation) -> Comparison:
     """Holds ``own`` against ``other``, of the same problem."""
-    causes: dict[str, tuple[Pair, ...]] = {}
+    causes: dict[str, tuple[ComparedFigure, ...]] = {}
     for group in GROUPS:
         pairs = _pairs(_causes(own, group), _causes(other, group))
         if pairs:
@@ -444,7 +447,9 @@ def compare(own: Explanation, other: Explanation) -> Comparison:
     return Comparison(
         speedup=other.cycles / own.cycles,
         groups=tuple(
-            Pair(group, own.group(group), other.group(group)) for group in GROUPS if group in causes
+            ComparedFigure(group, own.group(group), other.group(group))
+            for group in GROUPS
+            if group in causes
         ),
         causes=causes,
         per_output_vector=_pairs(_per_output_vector(own), _per_output_vector(other)),
@@ -469,6 +474,8 @@ def _per_output_vector(explanation: Explanation) -> dict[str, float]:
     return {name: count / explanation.output_vectors for name, count in counts.items()}
 
 
-def _pairs(own: Mapping[str, float], other: Mapping[str, float]) -> tuple[Pair, ...]:
-    pairs = (Pair(n, own.get(n, 0), other.get(n, 0)) for n in dict.fromkeys((*own, *other)))
+def _pairs(own: Mapping[str, float], other: Mapping[str, float]) -> tuple[ComparedFigure, ...]:
+    pairs = (
+        ComparedFigure(n, own.get(n, 0), other.get(n, 0)) for n in dict.fromkeys((*own, *other))
+    )
     return tuple(pair for pair in pairs if pair.own or pair.other)

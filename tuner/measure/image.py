@@ -41,7 +41,7 @@ REPORT_BYTES = _REPORT.size
 RED_ZONE_VECTORS = 8
 """Vectors between buffers: wider than what an HVX schedule writes past an end in one go."""
 HEAP_BYTES = 1 << 28
-"""What a candidate may allocate; twice the largest accepted set of buffers."""
+"""The most a candidate may allocate: twice the largest accepted set of buffers."""
 _BYTES_KEPT = 1 << 29
 """Of an :class:`ImageCache`: up to this size together, the latest image in any case."""
 MOST_CASES = 32
@@ -50,7 +50,7 @@ MOST_CASES = 32
 
 @dataclass(frozen=True)
 class Report:
-    """What the harness says of a run. ``result`` is what the last call returned;
+    """The harness's report of a run. ``result`` is the value of the last call;
     ``refused_cases`` are the bits of those that were answered with an error, as they may be."""
 
     finished_cases: int
@@ -143,7 +143,7 @@ class Image:
         return self.report_offset + PAGE_BYTES
 
     def difference(self, returned: Bytes, refused_cases: int = 0) -> str | None:
-        """What is wrong in a ``returned`` image of which all cases finished; ``None`` if nothing.
+        """The first wrong byte, in words, of a ``returned`` image whose cases all finished, if any.
 
         Of ``refused_cases`` that may be refused, nothing may have changed. The report's page is
         the harness's own and not compared.
@@ -205,7 +205,7 @@ class Image:
 class ImageCache:
     """The images of the latest problems, for all threads: references take longer than most runs.
 
-    Whoever asks for an image that is being made waits; those with other problems do not.
+    A thread that asks for an image that is being made waits; those with other problems do not.
     """
 
     def __init__(self) -> None:
@@ -247,7 +247,7 @@ def image_of(cases: CaseSet, target: Target, practice_calls: int = 0) -> Image:
     """Lays out ``cases`` for ``target``.
 
     Buffers start at odd multiples of the target's vector alignment, plus the offset their layout
-    asks for: aligned as much as promised and no more. Before all others come ``practice_calls`` of
+    asks for: aligned as the contract says, no more. Before all others come ``practice_calls`` of
     the first case with the other poison: the same inputs must give the same outputs under both.
     """
     timed, *_ = cases.cases
@@ -410,7 +410,7 @@ def _compare(case: Case, argument: Argument, found: Array, right: Array) -> str 
 
 
 def failed_call(report: Report, cases: CaseSet, target: Target) -> CandidateError:
-    """What the candidate has earned whose last call returned ``report.result``."""
+    """The outcome of a candidate whose last call returned ``report.result``, an error."""
     if report.vtcm_refused_bytes:
         return CandidateError(
             Outcome.INFEASIBLE,

@@ -1,4 +1,4 @@
-"""What repeated samples of one candidate say, and when more of them are needed.
+"""Repeated samples of one candidate: their summary, and when more of them are needed.
 
 Pure functions. Samples are in cycles (any unit will do as long as one call gets one unit), and
 come from a device with noise: a phone's clock, its other processes, its heat. Noise there only

@@ -101,7 +101,7 @@ def test_a_simulator_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch)
 
 def test_another_program_is_not_taken_for_a_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(QEMU_VARIABLE, "/bin/true")
-    with pytest.raises(ToolchainError, match="/bin/true is no qemu-hexagon"):
+    with pytest.raises(ToolchainError, match="/bin/true is not qemu-hexagon"):
         find_simulator()
 
 

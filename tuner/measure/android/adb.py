@@ -1,7 +1,11 @@
-"""Frames of adb: of the server's own protocol, of ``shell,v2`` and of ``sync``.
+"""The adb server's protocol over asyncio: deadlines everywhere, frames read strictly.
 
-Source: AOSP packages/modules/adb, docs/dev (services, sync) and shell_protocol.h. Whatever comes in
-ends as a value, as what the other side refused, or as ``ProtocolError``.
+The program ``adb`` only starts the server. Its own client is not used: it answers status 0 where
+adbd died in the middle of a command, and takes five times as long for a short one.
+
+Frames are those of the server's own protocol, of ``shell,v2`` and of ``sync``; source: AOSP
+packages/modules/adb, docs/dev (services, sync) and shell_protocol.h. Whatever comes in ends as a
+value, as a refusal of the other side, or as ``ProtocolError``.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ _STAT = struct.Struct("<3I")
 CHUNK_BYTES = 1 << 16
 """SYNC_DATA_MAX: adbd drops the connection at more."""
 _PATH_BYTES = 1024
-"""What adbd reads of a path."""
+"""The longest path that adbd reads."""
 _REASON_BYTES = 4096
 
 
@@ -111,7 +115,7 @@ class _Shell(IntEnum):
 
 
 async def read_shell(reader: asyncio.StreamReader, most_bytes: int) -> ShellOutput:
-    """What a ``shell,v2`` command said, up to its exit packet; without one it did not end."""
+    """The output of a ``shell,v2`` command up to its exit packet; without one it did not end."""
     said = {_Shell.STDOUT: bytearray(), _Shell.STDERR: bytearray()}
     left = most_bytes
     while True:
@@ -238,7 +242,7 @@ class AdbClient:
     """Talks to the server at ``address``. Used from within one event loop.
 
     Every method raises ``DeviceError`` if the server cannot be reached, breaks off, says what no
-    adb says, refuses, or does not come to an end within ``timeout_s`` seconds. What a phone was
+    adb says, refuses, or does not end within ``timeout_s`` seconds. What a phone was
     asked for may still happen after that.
     """
 
@@ -251,23 +255,6 @@ class AdbClient:
         if not re.fullmatch(r"[0-9a-fA-F]{4}", text):
             raise ProtocolError(f"adb gave '{printable(text)}' for its version")
         return int(text, 16)
-
-    async def devices(self) -> dict[str, str]:
-        """State (``device``, ``offline``, ``unauthorized``) by serial. Proves nothing: a phone that
-        was frozen stays ``device``."""
-        return _listed(await self._text("host:devices"))
-
-    async def track(self) -> AsyncIterator[dict[str, str]]:
-        """The devices now, and again after each change, for as long as it is read."""
-        async with _deadline(ANSWER_S, "track devices"):
-            stream, writer = await self._open()
-        try:
-            async with _deadline(ANSWER_S, "track devices"):
-                await stream.ask("host:track-devices")
-            while True:
-                yield _listed(await read_text(stream.reader))
-        finally:
-            writer.close()
 
     async def connect(self, device: str, timeout_s: float = ANSWER_S) -> None:
         """Makes the phone at ``device`` (``host:port``) known to the server. Safe to repeat."""
@@ -310,7 +297,7 @@ class AdbClient:
             return await read_file(stream.reader, most_bytes)
 
     async def stat(self, serial: str, path: str, timeout_s: float) -> Stat | None:
-        """What lies at ``path`` on the phone; ``None`` for nothing."""
+        """The file at ``path`` on the phone; ``None`` if it does not exist."""
         async with self._phone(serial, timeout_s, f"look at {path}") as stream:
             await stream.ask("sync:")
             await stream.send(sync_request(b"STAT", path))
@@ -353,7 +340,7 @@ class AdbClient:
 async def _connected_socket(path: str) -> socket.socket:
     """A connection to the Unix socket at ``path``, once its queue has room: adb's holds four.
 
-    Where there is none the kernel says to try again, which asyncio takes for "under way": what it
+    Where it has none the kernel says to try again, which asyncio takes for "under way": what it
     then hands out is not connected.
     """
     while True:
@@ -379,16 +366,6 @@ async def _deadline(seconds: float, what: str) -> AsyncIterator[None]:
         raise DeviceError(f"adb did not {what} within {seconds:g} s") from None
 
 
-def _listed(text: str) -> dict[str, str]:
-    found = {}
-    for line in text.splitlines():
-        serial, tab, state = line.partition("\t")
-        if not serial or not tab or not state:
-            raise ProtocolError(f"adb lists '{printable(line)}' as a device")
-        found[serial] = state
-    return found
-
-
 ADB_VARIABLE = "HVXTUNE_ADB"
 SERVER_VARIABLE = "HVXTUNE_ADB_SERVER"
 _START_S = 20.0
@@ -405,7 +382,7 @@ def find_adb() -> Path:
     found = shutil.which(given) if given else shutil.which("adb")
     if found is None:
         raise ToolchainError(
-            f"{given} is no program" if given else "there is no adb on the PATH",
+            f"{given} is not a program" if given else "adb is not on the PATH",
             next_step="install adb (Debian and Ubuntu: the package adb; else the SDK Platform "
             f"Tools of Android), or set {ADB_VARIABLE} to it",
         )
@@ -435,7 +412,7 @@ class AdbServer:
         return self._process.pid if self._process else None
 
     async def has_ended(self, starts: int) -> bool:
-        """Whether the own server that was started as the ``starts``-th is no more."""
+        """Whether the own server that was started as the ``starts``-th has ended."""
         give_up = time.monotonic() + _DYING_S
         while self._existing is None and self.starts == starts:
             if self._process is None or self._process.poll() is not None:

@@ -1,4 +1,9 @@
-"""One call of the phone's tool: a bundle goes there, results come back, nothing stays."""
+"""One call of the phone's tool: a bundle goes there, results come back, nothing stays.
+
+A shell script surrounds the call. Its output counts only if adb's exit packet came and, as its last
+line, the nonce: adbd that dies in the middle of a command looks to adb's own client like a command
+that ended well.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ import secrets
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +26,7 @@ import psutil
 from tuner.errors import DeviceError
 from tuner.measure.android.adb import AdbServer, Push, RefusedError, ShellOutput, printable
 from tuner.measure.android.link import PhoneLink
-from tuner.measure.device import DeviceSettings, about
+from tuner.measure.device import DeviceSettings, key
 from tuner.measure.dsp.queue import (
     CallResult,
     DspState,
@@ -52,44 +57,30 @@ _TOLD_BY_MEMORY = (DspState.FINISHED, DspState.UNSTEADY)
 class PhoneSettings(DeviceSettings):
     """A phone by its serial number (USB) or its address ``host:port`` (network)."""
 
-    serial: str = field(default="", metadata=about("its serial number on USB; else `address`"))
-    address: str = field(default="", metadata=about("`host:port` on the network; else `serial`"))
-    soc: str = field(default="", metadata=about("its SoC, such as sm8350: also a tag"))
-    tool: str = field(
-        default="/vendor/bin/run_main_on_hexagon",
-        metadata=about("the path of the SDK's tool on the phone"),
+    serial: str = key("", "its serial number on USB; else `address`")
+    address: str = key("", "`host:port` on the network; else `serial`")
+    soc: str = key("", "its SoC, such as sm8350: also a tag")
+    tool: str = key("/vendor/bin/run_main_on_hexagon", "the path of the SDK's tool on the phone")
+    skel: str = key("", "its DSP library there; empty where the phone finds it by itself")
+    folder: str = key(
+        "/data/local/tmp/hvxtune",
+        "whatever is put onto the phone lies in here, and nothing else may",
     )
-    skel: str = field(
-        default="",
-        metadata=about("its DSP library there; empty where the phone finds it by itself"),
+    domain: int = key(3, "which DSP: 3 is the CDSP, the one with HVX", 0, 3)
+    stack_bytes: int = key(
+        1 << 21, "the stack of the thread that runs candidates", 1 << 18, 1 << 26
     )
-    folder: str = field(
-        default="/data/local/tmp/hvxtune",
-        metadata=about("whatever is put onto the phone lies in here, and nothing else may"),
+    heap_bytes: int = key(
+        1 << 23,
+        "scratch memory a candidate may take; what it used is cleared after it",
+        1 << 16,
+        1 << 28,
     )
-    domain: int = field(
-        default=3, metadata=about("which DSP: 3 is the CDSP, the one with HVX", 0, 3)
-    )
-    stack_bytes: int = field(
-        default=1 << 21,
-        metadata=about("the stack of the thread that runs candidates", 1 << 18, 1 << 26),
-    )
-    heap_bytes: int = field(
-        default=1 << 23,
-        metadata=about(
-            "scratch memory a candidate may take; what it used is cleared after it",
-            1 << 16,
-            1 << 28,
-        ),
-    )
-    output_bytes: int = field(
-        default=1 << 24,
-        metadata=about(
-            "the most that the candidates of a call may leave on the phone's disk until it ends; "
-            "with less than twice that free the phone fails its check",
-            1 << 16,
-            1 << 32,
-        ),
+    output_bytes: int = key(
+        1 << 24,
+        "the most that a call leaves on the phone's disk, half of what must be free",
+        1 << 16,
+        1 << 32,
     )
 
     @property
@@ -256,7 +247,7 @@ class Caller:
     async def _results(self, server: AdbServer, folder: str, nonce: bytes, count: int) -> Results:
         try:
             data = await self._link.pull(server, f"{folder}/{RESULTS_FILE}", _RESULT_BYTES)
-        except RefusedError:  # there is none
+        except RefusedError:  # no such file
             return Results()
         return results_of(read_records(data, nonce), count)
 
@@ -268,7 +259,7 @@ class Caller:
         results: Results,
         sums: Mapping[int, str],
     ) -> dict[int, bytes]:
-        """What the candidates left that differs; to say where, and to be sure that it does."""
+        """Memory of candidates that differs, to say where, and to be sure that it does."""
         wrong = {}
         for record in results.ended:
             image = runs[record.entry].image
@@ -337,7 +328,7 @@ SYSTEM_LIBRARIES = ("/vendor/dsp/cdsp", "/vendor/lib/rfsa/adsp", "/system/lib/rf
 
 @dataclass(frozen=True)
 class Ended:
-    """What the script came to. ``said`` is the end of what the tool printed where it failed;
+    """The end of the script. ``said`` is the end of the tool's output where it failed;
     ``sums`` are the SHA-256 of what each candidate made of memory, by file name.
     ``temperature_c`` is the hottest sensor at the end, in degrees Celsius; ``None`` without
     sensors."""
@@ -402,7 +393,7 @@ def ended(output: ShellOutput, nonce: str) -> Ended:
     """Reads what :func:`run_script` printed.
 
     Raises :class:`DamagedError` if files on the phone are not what was sent, ``DeviceError`` if
-    the script did not come to its end.
+    the script did not reach its end.
     """
     text = output.stdout.decode(errors="replace")
     lines = text.rstrip("\n").split("\n")
@@ -465,8 +456,8 @@ def parts_script(settings: PhoneSettings, nonce: str) -> str:
 def clean_script(settings: PhoneSettings, nonce: str) -> str:
     """Kills what still runs in a folder of ours, removes all folders; prints who would not end.
 
-    It reads ``/proc`` and not a list of ``ps``, whose options differ. The pattern is no text that
-    it matches itself, or the script would find itself.
+    It reads ``/proc`` and not a list of ``ps``, whose options differ. The pattern does not match
+    its own text, or the script would find itself.
     """
     pattern = f"{re.sub('[.+]', _bracketed, settings.folder)}/ru[n]-"
     return "\n".join(
@@ -502,10 +493,10 @@ LEASE_S = 20
 """How long the phone is another's after a service died whose machine is not this one."""
 RENEW_S = 5.0
 WAIT_S = 60.0
-"""Calls take turns: so long one waits for another's to end."""
+"""Calls take turns: how long one waits for another's to end."""
 _LOCK_ANSWER_S = 10.0
 _TAKE_OVER_S = 2
-"""Far more than it takes; then whoever was at it has ended in the middle."""
+"""Far more than it takes: after this, a process that was taking it over has died."""
 _LOOKS = 20
 """A tenth of a second apart, in one command."""
 _held: set[str] = set()
@@ -513,7 +504,18 @@ _held: set[str] = set()
 
 
 class PhoneLock:
-    """The lock on the phone behind ``link``, in ``folder`` there."""
+    """The lock on the phone behind ``link``, in ``folder`` there: of several services that drive a
+    phone, one at a time works with it.
+
+    It lies on the phone itself, because services may know nothing else of each other: a symbolic
+    link, which is made atomically and whose target, a text and not a path, holds the nonce of the
+    call, when it expires by the phone's own clock, and its holder. It is renewed while a call goes
+    on. One that expired, or whose process is seen to have ended, is taken over, by one service at a
+    time, which checks again that it still is the one that was read. A call whose lock was taken
+    over counts for nothing: its script looks at the nonce when it begins and when it ends.
+
+    The holder of the lock may clean up everything: what still runs then is nobody's.
+    """
 
     def __init__(self, link: PhoneLink, folder: str) -> None:
         self._link = link

@@ -1,4 +1,4 @@
-"""One event loop in a thread of its own, for all phones of a process."""
+"""The way to one phone, and the event loop in a thread of its own that all phones share."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class PhoneLink:
         return await self._asked(server, lambda c: c.pull(self.serial, path, seconds, most_bytes))
 
     async def stat(self, server: AdbServer, path: str, timeout_s: float) -> Stat | None:
-        """What lies there."""
+        """The file at ``path``, if it exists."""
         return await self._asked(server, lambda c: c.stat(self.serial, path, timeout_s))
 
     async def reconnect(self, server: AdbServer) -> None:

@@ -56,7 +56,7 @@ class CallResult:
     temperature_c: float | None
     run_s: float
     counters: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """What a simulator counted in the whole run, from boot to end, by the names it has for it."""
+    """A simulator's counters of the whole run, from boot to end, by their names."""
 
 
 @dataclass(frozen=True)

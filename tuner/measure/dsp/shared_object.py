@@ -29,7 +29,7 @@ _PARSE = 0xC000
 
 @dataclass(frozen=True)
 class SharedObject:
-    """What the DSP loads. ``code_bytes`` is the candidate's own code."""
+    """A candidate as the DSP loads it. ``code_bytes`` is the size of its own code."""
 
     content: bytes
     code_bytes: int
@@ -73,7 +73,7 @@ def _refuse_entry_elsewhere(content: bytes, symbol: str) -> None:
     entries = elf.get_section_by_name(".symtab").get_symbol_by_name("hvxtune_entry") or []
     begin, size = int(code["sh_addr"]), int(code["sh_size"])
     if not any(0 <= entry["st_value"] - begin < size for entry in entries):
-        raise CandidateError(Outcome.INFEASIBLE, f"the entry symbol {symbol} is no function")
+        raise CandidateError(Outcome.INFEASIBLE, f"the entry symbol {symbol} is not a function")
 
 
 @cache
@@ -92,7 +92,7 @@ def driver(arch: str) -> bytes:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise InternalError("the driver's linker does not come to an end") from None
+        raise InternalError("the driver's linker does not end") from None
     if done.returncode:
         raise InternalError(f"the driver: {first_diagnostic(done.stderr.decode())}")
     return done.stdout

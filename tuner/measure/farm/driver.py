@@ -27,18 +27,18 @@ from tuner.measure.farm.work import Availability, Blame, Result, ResultReview, W
 TICK_S = 0.25
 """How often a device that has nothing to do is looked at."""
 _LINGER_S = 0.05
-"""An empty queue is waited at for so long before the lease is given back."""
+"""How long an empty queue is waited at before the lease is given back."""
 _GRACE_S = 60.0
 """Beyond what the tasks of a bundle may take together: then the call is broken off."""
 _EXCUSES_A_FAULT = 3
-"""Phones get warm, noise looks like that at times, and adb's server may end; so many bundles that
-came to nothing in a row are a fault of the device all the same."""
+"""Phones get warm, noise looks like that at times, and adb's server may end; this number of
+bundles without a result in a row is a fault of the device all the same."""
 _log = logging.getLogger("hvxtune.farm")
 
 
 @dataclass
 class Holding:
-    """The lease a driver works under now, for who keeps it alive."""
+    """The lease a driver works under now, for the thread that keeps it alive."""
 
     lease: Lease
     renew_at: float
@@ -111,7 +111,7 @@ class Driver:
             return
         now = time.monotonic()
         if holding.overdue_at is not None and now > holding.overdue_at:
-            holding.broken = "the device did not come to an end"
+            holding.broken = "the device did not end its call"
             self._close_device()
         elif now >= holding.renew_at:
             try:
@@ -325,7 +325,7 @@ class Driver:
     def _run(
         self, items: list[WorkItem], holding: Holding
     ) -> tuple[list[Result], DeviceError | None, float]:
-        """What the device makes of the items, or how it failed as a whole; and the seconds."""
+        """The device's results for the items, or its failure as a whole; and the seconds."""
         device = self._opened()
         reference = self._gold() if device.fidelity == "hardware" else None
         allowed_s = self._limits.task_s * (2 * len(items) + 1) + _GRACE_S

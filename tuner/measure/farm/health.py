@@ -117,7 +117,7 @@ def _slowdown(cycles: int, usual: int) -> float | None:
 
 
 def after_fault(record: DeviceRecord, faults: int, reason: str, limits: Limits) -> CheckOutcome:
-    """What follows from ``faults`` more faults of a device, ``record`` not yet counting them."""
+    """The consequence of ``faults`` more faults of a device, ``record`` not yet counting them."""
     recent = (record.recent + FAULT * faults)[-RECENT_RUNS:]
     count = recent.count(FAULT)
     if count < limits.faults_to_quarantine:
@@ -138,7 +138,7 @@ def attend(
     """Checks a device under a lease; ``None`` if it is not free now.
 
     ``broken_off`` tells whether the device was closed meanwhile: then a failure says nothing.
-    Raises what ``open_device`` raises, ``ToolchainError`` if there is no gold candidate.
+    Raises what ``open_device`` raises, ``ToolchainError`` without a gold candidate.
     """
     task = gold()
     lease = roster.lease(record.name, holder, Purpose.CHECK, CHECK_LEASE_S)
@@ -188,7 +188,7 @@ def examine(
     usual = gold_of_others(record, fingerprint, devices)
     known = record.gold_cycles if fingerprint == record.fingerprint else None
     if known is not None and usual is not None and _slowdown(known, usual) is not None:
-        known = None  # what it took at its slowest is no measure
+        known = None  # its time at its slowest is not a measure
     try:
         cycles = _gold_cycles(device, gold)
         wrong = _against(known, usual, cycles, device)
@@ -227,8 +227,8 @@ def _gold_cycles(device: Device, gold: BundleEntry) -> int:
 
 
 def _against(known: int | None, usual: int | None, cycles: int, device: Device) -> str:
-    """What is wrong with the gold candidate's time, ``known`` of this device and ``usual`` on
-    others like it; empty if nothing is."""
+    """The complaint about the gold candidate's time, ``known`` of this device and ``usual`` on
+    others like it; empty without one."""
     if device.fidelity == "model":
         if known in (None, cycles):
             return ""
@@ -262,9 +262,10 @@ _lock = threading.Lock()
 
 
 def gold_task(arch: str, repeats: int = 1) -> BundleEntry:
-    """The gold candidate for an arch such as ``v66``; compiled once and kept on disk.
+    """The gold candidate for an arch such as ``v66``; compiled once and kept in the cache. It is
+    also the reference that a device with a clock runs between others.
 
-    Raises ``UserError`` for an unknown arch and ``ToolchainError`` if there is no compiler.
+    Raises ``UserError`` for an unknown arch and ``ToolchainError`` without a compiler.
     """
     problem = gold_problem(arch)
     with _lock:
@@ -273,7 +274,7 @@ def gold_task(arch: str, repeats: int = 1) -> BundleEntry:
 
 
 def gold_problem(arch: str) -> Problem:
-    """What the gold candidate solves: of no SoC, and small enough for every one."""
+    """The gold candidate's problem: of no SoC, and small enough for every one."""
     kernel = find_kernel(_KERNEL)
     return kernel.problem(_PARAMS, Contract.STATIC, find_target(f"hexagon-{arch}"))
 

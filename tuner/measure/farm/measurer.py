@@ -182,7 +182,7 @@ class FarmMeasurer(Measurer):
     def measure(
         self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
     ) -> Timed:
-        """As the contract says; ``ToolchainError`` too if there is no device left that could."""
+        """As the contract says; ``ToolchainError`` too if no device is left that could."""
         repeats = self._farm.limits.repeats if self.fidelity == "hardware" else 1
         item = WorkItem(problem, artifact, budget_cycles, repeats)
         self._start()

@@ -1,4 +1,7 @@
-"""What is known of a device of the farm, and how that may change: pure steps from record to record.
+"""The roster: the devices of a farm, their states, and the holder of each.
+
+First records and the pure steps between them, then the contract that ``db`` implements over SQL
+and :class:`MemoryRoster` in memory. States follow each other so:
 
 ready -> leased -> ready          work, a lease at a time
 any but quarantined, drained -> suspect | offline | quarantined     faults and failed checks
@@ -14,8 +17,9 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from tuner.errors import DeviceError, InternalError, UserError
 from tuner.records.candidate import Fidelity
@@ -28,7 +32,7 @@ FAIR, FAULT = ".", "x"
 
 
 class DeviceState(StrEnum):
-    """Where a device stands. Only a ``ready`` one is given work."""
+    """The state of a device. Only a ``ready`` one is given work."""
 
     READY = "ready"
     LEASED = "leased"
@@ -38,7 +42,7 @@ class DeviceState(StrEnum):
     QUARANTINED = "quarantined"
     """Not to be trusted until a person releases it."""
     OFFLINE = "offline"
-    """Does not answer; it is asked again by and by."""
+    """Does not answer; it is asked again after ever longer waits."""
     DRAINED = "drained"
     """Taken out by a person; what it works on is finished first."""
 
@@ -56,7 +60,7 @@ LEGAL: Mapping[DeviceState, frozenset[DeviceState]] = {
 
 
 class Purpose(StrEnum):
-    """What a lease is for."""
+    """The purpose of a lease."""
 
     WORK = "work"
     CHECK = "check"
@@ -70,7 +74,7 @@ class LeaseLostError(DeviceError):
 class Lease:
     """The right to drive a device until ``expires_at`` (Unix seconds), if not renewed.
 
-    ``token`` rises with every lease of the device, so that a holder who lost it is told apart.
+    ``token`` rises with every lease of the device, so that a holder who lost it is recognized.
     """
 
     device: str
@@ -82,7 +86,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class Enrolment:
-    """What a farm file says of a device."""
+    """A device as a farm file describes it."""
 
     name: str
     kind: str
@@ -92,7 +96,7 @@ class Enrolment:
 
 @dataclass(frozen=True)
 class Tally:
-    """What happened under a lease since it was last told of. ``busy_s`` are wall seconds."""
+    """Counts of the work under a lease since the last report. ``busy_s`` are wall seconds."""
 
     trials: int = 0
     faults: int = 0
@@ -111,7 +115,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found. ``failure`` is empty if it was passed; one that does not ``count`` (the
+    """The result of a check. ``failure`` is empty if it passed; one that does not ``count`` (the
     device is hot) says nothing against the device."""
 
     failure: str = ""
@@ -169,6 +173,33 @@ class DeviceRecord:
         first = int(now // 60) - minutes + 1
         return sum(runs for minute, runs, _ in self.minutes if minute >= first) / minutes
 
+    def as_dict(self, now: float) -> dict[str, Any]:
+        """JSON form at ``now`` (Unix seconds), as the service and the command line show it."""
+        lease, share = self.lease, self.failure_share
+        return {
+            **{name: getattr(self, name) for name in _SHOWN},
+            "tags": list(self.tags),
+            "state": self.state.value,
+            "lease": None
+            if lease is None
+            else {
+                "holder": lease.holder,
+                "purpose": lease.purpose.value,
+                "expires_at": lease.expires_at,
+            },
+            "busy_s": round(self.busy_s, 3),
+            "trials_per_minute": round(self.trials_per_minute(now), 2),
+            "failure_share": None if share is None else round(share, 4),
+            "details": dict(self.details),
+        }
+
+
+_SHOWN = (
+    *("name", "kind", "fidelity", "tags", "state", "reason", "since", "lease", "temperature_c"),
+    *("trials", "faults", "last_check_at", "last_check", "gold_cycles"),
+)
+"""Fields of a record that its JSON form has, some of them in a plainer type."""
+
 
 @dataclass(frozen=True)
 class DeviceEvent:
@@ -180,6 +211,12 @@ class DeviceEvent:
     before: DeviceState | None
     after: DeviceState
     reason: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form; the device's name is left out, as events are listed by device."""
+        form = asdict(self)
+        del form["device"]
+        return form
 
 
 def enrolled(enrolment: Enrolment, now: float) -> DeviceRecord:
@@ -240,7 +277,7 @@ def _freed(record: DeviceRecord, reason: str, now: float) -> DeviceRecord:
 def taken(
     record: DeviceRecord, purpose: Purpose, holder: str, duration_s: float, now: float
 ) -> DeviceRecord | None:
-    """Leased to ``holder``; ``None`` if it is not to be had for that now."""
+    """Leased to ``holder``; ``None`` if it is not free for that now."""
     record = lapsed(record, now)
     free_for = {DeviceState.READY}
     if purpose is Purpose.CHECK:
@@ -285,7 +322,7 @@ def given_back(
 
 
 def drained(record: DeviceRecord, reason: str, now: float) -> DeviceRecord:
-    """Taken out of work once what it does is done."""
+    """Taken out once its work under way is done."""
     record = lapsed(record, now)
     if record.state is DeviceState.QUARANTINED:
         raise UserError(
@@ -299,7 +336,7 @@ def drained(record: DeviceRecord, reason: str, now: float) -> DeviceRecord:
 
 
 def quarantined(record: DeviceRecord, reason: str, now: float) -> DeviceRecord:
-    """Out of work at once: what it does now will not count."""
+    """Taken out at once: its work under way will not count."""
     if record.state is DeviceState.QUARANTINED:
         return record
     return move(replace(record, lease=None), DeviceState.QUARANTINED, reason, now)
@@ -319,7 +356,7 @@ def released(record: DeviceRecord, reason: str, now: float) -> DeviceRecord:
 
 
 def tallied(record: DeviceRecord, tally: Tally, now: float) -> DeviceRecord:
-    """With what happened counted."""
+    """With the work counted."""
     hottest = tally.temperature_c if tally.temperature_c is not None else record.temperature_c
     record = replace(record, temperature_c=hottest, busy_s=record.busy_s + tally.busy_s)
     if not (tally.trials or tally.faults):
@@ -365,7 +402,7 @@ def _require_held(record: DeviceRecord, lease: Lease, now: float) -> Lease:
 
 
 LEASE_S = 30.0
-"""A lease that is not renewed for so long has ended: its holder is gone."""
+"""A lease that is not renewed for this long has ended: its holder has died."""
 
 Clock = Callable[[], float]
 Step = Callable[[DeviceRecord], DeviceRecord]
@@ -380,8 +417,8 @@ class Roster(ABC):
 
     Methods may be called from several threads; each is one transaction. At most one lease on a
     device is valid at any time. All raise ``StoreError`` if the store cannot be used, and
-    ``UserError`` for a device that is not known. Implementations keep records and events; what
-    may become of a record is in :mod:`tuner.measure.farm.roster`.
+    ``UserError`` for a device that is not known. Implementations keep records and events; the
+    steps from record to record are the functions above.
     """
 
     def __init__(self, clock: Clock = time.time) -> None:
@@ -402,8 +439,8 @@ class Roster(ABC):
 
     @abstractmethod
     def _change(self, name: str, step: Step) -> DeviceRecord:
-        """Replaces a record by what ``step`` makes of it, with its event, in one transaction that
-        no other change comes between. What ``step`` raises changes nothing."""
+        """Replaces a record by the result of ``step``, with its event, in one transaction that no
+        other change comes between. If ``step`` raises, nothing changes."""
 
     def device(self, name: str) -> DeviceRecord:
         """The device called ``name``."""
@@ -413,7 +450,7 @@ class Roster(ABC):
         raise unknown_device(name, [record.name for record in self.devices()])
 
     def enrol(self, enrolment: Enrolment) -> DeviceRecord:
-        """Makes a device known, or its description what the farm file says now."""
+        """Makes a device known, or brings its description up to date with the farm file."""
         fresh = enrolled(enrolment, self.clock())
         if self._add(fresh):
             return fresh
@@ -426,7 +463,7 @@ class Roster(ABC):
         purpose: Purpose = Purpose.WORK,
         duration_s: float = LEASE_S,
     ) -> Lease | None:
-        """Takes the device for ``holder``; ``None`` if it is not to be had now.
+        """Takes the device for ``holder``; ``None`` if it is not free now.
 
         For work it must be ready; for a check it may also be suspect or offline.
         """
@@ -504,7 +541,7 @@ def is_told(before: DeviceRecord | None, after: DeviceRecord) -> bool:
 
 
 def unknown_device(name: str, known: Sequence[str]) -> UserError:
-    """What a wrong name of a device gives."""
+    """The error for a wrong name of a device."""
     return UserError(
         f"no device '{name[:100]}'",
         accepted=", ".join(known[:20]),

@@ -1,4 +1,4 @@
-"""What waits to be measured, and which device may take what of it."""
+"""Candidates that wait to be measured: which device may take which, and the review of results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tuner.records.outcome import Outcome
 
 
 class Availability(Enum):
-    """What a device can do for the items of this process."""
+    """The use that a device has for the items of this process."""
 
     SERVING = auto()
     ELSEWHERE = auto()
@@ -56,7 +56,7 @@ class WorkItem:
     """When it began to wait, by the monotonic clock."""
 
     def entry(self) -> BundleEntry:
-        """What to ask a device for."""
+        """The request to a device."""
         return BundleEntry(
             self.problem,
             self.artifact,
@@ -148,7 +148,7 @@ class WorkQueue:
         return item.sampled_on in (None, device) or item.sampled_on not in others
 
     def set_availability(self, device: str, availability: Availability) -> None:
-        """Notes how a device stands."""
+        """Notes the availability of a device."""
         with self._changed:
             if self._availabilities.get(device) is not availability:
                 self._availabilities[device] = availability

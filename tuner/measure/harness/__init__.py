@@ -41,7 +41,7 @@ DSP_EXPORTS = _FOLDER / "dsp_exports.map"
 
 
 def dsp_harness(arch: str) -> NativePart:
-    """What a candidate is linked with to run on the DSP of a phone of ``arch``."""
+    """The objects that a candidate is linked with to run on the DSP of a phone of ``arch``."""
     sources = tuple(_FOLDER / name for name in (*_PORTABLE, "dsp_candidate.c"))
     return NativePart(
         f"dsp-harness-{arch}", "hexagon", sources, _DSP_HEADERS, arch=arch, flags=_DSP_FLAGS

@@ -44,7 +44,7 @@ def linked_file(artifact: Artifact, harness: Path, options: Sequence[str]) -> It
         except subprocess.TimeoutExpired:
             raise CandidateError(
                 Outcome.INFEASIBLE,
-                "the object cannot be linked: the linker does not come to an end",
+                "the object cannot be linked: the linker does not end",
             ) from None
         if done.returncode:
             raise CandidateError(Outcome.INFEASIBLE, _link_failure(done.stderr, artifact.symbol))
@@ -85,7 +85,7 @@ FindLacking = Callable[[NDArray[np.uint32]], Iterator[tuple[int, str, str]]]
 """Finds instructions among words of code: their position, name, and who lacks them."""
 
 MAX_OBJECT_BYTES = 1 << 26
-"""What the compilers of candidates may write (tuner/codegen)."""
+"""The largest file that compilers of candidates may write (tuner/codegen)."""
 MAX_ALIGNMENT_BYTES = 1 << 16
 """Of a section: one page of Hexagon Linux. A larger one would make the linked file as large."""
 MAX_MEMORY_BYTES = 1 << 26
@@ -150,17 +150,17 @@ def _shown(text: str) -> str:
 def relocatable(object_bytes: bytes) -> Any:
     """The object as pyelftools sees it.
 
-    Raises ``CandidateError`` with outcome ``infeasible`` if it is no Hexagon object.
+    Raises ``CandidateError`` with outcome ``infeasible`` if it is not a Hexagon object.
     """
     _refuse_more("bytes", len(object_bytes), MAX_OBJECT_BYTES)
     elf = open_elf(object_bytes)
     if elf is None or elf["e_machine"] != "EM_QDSP6" or elf["e_type"] != "ET_REL":
-        raise CandidateError(Outcome.INFEASIBLE, "the object is no relocatable Hexagon ELF file")
+        raise CandidateError(Outcome.INFEASIBLE, "the object is not a relocatable Hexagon ELF file")
     return elf
 
 
 def open_elf(data: bytes) -> Any:
-    """The file as pyelftools sees it; ``None`` if it is no ELF file."""
+    """The file as pyelftools sees it; ``None`` if it is not an ELF file."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 

@@ -1,4 +1,15 @@
-"""One process of the simulator: a bundle in a folder, results in the same folder, nothing left."""
+"""One process of the simulator: a bundle in a folder, results in the same folder, nothing left.
+
+What it says of a run, in the last lines it prints and in its file of PMU counters, is printed for
+people and differs between versions; only what is found for certain counts::
+
+    Done!
+            T0: Insns=15694 Packets=7874
+            T1: Insns=0 Packets=0
+            Total: Insns=15694 Pcycles=15750
+
+A line of the file is a counter's name or number and a value, with anything between them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +26,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import DeviceError
@@ -57,7 +68,7 @@ def remove_leftovers() -> None:
 
 @dataclass(frozen=True)
 class CallSettings:
-    """What calls of one simulator have in common."""
+    """Settings that calls of one simulator share."""
 
     parts: SimulatorParts
     arch: str
@@ -196,14 +207,14 @@ def _counters(folder: Path) -> Mapping[str, int]:
     """Of the simulator's file; none if it wrote none, as one that was killed."""
     try:
         with (folder / PMU_FILE).open(encoding="utf-8", errors="replace") as file:
-            return read_pmu_statistics(file.read(MOST_TEXT_BYTES)).counters
+            return read_counters(file.read(MOST_TEXT_BYTES))
     except FileNotFoundError:
         return {}
 
 
 def _require_plausible(results: Results, said: str) -> None:
     """The counter read while it runs cannot have gone further than the whole run."""
-    whole = read_report(said).pcycles
+    whole = read_pcycles(said)
     timed = sum(sum(record.samples) for record in results.ended)
     if results.complete and whole is not None and timed > whole:
         raise DeviceError(
@@ -291,51 +302,21 @@ def command_line(
 
 MOST_TEXT_BYTES = 1 << 20
 _COUNT = r"(\d{1,19})(?!\d)"
-_THREAD = re.compile(rf"^\s*T(\d{{1,3}}):\s+Insns=\s*{_COUNT}\s+Packets=\s*{_COUNT}\s*$", re.M)
-_INSTRUCTIONS = re.compile(rf"^\s*Total:\s+Insns=\s*{_COUNT}", re.M)
 _PCYCLES = re.compile(rf"Pcycles\s*[=:]\s*{_COUNT}")
 _COUNTER = re.compile(
     rf"^\s*([A-Za-z_][\w .()/-]{{0,79}}?|0x[0-9a-fA-F]+)\s*[=:,\s]\s*{_COUNT}\s*$"
 )
 
 
-@dataclass(frozen=True)
-class SimulatorReport:
-    """Counts of a whole run, from boot to end; ``None`` where the simulator does not say.
-
-    ``packets`` are summed over threads. ``pcycles`` are clock cycles of the core.
-    """
-
-    instructions: int | None
-    packets: int | None
-    pcycles: int | None
+def read_pcycles(text: str) -> int | None:
+    """The clock cycles of a whole run, from the end of what the simulator printed, if it says. The
+    last hit counts: what a candidate prints itself comes before."""
+    found = _PCYCLES.findall(text[-MOST_TEXT_BYTES:])
+    return int(found[-1]) if found else None
 
 
-@dataclass(frozen=True)
-class PmuStatistics:
-    """Counters by the name or number they stand under, the last value of each."""
-
-    counters: Mapping[str, int] = field(hash=False)
-
-
-def read_report(text: str) -> SimulatorReport:
-    """Reads the end of what the simulator printed. The last hit of each counts: what a candidate
-    prints itself comes before."""
-    tail = text[-MOST_TEXT_BYTES:]
-    totals, cycles = _INSTRUCTIONS.findall(tail), _PCYCLES.findall(tail)
-    threads = {int(number): int(packets) for number, _, packets in _THREAD.findall(tail)}
-    return SimulatorReport(
-        instructions=int(totals[-1]) if totals else None,
-        packets=sum(threads.values()) if threads else None,
-        pcycles=int(cycles[-1]) if cycles else None,
-    )
-
-
-def read_pmu_statistics(text: str) -> PmuStatistics:
-    """Reads the file of ``--pmu_statsfile``; lines that are no counter are passed over."""
-    counters: dict[str, int] = {}
-    for line in text[-MOST_TEXT_BYTES:].splitlines():
-        found = _COUNTER.match(line)
-        if found is not None:
-            counters[found[1].strip()] = int(found[2])
-    return PmuStatistics(counters)
+def read_counters(text: str) -> dict[str, int]:
+    """The file of ``--pmu_statsfile``: counters by the name or number they stand under, the last
+    value of each. Other lines are passed over."""
+    lines = (_COUNTER.match(line) for line in text[-MOST_TEXT_BYTES:].splitlines())
+    return {found[1].strip(): int(found[2]) for found in lines if found is not None}

@@ -18,6 +18,7 @@ from tuner.measure.device import (
     DeviceSettings,
     Limits,
     about,
+    key,
 )
 from tuner.measure.dsp.device import DspDevice
 from tuner.measure.dsp.queue import CallResult, QueuedRun
@@ -43,16 +44,11 @@ class HexagonSimSettings(DeviceSettings):
     """Slots of Qualcomm's simulator."""
 
     root: str = field(metadata=about("the folder of the SDK"))
-    slots: int = field(  # type: ignore[misc] # in other kinds it is a constant
-        default=1, metadata=about("devices NAME-1, NAME-2 and so on", 1, 64)
+    slots: int = key(1, "devices NAME-1, NAME-2 and so on", 1, 64)  # type: ignore[misc] # a constant in other kinds
+    stack_bytes: int = key(
+        1 << 20, "the stack of the thread that runs candidates", 1 << 14, 1 << 28
     )
-    stack_bytes: int = field(
-        default=1 << 20,
-        metadata=about("the stack of the thread that runs candidates", 1 << 14, 1 << 28),
-    )
-    heap_bytes: int = field(
-        default=1 << 25, metadata=about("the memory a candidate may allocate", 1 << 16, 1 << 30)
-    )
+    heap_bytes: int = key(1 << 25, "the memory a candidate may allocate", 1 << 16, 1 << 30)
 
 
 class HexagonSim(DspDevice):

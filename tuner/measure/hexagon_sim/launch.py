@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> None:
     """Never returns."""
     parent, folder, seconds, memory_bytes, reads, *command = arguments
     if os.getppid() != int(parent):
-        sys.exit("whoever started this is gone")
+        sys.exit("the process that started this has ended")
     needs = tuple(Path(path) for path in (*SYSTEM, *reads.split(":")) if path)
     program = Program(Path(command[0]), needs)
     limits = Limits(int(memory_bytes), int(seconds), MOST_FILE_BYTES)

@@ -55,7 +55,7 @@ CAUSES = (
     L2_BANDWIDTH,
     CONTEXTS,
 )
-"""What cycles are booked under."""
+"""All causes of cycles."""
 _DDR_CAUSES = (DDR_LATENCY, DDR_BANDWIDTH)
 
 
@@ -89,7 +89,7 @@ def whole(parts: Mapping[str, float]) -> dict[str, int]:
 
 
 def weights(parameters: Parameters) -> Floats:
-    """What one event of each kind costs in packet times: shape (``EVENT_COUNT``,).
+    """The cost of one event of each kind in packet times: shape (``EVENT_COUNT``,).
 
     Of the groups of waits only those count that overlap within ``ddr_overlap``; between two
     counted distances their numbers are interpolated. The transfer of bytes is not in here.
@@ -147,7 +147,7 @@ def _transfer(counts: Counts, parameters: Parameters) -> Floats:
 
 
 def cycles_of(events: Events, parameters: Parameters, contexts: int) -> CycleBreakdown:
-    """What a call costs on a target with ``contexts`` HVX contexts."""
+    """The cycles of a call on a target with ``contexts`` HVX contexts."""
     parts = _parts(events, parameters, contexts)
     if events.has_parallel_loops:
         # Another cause may bind once DDR does not.

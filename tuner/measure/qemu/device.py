@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tuner.codegen.toolchain import built
@@ -20,7 +20,7 @@ from tuner.measure.device import (
     Limits,
     RunResult,
     Sampled,
-    about,
+    key,
 )
 from tuner.measure.harness import idle_candidate
 from tuner.measure.image import image_of
@@ -49,12 +49,8 @@ _EXAMINE_S = 20.0
 class SimulatorSettings(DeviceSettings):
     """Slots of the embedded simulator."""
 
-    arch: str = field(
-        default="v66", metadata=about("a tag; a slot runs all archs that its QEMU knows")
-    )
-    slots: int = field(  # type: ignore[misc] # in other kinds it is a constant
-        default=1, metadata=about("devices NAME-1, NAME-2 and so on", 1, 256)
-    )
+    arch: str = key("v66", "a tag; a slot runs all archs that its QEMU knows")
+    slots: int = key(1, "devices NAME-1, NAME-2 and so on", 1, 256)  # type: ignore[misc] # a constant in other kinds
 
 
 class SimulatorSlot(Device):

@@ -1,4 +1,4 @@
-"""What the plugin counts, by name: the events that cycles follow from.
+"""The events that the plugin counts, by name: cycles follow from them.
 
 Mirrors ``plugin/events.h`` and the traits of ``plugin/packet.h``.
 """
@@ -64,7 +64,7 @@ TRAITS = {
     "conditional jump": 1024,
     "loop end": 2048,
 }
-"""What kind of packet it is: bits of the packet table's ``traits``."""
+"""Kinds of packets: bits of the packet table's ``traits``."""
 
 
 @dataclass(frozen=True)

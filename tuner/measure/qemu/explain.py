@@ -1,7 +1,9 @@
-"""What was counted at each packet of the timed call, added up over all blocks it is part of.
+"""A run of the embedded simulator, explained: counts by packet, their cycles, loops and code.
 
-QEMU's blocks overlap: a loop's first iteration belongs to the block that runs into it. Packets are
-therefore told apart by their address alone.
+A packet's counts are added up over all blocks it is part of. QEMU's blocks overlap, as a loop's
+first iteration belongs to the block that runs into it: packets are identified by address alone.
+Issue and dependency stalls are known for each packet. The model works out the cost of events for
+the whole run: it goes to the packets in proportion to how much of it happened at each.
 """
 
 from __future__ import annotations
@@ -255,7 +257,7 @@ def explanation_of(
 def _parts(
     measurement: Measurement, packets: Sequence[ExplainedPacket], rules: Rules
 ) -> Iterator[Part]:
-    """The measurement's own breakdown, grouped, with the packets told apart by what they do."""
+    """The measurement's own breakdown, grouped, with packets split by what they do."""
     for cause, cycles in measurement.breakdown.items():
         if cause == ISSUE:
             vector = sum(packet.issue for packet in packets if packet.vector_instructions)

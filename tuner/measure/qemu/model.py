@@ -1,4 +1,10 @@
-"""A target's file of timing parameters: read, and broken entries named with their line."""
+"""The timing model of a target, out of one file of timing parameters (``v66.toml``).
+
+The file holds the class table (when in the pipeline instructions read and write), the memory
+hierarchy that the plugin simulates (its sizes come from the target), and a value, bounds and a
+source for the cost of each event, which calibration can fit. It says what every number means and
+where it comes from. Broken entries are named with their line.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +56,7 @@ class ModelFile:
         return self.broken(f"{error} (at line {error.line_in(self.text)})")
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """The table ``[name]``; ``BadEntryError`` if there is none."""
+        """The table ``[name]``; ``BadEntryError`` without one."""
         found = self._section(name)
         if not isinstance(found, Mapping):
             raise BadEntryError(
@@ -63,7 +69,7 @@ class ModelFile:
         found = self._section(name)
         if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
             raise BadEntryError(
-                f"'{name}' is no list of tables; accepted: tables [[{name}]]",
+                f"'{name}' is not a list of tables; accepted: tables [[{name}]]",
                 rf"^\s*(\[\s*{name}[\].]|{name}\s*=)",
             )
         return found
@@ -135,7 +141,7 @@ class Parameters:
     ddr_latency: float
     """From asking DDR for a line to having it."""
     ddr_overlap: float
-    """Loads that come at most so long after one that waits for DDR wait together with it."""
+    """The time after a load that waits for DDR in which other loads wait together with it."""
     ddr_bandwidth: float
     """Bytes a packet time between DDR and L2, both directions together, shared by all threads."""
     l2_bandwidth: float
@@ -238,7 +244,7 @@ SYSTEM = struct.Struct(f"<12I{len(WINDOWS)}I{len(LEADS)}I")
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """What decides which events happen. Line sizes in bytes, distances in packet times."""
+    """The numbers that decide events. Line sizes in bytes, distances in packet times."""
 
     l1_line_bytes: int
     l1_ways: int
@@ -377,17 +383,6 @@ class Rules:
         return ""
 
 
-def find_rules(arch: str) -> Rules:
-    """The rules for ``arch`` (``v66``)."""
-    return load_rules(model_path(arch))
-
-
-@cache
-def load_rules(path: Path) -> Rules:
-    """Reads and checks a parameter file; ``ToolchainError`` names the file and the line."""
-    return rules_of(read_model_file(path))
-
-
 def rules_of(file: ModelFile) -> Rules:
     """The rules in ``file``; ``ToolchainError`` names the line of a broken one."""
     causes: list[str] = ["address", "store data"]
@@ -475,7 +470,7 @@ class TimingModel:
 
     @property
     def parameters(self) -> Parameters:
-        """What events cost."""
+        """The costs of events."""
         return parameters_of(self.specs)
 
 

@@ -1,6 +1,8 @@
-"""Where harness and candidate lie in the simulated address space.
+"""The memory shared with the plugin: orders go in, counts come out.
 
-The same as ``harness/program.ld``, ``harness/call.S`` and ``harness/memory_map.h``.
+Mirrors ``plugin/session.h``; the plugin refuses a session of another version. The addresses of
+harness and candidate are those of ``harness/program.ld``, ``harness/call.S`` and
+``harness/memory_map.h``.
 """
 
 from __future__ import annotations
@@ -156,7 +158,7 @@ class State(IntEnum):
 
 @dataclass(frozen=True)
 class Orders:
-    """What the plugin is told. 0 cycles means no limit.
+    """The plugin's orders (``struct orders``). 0 cycles means no limit.
 
     ``target`` gives the sizes of caches and VTCM, and the contexts that share parallel loops.
     ``candidate_bytes`` is the size of the candidate's code: nothing beyond it may run.
@@ -226,11 +228,11 @@ _RESULTS_AT = -(-(_BOUNDS_AT + BOUNDS_BYTES) // 8) * 8
 
 @dataclass(frozen=True)
 class Results:
-    """What the plugin wrote. ``address`` is the start of the block last entered.
+    """The plugin's output. ``address`` is the start of the block last entered.
 
     ``packets`` and ``cycles`` (issue and dependency stalls) are of the timed call; ``spent`` is
     what a call that was cut off had cost by then, by all causes. ``sandbox_layers`` is what
-    containment.py reads. ``vtcm_used_bytes`` reach to the last vector of VTCM that was touched.
+    device.py reads. ``vtcm_used_bytes`` reach to the last vector of VTCM that was touched.
     ``touched`` and ``touched_bytes`` tell of the access that ended the run, ``address`` then its
     packet.
     """

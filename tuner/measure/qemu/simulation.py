@@ -1,4 +1,9 @@
-"""Harness and candidate linked into one program, at addresses the plugin knows."""
+"""One candidate under the simulator: linked, run on all cases, checked, its cycles worked out.
+
+Harness and candidate become one program at addresses the plugin knows. qemu-hexagon runs it,
+bounded and without environment, to its end or kill. A run ends well or with the outcome the
+candidate has earned; the plugin's counts then become events, and events cycles by cause.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +110,7 @@ def _code_bytes(program: bytes, symbol: str) -> int:
     size = int(code["sh_size"]) if code else 0
     entries = elf.get_section_by_name(".symtab").get_symbol_by_name("hvxtune_entry") or []
     if not any(0 <= entry["st_value"] - CANDIDATE_BEGIN < size for entry in entries):
-        raise CandidateError(Outcome.INFEASIBLE, f"the entry symbol {symbol} is no function")
+        raise CandidateError(Outcome.INFEASIBLE, f"the entry symbol {symbol} is not a function")
     return size
 
 
@@ -413,12 +418,12 @@ class Timing:
 
     @property
     def ddr_bytes(self) -> int:
-        """What was moved between DDR and L2, both ways."""
+        """Bytes moved between DDR and L2, both ways."""
         return self.events.count("ddr_read_bytes") + self.events.count("ddr_written_bytes")
 
 
 def timing_of(results: Results, model: TimingModel, contexts: int) -> Timing:
-    """Works out a run whose timed call came to its end, on a target with ``contexts``.
+    """Works out a run whose timed call ended, on a target with ``contexts``.
 
     Raises ``InternalError`` if the tables do not add up to the plugin's own sums.
     """

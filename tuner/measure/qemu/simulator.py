@@ -1,4 +1,7 @@
-"""Which instructions and archs a version of qemu-hexagon implements, from ``instructions.toml``."""
+"""Finds a qemu-hexagon that loads TCG plugins, and says which code its version runs.
+
+Which instructions and archs a version implements stands in ``instructions.toml``.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def first_release_running(arch: str) -> Release | None:
 
 
 def release_of(version: str) -> Release:
-    """The release in the line QEMU prints about its version; ``(0, 0)`` if there is none."""
+    """The release in the line QEMU prints about its version; ``(0, 0)`` without one."""
     found = re.search(r"version (\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
@@ -71,7 +74,7 @@ class Instruction:
 
 @cache
 def missing_instructions(release: Release) -> tuple[Instruction, ...]:
-    """What QEMU of ``release`` does not implement, or takes for something else."""
+    """The instructions that QEMU of ``release`` lacks, or takes for others."""
     return tuple(
         Instruction(mask, match, syntax, group["name"])
         for group in tomllib.loads(_TABLE.read_text())["group"]
@@ -117,7 +120,7 @@ BUILT_PREFIX = "built-"
 """Begins the names of folders with programs built by provision.py: they come before all others."""
 _PROBE_SECONDS = 60
 NEEDED = "a build with plugins (configure --enable-plugins), such as version 7.2 of Debian 12"
-"""What serves, for messages."""
+"""A program that serves, for messages."""
 
 _PLUGIN_FOLDER = Path(__file__).parent / "plugin"
 _PLUGIN_PARTS = (
@@ -181,7 +184,7 @@ def find_simulator() -> Simulator:
         except ToolchainError as error:
             failures.append(error.message)
     raise ToolchainError(
-        "; ".join(failures) or f"there is no {PROGRAM} on this machine",
+        "; ".join(failures) or f"this machine has no {PROGRAM}",
         accepted=NEEDED,
         next_step=f"run `make setup`, which fetches one, or set {QEMU_VARIABLE}",
     )
@@ -250,7 +253,7 @@ def probe(command: tuple[str, ...]) -> Simulator:
     if said.returncode or not re.match(r"qemu-hexagon version \d", version):
         answer = (said.stderr or version).strip()[:200] or "it says nothing"
         raise ToolchainError(
-            f"{shown} is no {PROGRAM}: {answer}",
+            f"{shown} is not {PROGRAM}: {answer}",
             accepted=NEEDED,
             next_step=f"set {QEMU_VARIABLE} to one, or unset it and run `make setup`",
         )
@@ -270,10 +273,10 @@ def probe(command: tuple[str, ...]) -> Simulator:
 
 
 def _failure_to_load(simulator: Simulator) -> str | None:
-    """What ``simulator`` says where it does not load the plugin; ``None`` if it does."""
+    """The complaint of a ``simulator`` that does not load the plugin; ``None`` if it does."""
     orders = Orders(find_model("v66"), find_target(DEFAULT_TARGET))
     with Session(orders) as session:
-        # The plugin is loaded before QEMU finds that /dev/null is no program.
+        # The plugin is loaded before QEMU finds that /dev/null is not a program.
         said = _run([*simulator.start(session), "/dev/null"], pass_fds=(session.descriptor,))
         if session.results().state is State.LOADED:
             return None

@@ -104,26 +104,6 @@ def test_a_phone_that_is_connected_already_is_connected(folder: Path) -> None:
     ask(folder, [OKAY + text("already connected to h:1")], lambda c: c.connect("h:1"))
 
 
-def test_devices_are_listed_with_their_states(folder: Path) -> None:
-    listed = OKAY + text("S1\tdevice\nh:1\toffline\n")
-    assert ask(folder, [listed], lambda c: c.devices())[0] == {"S1": "device", "h:1": "offline"}
-    with pytest.raises(ProtocolError, match="lists"):
-        ask(folder, [OKAY + text("nonsense")], lambda c: c.devices())
-
-
-def test_devices_are_tracked_until_the_server_ends(folder: Path) -> None:
-    seen: list[dict[str, str]] = []
-
-    async def follow(client: AdbClient) -> None:
-        async for devices in client.track():
-            seen.append(devices)  # noqa: PERF401 - what came before the end is wanted
-
-    changes = OKAY + text("") + text("S1\tdevice\n") + text("S1\toffline\n")
-    with pytest.raises(ProtocolError):
-        ask(folder, [changes], follow)
-    assert seen == [{}, {"S1": "device"}, {"S1": "offline"}]
-
-
 def test_no_server_is_a_fault_of_the_device(folder: Path) -> None:
     with pytest.raises(DeviceError, match="no adb server answers"):
         asyncio.run(AdbClient(Address(path=str(folder / "nobody"))).version())
@@ -135,7 +115,7 @@ def test_a_missing_adb_names_the_package(monkeypatch: pytest.MonkeyPatch, folder
     with pytest.raises(ToolchainError, match="the package adb"):
         find_adb()
     monkeypatch.setenv("HVXTUNE_ADB", "/nowhere/adb")
-    with pytest.raises(ToolchainError, match="/nowhere/adb is no program"):
+    with pytest.raises(ToolchainError, match="/nowhere/adb is not a program"):
         find_adb()
 
 

@@ -217,7 +217,7 @@ def test_a_phone_without_room_for_a_batch_fails_its_check_though_a_small_one_fit
     record = enrolled(Enrolment("emu", "phone", "hardware"), now=0.0)
     found = examine(device, record, task(), Limits())
     assert found.state is DeviceState.SUSPECT
-    assert "free, a batch may need 32.0 MiB" in found.reason
+    assert "free, a bundle may need 32.0 MiB" in found.reason
     emulated.ok()
     found = examine(device, record, task(), Limits())
     assert found.state is DeviceState.READY

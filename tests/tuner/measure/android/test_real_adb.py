@@ -170,17 +170,3 @@ def test_a_phone_that_was_forgotten_is_connected_again(phone: EmulatedPhone) -> 
         return said
 
     assert asyncio.run(run()) == [b"%d\n" % n for n in range(12)]
-
-
-def test_devices_are_tracked_as_they_come_and_go(phone: EmulatedPhone) -> None:
-    async def act(client: AdbClient) -> None:
-        seen = client.track()
-        assert (await anext(seen))[phone.address] in ("device", "offline", "connecting")
-        await client.disconnect(phone.address)
-        async with asyncio.timeout(10):
-            while await anext(seen):
-                pass
-        assert await client.devices() == {}
-        await client.disconnect(phone.address)
-
-    with_client(phone, act)

@@ -34,7 +34,7 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("lease"), st.sampled_from(Purpose)),
         st.tuples(st.just("renew"), st.integers(0, 20)),
-        st.tuples(st.just("settle"), st.integers(0, 20), st.sampled_from(GIVEN_BACK)),
+        st.tuples(st.just("give back"), st.integers(0, 20), st.sampled_from(GIVEN_BACK)),
         st.tuples(st.just("wait"), st.sampled_from([1.0, LEASE_S, 70.0])),
         st.tuples(st.sampled_from(["drain", "quarantine", "release"])),
     ),
@@ -73,7 +73,7 @@ def test_any_order_of_things_leaves_a_sound_record(happened: list[tuple]) -> Non
                         leases.append(lease)
                 case "wait":
                     now += details[0]
-                case "renew" | "settle" if leases:
+                case "renew" | "give back" if leases:
                     lease = leases[details[0] % len(leases)]
                     valid = before.lease is not None and before.lease.token == lease.token
                     try:

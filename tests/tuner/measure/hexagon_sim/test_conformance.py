@@ -11,7 +11,7 @@ from tests.rig.stand_in_sdk import make_sdk
 from tuner.conformance.devices import DeviceConformance
 from tuner.measure.device import Device, Limits
 from tuner.measure.hexagon_sim.device import HexagonSim, HexagonSimSettings
-from tuner.paths import writable
+from tuner.paths import cached
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ class TestHexagonSim(DeviceConformance):
         return HexagonSim(settings, "sdk-1", Limits(task_s=task_s))
 
     def leftovers(self) -> Sequence[str]:
-        folders = [str(folder) for folder in writable("hexagon-sim").iterdir()]
+        folders = [str(folder) for folder in cached("hexagon-sim").iterdir()]
         return [*folders, *self._processes()]
 
     def _processes(self) -> list[str]:

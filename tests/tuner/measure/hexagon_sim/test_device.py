@@ -23,7 +23,7 @@ from tuner.measure.device import (
 )
 from tuner.measure.hexagon_sim.device import HexagonSim, HexagonSimSettings
 from tuner.measure.qemu.measurer import QemuMeasurer
-from tuner.paths import writable
+from tuner.paths import cached
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
 
@@ -147,7 +147,7 @@ def test_it_answers_and_names_itself(device: HexagonSim, sdk: Path) -> None:
 
 
 def test_folders_of_killed_processes_are_removed(device: HexagonSim) -> None:
-    home = writable("hexagon-sim")
+    home = cached("hexagon-sim")
     dead, own = home / "999999999-x", home / f"{os.getpid()}-x"
     for folder in (dead, own):
         folder.mkdir()

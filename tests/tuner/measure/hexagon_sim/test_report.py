@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.measure.hexagon_sim.call import (
-    SimulatorReport,
-    read_pmu_statistics,
-    read_report,
+    read_counters,
+    read_pcycles,
 )
 
 AFTER_A_RUN = """hexagon-sim INFO: The rev_id used in the simulation is 0x00008d68 (v68n_1024)
@@ -37,44 +36,41 @@ def tail(threads: list[tuple[int, int]], pcycles: int) -> str:
 
 
 def test_the_documented_end_of_a_run_is_read() -> None:
-    assert read_report(AFTER_A_RUN) == SimulatorReport(5500, 2956, 8841)
+    assert read_pcycles(AFTER_A_RUN) == 8841
 
 
 def test_what_is_not_said_is_not_known() -> None:
-    assert read_report(QUIET) == SimulatorReport(12, None, 34)
-    assert read_report(OTHER_VERSION) == SimulatorReport(None, None, 99)
-    assert read_report("hexagon-sim ERROR: no licence\n") == SimulatorReport(None, None, None)
+    assert read_pcycles(QUIET) == 34
+    assert read_pcycles(OTHER_VERSION) == 99
+    assert read_pcycles("hexagon-sim ERROR: no licence\n") is None
 
 
 @given(st.lists(st.tuples(COUNTS, COUNTS), min_size=1, max_size=8), COUNTS)
 def test_every_tail_of_that_form_is_read_back(threads: list[tuple[int, int]], cycles: int) -> None:
-    instructions, packets = (sum(column) for column in zip(*threads, strict=True))
-    if instructions < 10**19:
-        assert read_report(tail(threads, cycles)) == SimulatorReport(instructions, packets, cycles)
+    assert read_pcycles(tail(threads, cycles)) == cycles
 
 
 @given(st.text(), st.text(alphabet="T0:Insns=Packet Total:Pcycles=\n\t0123456789"))
 def test_no_text_is_a_fault(one: str, other: str) -> None:
-    read_report(one)
-    read_report(other)
-    read_pmu_statistics(one)
-    read_pmu_statistics(other)
+    read_pcycles(one)
+    read_pcycles(other)
+    read_counters(one)
+    read_counters(other)
 
 
 @given(COUNTS, COUNTS)
 def test_what_a_candidate_prints_before_the_end_does_not_count(forged: int, true: int) -> None:
     printed = f"Total: Insns=1 Pcycles={forged}\nT0: Insns=1 Packets=7\n"
-    assert read_report(printed + tail([(5, 3)], true)).pcycles == true
-    assert read_report(printed + tail([(5, 3)], true)).packets == 3
+    assert read_pcycles(printed + tail([(5, 3)], true)) == true
 
 
 def test_counters_are_read_by_name_or_number_and_the_last_value_counts() -> None:
     text = "PMU statistics\nHVX_REG_ORDER : 12\n0x2a = 7\nPCYCLES  100\nPCYCLES  200\n\n---\n"
-    counters = read_pmu_statistics(text).counters
+    counters = read_counters(text)
     assert counters == {"HVX_REG_ORDER": 12, "0x2a": 7, "PCYCLES": 200}
 
 
 @given(st.dictionaries(st.from_regex(r"[A-Z][A-Z_]{0,20}", fullmatch=True), COUNTS, max_size=6))
 def test_counters_written_with_a_colon_come_back(counters: dict[str, int]) -> None:
     text = "".join(f"{name}: {value}\n" for name, value in counters.items())
-    assert read_pmu_statistics(text).counters == counters
+    assert read_counters(text) == counters

@@ -8,7 +8,12 @@ import pytest
 
 from tuner.errors import ToolchainError
 from tuner.measure.qemu import model as rules
-from tuner.measure.qemu.model import find_rules, load_rules
+from tuner.measure.qemu.model import Rules, find_model, read_model_file, rules_of
+
+
+def load_rules(path: Path) -> Rules:
+    return rules_of(read_model_file(path))
+
 
 V66 = Path(rules.__file__).with_name("v66.toml")
 
@@ -21,7 +26,7 @@ def test_the_parameters_of_v66_load() -> None:
 
 @pytest.mark.parametrize("arch", ["v62", "v65", "v66", "v68", "v73"])
 def test_every_arch_has_parameters(arch: str) -> None:
-    assert find_rules(arch).count > 0
+    assert find_model(arch).rules.count > 0
 
 
 def test_a_changed_number_changes_the_digest(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
 """Fits the timing model's assumed costs to measured cycles.
 
-``samples`` reads measurements, ``counting`` finds the events of each under the simulator, ``fit``
-chooses the costs, ``resolution`` says which of them the samples tell at all, ``validation`` how
-well unseen samples are predicted, and ``parameter_file`` writes the result. ``calibrate`` joins
-them. SciPy is needed: the extra ``calibrate``.
+``samples`` reads measurements and finds the events of each under the simulator, ``fit`` chooses the
+costs; ``calibrate`` joins them, says which costs the samples determine at all and how well unseen
+ones are predicted, and writes the result. SciPy is needed: the extra ``calibrate``.
 """
 
 from tuner.measure.qemu.calibration.calibrate import (

@@ -1,10 +1,12 @@
-"""Which costs the samples tell, and how closely: a fit always gives numbers, meaning or not.
+"""Samples in, a file of timing parameters out: or the reason why these samples do not give one.
 
-Near the fit, the logarithm of a sample's cycles is taken as linear in the costs (slopes over a few
-per cent, wider than the model's kinks). With the samples' noise that gives the covariance of the
-costs; outliers tell nothing. The bounds enter as the spread of a uniform distribution between
-them, so that a cost that nothing depends on comes out as uncertain as its bounds, and correlations
-are always defined.
+A fit always gives numbers, meaningful or not. Which costs the samples determine, and how closely,
+is worked out near the fit: the logarithm of a sample's cycles is taken as linear in the costs
+(slopes over a few per cent, wider than the model's kinks). With the samples' noise that gives the
+covariance of the costs; outliers contribute nothing. The bounds enter as the spread of a uniform
+distribution between them, so that a cost that nothing depends on comes out as uncertain as its
+bounds, and correlations are always defined. Cross-validation then shows how well the fitted costs
+predict samples that were not fitted. In the file only fitted values and their sources change.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +217,7 @@ class ModelError:
 
 
 def error_of(parameters: Parameters, observations: Sequence[Observation]) -> ModelError:
-    """What ``parameters`` get wrong."""
+    """The model's error with ``parameters``."""
     logs = Predictor(observations).log_cycles(parameters) - measured_logs(observations)
     return _summary(np.abs(np.expm1(logs)))
 
@@ -223,7 +225,7 @@ def error_of(parameters: Parameters, observations: Sequence[Observation]) -> Mod
 def cross_validated(
     fitter: Fitter, observations: Sequence[Observation], on_step: OnStep = lambda: None
 ) -> ModelError:
-    """What a fit gets wrong on samples that it has not seen. ``fitter`` has fitted all once.
+    """The error of a fit on samples that it has not seen. ``fitter`` has fitted all once.
 
     The samples are split into ``FOLDS`` parts, each predicted by a fit to the others. Repeats of
     an object stay together: otherwise it would have been seen. ``on_step`` is called after each.
@@ -274,20 +276,10 @@ class FittedParameter:
     interval: float
     at_bound: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON form."""
-        return {
-            "name": self.name,
-            "before": self.before,
-            "value": self.value,
-            "interval": self.interval,
-            "at_bound": self.at_bound,
-        }
-
 
 @dataclass(frozen=True)
 class Calibration:
-    """What ``samples`` samples came to.
+    """The outcome of fitting ``samples`` samples.
 
     ``parameters`` are all parameters, ``fitted`` those that were chosen and ``kept`` the names of
     assumed ones that were not. ``before`` is the error with the parameters one had, ``after`` the
@@ -308,7 +300,7 @@ class Calibration:
         """JSON form."""
         return {
             "samples": self.samples,
-            "parameters": [parameter.as_dict() for parameter in self.fitted],
+            "parameters": [asdict(parameter) for parameter in self.fitted],
             "kept": list(self.kept),
             "error_before": self.before.as_dict(),
             "error_cross_validated": self.after.as_dict(),

@@ -1,4 +1,11 @@
-"""Measured cycles beside simulated events, and what the model makes of the events."""
+"""Chooses costs so that the model's cycles come close to the measured ones.
+
+Least squares on the logarithms of cycles, so that each sample counts by its relative error, with
+SciPy's ``least_squares`` (trust region reflective, within the bounds of the parameter file). The
+loss is robust: soft L1 first, which leads to a minimum from afar, then Cauchy's, under which a
+sample that is far off pulls the less the further off it is. Bandwidths and overlaps give several
+local minima: the fit starts from many points, always the same ones.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +155,7 @@ class Fit:
     noise: float
 
     def within(self, deviations: float) -> NDArray[np.bool_]:
-        """Which observations are no further off than so many standard deviations."""
+        """Which observations are within this number of standard deviations."""
         close: NDArray[np.bool_] = np.abs(self.residuals) <= deviations * self.noise
         return close
 
@@ -285,6 +292,6 @@ class _Errors:
 
 
 def unit(specs: ParameterSpecs, name: str, value: float) -> float:
-    """What errors of a parameter near ``value`` are compared with: the value, or a twentieth of
+    """The unit of errors of a parameter near ``value``: the value, or a twentieth of
     its range where that is more, so that costs that may be zero have a unit too."""
     return max(value, 0.05 * (specs[name].high - specs[name].low))

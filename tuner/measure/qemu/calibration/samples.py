@@ -1,7 +1,8 @@
 """Samples: lines of JSON that say which schedule took how many cycles on a real machine.
 
 A file is refused at its first bad line, by number: a sample that is silently left out, or
-silently taken for another schedule, would move every parameter.
+silently taken for another schedule, would move every parameter. The events of each sample are
+found by compiling and simulating it once, then kept in the cache.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-/* The kernel scale_u8 (tests/rig), out = in + 1, in ways that rely on what no contract promises: each
+/* The kernel scale_u8 (tests/rig), out = in + 1, in ways that rely on what no contract guarantees: each
  * function is a candidate that is right on dense buffers, alike aligned, in memory full of zeros. */
 #include <stdint.h>
 

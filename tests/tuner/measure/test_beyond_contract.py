@@ -1,4 +1,4 @@
-"""Candidates that rely on what no contract promises: each was accepted once, as right on dense
+"""Candidates that rely on what no contract guarantees: each was accepted once, as right on dense
 buffers, all aligned alike, in memory full of zeros."""
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tuner.problem.contract import Contract
 from tuner.records.candidate import Artifact, Problem
 from tuner.records.outcome import Outcome
 
-SOURCE = Path(__file__).parent / "sources/unpromised.c"
+SOURCE = Path(__file__).parent / "sources/beyond_contract.c"
 WRONG, FAULTS = Outcome.WRONG_OUTPUT, Outcome.RUN_ERROR
 
-UNPROMISED = [
+BEYOND = [
     ("ignores_strides", Contract.NONE, WRONG, "row padding of output"),
     ("ignores_strides", Contract.HOST, WRONG, "row padding of output"),
     ("ignores_the_stride_of_its_output", Contract.STRIDE, WRONG, "output"),
@@ -62,8 +62,8 @@ def measurer() -> Iterator[QemuMeasurer]:
         yield measurer
 
 
-def unpromised(function: str) -> Artifact:
-    """The candidate ``function`` of ``sources/unpromised.c``."""
+def beyond_contract(function: str) -> Artifact:
+    """The candidate ``function`` of ``sources/beyond_contract.c``."""
     first_block = 128  # the heap's first block comes after a header of a vector
     bit = next(bit for bit in range(8) if not poison(0)[first_block] >> bit & 1)
     flags = ("-mcpu=hexagonv66+hvxv66+hvx_length128b", f"-DBIT={bit}")
@@ -76,14 +76,14 @@ def problem_of(contract: Contract) -> Problem:
 
 @pytest.mark.parametrize(
     ("function", "contract", "expected", "says"),
-    UNPROMISED,
-    ids=[f"{function}-{contract}" for function, contract, *_ in UNPROMISED],
+    BEYOND,
+    ids=[f"{function}-{contract}" for function, contract, *_ in BEYOND],
 )
-def test_what_no_contract_promises_is_not_relied_on(
+def test_what_no_contract_guarantees_is_not_relied_on(
     measurer: QemuMeasurer, function: str, contract: Contract, expected: Outcome, says: str
 ) -> None:
     with pytest.raises(CandidateError) as caught:
-        measurer.measure(problem_of(contract), unpromised(function))
+        measurer.measure(problem_of(contract), beyond_contract(function))
     assert caught.value.outcome is expected, caught.value.message
     assert says in caught.value.message
     assert "\n" not in caught.value.message
