@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from service.cli.ladder import print_ladder
 from service.cli.options import AsJson, JobName, ServerAddress, read_server
-from service.cli.output import print_json, print_line, print_table
+from service.cli.output import print_json, print_line, print_table, time_text
 from service.cli.summary import count_text, form_label, print_result, result_json
 from service.json_forms import job_json, peak_cycles, trial_json
 from tuner.records.outcome import Outcome
@@ -68,7 +67,7 @@ def _print_jobs(found: list[dict[str, Any]]) -> None:
                 row["job"],
                 _state(row),
                 *(row[name] for name in asked),
-                datetime.fromtimestamp(row["created_at"]).strftime("%Y-%m-%d %H:%M"),
+                time_text(row["created_at"]),
                 sum(row["outcomes"].values()),
                 row["outcomes"].get(Outcome.OK.value, 0),
                 "" if row["best_cycles"] is None else f"{row['best_cycles']:,}",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
 from service.cli.options import AsJson, ServerAddress, read_server
-from service.cli.output import print_json, print_line, print_table
+from service.cli.output import print_json, print_line, print_table, time_text
 
 
 def pipelines(
@@ -31,7 +30,7 @@ def pipelines(
                     one["name"],
                     one["owner"],
                     one["visibility"],
-                    datetime.fromtimestamp(one["created_at"]).strftime("%Y-%m-%d %H:%M"),
+                    time_text(one["created_at"]),
                     f"{one['upload_bytes']:,}",
                     one["kernel"],
                 ]
