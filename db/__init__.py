@@ -21,10 +21,9 @@ def open_store(url: str | None = None, *, busy_timeout_s: float = 10.0) -> SqlSt
 
     ``url`` is ``sqlite:///FILE`` or ``postgresql://USER@HOST/DATABASE``; without it,
     ``HVXTUNE_DATABASE_URL`` or ``hvxtune.sqlite`` in the state directory. Artifacts lie in the
-    folder ``artifacts`` of the state directory. ``busy_timeout_s`` is how long a SQLite database
-    that another process has locked is waited for. What others could open is closed to them, with
-    a warning in the log. Raises ``StoreError`` if it cannot be used.
-    """
+    folder ``artifacts`` of the state directory. ``busy_timeout_s`` is how long to wait for a SQLite
+    database that another process has locked. Files that others could open are closed to them, with
+    a warning in the log. Raises ``StoreError`` if it cannot be used."""
     from db.engine import find_url, make_engine, place_of
     from db.failure import store_errors
     from db.files.artifacts import ArtifactFiles
