@@ -115,7 +115,8 @@ def defines(content: bytes, symbol: bytes) -> bool:
 def _require_symbol(artifact: Artifact) -> None:
     if not defines(artifact.object_bytes, artifact.symbol.encode()):
         raise StoreError(
-            f"the object {artifact.digest} of another schedule does not define {artifact.symbol}",
+            f"the object {artifact.digest} does not define {artifact.symbol}: it belongs to "
+            "another schedule",
             next_step="tune again, or import it anew",
         )
 
