@@ -102,9 +102,10 @@ def mark_used(store: SqlStore, token_id: str, at: float) -> None:
 
 
 def _columns(token: Token) -> dict[str, object]:
-    columns = {field.name: getattr(token, field.name) for field in fields(Token)}
+    columns = {one.name: getattr(token, one.name) for one in fields(Token)}
     return {**columns, "scopes": list(token.scopes), "quotas": dict(token.quotas)}
 
 
 def _token(row: TokenRow) -> Token:
-    return Token(**{field.name: getattr(row, field.name) for field in fields(Token)})
+    columns = {one.name: getattr(row, one.name) for one in fields(Token)}
+    return Token(**{**columns, "scopes": tuple(row.scopes)})
