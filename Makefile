@@ -38,6 +38,7 @@ test-slow: setup $(VENV)/.dev ## the tests that need minutes: compilers, simulat
 
 nightly: setup $(VENV)/.dev ## the long proofs (hundreds of mutations, killed processes): an hour or more
 	$(BIN)/pytest -m nightly -n logical --maxprocesses 2 --dist loadscope
+	$(BIN)/pytest -m "hypothesis and not slow and not nightly" --hypothesis-profile thorough -n logical --maxprocesses 2
 
 lint: setup $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .

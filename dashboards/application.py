@@ -1,12 +1,11 @@
-"""The pages as an application of their own, mounted into the service.
+"""The pages as an application of their own, mounted into the service, and ``/docs``.
 
 Its own, because everything about it is for browsers: errors are pages, callers come by a session
 cookie, and every answer carries headers that keep foreign scripts and frames out.
 
-``/docs``: the routes for people, drawn by Swagger UI.
-
-Its script and style are served from here: a page that loads them from elsewhere tells that host
-who reads it, and runs whatever it sends with the reader's token at hand.
+``/docs`` shows the routes by Swagger UI. Its script and style are served from here: a page that
+loads them from elsewhere tells that host who reads it, and runs whatever it sends with the reader's
+token at hand.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def add_pages(service: FastAPI) -> None:
 
 
 class SecurityHeaders:
-    """Adds :data:`SECURITY_HEADERS` to every answer; pages are never kept by caches."""
+    """Adds :data:`SECURITY_HEADERS` to every answer; caches keep no pages."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -102,7 +101,7 @@ class SecurityHeaders:
 
 
 def _show_errors(pages: FastAPI) -> None:
-    """Makes every error a page, or a part of one where a part was asked for."""
+    """Makes every error a page, or a part of one for a request for a part."""
 
     @pages.exception_handler(LoginNeeded)
     async def login(request: Request, needed: LoginNeeded) -> Response:

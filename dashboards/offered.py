@@ -1,4 +1,4 @@
-"""What the form can offer beside the simulator: the devices of the farm, by their tags."""
+"""Choices of the form beside the simulator: the devices of the farm, by their tags."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tuner.records.candidate import FIDELITIES
 
 @dataclass(frozen=True)
 class OfferedDevices:
-    """Tags of all devices, and of those to which what was searched in the model can be promoted.
-    None where there is no farm, or its file is wrong: ``hvxtune farm check`` says how."""
+    """Tags of all devices, and of those that trials of a model search can be promoted to. Empty
+    without a farm, or with a wrong file, which ``hvxtune farm check`` explains."""
 
     tags: tuple[str, ...] = ()
     higher: tuple[str, ...] = ()
 
 
 def offered_devices() -> OfferedDevices:
-    """Those of this machine's farm file."""
+    """The devices of this machine's farm file."""
     try:
         members = read_farm().members
     except UserError:

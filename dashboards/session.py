@@ -1,9 +1,9 @@
-"""Who looks at a page: a session that begins with a token and ends with the logout.
+"""The visitor of a page: a session that begins with a token and ends with the logout.
 
-The cookie holds a secret of the session's own, which means nothing over REST. The database knows
-its digest and whose token it began with: once the session is ended there, or its token is
-revoked, the cookie opens nothing, wherever it was copied to. Every form carries a token of its
-session (CSRF); the login form, which has no session yet, that of a short-lived signed cookie.
+The cookie holds a secret of the session's own, which is worthless over REST. The database has its
+digest and the token that began it: once the session ends there, or its token is revoked, the
+cookie opens nothing, wherever it was copied to. Every form carries a token of its session (CSRF);
+the login form, which has no session yet, that of a short-lived signed cookie.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from service.auth.audit import record
 from service.auth.caller import Caller, Scope
 from service.auth.guard import lacks
 from service.problem_details import HttpError
-from tuner.paths import writable
+from tuner.paths import for_this_user, writable
 
 if TYPE_CHECKING:
     from db.sql_store import SqlStore
@@ -45,7 +45,7 @@ _SECRET_BYTES = 32
 
 @dataclass(frozen=True)
 class CookieKind:
-    """A signed cookie and how long what it says is believed."""
+    """A signed cookie and how long it is valid."""
 
     cookie: str
     salt: str
@@ -57,7 +57,7 @@ LOGIN = CookieKind("hvxtune_login", "login", 3600)
 
 @dataclass(frozen=True)
 class Viewer:
-    """Who looks at a page. ``csrf`` goes into every form of theirs."""
+    """The visitor of a page. ``csrf`` goes into every form of theirs."""
 
     caller: Caller
     csrf: str
@@ -68,7 +68,7 @@ class Viewer:
 
 
 class LoginNeeded(Exception):  # noqa: N818  # a redirect, not an error
-    """There is no session, or it has ended."""
+    """Without a session, or after its end."""
 
     def login_place(self, request: Request) -> str:
         """The login page, which leads back to where the viewer wanted to go."""
@@ -81,14 +81,14 @@ class LoginNeeded(Exception):  # noqa: N818  # a redirect, not an error
 
 
 class SignedCookies:
-    """Signs and reads cookies. Its key lies in the state directory, so that what was signed lives
-    through restarts."""
+    """Signs and reads cookies. The key is in the state directory, so that cookies survive
+    restarts."""
 
     def __init__(self) -> None:
         self._key: str | None = None
 
     def read(self, request: HTTPConnection, kind: CookieKind) -> Mapping[str, Any] | None:
-        """What the cookie says; ``None`` without one, or with one that we did not make lately."""
+        """The content of the cookie; ``None`` without one, or with a forged or old one."""
         value = request.cookies.get(kind.cookie)
         if value is None:
             return None
@@ -126,10 +126,9 @@ def _set_cookie(request: Request, answer: Response, name: str, value: str, lifet
 def _stored_key() -> str:
     """The signing key of this state directory, made at its first use; for its owner only."""
     path = writable("pages") / "session-key"
-    fresh = secrets.token_hex(_KEY_BYTES)
     made = path.with_name(f"session-key.{secrets.token_hex(4)}")
-    with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(fresh)
+    with open(made, "x", opener=for_this_user) as file:
+        file.write(secrets.token_hex(_KEY_BYTES))
     try:
         os.link(made, path)  # fails if another process was first; then its key counts
     except FileExistsError:
@@ -154,8 +153,8 @@ def caller_with(request: Request, token: str) -> Caller:
 
 
 def begin(request: Request, caller: Caller) -> str:
-    """Begins a session of ``caller``, which ends the one that this browser had; gives what the
-    cookie is to hold. Blocks."""
+    """Begins a session of ``caller`` and ends the one that this browser had; returns the secret for
+    the cookie. Blocks."""
     store: SqlStore = request.app.state.store
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     with store.transaction():
@@ -179,7 +178,7 @@ def end(request: Request) -> None:
 
 
 def viewer_of(request: Request) -> Viewer:
-    """Who looks; :class:`LoginNeeded` if that is not known. Blocks."""
+    """The visitor; :class:`LoginNeeded` without a valid session. Blocks."""
     store: SqlStore = request.app.state.store
     secret = request.cookies.get(SESSION_COOKIE)
     token_id = None if secret is None else token_of_session(store, _digest(secret))
@@ -196,7 +195,7 @@ def viewer_of(request: Request) -> Viewer:
 
 
 def _digest(secret: str) -> str:
-    """Without salt and in one step: there is nothing to guess about 256 random bits."""
+    """Unsalted and in one step: 256 random bits cannot be guessed."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 

@@ -1,8 +1,7 @@
-"""Templates, and how figures are written in them.
+"""Templates, and the formats of figures in them.
 
-Everything is escaped: templates are given values, never markup. Figures have units and thin
-separators, so that columns of them line up.
-"""
+Everything is escaped: templates get values, never markup. Figures have units and separators, so
+that columns of them line up."""
 
 from __future__ import annotations
 
@@ -75,7 +74,7 @@ def share(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """``3 min 20 s``: two units at most, none that is zero behind."""
+    """``3 min 20 s``: two units at most, the second only if it is not zero."""
     if seconds is None:
         return ABSENT
     if seconds < 10:

@@ -1,4 +1,4 @@
-"""What all tables are made of: the declarative base, column types, names of constraints."""
+"""The basis of all tables: the declarative base, column types, names of constraints."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ OWNER_LENGTH = 100
 
 
 class FreeText(TypeDecorator[str]):
-    """Text from compilers and candidates, which may hold anything.
-
-    NUL (PostgreSQL has none in text) and lone surrogates (no UTF-8 for them) become U+FFFD.
-    """
+    """Text from compilers and candidates, which may hold anything: NUL, which PostgreSQL refuses,
+    and lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
 
     impl = Text
     cache_ok = True

@@ -1,4 +1,4 @@
-"""What jobs and schedules refer to: rows that have a digest, are stored once and never change."""
+"""Rows that jobs and schedules refer to: named by a digest, stored once, never changed."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ def insert_unless_there(
     values: Mapping[str, Any],
     keys: Sequence[str] = ("digest",),
 ) -> bool:
-    """Inserts a row unless one with the same ``keys`` is there, or comes at the same time.
-
-    Says whether it did.
-    """
+    """Inserts a row unless one with the same ``keys`` exists, or another transaction inserts it at
+    the same time; returns whether it did."""
     statement: Insert
     if session.get_bind().dialect.name == "sqlite":
         from sqlalchemy.dialects import sqlite
@@ -44,7 +42,7 @@ def rows_changed(session: Session, statement: Insert | Update | Delete) -> int:
     """Executes ``statement`` and counts the rows it inserted, updated or deleted."""
     options: dict[str, Any] = {"synchronize_session": False}
     if isinstance(statement, Insert):
-        # Else SQLAlchemy tells -1 for some inserts on PostgreSQL.
+        # Otherwise SQLAlchemy returns -1 for some inserts on PostgreSQL.
         options = {"preserve_rowcount": True}
     result = session.execute(statement, execution_options=options)
     return cast("CursorResult[Any]", result).rowcount
@@ -93,14 +91,14 @@ def problem_id(session: Session, problem: Problem) -> int:
 def toolchain_id(
     session: Session, fingerprint: Mapping[str, str], used_at: float | None = None
 ) -> int:
-    """The row of a toolchain. A new one counts as used at ``used_at``: by default now."""
+    """The row of a toolchain. A new one counts as used at ``used_at``, by default now."""
     at = time.time() if used_at is None else used_at
     values = {"fingerprint": dict(fingerprint), "last_used_at": at}
     return _row_id(session, ToolchainRow, digest_of(dict(fingerprint)), values)
 
 
 def used_toolchain_id(session: Session, fingerprint: Mapping[str, str]) -> int:
-    """The row of a toolchain, which is in use from now on: the current one."""
+    """The row of a toolchain, which counts as used now: the current one."""
     found = toolchain_id(session, fingerprint)
     session.execute(
         update(ToolchainRow).where(ToolchainRow.id == found).values(last_used_at=time.time())

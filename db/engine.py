@@ -1,4 +1,4 @@
-"""Connections: which database, which driver, and how SQLite is set up for one writer at a time."""
+"""Connections: the database, its driver, and the set-up of SQLite for one writer at a time."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def make_engine(url: URL, busy_timeout_s: float) -> Engine:
 def _set_up_sqlite(
     busy_timeout_s: float, connection: sqlite3.Connection, _record: Any = None
 ) -> None:
-    # sqlite3 would open transactions by itself, late, and none for DDL; `_begin_sqlite` does.
+    # sqlite3 would open transactions late, and none for DDL; `_begin_sqlite` does.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys = ON")
     _enter_wal(connection, time.monotonic() + busy_timeout_s)
@@ -116,9 +116,8 @@ def _begin_sqlite(connection: Connection) -> None:
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """A bare connection to the SQLite file ``path`` for look-ups, one transaction each.
 
-    Pages are mapped, not copied, so that what the system keeps of a large database in memory is
-    not kept twice. In WAL mode readers wait for
-    nobody, so there is no busy timeout to set.
+    Pages are mapped, not copied, so that the system's cache of a large database is not kept twice.
+    In WAL mode readers never wait, so no busy timeout is set.
     """
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, cached_statements=16

@@ -1,4 +1,4 @@
-"""Turns what SQLAlchemy, SQLite, PostgreSQL and the file system raise into ``StoreError``.
+"""Turns the errors of SQLAlchemy, SQLite, PostgreSQL and the file system into ``StoreError``.
 
 Each message names the file or server, the cause, and what to do next.
 """
@@ -6,6 +6,7 @@ Each message names the file or server, the cause, and what to do next.
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,14 +51,14 @@ def store_errors(place: Place) -> Iterator[None]:
 
 
 def translated(error: Exception, place: Place) -> HvxtuneError:
-    """``error`` in words of what happened to the database at ``place``."""
+    """``error`` as an error of the database at ``place``."""
     cause: BaseException | None = error
     if isinstance(error, DBAPIError):
         cause = error.orig
     if isinstance(cause, sqlite3.Error):
         return _from_sqlite(cause, place)
     if isinstance(cause, UnicodeDecodeError):  # of an error's text, which quotes damaged bytes
-        return _corrupt(place, f"it holds what is no text: {cause.reason}")
+        return _corrupt(place, f"it holds bytes that are not text: {cause.reason}")
     if isinstance(cause, OverflowError):
         return UserError("a number is too large to store", accepted="at most 63 bits")
     if isinstance(cause, OSError):
@@ -118,7 +119,7 @@ def file_error(error: OSError, path: Path) -> StoreError:
 def _full(where: str) -> StoreError:
     return StoreError(
         f"no space left on the disk that holds {where}",
-        next_step="free some and run the command again: what was stored before is kept",
+        next_step="free some and run the command again; what was stored is kept",
     )
 
 
@@ -140,8 +141,6 @@ def _locked(place: Place) -> StoreError:
 
 def users_of(path: Path) -> list[int]:
     """The other processes that have ``path`` open, as far as this user may see."""
-    import os
-
     import psutil
 
     found = []
@@ -188,7 +187,7 @@ _SERVER_STATES = {
     "28P01": "the password is wrong",
     "55P03": "another process has locked it",
 }
-"""SQLSTATE codes (PostgreSQL manual, appendix A) worth words of their own."""
+"""SQLSTATE codes (PostgreSQL manual, appendix A) with a text of their own."""
 
 
 def _from_server(error: BaseException, place: Place) -> HvxtuneError:
@@ -205,7 +204,7 @@ def _from_server(error: BaseException, place: Place) -> HvxtuneError:
 
 
 def wrong_url(url: str, error: Exception) -> StoreError:
-    """For a URL that SQLAlchemy cannot read or whose driver is not known or not installed."""
+    """For a URL that SQLAlchemy cannot read, or whose driver is unknown or not installed."""
     accepted = "sqlite:///FILE or postgresql://USER@HOST/DATABASE"
     if isinstance(error, ModuleNotFoundError):
         return StoreError(
@@ -214,7 +213,7 @@ def wrong_url(url: str, error: Exception) -> StoreError:
         )
     if isinstance(error, NoSuchModuleError):
         return StoreError(f"unknown kind of database in {url}", accepted=accepted)
-    return StoreError(f"'{url}' is no database URL", accepted=accepted)
+    return StoreError(f"'{url}' is not a database URL", accepted=accepted)
 
 
 def _first_line(error: BaseException) -> str:

@@ -24,10 +24,10 @@ _LOCK_KEY = 0x68767874756E65
 
 
 def ensure_schema(engine: Engine, place: Place) -> None:
-    """Creates or upgrades the tables; nothing to do if they are current.
+    """Creates or upgrades the tables, unless they are current.
 
-    Safe when several processes do it at once: one does the work, the others wait. A migration
-    happens wholly or not at all. Raises ``StoreError`` if the database was made by a newer
+    Several processes may do it at once: one does the work, the others wait. A migration happens
+    wholly or not at all. Raises ``StoreError`` if the database was made by a newer
     hvxtune or holds somebody else's tables.
     """
     with engine.connect() as connection:

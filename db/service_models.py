@@ -1,4 +1,4 @@
-"""Tables of the service: who may do what, what they did, what they uploaded."""
+"""Tables of the service: tokens, sessions, the audit, uploads and webhooks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ REQUEST_ID_LENGTH = 100
 class TokenRow(Base):
     """A bearer token. Only the SHA-256 of its secret is kept: 256 random bits need no salt.
 
-    ``name`` is the user that jobs are submitted by; several tokens may share it. ``owner`` is
-    whose the jobs and uploads are: a person or a team. ``scopes``, ``quotas`` and ``reads`` are
-    what :mod:`service.auth` makes of them.
-    """
+    ``name`` is the user that jobs are submitted by; several tokens may share it. ``owner``, a
+    person or a team, owns the jobs and uploads. :mod:`service.auth` interprets ``scopes``,
+    ``quotas`` and ``reads``."""
 
     __tablename__ = "tokens"
 
@@ -35,7 +34,7 @@ class TokenRow(Base):
 
 
 class AuditRow(Base):
-    """Who changed what, or tried to. ``token_id`` is absent where no valid token was shown."""
+    """A change, or an attempt at one. ``token_id`` is absent without a valid token."""
 
     __tablename__ = "audit"
 
@@ -50,7 +49,7 @@ class AuditRow(Base):
 
 
 class SessionRow(Base):
-    """A browser that has logged in, by the SHA-256 of what its cookie holds. No row, no session."""
+    """A browser that has logged in, by the SHA-256 of its cookie's secret. No row, no session."""
 
     __tablename__ = "sessions"
 
@@ -63,7 +62,7 @@ class SessionRow(Base):
 
 
 class IdempotencyRow(Base):
-    """The answer a request with an ``Idempotency-Key`` got, for whoever sends it again."""
+    """The answer to a request with an ``Idempotency-Key``, for when it is sent again."""
 
     __tablename__ = "idempotency"
 
@@ -104,8 +103,8 @@ class PipelineRow(Base):
 
 
 class WebhookRow(Base):
-    """Where a tenant wants to be told of the ends of jobs: of one, or of all of theirs, or, for
-    an admin, of everybody's. ``secret`` signs, so it is kept as it is."""
+    """An address that a tenant wants told of the ends of jobs: of one, of all of theirs, or, for an
+    admin, of everybody's. ``secret`` signs, so it is kept in plain."""
 
     __tablename__ = "webhooks"
 
@@ -121,8 +120,8 @@ class WebhookRow(Base):
 
 
 class DeliveryRow(Base):
-    """A message to a webhook, written in the transaction that ended the job, until it is delivered
-    or given up. ``leased_until`` keeps a second service from sending it at the same time."""
+    """A message to a webhook, written in the transaction that ended the job. ``leased_until`` keeps
+    a second service from sending it at the same time."""
 
     __tablename__ = "webhook_deliveries"
 

@@ -1,7 +1,6 @@
-"""Takes over files of schedules: within the caller's quotas, and never without a row in the audit.
+"""Imports files of schedules, within the caller's quotas and never without a row in the audit.
 
-A large file is stored in several transactions. Each of them also writes, in one row of the audit,
-how far it has got.
+A large file is stored in several transactions; each updates one row of the audit with the progress.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ def take_over(
     caller: Caller | None = None,
     request: HTTPConnection | None = None,
 ) -> Imported:
-    """What became of the schedules in ``file``, which ``caller`` sent by ``request``, or without
-    both, a command on this machine has. Errors as of ``import_schedules``; ``HttpError`` beyond
-    the caller's quota. Blocks."""
+    """Imports ``file``, which ``caller`` sent by ``request`` or, without both, a command on this
+    machine opened. Errors as of ``import_schedules``; ``HttpError`` beyond the caller's quota.
+    Blocks."""
     size_bytes = file.seek(0, 2)
     file.seek(0)
     if caller is not None:
@@ -47,7 +46,7 @@ def take_over(
         if number is not None:
             amend_entry(store, number, detail)
             return
-        if caller is not None:  # others may have sent files since this one was looked at
+        if caller is not None:  # others may have sent files since the check above
             check_upload(store, caller, size_bytes)
         number = record(store, caller, IMPORT_ACTION, "", detail, request)
 

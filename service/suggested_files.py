@@ -1,6 +1,6 @@
-"""Names of files that commands and answers suggest, made of what people and kernels are called.
+"""File names that commands and answers suggest, made from names of people and kernels.
 
-One place, because a colon (``pipeline:0123456789ab``), a slash (``ann/blur``) or a quote ends up
+In one place, because a colon (``pipeline:0123456789ab``), a slash (``ann/blur``) or a quote ends up
 in shells, in makefiles, on file systems and in headers.
 """
 
@@ -16,13 +16,13 @@ _MOST_CHARACTERS = 120
 
 
 def suggested(name: str) -> str:
-    """``name`` as that of a file: letters, digits and ``. _ -`` only, and no hidden file."""
+    """``name`` as a file name: letters, digits and ``. _ -`` only, and not hidden."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip("._-")
     return plain[:_MOST_CHARACTERS] or "file"
 
 
 def identifier(problem: Problem, label: str) -> str:
-    """The C name of what is compiled for ``problem``, with what people call its kernel:
+    """The C name of the function compiled for ``problem``, with its kernel's label:
     ``blur_x256_y48_static`` rather than the digits of an upload."""
     kernel = problem.workload.kernel
     if not label or label == kernel:
@@ -32,5 +32,5 @@ def identifier(problem: Problem, label: str) -> str:
 
 
 def attachment(name: str) -> dict[str, str]:
-    """The header by which a browser keeps an answer as a file called ``name``."""
+    """The header that has a browser save an answer as a file called ``name``."""
     return {"Content-Disposition": f'attachment; filename="{suggested(name)}"'}

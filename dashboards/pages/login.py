@@ -1,4 +1,4 @@
-"""Log in with a token, log out, choose nothing else."""
+"""Log in with a token, and log out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def show(request: Request, next: str = "") -> Response:  # noqa: A002  # its nam
 
 @router.post("/login")
 async def log_in(request: Request) -> Response:
-    """Begins a session if the token is good."""
+    """Begins a session if the token is valid."""
     fields = await request.form(max_files=0, max_fields=8)
     sent = signed_cookies_of(request).read(request, LOGIN)
     require_csrf(str((sent or {}).get("csrf", secrets.token_hex())), fields.get(CSRF_FIELD))
@@ -55,7 +55,7 @@ async def log_in(request: Request) -> Response:
 
 @router.post("/logout")
 async def log_out(request: Request) -> Response:
-    """Ends the session of this browser, for good; whatever its token is good for."""
+    """Ends the session of this browser for good, whatever its token's scopes."""
     fields = await request.form(max_files=0, max_fields=8)
     viewer = await run_in_threadpool(viewer_of, request)
     require_csrf(viewer.csrf, fields.get(CSRF_FIELD))
@@ -85,7 +85,7 @@ def _form(
 
 
 def _own_place(request: Request, asked: str) -> str:
-    """Where to go after the login: only to pages of ours, whatever the address said."""
+    """The page after the login: one of ours, whatever the address said."""
     root = request.scope.get("root_path", "")
     plain = all(" " <= mark < "\x7f" for mark in asked) and "\\" not in asked
     return asked if plain and asked.startswith(f"{root}/") else f"{root}/jobs"

@@ -1,12 +1,10 @@
-"""Who sees what: the rows of a store that belong to somebody, and those they are hidden from.
+"""Visibility: who sees which rows of a store.
 
-Jobs, uploads, schedules and webhooks have a ``tenant``, whose they are, and an ``audience``: empty
-for what everybody may see, else the tenant, who alone may. What hangs on a job (trials, events,
-promotions) is seen by who sees the job. A store that is *seen by* somebody
-(:meth:`db.sql_store.SqlStore.seen_by`) finds no other rows, whatever is asked of it: the condition
-is added to every statement of its sessions, so that no query can forget it. Raw SQL is not
-covered: :mod:`db.schedules.serving` names the audience itself.
-"""
+Jobs, uploads, schedules and webhooks have a ``tenant``, their owner, and an ``audience``: empty for
+everybody, else the tenant alone. Parts of a job (trials, events, promotions) are visible with the
+job. A store that is *seen by* somebody (:meth:`db.sql_store.SqlStore.seen_by`) finds no other rows:
+the condition is added to every statement of its sessions, so that no query can forget it. Raw SQL
+is not covered: :mod:`db.schedules.serving` names the audience itself."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from db.models import JobEventRow, JobRow, PromotionRow, ScheduleRow, TrialRow
 from db.service_models import PipelineRow, WebhookRow
 
 EVERYBODYS: Final[dict[str, Any]] = {"hvxtune_everybodys": True}
-"""Execution options of a statement that counts, or compares with, the rows of all."""
+"""Execution options of a statement over everybody's rows, to count or compare with them."""
 
 _VIEWER: Final = "hvxtune_viewer"
 _OWNED: Final = (JobRow, ScheduleRow, PipelineRow, WebhookRow)
@@ -29,12 +27,12 @@ _OF_A_JOB: Final = (TrialRow, PromotionRow, JobEventRow)
 
 
 def audience_of(tenant: str, *, private: bool) -> str:
-    """Who sees what ``tenant`` makes. What nobody owns is everybody's."""
+    """The audience of a row of ``tenant``; rows without a tenant are everybody's."""
     return tenant if private else ""
 
 
 def session_info(viewer: str | None) -> dict[str, Any]:
-    """The ``info`` of a session that sees what ``viewer`` may; ``None`` sees all."""
+    """The ``info`` of a session limited to what ``viewer`` may see; ``None`` sees all."""
     return {_VIEWER: viewer}
 
 
@@ -52,7 +50,7 @@ def _criteria(viewer: str) -> tuple[ExecutableOption, ...]:
     def seen(row: Any) -> ColumnElement[bool]:
         return row.audience.in_(("", viewer))  # type: ignore[no-any-return]
 
-    # Another name for the table, without the model: what asks for jobs itself is not meant.
+    # An alias of the bare table, so that the criteria for jobs do not apply to it.
     jobs = JobRow.__table__.alias("hidden_jobs")
 
     def of_seen_job(row: Any) -> ColumnElement[bool]:

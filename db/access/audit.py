@@ -1,4 +1,4 @@
-"""The audit: who changed what, or was refused, in the order in which it was written."""
+"""The audit: who changed what, or was refused, in the order of writing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add_entry(
     client: str,
     request_id: str = "",
 ) -> int:
-    """Writes one row and gives its number. ``detail`` is a JSON object."""
+    """Writes a row and returns its number. ``detail`` is a JSON object."""
     values = {
         "at": time.time(),
         "token_id": token_id,
@@ -51,13 +51,11 @@ def add_entry(
         "request_id": request_id,
     }
     with store.writing() as session:
-        return session.execute(
-            insert(AuditRow).values(**values).returning(AuditRow.id)
-        ).scalar_one()
+        return session.scalars(insert(AuditRow).values(**values).returning(AuditRow.id)).one()
 
 
 def amend_entry(store: SqlStore, number: int, detail: Mapping[str, Any]) -> None:
-    """Gives an entry another detail: for what takes several transactions, and has got further."""
+    """Replaces the detail of an entry: the progress of work in several transactions."""
     with store.writing() as session:
         session.execute(update(AuditRow).where(AuditRow.id == number).values(detail=dict(detail)))
 
@@ -84,6 +82,6 @@ def newest_entries(store: SqlStore, limit: int, before: int | None = None) -> li
 
 
 def prune_entries(store: SqlStore, older_than: float) -> int:
-    """Deletes entries from before the time ``older_than``; the number of those deleted."""
+    """Deletes entries from before the time ``older_than``; returns their number."""
     with store.writing() as session:
         return rows_changed(session, delete(AuditRow).where(AuditRow.at < older_than))

@@ -1,7 +1,7 @@
-"""Sessions of browsers: those that were begun with a token and have not ended.
+"""Sessions of browsers, begun with a token and not ended since.
 
-A session is named by a secret that only its browser has; here is the SHA-256 of it. A session that
-has no row does not exist, so one that was ended stays so, wherever its cookie was copied to.
+A session is named by a secret that only its browser has; its SHA-256 is kept here. Without a row
+there is no session, so one that has ended stays so, wherever its cookie was copied to.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from db.sql_store import SqlStore
 
 MOST_OF_A_TOKEN = 100
-"""More than people have browsers; who logs in over and over ends their own oldest sessions."""
+"""More than people have browsers; a further login ends the oldest session."""
 
 
 def begin_session(store: SqlStore, digest: str, token_id: str, lifetime_s: float) -> None:
@@ -45,8 +45,7 @@ def begin_session(store: SqlStore, digest: str, token_id: str, lifetime_s: float
 
 
 def token_of_session(store: SqlStore, digest: str) -> str | None:
-    """The id of the token that the session was begun with; ``None`` if it is not, or no longer,
-    one. Whether the token is still valid is another question."""
+    """The id of the token that began the session, valid or not; ``None`` without a session."""
     wanted = select(SessionRow.token_id).where(
         SessionRow.digest == digest, SessionRow.expires_at > time.time()
     )
@@ -55,6 +54,6 @@ def token_of_session(store: SqlStore, digest: str) -> str | None:
 
 
 def end_session(store: SqlStore, digest: str) -> bool:
-    """Ends a session for good; whether there was one."""
+    """Ends a session for good; false without one."""
     with store.writing() as session:
         return rows_changed(session, delete(SessionRow).where(SessionRow.digest == digest)) > 0

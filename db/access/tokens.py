@@ -1,13 +1,13 @@
-"""Bearer tokens: who may do what, until when, and when they were used last.
+"""Bearer tokens: their owners, scopes and quotas, when they expire, and when they were last used.
 
-Secrets never come here, only their SHA-256. What scopes and quotas mean is the service's to say.
+Only the SHA-256 of a secret is kept. The service gives scopes and quotas their meaning.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from sqlalchemy import insert, select, update
@@ -56,10 +56,10 @@ def add_token(store: SqlStore, token: Token) -> bool:
 
 
 def add_first_token(store: SqlStore, token: Token) -> bool:
-    """Stores ``token`` unless there are tokens already, valid or not; says whether it did.
+    """Stores ``token`` unless the database has had one, valid or not; returns whether it did.
 
-    In one transaction that keeps other writers of SQLite out, so that of two services that start
-    at once on a new database one makes the first token.
+    In one transaction that keeps other writers of SQLite out: of two services that start at once
+    on a new database, one makes the first token.
     """
     with store.writing() as session:
         if session.scalar(select(TokenRow.id).limit(1)) is not None:
@@ -76,21 +76,20 @@ def find_token(store: SqlStore, token_id: str) -> Token | None:
 
 
 def all_tokens(store: SqlStore) -> list[Token]:
-    """Every token that was ever made, newest first."""
+    """Every token ever made, newest first."""
     newest = select(TokenRow).order_by(TokenRow.created_at.desc(), TokenRow.id)
     with store.reading() as session:
         return [_token(row) for row in session.scalars(newest)]
 
 
 def revoke_token(store: SqlStore, token_id: str) -> Token:
-    """Ends a token for good. One that was revoked before stays as it is; ``UserError`` for an
-    unknown id."""
+    """Ends a token for good, unless it has ended before; ``UserError`` for an unknown id."""
     with store.writing() as session:
         row = session.get(TokenRow, token_id, populate_existing=True, with_for_update=True)
         if row is None:
             raise UserError(
                 f"no token '{token_id[:40]}'",
-                accepted="the id of a token: what stands between hvx_ and the next _",
+                accepted="the id of a token: the part between hvx_ and the next _",
                 next_step="`hvxtune token list` shows them",
             )
         if row.revoked_at is None:
@@ -99,39 +98,17 @@ def revoke_token(store: SqlStore, token_id: str) -> Token:
 
 
 def mark_used(store: SqlStore, token_id: str, at: float) -> None:
-    """Notes that the token was used at ``at``."""
+    """Records that the token was used at ``at``."""
     with store.writing() as session:
         used = update(TokenRow).where(TokenRow.id == token_id).values(last_used_at=at)
         rows_changed(session, used)
 
 
 def _columns(token: Token) -> dict[str, object]:
-    return {
-        "id": token.id,
-        "name": token.name,
-        "secret_digest": token.secret_digest,
-        "scopes": list(token.scopes),
-        "quotas": dict(token.quotas),
-        "created_at": token.created_at,
-        "expires_at": token.expires_at,
-        "revoked_at": token.revoked_at,
-        "last_used_at": token.last_used_at,
-        "owner": token.owner,
-        "reads": token.reads,
-    }
+    columns = {one.name: getattr(token, one.name) for one in fields(Token)}
+    return {**columns, "scopes": list(token.scopes), "quotas": dict(token.quotas)}
 
 
 def _token(row: TokenRow) -> Token:
-    return Token(
-        id=row.id,
-        name=row.name,
-        secret_digest=row.secret_digest,
-        scopes=tuple(row.scopes),
-        quotas=dict(row.quotas),
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        revoked_at=row.revoked_at,
-        last_used_at=row.last_used_at,
-        owner=row.owner,
-        reads=row.reads,
-    )
+    columns = {one.name: getattr(row, one.name) for one in fields(Token)}
+    return Token(**{**columns, "scopes": tuple(row.scopes)})

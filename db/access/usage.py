@@ -1,4 +1,4 @@
-"""What a user has used of what tokens limit by the day."""
+"""A user's recent use of what tokens limit by the day."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Use = list[tuple[float, int]]
 """Unix time and amount of each use, oldest first."""
 
 _ONE_OF_A_USER = 0x4876_7155
-"""PostgreSQL: the advisory locks under which the use of a user is read. SQLite has one writer."""
+"""PostgreSQL: the advisory locks under which a user's use is read. SQLite has one writer."""
 
 
 def _wait_for_others(session: Session, user: str) -> None:
-    """Lets no other transaction read what ``user`` has used before this one is committed: what is
-    refused or taken on in between is decided by all that was taken on before."""
+    """Blocks other transactions that read the use of ``user`` until this one is committed, so that
+    each decision counts everything accepted before it."""
     if session.get_bind().dialect.name == "postgresql":
         key = func.hashtext(user)
         session.execute(select(func.pg_advisory_xact_lock(_ONE_OF_A_USER, key)))
 
 
 def trials_asked_for(store: SqlStore, user: str, since: float) -> Use:
-    """The trials that each job which ``user`` submitted since then may take: its budget, or for
-    a job that is limited only by time or patience, the trials that it has made so far."""
+    """The trials of each job that ``user`` submitted since then: its budget, or for a job limited
+    only by time or patience, the trials made so far."""
     made = (
         select(func.count())
         .select_from(TrialRow)
@@ -50,8 +50,8 @@ def trials_asked_for(store: SqlStore, user: str, since: float) -> Use:
 
 
 def bytes_uploaded(store: SqlStore, user: str, since: float) -> Use:
-    """The pipelines that ``user`` uploaded since then, and the files of schedules that were taken
-    over: those the audit knows."""
+    """The bytes of pipelines that ``user`` uploaded since then, and of files of schedules imported,
+    by the audit."""
     pipelines = (
         select(PipelineRow.created_at, PipelineRow.upload_bytes)
         .where(PipelineRow.submitted_by == user, PipelineRow.created_at > since)
@@ -70,4 +70,4 @@ def bytes_uploaded(store: SqlStore, user: str, since: float) -> Use:
 
 
 IMPORT_ACTION = "schedule.import"
-"""What the audit calls the taking over of a file, whose size its detail has as ``bytes``."""
+"""The audit's name for an import; its detail has the file's size as ``bytes``."""

@@ -1,8 +1,7 @@
 """A whole store as one file, and back: every table, artifacts and uploads, with their digests.
 
-``layout`` says what such a file consists of, ``rows`` how tables become lines whatever database
-they are in, ``writing`` and ``reading`` do the two ways. For some schedules on their way to another
-service there is :mod:`db.exchange`.
+``layout`` is the format, ``rows`` turns tables of any database into lines and back, ``writing`` and
+``reading`` do the two ways. To hand some schedules to another service use :mod:`db.exchange`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What a backup consists of.
-
-A plain tar, so that everybody can look into it. Members, in this order:
+"""The layout of a backup: a plain tar, which any program opens. Members, in this order:
 
 - ``tables/NAME.jsonl.gz``: a table. The first line has the names of its columns, each further one
   the values of a row;
@@ -24,8 +22,8 @@ FORMAT = "hvxtune-backup"
 VERSION = 1
 MANIFEST = "manifest.json"
 NOT_KEPT = frozenset({"alembic_version", "sessions", "heartbeats"})
-"""Tables that are left out: what the manifest says; what a restore must not bring back, a session
-that has been ended since; and what is of a machine."""
+"""Tables that are left out: the manifest has the schema; a restore must not bring back a session
+that has ended since; and heartbeats belong to a machine."""
 
 MOST_MANIFEST_BYTES = 1 << 30
 CHUNK_BYTES = 1 << 20
@@ -38,12 +36,12 @@ _SCHEMA = re.compile(r"[0-9]{4}")
 _AGAIN = "make the backup anew with `hvxtune db backup`, or take an earlier one"
 
 Note = Callable[[int, int], object]
-"""Is told how many bytes are done, and of how many; the latter grows while it is found out."""
+"""Receives the bytes done and the bytes in all, which grow while they are found out."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """Size and SHA-256 of what a name stands for."""
+    """Size and SHA-256 of a member."""
 
     bytes: int
     sha256: str
@@ -51,7 +49,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a backup says of itself. ``tables`` has the number of rows of each."""
+    """A backup's description of itself. ``tables`` has the number of rows of each."""
 
     schema: str
     made_at: float
@@ -67,7 +65,7 @@ class Manifest:
 
 
 def read_manifest(data: bytes) -> Manifest:
-    """The manifest in ``data``; ``UserError`` if it is none of ours."""
+    """The manifest in ``data``; ``UserError`` for anything else."""
     try:
         found: dict[str, Any] = json.loads(data)
         if (found.pop("format"), found.pop("version")) != (FORMAT, VERSION):
@@ -91,7 +89,7 @@ def table_member(table: str) -> str:
 
 def require_known(name: str, sha256: str | None = None) -> None:
     """Refuses members that no backup has, whose names could lead anywhere, and files whose digest
-    is not the one in their names."""
+    differs from their names."""
     file = _FILE.fullmatch(name)
     if file is None and not (_TABLE.fullmatch(name) or name == MANIFEST):
         raise damaged(f"a member called {name[:100]!r}")
@@ -102,16 +100,16 @@ def require_known(name: str, sha256: str | None = None) -> None:
 
 
 def damaged(what: str) -> UserError:
-    """The file is no whole backup."""
+    """The error for a file that is not a whole backup."""
     return UserError(
-        f"the backup is damaged, cut off or none: {what}",
+        f"the file is not a backup, or a damaged or cut-off one: {what}",
         accepted="a file that `hvxtune db backup` wrote",
         next_step=f"nothing was changed; {_AGAIN}",
     )
 
 
 class Hashing:
-    """Reads a file and keeps size and digest of what came. For tarfile, which reads in pieces."""
+    """Reads a file for tarfile, in pieces, and keeps size and digest of what was read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

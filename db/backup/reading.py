@@ -1,9 +1,8 @@
-"""Takes a backup back: all of it, or nothing.
+"""Restores a backup: all of it, or nothing.
 
-First the whole file is read and every digest compared; nothing is touched before that. Then files
-are put in place, where nothing refers to them yet, and last all tables change in one transaction.
-Whatever ends it before (Ctrl-C, a full disk, kill -9) leaves the store as it was, and a second run
-takes up the files that the first has written.
+First the whole file is read and every digest compared. Then files are put in place, where nothing
+refers to them yet, and last all tables change in one transaction. If it ends before that (Ctrl-C, a
+full disk, kill -9), the store is as it was, and a second run finds the files already written.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ from tuner.paths import state_dir
 
 _TABLES_SHOWN = ("jobs", "schedules", "tokens", "pipelines")
 _Done = Callable[[int], object]
-"""Is told how many bytes are done."""
+"""Receives the bytes done."""
 _READ_ERRORS = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, OverflowError)
 
 
 @dataclass(frozen=True)
 class Restored:
-    """What was taken back. ``schema`` is that of the backup, before it was brought up to date;
+    """A restored backup. ``schema`` is the backup's own, before it was brought up to date;
     ``missing`` are files that the store had lost before the backup was made."""
 
     rows: int
@@ -63,7 +62,7 @@ class Restored:
 
 @dataclass(frozen=True)
 class _Checked:
-    """A backup that is whole: its manifest, and where in the file each member begins."""
+    """A backup found whole: its manifest, and the offset of each member in the file."""
 
     manifest: Manifest
     sha256: str
@@ -76,7 +75,7 @@ def restore_backup(
     """Makes ``store`` what it was when the backup in the file ``place`` was made.
 
     A store that holds something is replaced only with ``force``. Raises ``UserError`` for a file
-    that is no whole backup or of a newer hvxtune, ``StoreError`` if the store is in use.
+    that is not a whole backup or is of a newer hvxtune, ``StoreError`` if the store is in use.
     """
     try:
         file = place.open("rb")
@@ -114,7 +113,7 @@ def _reading() -> Iterator[None]:
 
 
 def _check(file: IO[bytes], note: _Done) -> _Checked:
-    """Reads all of it, and believes nothing else."""
+    """Reads all of it, and trusts nothing else."""
     found: dict[str, Member] = {}
     starts: dict[str, int] = {}
     manifest = b""
@@ -138,7 +137,7 @@ def _check(file: IO[bytes], note: _Done) -> _Checked:
         if name not in found:
             raise damaged(f"{name} is missing")
         if stated.members.get(name) != found[name]:
-            raise damaged(f"{name} is not what {MANIFEST} says: its SHA-256 differs")
+            raise damaged(f"{name} differs from {MANIFEST}: it has another SHA-256")
     _require_schema(stated)
     return _Checked(stated, digest_of_bytes(manifest), starts)
 
@@ -154,7 +153,7 @@ def _require_schema(manifest: Manifest) -> None:
 
 
 def _require_alone(store: SqlStore) -> None:
-    """Nobody else uses the database: a service remembers much of what it has read there."""
+    """Nobody else may use the database: a service caches much of what it reads there."""
     users = ", ".join(f"process {pid}" for pid in users_of(store.place.path or Path()))
     with store.reading() as session:
         connection = session.connection()
@@ -185,12 +184,12 @@ def _require_empty(store: SqlStore, connection: Connection, *, force: bool) -> N
         raise UserError(
             f"the database {store.place.name} is not empty ({shown})",
             accepted="an empty one, such as in a new HVXTUNE_STATE_DIR",
-            next_step="--force replaces all that is in it; make a backup of it first",
+            next_step="--force replaces all of it; make a backup of it first",
         )
 
 
 def _put_files(store: SqlStore, file: IO[bytes], checked: _Checked, note: _Done) -> None:
-    """Writes the files that are not there yet."""
+    """Writes the files that are missing."""
     tables = {table_member(name) for name in checked.manifest.tables}
     for name, member in checked.manifest.members.items():
         if name in tables:
@@ -200,7 +199,7 @@ def _put_files(store: SqlStore, file: IO[bytes], checked: _Checked, note: _Done)
         file.seek(checked.starts[name])
         data = file.read(member.bytes)
         if digest_of_bytes(data) != member.sha256:
-            raise damaged(f"{name} has changed while it was read")
+            raise damaged(f"{name} changed while it was read")
         try:
             if not (path.is_file() and digest_of_bytes(path.read_bytes()) == member.sha256):
                 durable_files.replace(root, path, data)
@@ -210,8 +209,8 @@ def _put_files(store: SqlStore, file: IO[bytes], checked: _Checked, note: _Done)
 
 
 def _replace_tables(store: SqlStore, file: IO[bytes], checked: _Checked, *, force: bool) -> int:
-    """Everything in the database gives way to the tables of the backup, in one transaction; the
-    number of rows."""
+    """Replaces everything in the database by the tables of the backup, in one transaction; returns
+    the number of rows."""
     manifest = checked.manifest
     rows = 0
     with store.transaction() as session:
@@ -250,7 +249,7 @@ def _make_schema(connection: Connection, manifest: Manifest) -> None:
 
 @contextmanager
 def _filling(table: str) -> Iterator[None]:
-    """Rows that the database refuses are the backup's fault: its schema is the backup's own."""
+    """Rows that the database refuses are the backup's fault: the schema is its own."""
     with _reading():
         try:
             yield

@@ -37,9 +37,8 @@ from tuner.uploaded import files as uploads
 
 @dataclass(frozen=True)
 class BackedUp:
-    """A backup that was made. ``manifest_sha256`` names all of its contents: kept elsewhere, it
-    tells later whether they are still the same. ``missing`` are files that the store itself has
-    lost."""
+    """A new backup. ``manifest_sha256`` stands for all of its contents: kept elsewhere, it tells
+    later whether they are still the same. ``missing`` are files that the store itself has lost."""
 
     file: str
     bytes: int
@@ -58,8 +57,8 @@ class _Wanted(NamedTuple):
 
 
 def write_backup(store: SqlStore, place: Path, note: Note = lambda done, total: None) -> BackedUp:
-    """Writes the whole of ``store`` to the new file ``place``, for this user only, whole or not at
-    all. All tables are as of one moment; files come later, which is safe, as they never change.
+    """Writes all of ``store`` to the new file ``place``, for this user only, whole or not at all.
+    Tables are as of one moment; files come later, which is safe, as they never change.
 
     Raises ``UserError`` if the file cannot be written, or exists.
     """
@@ -76,7 +75,7 @@ def write_backup(store: SqlStore, place: Path, note: Note = lambda done, total: 
 
 
 class _Writer:
-    """One backup on its way."""
+    """One backup in progress."""
 
     def __init__(self, store: SqlStore, file: IO[bytes], note: Note) -> None:
         self._store = store
@@ -113,8 +112,8 @@ class _Writer:
     def _tables(
         self, archive: tarfile.TarFile, scratch: Path
     ) -> tuple[str, dict[str, int], list[_Wanted]]:
-        """Adds all tables as of one moment; the schema, the rows of each, and the files that they
-        refer to."""
+        """Adds all tables as of one moment; returns the schema, the number of rows of each, and the
+        files that they refer to."""
         counts: dict[str, int] = {}
         with _one_moment(self._store) as connection:
             tables = {table.name: table for table in kept_tables(connection)}

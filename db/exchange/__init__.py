@@ -1,6 +1,6 @@
 """Schedules as one file, for another service: a zip of JSON Lines and the files of the objects.
 
-``hvxtune-schedules.json`` says what it is, ``schedules.jsonl`` has a schedule a line with all its
+``hvxtune-schedules.json`` identifies it, ``schedules.jsonl`` has a schedule a line with all its
 provenance, and ``files/SHA256`` is each file that a line refers to, named by its digest. So any
 unzip program opens it, and nothing in it has a name that could lead elsewhere.
 """

@@ -1,4 +1,4 @@
-"""What is where in a file of schedules, and how large it may be."""
+"""The layout of a file of schedules, and its limits."""
 
 from __future__ import annotations
 

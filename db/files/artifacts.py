@@ -23,8 +23,8 @@ from tuner.records.candidate import Artifact
 _NAME_DIGITS = 16
 
 LOST_FILE = "the file of its artifact"
-"""Begins the reasons for quarantine that are about the file and not about the schedule. They are
-done away with when the same schedule is offered again, which brings the file."""
+"""Begins reasons for quarantine that concern the file and not the schedule. Such a quarantine ends
+when the same schedule is offered again, with the file."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,20 @@ class ArtifactFiles:
         self._root_name = str(root)
 
     def path(self, digest: str, file_digest: str) -> Path:
-        """Where the zip with ``file_digest`` of artifact ``digest`` lies, there or not."""
+        """The path of the zip with ``file_digest`` of artifact ``digest``, whether or not it
+        exists."""
         return Path(self.name(digest, file_digest))
 
     def name(self, digest: str, file_digest: str) -> str:
-        """:meth:`path` as text: cheaper, for who looks at thousands a second."""
+        """:meth:`path` as text: cheaper, for thousands of calls a second."""
         return f"{self._root_name}/{digest[:2]}/{digest}-{file_digest[:_NAME_DIGITS]}.zip"
 
     def write(self, artifact: Artifact) -> StoredArtifact:
-        """Puts ``artifact`` on disk for good, before anything refers to it.
+        """Puts ``artifact`` on disk for good, before anything refers to it; replaces a damaged
+        file.
 
-        A crash leaves at most a temporary file, or a whole file that nothing refers to. A file
-        that is there but damaged is replaced. Raises ``StoreError``.
+        A crash leaves at most a temporary file, or a whole file that nothing refers to. Raises
+        ``StoreError``.
         """
         data = _zipped(artifact.files)
         file_digest = digest_of_bytes(data)
@@ -104,8 +106,8 @@ class ArtifactFiles:
 
 
 def defines(content: bytes, symbol: bytes) -> bool:
-    """Whether an object has the symbol it is stored for, which names kernel, parameters and
-    contract: without it, it is another one's."""
+    """Whether an object defines ``symbol``, which names kernel, parameters and contract: without
+    it, the object is that of another schedule."""
     # Names in an object's string table end with a zero byte.
     return symbol + b"\0" in content
 
@@ -113,7 +115,8 @@ def defines(content: bytes, symbol: bytes) -> bool:
 def _require_symbol(artifact: Artifact) -> None:
     if not defines(artifact.object_bytes, artifact.symbol.encode()):
         raise StoreError(
-            f"the object {artifact.digest} does not define {artifact.symbol}: it is another one's",
+            f"the object {artifact.digest} does not define {artifact.symbol}: it belongs to "
+            "another schedule",
             next_step="tune again, or import it anew",
         )
 

@@ -1,6 +1,5 @@
-"""Room that is kept on the disk of a database, for what must still be written when it is full.
-
-Whether anything can be stored: found out by storing something small.
+"""Space on the disk: some is kept for what must still be written when it is full, and whether
+anything can be written is found out by writing.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ _NAME = "reserve"
 
 
 class Reserve:
-    """The reserve of the database at ``place``, if that is a file here. Processes share it."""
+    """The reserve beside the database at ``place``, if that is a file. Processes share it."""
 
     def __init__(self, place: Place) -> None:
         self._path: Path | None = None if place.path is None else place.path.parent / _NAME
 
     def fill(self) -> None:
-        """Sets the room aside, unless it is or cannot be."""
+        """Sets the space aside, unless it is set aside already or cannot be."""
         if self._path is None or self._path.exists():
             return
         with suppress(OSError):
@@ -44,20 +43,20 @@ class Reserve:
                 raise
 
     def spend(self) -> None:
-        """Gives the room back to the disk, for what is written next."""
+        """Frees the space for what is written next."""
         if self._path is not None:
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
 
 _PROOF_BYTES = 64 << 10
-"""A full disk still takes what fits into blocks that a file has already."""
+"""More than fits into blocks that files have already, which a full disk still takes."""
 
 
 def prove_writable(store: SqlStore) -> None:
-    """Writes a row, and a file where the database and where artifacts lie; ``StoreError`` says
-    what cannot be written, and why. Blocks, as long as another writer keeps the database."""
-    # Not made here if it is missing: then it may not be mounted.
+    """Writes a row, and a file beside the database and beside the artifacts; ``StoreError`` says
+    what cannot be written, and why. Blocks while another writer holds the database."""
+    # If missing it is not made here: it may not be mounted.
     root = store.files.root
     folders = {root if root.exists() else root.parent}
     if store.place.path is not None:

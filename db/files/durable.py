@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, also after a power cut."""
+"""Files in the store, whole or absent even after a power cut."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STALE_S = 3600.0
 
 
 def replace(root: Path, path: Path, data: bytes) -> None:
-    """Writes ``data`` to ``path``, in ``root`` or a folder of it, which may have to be made.
+    """Writes ``data`` to ``path`` in ``root`` or a folder of it, which is made if it is missing.
 
     A crash leaves at most a temporary file, which a later call sweeps. Raises ``OSError``.
     """
@@ -33,7 +33,7 @@ def replace(root: Path, path: Path, data: bytes) -> None:
 
 
 def _temporary(root: Path) -> Path:
-    """A new name in the folder of unfinished files; sweeps what killed writers left there."""
+    """A new name in the folder of unfinished files, swept of leftovers of killed writers."""
     folder = root / "unfinished"
     make_private(folder)
     for entry in folder.iterdir():
@@ -46,7 +46,7 @@ def _temporary(root: Path) -> Path:
 
 
 def _sync_directory(folder: Path) -> None:
-    """Makes the names in ``folder`` survive a power cut, where the system can do that."""
+    """Makes the names in ``folder`` survive a power cut, where the system can."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

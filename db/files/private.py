@@ -1,7 +1,7 @@
-"""Who may read what is kept: this user, whatever the umask says.
+"""Files are for this user only, whatever the umask says.
 
-Files and folders are made with their modes, so that there is no moment in which others could open
-them. What an older hvxtune left open is closed when a store is opened.
+Files and folders are made with their modes, so that others can open them at no moment. What an
+older hvxtune left open is closed when a store is opened.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tuner.paths import (
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _BESIDE = ("", "-wal", "-shm", "-journal")
-"""The files of a SQLite database, by what is added to its name."""
+"""The suffixes of the files of a SQLite database."""
 _KEPT_FOLDERS = ("artifacts", "pipelines", "pages", "transfers")
 _OURS = frozenset(
     {
@@ -33,19 +33,19 @@ _OURS = frozenset(
         *("qemu", "references", "reserve", "timing", "token"),
     }
 )
-"""What hvxtune makes in a state directory, beside a database."""
+"""What hvxtune makes in a state directory beside a database."""
 
 
 def create_database_file(path: Path) -> None:
-    """Makes an empty file for SQLite to fill, unless there is one; its log and its shared memory
-    get the same mode from SQLite. What goes wrong is SQLite's to say, which comes next."""
+    """Makes an empty file for SQLite to fill, unless it exists; SQLite gives its log and shared
+    memory the same mode. Errors are left to SQLite, which opens it next."""
     with contextlib.suppress(OSError):
         os.close(for_this_user(str(path), os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
 
 def tightened(database: Path | None) -> Iterator[str]:
-    """Takes from others what they may do with the files that are there, as far as they are this
-    user's; gives a line for each that was open to them. ``database`` is that of SQLite."""
+    """Closes this user's existing files to others; yields a line for each that was open.
+    ``database`` is the SQLite file."""
     state = state_dir()
     if database is not None:
         for end in _BESIDE:
@@ -65,14 +65,13 @@ def _tighten(path: Path, mode: int) -> Iterator[str]:
             return
         path.chmod(found.st_mode & mode)
     except OSError:
-        return  # not there; or on a disk where modes mean nothing
+        return  # missing; or on a disk where modes mean nothing
     yield f"{path} was open to others (mode {stat.S_IMODE(found.st_mode):04o}), and is no longer"
 
 
 def _is_ours(state: Path, database: Path | None) -> bool:
-    """Whether nothing lies in the state directory that hvxtune does not make there. Otherwise it
-    has other uses (``HVXTUNE_STATE_DIR=/srv``), and whom it is open to is not for hvxtune to say;
-    whatever in it needs closing is closed by itself."""
+    """Whether the state directory holds only what hvxtune makes there. Otherwise it has other uses
+    (``HVXTUNE_STATE_DIR=/srv``) and keeps its mode; only what is ours in it is closed."""
     if STATE_DIR_VARIABLE not in os.environ:
         return True
     kept = DATABASE_FILE if database is None else database.name

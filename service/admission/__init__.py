@@ -1,8 +1,7 @@
-"""No caller stops the others: what is let in, how much of it, for how long, and in which order.
+"""What a request passes before its route, and why no caller can stop the others.
 
-``connections`` bounds connections and how slowly a request may come. ``requests`` holds each
-caller to a share of the threads that answer, and of the streams. ``lookups`` gives misses and
-batches of the best-query an executor of their own, in pieces, which ends when the client goes;
-``looker`` is what works there, and ``lookers`` the threads or processes it works in. ``turns``
-hands out the places of all of these in turn among callers.
-"""
+``connections`` bounds connections and how slowly a request may come. ``request_ids`` names each
+request; ``bodies`` bounds bodies, and answers HEAD. ``shares`` holds each caller to a share of the
+threads that answer, and of the streams. ``lookups`` runs misses and batches of the best-query
+elsewhere, in pieces, and only while the client waits; ``looker`` does that work. ``turns`` hands
+out the places of all of these in turn among callers."""

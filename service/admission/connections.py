@@ -1,9 +1,9 @@
 """Connections: how many, and how slowly a request may come in or an answer be taken.
 
-uvicorn closes a connection that idles after an answer; one that never sends a whole head, or
-trickles its body, it keeps for ever. Here every phase has a deadline. Where connections run out,
-the one that has waited longest for its client is closed for the new one: a flood of half-open
-connections drives itself out, and whoever sends a request at once is answered.
+uvicorn closes a connection that idles after an answer, but keeps for ever one that never sends a
+whole head, or trickles its body. Here every phase has a deadline. When connections run out, the one
+that has waited longest for its client is closed for the new one: a flood of half-open connections
+drives itself out, and a client that sends a request at once is answered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_HEAD_BYTES = 32 << 10
 KEPT_DESCRIPTORS = 256
 """Of the process's limit: for the database, conductors, readers and files that are sent."""
 BACKLOG = 384
-"""Connections that the system completes before they are accepted."""
+"""Connections that the system completes ahead of their acceptance."""
 _FEWEST = 16
 _SWEEP_S = 1.0
 
@@ -40,7 +40,7 @@ _TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length
 
 
 def within_descriptors(limits: ConnectionLimits) -> ConnectionLimits:
-    """Fewer connections where the process may not open as many files."""
+    """``limits``, with fewer connections if the process may not open as many files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return limits
@@ -49,8 +49,8 @@ def within_descriptors(limits: ConnectionLimits) -> ConnectionLimits:
 
 
 class _Waiting:
-    """Connections, all or those of an address, that wait for their clients, the longest first:
-    ``new`` ones, which never had a whole request, and ``idle`` ones."""
+    """Connections, of all addresses or of one, that wait for their clients, the longest first:
+    ``new`` ones, without a whole request yet, and ``idle`` ones."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -59,8 +59,8 @@ class _Waiting:
 
 
 class Connections:
-    """The open connections of one service, for one event loop. ``protocol`` is what its server
-    makes of each."""
+    """The open connections of one service, for one event loop. Its server makes each by
+    :meth:`protocol`."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -73,11 +73,11 @@ class Connections:
         return len(self._all)
 
     def protocol(self, *arguments: Any, **named: Any) -> asyncio.Protocol:
-        """A new connection's; what uvicorn is given as its class of protocols."""
+        """Makes a new connection; uvicorn is given it as its class of protocols."""
         return _Protocol(self, *arguments, **named)
 
     def add(self, one: _Protocol, address: str) -> bool:
-        """Takes a new connection in; false if there is no place for it and none can be made."""
+        """Takes a new connection in; false if no place is free or can be freed."""
         own = self._of.get(address)
         if own is not None and own.connections >= self.limits.each and not self._close(own):
             return False
@@ -91,7 +91,7 @@ class Connections:
         return True
 
     def remove(self, one: _Protocol) -> None:
-        """It is closed, or about to be."""
+        """The connection is closed, or about to be."""
         self.works(one)
         address = self._all.pop(one, None)
         if address is not None:
@@ -100,14 +100,14 @@ class Connections:
                 del self._of[address]
 
     def waits(self, one: _Protocol, *, is_new: bool = False) -> None:
-        """It waits for its client to send a request, from now on."""
+        """From now on the connection waits for its client to send a request."""
         address = self._all.get(one)
         if address is not None:
             for waiting in (self._waiting, self._of[address]):
                 (waiting.new if is_new else waiting.idle)[one] = None
 
     def works(self, one: _Protocol) -> None:
-        """A request is there."""
+        """The connection has a request."""
         address = self._all.get(one)
         if address is not None:
             for waiting in (self._waiting, self._of[address]):
@@ -115,8 +115,8 @@ class Connections:
                 waiting.idle.pop(one, None)
 
     def _close(self, waiting: _Waiting) -> bool:
-        """Closes the connection that has waited longest, if there is one: rather one that never
-        sent a request than one that did."""
+        """Closes the connection that has waited longest, if any waits: preferably one that never
+        sent a request."""
         oldest = next(iter(waiting.new or waiting.idle), None)
         if oldest is None:
             return False
@@ -133,7 +133,7 @@ class Connections:
 
 
 class _Protocol(HttpToolsProtocol):
-    """uvicorn's, which keeps deadlines: one for what is to come in, one for what is to go out."""
+    """uvicorn's, with two deadlines: for what should come in, and for what should go out."""
 
     def __init__(self, connections: Connections, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -204,7 +204,7 @@ class _Protocol(HttpToolsProtocol):
         self._out_by = None
 
     def is_late(self, now: float) -> bool:
-        """Whether the client took too long."""
+        """Whether the client has taken too long."""
         if self._in_by is not None and self.flow.read_paused:  # it is we who do not read
             self._in_by = max(self._in_by, now + self._limits.body_grace_s)
         return any(by is not None and now > by for by in (self._in_by, self._out_by))

@@ -22,7 +22,7 @@ from tuner.errors import UserError
 from tuner.records.candidate import CacheState, Fidelity
 
 PIECE_S = 0.05
-"""No further look-up is begun in a piece after so long: others wait, or the client has gone."""
+"""No further look-up of a piece begins after this: others wait, or the client has gone."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Question:
     """Whose private schedules may answer beside the shared ones."""
 
     def asked(self) -> Asked:
-        """The query, read and checked; ``UserError`` names what is wrong with it."""
+        """The query, read and checked; ``UserError`` says what is wrong with it."""
         return ask(
             self.kernel,
             self.params,
@@ -64,11 +64,11 @@ class Answered(NamedTuple):
 
 
 Found = Answered | HttpError | UserError | None
-"""A schedule; why there is none; or ``None``: nothing is stored, and the caller wants a job."""
+"""A schedule; why none was found; or ``None``: nothing is stored, and the caller wants a job."""
 
 
 class Looker:
-    """Looks things up in ``store``."""
+    """Answers best-queries from ``store``."""
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store

@@ -1,11 +1,9 @@
-"""Where look-ups run: in a thread of this process, or in processes of their own.
+"""Misses, nearest shapes and batches of the best-query: in pieces, in turn among callers, only
+while a client waits, and in a thread or in processes of their own.
 
 Look-ups compute more than they wait. In a thread they hold the interpreter's lock, which the event
-loop needs for every request: of best-queries on two shared cores, which took 11 ms at the 99th
-percentile, the same took 42 ms beside a thread with misses and 19 ms beside a process.
-
-Misses, nearest shapes and batches of the best-query: in pieces, in turn among callers, and no
-longer than somebody waits for the answer.
+loop needs for every request: at the 99th percentile, best-queries on two shared cores took 11 ms
+alone, 42 ms beside a thread with misses, and 19 ms beside a process with them.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from tuner.fairness import Ledger
 from tuner.kernels import PIPELINE_PREFIX, find_kernel
 
 _NICE = 5
-"""Misses wait for the processor rather than whoever is answered at once."""
+"""Misses yield the processor to requests that are answered at once."""
 
 
 class Lookers(Protocol):
@@ -57,7 +55,7 @@ class Lookers(Protocol):
 
 
 class ThreadLooker:
-    """One thread: of tests, and for what this process keeps, as the analyses of uploads."""
+    """One thread: for tests, and for what only this process has, such as analyses of uploads."""
 
     places = 1
 
@@ -74,7 +72,7 @@ class ThreadLooker:
 
 
 class ProcessLookers:
-    """``places`` processes, started when first needed, and anew if one is killed."""
+    """``places`` processes, started when first needed, and again if one is killed."""
 
     def __init__(self, database_url: str | None, places: int) -> None:
         self.places = places
@@ -108,14 +106,14 @@ class ProcessLookers:
 
 
 _looker: Looker | None = None
-"""That of a process of :class:`ProcessLookers`."""
+"""In a process of :class:`ProcessLookers`."""
 
 
 def _start(database_url: str | None) -> None:
     global _looker
     from db import open_store
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service to hand on
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service hands on Ctrl-C
     threading.Thread(target=_leave_with_parent, name="until-parent-ends", daemon=True).start()
     os.nice(_NICE)
     _looker = Looker(open_store(database_url))
@@ -274,7 +272,7 @@ class Lookups:
         except BrokenProcessPool:
             raise ToolchainError(
                 "the process that looks schedules up was ended from outside",
-                next_step="ask again; if it stays so, see whether memory is short",
+                next_step="ask again; if it happens again, check whether memory is short",
             ) from None
         self.looked_up += len(found)
         # The first piece waits for its process to start: no single one counts for too much.

@@ -1,7 +1,7 @@
 """One name for a request, from its answer over logs and the audit to the job it submitted.
 
 A client or a proxy may choose it (``X-Request-ID``); else the service does. It travels in a
-context variable, so whatever runs for the request, in its task or in a thread of it, finds it. A
+context variable, so all code that runs for the request, in its task or its threads, finds it. A
 conductor works under the id of the request that submitted the job.
 """
 
@@ -13,14 +13,14 @@ import secrets
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from service.auth.tokens import PREFIX
+from service.auth.tokens import PREFIX, RedactingFormatter
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADER = "X-Request-ID"
 NONE = "-"
-"""Stands in logs where no request is served."""
+"""In logs, outside of requests."""
 
 _HEADER = HEADER.lower().encode()
 _ACCEPTED = re.compile(rb"[A-Za-z0-9._:+/=@-]{1,100}")
@@ -28,17 +28,21 @@ _current: ContextVar[str] = ContextVar("request_id", default="")
 
 
 def current_request_id() -> str:
-    """The id of the request that is being served; empty if there is none."""
+    """The id of the current request; empty outside of requests."""
     return _current.get()
 
 
 def work_for(request_id: str) -> None:
-    """From now on this thread or task works for the request ``request_id``."""
+    """Makes ``request_id`` the current request of this thread or task."""
     _current.set(request_id)
 
 
 class RequestIds:
-    """Names every request and says the name in the answer. Plain ASGI: every request pays."""
+    """Names every request, and repeats the name in the answer. Plain ASGI: every request pays.
+
+    ``asgi-correlation-id`` would do the same but for two things: it edits the answer's own list of
+    headers, which here may be that of a kept answer, and it exposes the header to other origins.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -54,7 +58,7 @@ class RequestIds:
 
         async def naming(message: Message) -> None:
             if message["type"] == "http.response.start":
-                # A copy: an answer that is kept for the next who asks may bring this very list.
+                # A copy: a kept answer may bring the very list that the next one gets.
                 message = {**message, "headers": [*message.get("headers", ()), header]}
             await send(message)
 
@@ -62,8 +66,8 @@ class RequestIds:
 
 
 def _given(scope: Scope) -> str | None:
-    """What the client calls the request; ``None`` if it does not, or in a way that would not do:
-    too long, with blanks that break lines of logs, or a token."""
+    """The client's name for the request; ``None`` without one, or for an unacceptable one: too
+    long, with blanks that would break log lines, or a token."""
     for name, value in scope["headers"]:
         if name == _HEADER:
             text: bytes = value
@@ -74,9 +78,23 @@ def _given(scope: Scope) -> str | None:
 
 
 class NamesRequests(logging.Filter):
-    """Gives every record a ``request_id``; for the handler of a process."""
+    """Gives every log record a ``request_id``."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Lets every record pass."""
         record.request_id = current_request_id() or NONE
         return True
+
+
+def log_to_stderr() -> None:
+    """Sends this process's log to standard error, with request ids and without tokens."""
+    handler = logging.StreamHandler()
+    handler.addFilter(NamesRequests())
+    handler.setFormatter(
+        RedactingFormatter(
+            "%(asctime)s %(process)d %(levelname)s %(name)s [%(request_id)s]: %(message)s"
+        )
+    )
+    logging.basicConfig(handlers=[handler], force=True)
+    for name in ("hvxtune", "uvicorn.access"):
+        logging.getLogger(name).setLevel(logging.INFO)

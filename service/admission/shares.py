@@ -1,7 +1,7 @@
-"""A caller's share of the threads that answer, and of the streams: the rest is for the others.
+"""A caller's share of the threads that answer, and of the streams.
 
-Most routes answer in threads, of which there are few. A caller has a part of them at most; what
-comes beyond that waits on the event loop, where waiting costs nearly nothing.
+Most routes answer in threads, of which there are few. A caller gets a part of them at most; further
+requests wait on the event loop, where waiting costs next to nothing.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ THREADS = 26
 EACH_THREADS = 8
 UPLOAD_THREADS = 6
 EACH_UPLOAD_THREADS = 2
-"""Uploads are read elsewhere, and may be for long: who waits for that keeps none of the others.
-The framework has 40 threads; in the rest tokens are looked up."""
+"""Uploads are read in other processes, maybe for long, so waiting for them must not hold up other
+requests. The framework has 40 threads; the rest look up tokens."""
 MOST_REQUESTS = 512
 EACH_REQUESTS = 64
-"""Requests of one caller that are answered or wait for it."""
+"""Per caller, answered or waiting."""
 MOST_STREAMS = 256
 EACH_STREAMS = 32
-"""Of one caller; a stream may last as long as its job."""
+"""Per caller; a stream may last as long as its job."""
 _WINDOW_S = 60.0
 _BETWEEN_BATCHES_S = 0.002
 
@@ -42,7 +42,7 @@ _BATCHES = "/v1/schedules/best:batch"
 
 class Shares:
     """Lets requests through to ``app``, each within its caller's share. Plain ASGI, behind the
-    guard; what is open to everybody passes."""
+    guard; open paths pass."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -74,8 +74,8 @@ class Shares:
             await response_of(error, path)(scope, receive, send)
 
     def _apart(self, receive: Receive) -> Receive:
-        """Hands out the bodies of batches one by one: to read one keeps the event loop busy for
-        some milliseconds, and fifty at once would for a quarter of a second."""
+        """Hands out the bodies of batches one by one: reading one keeps the event loop busy for
+        some milliseconds, and fifty at once for a quarter of a second."""
 
         async def apart() -> Message:
             message = await receive()
@@ -105,8 +105,8 @@ def _caller(scope: Scope) -> str | None:
 
 
 class _Turn:
-    """A request's place among the threads: from when its body is there until its answer begins.
-    Who sends slowly, or reads slowly, holds none."""
+    """A request's place among the threads: from the end of its body to the start of its answer. A
+    slow sender or reader holds none."""
 
     def __init__(self, threads: Turns, caller: str) -> None:
         self._threads = threads
@@ -115,7 +115,7 @@ class _Turn:
         self._is_over = False
 
     async def around(self, scope: Scope, receive: Receive, send: Send) -> tuple[Receive, Send]:
-        """``receive`` and ``send`` that begin and end it."""
+        """``receive`` and ``send`` that begin and end the turn."""
         if not _has_body(scope):
             await self._begin()
             return receive, self._ending(send)

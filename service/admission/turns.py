@@ -1,4 +1,4 @@
-"""Places on the event loop: in turn among callers, with a bound on who may wait, and how long."""
+"""Places on the event loop, in turn among callers, and a bound on how many may wait."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _RETRY_S = 2.0
 
 
 class Turns:
-    """So many ``places`` for one kind of work. For one event loop.
+    """``places`` for one kind of work, on one event loop.
 
-    A caller has at most ``each`` of them at a time. Of those who wait goes first who had the least
-    of late; ``ledger`` says who had how much.
+    A caller has at most ``each`` of them at a time. Of those who wait, the one that has used least
+    lately goes first, by ``ledger``.
     """
 
     def __init__(self, places: int, each: int, ledger: Ledger) -> None:
@@ -29,7 +29,7 @@ class Turns:
         self._line: dict[asyncio.Future[None], str] = {}
 
     async def take(self, caller: str) -> Callable[[], None]:
-        """Waits for a place; what gives it back is to be called once, from the loop's thread."""
+        """Waits for a place; call the result once, from the loop's thread, to give it back."""
         if self._line or not self._may(caller):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._line[turn] = caller
@@ -77,8 +77,8 @@ class Turns:
 
 
 class Crowd:
-    """Counts who is inside: at most ``most`` in all and ``each`` of one caller; others are told
-    at once to come back. ``what`` names one of them."""
+    """Admits at most ``most`` in all and ``each`` of one caller; others are told at once to come
+    back. ``what`` names them in messages."""
 
     def __init__(self, what: str, most: int, each: int) -> None:
         self.what = what
@@ -88,12 +88,12 @@ class Crowd:
 
     @property
     def inside(self) -> int:
-        """How many are."""
+        """The number admitted now."""
         return self._inside.total()
 
     @asynccontextmanager
     async def enter(self, caller: str) -> AsyncIterator[None]:
-        """Is inside for as long as the context lasts; ``ComeBackLaterError`` if it is full."""
+        """Admits ``caller`` while the context lasts; ``ComeBackLaterError`` if it is full."""
         if self._inside[caller] >= self.each:
             raise ComeBackLaterError(
                 f"'{caller}' has {self.each} {self.what} under way; a caller may have no more",

@@ -1,10 +1,9 @@
 """Who may do what: bearer tokens with scopes and quotas.
 
-Nothing but the paths in ``service.auth.guard`` is answered without a token, and every route names
-the scope it needs by :func:`require`; a test fails for one that does not. Routes that change
-something say so by :func:`service.auth.audit.record`. Importing this package is cheap: clients
-and commands use parts of it.
-"""
+``gate`` finds the ``caller`` by ``tokens``; ``guard`` lets nobody pass without one, but for a few
+open paths, and every route names the scope it needs by :func:`require`; a test fails for one that
+does not. Changes are recorded in the ``audit``. ``local_token`` is for commands on the service's
+machine. Importing this package is cheap: clients and commands use parts of it."""
 
 from __future__ import annotations
 

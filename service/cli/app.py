@@ -1,6 +1,5 @@
-"""The tree of commands. Each group of commands is one file here and imports its work late.
-
-Mistakes in a command line, said like every other error: the value, what is accepted, a hint.
+"""The tree of commands, and errors in a command line. Each group of commands is one file here and
+imports its work late.
 """
 
 from __future__ import annotations
@@ -95,10 +94,8 @@ _SUGGESTION = re.compile(r" (?:Did you mean '(.+)'\?|\(Possible options: (.+)\))
 
 
 def usage_error(error: typer.TyperException) -> UserError:
-    """``error`` of the command-line parser as a ``UserError``.
-
-    Names the commands or options there are where an unknown one was given, the kernels where none
-    was, and the value where one does not fit its option.
+    """``error`` of the command-line parser as a ``UserError``. It names the value that does not fit
+    its option, the commands or options beside an unknown one, and the kernels if none was given.
     """
     message = " ".join(error.format_message().split())
     context: typer.Context | None = getattr(error, "ctx", None)
@@ -121,7 +118,7 @@ def _sentence(message: str) -> str:
 
 
 def _misfit(error: typer.TyperException) -> tuple[str, str] | None:
-    """The option with its unfit value, and what it takes; ``None`` for other mistakes."""
+    """The option with its unfit value, and what it accepts; ``None`` for other mistakes."""
     details = getattr(error.__cause__, "errors", None)
     if details is None:
         return None

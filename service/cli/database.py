@@ -1,8 +1,5 @@
-"""Work over many bytes, as it shows itself on standard error once it takes longer than a moment.
-
-The database as a whole: ``db backup`` and ``db restore``.
-
-Stored schedules as one file: ``export`` and ``import``.
+"""The database as a whole: ``db backup`` and ``db restore``; its schedules as one file: ``export``
+and ``import``.
 """
 
 from __future__ import annotations
@@ -21,15 +18,15 @@ from service.cli.output import print_json, print_line
 from tuner.errors import UserError
 
 QUIET_S = 2.0
-"""Work that takes no longer shows nothing."""
+"""Shorter work shows nothing."""
 EVERY_S = 2.0
 _MIB = 1 << 20
 
 
 @contextmanager
 def shown(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Gives what is to be told how many bytes are done, and of how many. On a terminal one line
-    changes, elsewhere there is a line from time to time."""
+    """Shows the progress of long work on standard error: yields a function of the bytes done and
+    the bytes in all. On a terminal one line changes, elsewhere lines follow each other."""
     terminal = sys.stderr.isatty()
     next_at = time.monotonic() + QUIET_S
     is_drawn = False
@@ -161,7 +158,7 @@ def import_schedules(
 ) -> None:
     """Take over the schedules in FILE, which `hvxtune export` wrote elsewhere."""
     if not file.is_file():
-        raise UserError(f"{file} is no file", accepted="what `hvxtune export FILE` wrote")
+        raise UserError(f"{file}: no such file", accepted="what `hvxtune export FILE` wrote")
     address = read_server(server)
     done = _there(address, file, any_toolchain) if address else _here(file, any_toolchain)
     if as_json:
@@ -169,7 +166,7 @@ def import_schedules(
         return
     print_line(
         f"{done['schedules']} schedules: {done['stored']} stored, {done['kept']} no faster than "
-        "what was there"
+        "those stored before"
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from service.cli.options import AsJson, JobName, ServerAddress, read_server
-from service.cli.output import print_json, print_line, print_table
+from service.cli.output import print_json, print_line, print_table, time_text
 from service.cli.summary import count_text, form_label, print_result, result_json
 from service.json_forms import job_json, peak_cycles, summary_json, trial_json
 from tuner.errors import UserError
@@ -62,7 +61,7 @@ def _print_jobs(found: list[dict[str, Any]]) -> None:
                 row["job"],
                 _state(row),
                 *(row[name] for name in asked),
-                datetime.fromtimestamp(row["created_at"]).strftime("%Y-%m-%d %H:%M"),
+                time_text(row["created_at"]),
                 sum(row["outcomes"].values()),
                 row["outcomes"].get(Outcome.OK.value, 0),
                 "" if row["best_cycles"] is None else f"{row['best_cycles']:,}",

@@ -1,17 +1,18 @@
-"""What commands print: JSON for programs, tables for people."""
+"""Output of commands: JSON for programs, tables for people."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH_WITHOUT_TERMINAL = 160
-"""Columns for tables that go to a file or a pipe, so that nothing is folded to 80."""
+"""Columns of tables in a file or a pipe, so that nothing is folded to 80."""
 
 
 def print_json(value: Any) -> None:
@@ -33,8 +34,13 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_line(text: str = "") -> None:
-    """One line on standard output; long ones are not folded."""
+    """A line on standard output, not folded."""
     sys.stdout.write(text + "\n")
+
+
+def time_text(at: float | None, otherwise: str = "") -> str:
+    """A Unix time in the local zone, to the minute; ``otherwise`` without one."""
+    return otherwise if at is None else datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M")
 
 
 def print_table(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli.options import AsJson, ServerAddress, read_server
-from service.cli.output import print_json, print_line, print_table
+from service.cli.output import print_json, print_line, print_table, time_text
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def pipelines(
                     one["name"],
                     one["owner"],
                     one["visibility"],
-                    datetime.fromtimestamp(one["created_at"]).strftime("%Y-%m-%d %H:%M"),
+                    time_text(one["created_at"]),
                     f"{one['upload_bytes']:,}",
                     one["kernel"],
                 ]

@@ -132,7 +132,7 @@ def _schedule_json(schedule: Schedule) -> dict[str, Any]:
 
 def write_file(path: Path, files: Mapping[str, bytes], kind: str) -> None:
     """Writes a file whole or not at all: a build must never link half an object."""
-    from service.client.cache import write_whole
+    from tuner.machine.whole_files import write_whole
 
     if kind not in files:
         raise UserError(f"this schedule has no {kind}", accepted=", ".join(files))

@@ -1,7 +1,4 @@
-"""The service on this machine: ``serve``.
-
-``conductor``: a process that runs the jobs of a service.
-"""
+"""The service on this machine, ``serve``, and a process that runs its jobs, ``conductor``."""
 
 from __future__ import annotations
 
@@ -60,7 +57,7 @@ def serve(
             "--trusted-proxy",
             metavar="ADDRESS",
             help="An address or network (10.0.0.0/8) of proxies whose X-Forwarded-For and "
-            "X-Forwarded-Proto are believed; once for each. Without it nobody's are.",
+            "X-Forwarded-Proto are believed; may be repeated. By default nobody's are.",
             envvar=TRUSTED_PROXIES_VARIABLE,
             show_envvar=False,
             show_default=False,
@@ -71,7 +68,7 @@ def serve(
         typer.Option(
             "--webhook-allow",
             metavar="CIDR",
-            help="A network webhooks may lead to beside public ones; give it once per network.",
+            help="A network that webhooks may lead to beside public ones; may be repeated.",
         ),
     ] = None,
     access_log: Annotated[
@@ -97,7 +94,7 @@ def serve(
 
 
 def _print_as_json(about: Mapping[str, Any]) -> None:
-    """On one line: whoever started the service goes on reading after it."""
+    """On one line: the process that started the service goes on reading after it."""
     import json
     import sys
 
@@ -127,7 +124,7 @@ def conductor(
         typer.Option(
             min=1,
             max=256,
-            help="At most so many candidates of a job in flight, whatever it asks for.",
+            help="The most candidates of a job in flight, whatever it asks for.",
             show_default=False,
         ),
     ] = None,
@@ -136,7 +133,8 @@ def conductor(
     ] = False,
 ) -> None:
     """Run jobs that were submitted to a service, until told to leave."""
-    from service.conductor.process import conduct, log_to_stderr
+    from service.admission.request_ids import log_to_stderr
+    from service.conductor.process import conduct
 
     log_to_stderr()
     conduct(slots=slots, workers=workers, until_eof=until_eof)

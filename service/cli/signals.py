@@ -1,4 +1,4 @@
-"""Ctrl-C and requests to terminate, as an orderly stop."""
+"""Ctrl-C and SIGTERM as an orderly stop."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from types import FrameType
 
 @contextmanager
 def stop_on_signal() -> Iterator[threading.Event]:
-    """An event that Ctrl-C or a request to terminate sets; a second one interrupts at once."""
+    """An event that Ctrl-C or SIGTERM sets; a second signal interrupts at once."""
     stop = threading.Event()
 
     def ask(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        sys.stderr.write("\nfinishing the candidates in flight; once more to stop at once\n")
+        sys.stderr.write("\nfinishing the candidates in flight; again to stop at once\n")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,17 +1,16 @@
-"""Who may use the service of this machine's database: ``token create``, ``list``, ``revoke``; and
-what they did: ``audit``."""
+"""Access to the service of this machine's database: ``token create``, ``list``, ``revoke``; and
+what was done with it: ``audit``."""
 
 from __future__ import annotations
 
 import time
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from service.auth.caller import Quotas, Reads, Scope
 from service.cli.options import AsJson
-from service.cli.output import print_json, print_line, print_table
+from service.cli.output import print_json, print_line, print_table, time_text
 
 if TYPE_CHECKING:
     from db.access.audit import AuditEntry
@@ -30,7 +29,7 @@ def _quota(option: str, meaning: str) -> Any:
 def create(
     scope: Annotated[
         list[Scope] | None,
-        typer.Option("--scope", help="What it is good for; give it once per scope."),
+        typer.Option("--scope", help="What it permits; give it once per scope."),
     ] = None,
     name: Annotated[
         str | None,
@@ -39,13 +38,13 @@ def create(
     owner: Annotated[
         str | None,
         typer.Option(
-            metavar="OWNER", help="Whose its jobs and uploads are, such as a team (the name)."
+            metavar="OWNER", help="The owner of its jobs and uploads, such as a team (the name)."
         ),
     ] = None,
     read: Annotated[
         Reads,
         typer.Option(
-            "--read", help="How far the scope read reaches: what is shared and its owner's, or all."
+            "--read", help="How far the scope read reaches: shared things and its owner's, or all."
         ),
     ] = Reads.OWN,
     expires: Annotated[
@@ -107,7 +106,7 @@ def create(
             record(store, None, "token.create", token.id, issue_detail(token))
         try:
             file = str(keep_local_token(text.text)) if local else None
-        except StoreError:  # nobody will ever have seen it
+        except StoreError:  # nobody has seen it
             with store.transaction():
                 revoke_token(store, token.id)
                 record(store, None, "token.revoke", token.id, {"name": token.name})
@@ -118,7 +117,7 @@ def create(
     print_line(text.text)
     print_line(
         f"token {token.id} of {token.name}: {', '.join(token.scopes)}; expires"
-        f" {_time(token.expires_at, 'never')}. It is not shown again."
+        f" {time_text(token.expires_at, 'never')}. It is not shown again."
     )
     if file:
         print_line(f"commands on this machine find it in {file}")
@@ -154,8 +153,8 @@ def list_tokens(
                     one["state"],
                     " ".join(one["scopes"]) + (" of all" if one["read"] == Reads.ALL else ""),
                     " ".join(f"{k}={v}" for k, v in one["quotas"].items() if v is not None),
-                    _time(one["expires_at"], "never"),
-                    _time(one["last_used_at"], "never"),
+                    time_text(one["expires_at"], "never"),
+                    time_text(one["last_used_at"], "never"),
                 ]
                 for one in shown
             ],
@@ -175,7 +174,7 @@ def revoke(
     from service.auth.audit import record
     from service.auth.tokens import parse, token_json
 
-    whole = parse(token)  # somebody will paste all of it
+    whole = parse(token)  # people paste all of it
     with open_store() as store, store.transaction():
         revoked = revoke_token(store, whole.id if whole else token)
         record(store, None, "token.revoke", revoked.id, {"name": revoked.name})
@@ -186,11 +185,11 @@ def revoke(
 
 
 def audit(
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most this many.")] = 50,
     prune: Annotated[
         int | None,
         typer.Option(
-            min=0, max=MOST_DAYS, metavar="DAYS", help="Delete what is older than so many days."
+            min=0, max=MOST_DAYS, metavar="DAYS", help="Delete entries older than this many days."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -224,7 +223,7 @@ def _print_entries(found: list[AuditEntry]) -> None:
         ["when", "token", "action", "subject", "from", "detail"],
         [
             [
-                _time(entry.at, ""),
+                time_text(entry.at),
                 entry.token_id or "",
                 entry.action,
                 entry.subject,
@@ -234,7 +233,3 @@ def _print_entries(found: list[AuditEntry]) -> None:
             for entry in found
         ],
     )
-
-
-def _time(at: float | None, otherwise: str) -> str:
-    return otherwise if at is None else datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M")

@@ -6,9 +6,9 @@
         best = service.best("gemm_u8", {"m": 256, "n": 256, "k": 256}, contract="static")
         object_bytes = service.file(best, "object")
 
-:class:`AsyncClient` is the same for asyncio. What is asked and how answers are read is written
+:class:`AsyncClient` is the same for asyncio. Requests and the reading of answers are written
 once, in ``operations``, as generators that know no sockets; the two clients run them. Errors are
-those of :mod:`tuner.errors`, whoever found them.
+those of :mod:`tuner.errors`, found here or by the service.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests and replies as plain values, and what a reply means."""
+"""Requests and replies as plain values, and the meaning of a reply."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ PROBLEM_TYPE = "application/problem+json"
 
 @dataclass(frozen=True)
 class Request:
-    """What to send. ``path`` begins with ``/``; ``upload`` is a file sent as the body, and
-    ``save_to`` one that the body of a good reply is written to."""
+    """A request. ``path`` begins with ``/``; ``upload`` is a file sent as the body, ``save_to`` one
+    that the body of a good reply is written to."""
 
     method: str
     path: str
@@ -34,7 +34,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back. Names in ``headers`` are lower case."""
+    """A reply. Names in ``headers`` are lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -43,7 +43,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Failure:
-    """No reply came: why, in a few words."""
+    """Why no reply came, in a few words."""
 
     reason: str
 
@@ -56,7 +56,7 @@ class Pause:
 
 
 Steps = Generator[Request | Pause, Reply | Failure | None, T]
-"""A conversation: yields what to send or how long to wait, is sent what came of it."""
+"""A conversation: yields requests and pauses, is sent the replies."""
 
 
 class RefusedError(UserError):
@@ -73,7 +73,7 @@ class RefusedError(UserError):
 
 
 class EnqueuedError(UserError):
-    """There is no schedule yet; a job that searches for one was submitted, or was there."""
+    """No schedule is stored yet; a job searches for one, submitted now or before."""
 
     def __init__(self, job: Json) -> None:
         name = job.get("job", "?")
@@ -94,7 +94,7 @@ class ServiceFaultError(InternalError):
 
 @dataclass(frozen=True)
 class Best:
-    """The best schedule for a workload, as the service tells of it.
+    """The best schedule for a workload, as the service describes it.
 
     ``from_cache`` is true if the service could not be reached (``reason`` says why) and this is
     what it answered ``age_s`` seconds ago. What :meth:`id`, :meth:`symbol` and
@@ -133,7 +133,7 @@ def best_of(document: Any, server: str) -> Best:
         "symbol",
         "object_digest",
     }.issubset(document):
-        raise not_ours(server, "its answer is no schedule")
+        raise not_ours(server, "its answer is not a schedule")
     best = Best(document)
     if not is_digest(best.object_digest) or not best.symbol.isidentifier():
         raise not_ours(server, "its schedule names no object")
@@ -146,16 +146,16 @@ def is_digest(text: str) -> bool:
 
 
 def not_ours(server: str, why: str) -> UserError:
-    """What is said of a server that answers, but not like the service."""
+    """The error for a server that answers, but not as the service would."""
     return UserError(
-        f"{server} answers, but is no hvxtune service of this version ({why})",
+        f"{server} answers, but is not an hvxtune service of this version ({why})",
         accepted="the address that `hvxtune serve` prints",
         next_step="check --server or HVXTUNE_SERVER",
     )
 
 
 def require_good(reply: Reply, server: str) -> Reply:
-    """``reply`` unless it says that something went wrong: then the error it means."""
+    """``reply``, unless it stands for an error, which is raised."""
     if reply.status < 300 or reply.status == 304:
         return reply
     if not reply.headers.get("content-type", "").startswith(PROBLEM_TYPE):
@@ -187,14 +187,14 @@ def json_of(reply: Reply, server: str) -> Any:
     try:
         return json.loads(reply.content)
     except ValueError:
-        raise not_ours(server, "its answer is no JSON") from None
+        raise not_ours(server, "its answer is not JSON") from None
 
 
 def object_of(reply: Reply, server: str) -> Json:
     """The body of ``reply`` as a JSON object."""
     found = json_of(reply, server)
     if not isinstance(found, dict):
-        raise not_ours(server, "its answer is no JSON object")
+        raise not_ours(server, "its answer is not a JSON object")
     return found
 
 
@@ -202,7 +202,7 @@ def items_of(document: Json, server: str) -> list[Json]:
     """The ``items`` of a list."""
     items = document.get("items")
     if not isinstance(items, list):
-        raise not_ours(server, "its answer is no list")
+        raise not_ours(server, "its answer is not a list")
     return items
 
 
@@ -212,7 +212,7 @@ def verified(content: bytes, digest: str, what: str) -> bytes:
     if found != digest:
         raise StoreError(
             f"{what} has digest {found[:16]}, not {digest[:16]}: it was changed or damaged",
-            next_step="nothing was written; tell whoever runs the service",
+            next_step="nothing was written; tell the operator of the service",
         )
     return content
 

@@ -1,15 +1,13 @@
-"""What a client keeps on disk, so that a build goes on when the service does not answer.
+"""The files that a client keeps, so that a build goes on when the service does not answer.
 
 Two folders: ``objects`` holds files under the SHA-256 of their content, ``answers`` the last good
-answer to a question, with its ETag, under a digest of server and question. Every file is written
-aside and renamed: builds that run at the same time see whole files or none.
+answer to a question, with its ETag, under a digest of server and question. Files are written whole:
+builds that run at the same time see all of one or nothing.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,12 +16,13 @@ from typing import Any
 
 from tuner.errors import StoreError
 from tuner.identity import digest_of, digest_of_bytes
+from tuner.machine.whole_files import write_whole
 from tuner.paths import writable
 
 
 @dataclass(frozen=True)
 class KeptAnswer:
-    """An answer that was good ``at`` a Unix time in seconds."""
+    """An answer that was current ``at`` a Unix time in seconds."""
 
     body: Any
     etag: str
@@ -38,9 +37,8 @@ class KeptAnswer:
 class ClientCache:
     """Files and answers kept in ``folder``; by default in the state directory.
 
-    A cache that cannot be used is no error: then nothing is found in it and nothing kept. A file
-    whose content is not what its name says is not found either.
-    """
+    An unusable cache is not an error: nothing is found in it, and nothing kept. A file whose
+    content does not match its name is not found either."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
@@ -55,7 +53,7 @@ class ClientCache:
         return content if content is not None and digest_of_bytes(content) == digest else None
 
     def keep_object(self, content: bytes) -> str:
-        """Keeps a file and gives its SHA-256."""
+        """Keeps a file; returns its SHA-256."""
         digest = digest_of_bytes(content)
         if self.object(digest) is None:
             self._write(content, "objects", digest[:2], digest)
@@ -72,7 +70,7 @@ class ClientCache:
             return None
 
     def keep_answer(self, server: str, question: Any, body: Any, etag: str) -> None:
-        """Keeps an answer as good now."""
+        """Keeps an answer that is current now."""
         kept = {
             "server": server,
             "question": question,
@@ -89,7 +87,7 @@ class ClientCache:
             place.parent.mkdir(parents=True, exist_ok=True)
             write_whole(place, content)
         except (OSError, StoreError):
-            return  # the build has what it asked for; only the next one loses by it
+            return  # this build has what it asked for; only the next one loses
 
 
 def _read(place: Callable[[], Path]) -> bytes | None:
@@ -97,14 +95,3 @@ def _read(place: Callable[[], Path]) -> bytes | None:
         return place().read_bytes()
     except (OSError, StoreError):
         return None
-
-
-def write_whole(place: Path, content: bytes) -> None:
-    """Writes a file whole or not at all; ``OSError`` if not."""
-    aside = place.with_name(f".{place.name[:80]}.{os.getpid()}-{threading.get_ident()}")
-    try:
-        aside.write_bytes(content)
-        aside.replace(place)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise

@@ -1,7 +1,5 @@
-"""Where a service is, and what lets a client in.
-
-Between plain requests and replies and httpx: headers, files sent and saved, errors.
-"""
+"""The connection to a service: its address, the token, and requests and replies as httpx has
+them."""
 
 from __future__ import annotations
 
@@ -18,6 +16,7 @@ import httpx
 from service.client.answers import Failure, Reply, Request
 from service.server.settings import default_server
 from tuner.errors import UserError
+from tuner.machine.whole_files import written_whole
 
 TOKEN_VARIABLE = "HVXTUNE_TOKEN"  # noqa: S105 - its name, not its value
 
@@ -36,12 +35,12 @@ def find_server(given: str | None) -> str:
     except ValueError:
         known = None
     if not known or parts.query or parts.fragment or parts.username:
-        raise UserError(f"'{server}' is no address of a service", accepted=accepted)
+        raise UserError(f"'{server}' is not the address of a service", accepted=accepted)
     return server.rstrip("/")
 
 
 def is_loopback(server: str) -> bool:
-    """Whether ``server`` is this machine."""
+    """Whether ``server`` is on this machine."""
     host = urlsplit(server).hostname or ""
     try:
         return ip_address(host).is_loopback
@@ -51,12 +50,12 @@ def is_loopback(server: str) -> bool:
 
 def find_token(server: str, given: str | None) -> str | None:
     """The token to send to ``server``: ``given``, the one in ``HVXTUNE_TOKEN``, or for a service
-    on this machine the one it left in the state directory. None of them: no token is sent."""
+    on this machine the one it left in the state directory. Otherwise ``None``: none is sent."""
     token = given or os.environ.get(TOKEN_VARIABLE)
     if token:
         if not token.isascii() or not token.isprintable() or " " in token:
             raise UserError(
-                "the token holds characters that no token has",
+                "the token has characters that no token can have",
                 accepted="hvx_ID_SECRET, as `hvxtune token create` prints it",
             )
         return token
@@ -71,10 +70,8 @@ _CHUNK_BYTES = 1 << 16
 
 
 class Bearer(httpx.Auth):
-    """Sends the token that ``find`` gives.
-
-    Looks again when it is missed: a service that starts for the first time leaves one only then,
-    and may have accepted the connection before.
+    """Sends the token that ``find`` gives; after a 401 without one, looks for it again: a service
+    leaves one at its first start, maybe after it accepted the connection.
     """
 
     def __init__(self, find: Callable[[], str | None]) -> None:
@@ -110,7 +107,7 @@ class SyncUpload(httpx.SyncByteStream):
 
 
 class AsyncUpload(httpx.AsyncByteStream):
-    """The same for asyncio; reading a chunk of a local file is not worth a thread."""
+    """The same for asyncio; a chunk of a local file is not worth a thread."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -132,18 +129,14 @@ def _opened(file: Path) -> Iterator[Callable[[int], bytes]]:
 
 @contextmanager
 def saving(file: Path) -> Iterator[Callable[[bytes], object]]:
-    """Gives what writes the next part of ``file``, which appears when all of it is there."""
-    aside = file.with_name(f".{file.name}.{os.getpid()}")
+    """Yields a function that writes the next part of ``file``, which appears when it is whole."""
     try:
-        with aside.open("wb") as opened:
+        with written_whole(file, durable=False) as opened:
             yield opened.write
-        aside.replace(file)
     except OSError as error:
         raise UserError(
             f"cannot write {file}: {error.strerror}", accepted="a file in a folder you can write to"
         ) from None
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def arguments(

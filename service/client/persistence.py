@@ -1,6 +1,5 @@
-"""Trying again: what is worth it, after how long, and for how long altogether.
-
-The events of a job, across broken connections.
+"""Persistence: when a request is sent again, after how long, and for how long altogether; and the
+events of a job, across broken connections.
 """
 
 from __future__ import annotations
@@ -40,38 +39,36 @@ _POLICY = Retry(
 
 
 class Attempts:
-    """The tries of one request: for at most ``patience_s`` seconds from the first."""
+    """The attempts at one request, for at most ``patience_s`` seconds from the first."""
 
     def __init__(self, patience_s: float) -> None:
         self.retry = _POLICY
         self.deadline = time.monotonic() + patience_s
 
     def pause(self, reply: Reply | Failure) -> float | None:
-        """Seconds to wait after a try that came to ``reply``; ``None`` to give up.
+        """Seconds to wait after an attempt that ended in ``reply``; ``None`` to give up.
 
-        What ``Retry-After`` asks for comes on top of a random part, so that clients that were
-        turned away together do not come back together.
+        ``Retry-After`` comes on top of a random part, so that clients turned away together do not
+        come back together.
         """
         self.retry = self.retry.increment()
         seconds = self.retry.backoff_strategy()
         if isinstance(reply, Reply) and "retry-after" in reply.headers:
-            with contextlib.suppress(ValueError):  # no time in it: as if it were not there
+            with contextlib.suppress(ValueError):  # not a time: ignored
                 seconds += self.retry.parse_retry_after(reply.headers["retry-after"])
         late = time.monotonic() + seconds > self.deadline
         return None if late or self.retry.is_exhausted() else seconds
 
 
 def persistently(request: Request, server: str, patience_s: float) -> Steps[Reply]:
-    """Sends ``request`` until it is answered with something else than "not now".
-
-    Only for requests that may be sent twice. Returns the last reply, ``UnreachableError`` if
-    there is none.
+    """Sends ``request``, which may be sent twice, until the answer is other than "not now". Returns
+    the last reply; ``UnreachableError`` without any.
     """
     attempts = Attempts(patience_s)
     while True:
         reply = yield request
         if reply is None:
-            raise InternalError("a request was answered with nothing")
+            raise InternalError("a request got no answer")
         if isinstance(reply, Reply) and reply.status not in RETRIED:
             return reply
         seconds = attempts.pause(reply)
@@ -84,7 +81,7 @@ def persistently(request: Request, server: str, patience_s: float) -> Steps[Repl
 
 
 def unreachable(server: str, failure: Failure) -> UnreachableError:
-    """What is said when nothing answers."""
+    """The error when nothing answers."""
     return UnreachableError(
         f"no service answers at {server}: {failure.reason}",
         accepted="the address that `hvxtune serve` prints",
@@ -96,7 +93,7 @@ SILENCE_S = 45.0
 """A stream this long without a byte is dead: the service sends a comment every 15 s."""
 
 KINDS = ("trial", "promotion", "estimate", "state")
-"""Of events; a newer service may have more, which mean nothing here."""
+"""Kinds of events; others, of a newer service, are ignored."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +116,7 @@ class Event:
 
 
 class EventStream:
-    """Where a client stands in the events of one job; knows no sockets.
+    """A client's position in the events of one job; knows no sockets.
 
     The owner opens :meth:`request`, hands each event it reads to :meth:`read`, and asks
     :meth:`pause` when the connection breaks or ends, until :attr:`ended`.
@@ -134,14 +131,14 @@ class EventStream:
         self._attempts = Attempts(patience_s)
 
     def request(self) -> Request:
-        """What opens the stream behind the last event that was read."""
+        """Opens the stream after the last event that was read."""
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         if self.last:
             headers["Last-Event-ID"] = str(self.last)
         return Request("GET", f"/v1/jobs/{self.job}/events", headers=headers)
 
     def read(self, received: ServerSentEvent) -> Event | None:
-        """The event in what was received; ``None`` if it was seen before or is not known."""
+        """The event received; ``None`` for one that was seen before or is unknown."""
         if received.event not in KINDS:
             return None
         try:
@@ -157,9 +154,8 @@ class EventStream:
         return event
 
     def pause(self, reply: Reply | Failure) -> float:
-        """Seconds to wait before the stream is opened again, after it came to ``reply``.
-
-        Raises what is wrong if that is not worth it.
+        """Seconds to wait before the stream is opened again, after it ended in ``reply``; raises
+        the error if that is not worth it.
         """
         if isinstance(reply, Reply) and reply.status == 204:  # the last event was seen before
             self.ended = True
@@ -171,6 +167,5 @@ class EventStream:
             return seconds
         if isinstance(reply, Reply):
             require_good(reply, self._server)
-            reply_text = "its stream of events breaks off again and again"
-            raise unreachable(self._server, Failure(reply_text))
+            raise unreachable(self._server, Failure("its stream of events keeps breaking off"))
         raise unreachable(self._server, reply)

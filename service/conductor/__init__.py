@@ -1,4 +1,4 @@
-"""Runs jobs: takes them up by lease, fairly, and continues those whose conductor is gone.
+"""Runs jobs: claims them by lease, fairly, and continues those whose conductor is gone.
 
 ``python -m service.conductor`` and ``hvxtune conductor`` start a process of it; several may work
 on one database at once. ``conductor`` holds the jobs it runs, ``troubles`` what is done about jobs

@@ -20,10 +20,10 @@ from tuner.records.trial import JobState
 from tuner.search.stopping import StopRequest
 
 QUANTUM_S = 60.0
-"""A job runs so long before it gives way to one whose turn it is. To go on later costs about half
-a second (compile servers start; a thousand trials are replayed in 0.15 s): a hundredth of this."""
+"""How long a job runs before it gives way to one whose turn it is. To resume it costs about half a
+second (compile servers start; a thousand trials are replayed in 0.15 s): a hundredth of this."""
 _TICK_S = 0.25
-"""How often ended jobs are noticed and new ones looked for."""
+"""How often it looks for ended and new jobs."""
 _GIVE_WAY_CHECK_S = 2.0
 _LONGEST_STORE_WAIT_S = 30.0
 _log = logging.getLogger("hvxtune.conductor")
@@ -33,10 +33,10 @@ Run = Callable[[ClaimedJob, SqlStore, StopRequest], JobState]
 
 
 class JobStop(StopRequest):
-    """Tells a job to stop, and its owner why."""
+    """Tells a job to stop, with a reason for its owner."""
 
     def because(self, reason: str) -> None:
-        """Sets it."""
+        """Stops the job for ``reason``."""
         self.reason = reason
         self.set()
 
@@ -51,7 +51,7 @@ class _Slot:
 
 @dataclass(frozen=True)
 class _Owed:
-    """A job to be given back, once that can be written down."""
+    """A job to be given back, as soon as that can be written down."""
 
     job: ClaimedJob
     state: JobState
@@ -152,7 +152,7 @@ class Conductor:
         try:
             state = self._run(job, self._store, stop)
         except Exception as error:  # noqa: BLE001 - kernels and samplers are code of others too
-            self._settle(job, error)
+            self._hand_back(job, error)
         else:
             self._troubles.forget(job.id)
             _log.info("job %s: %s", job.id, state)
@@ -163,8 +163,8 @@ class Conductor:
         )
         return done.job.state
 
-    def _settle(self, job: ClaimedJob, error: Exception) -> None:
-        """Gives a job back that could not run, or ends it."""
+    def _hand_back(self, job: ClaimedJob, error: Exception) -> None:
+        """Gives back a job that could not run, or ends it."""
         ours = isinstance(error, HvxtuneError)
         _log.error("job %s: %s", job.id, in_words(error), exc_info=None if ours else error)
         try:
@@ -182,8 +182,8 @@ class Conductor:
             _log.error("job %s: %s", job.id, second)
 
     def _owe(self, owed: _Owed) -> None:
-        """The job cannot be given back now, as of a full disk. It would stay ``running`` for ever,
-        and say nothing: the room kept for that is spent, and the rest is tried again later."""
+        """The job cannot be given back now, for instance because the disk is full. So that it does
+        not stay ``running`` for ever, the reserve is spent, and what still fails is tried later."""
         self._reserve.spend()
         if not self._give_back(owed.job, owed.state, owed.note):
             with self._owed_lock:
@@ -201,8 +201,8 @@ class Conductor:
             self._reserve.fill()
 
     def _is_held(self, job: ClaimedJob) -> bool:
-        """Whether the claim is still ours; it is not if the job was released on the way out of an
-        error."""
+        """Whether the claim is still ours: the job may have been released while an error
+        unwound."""
         try:
             with self._store.reading() as session:
                 claims.requested(session, job.id, job.token)

@@ -1,4 +1,4 @@
-"""A conductor as a process: when it starts, when it leaves, and that it outlives no service."""
+"""A conductor as a process: its start, its end by signals, and its end with its service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import time
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from service.admission.request_ids import NamesRequests
 from service.conductor.conductor import Conductor
 from tuner.errors import UserError
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 _PARENT_CHECK_S = 0.05
 KILLED = 137
-"""Exit status of a conductor whose service was killed, as if it had been killed itself."""
+"""Exit status of a conductor whose service was killed: that of a killed process."""
 _log = logging.getLogger("hvxtune.conductor")
 
 
@@ -34,9 +33,9 @@ def conduct(
     """Runs jobs until SIGTERM, SIGINT or, with ``until_eof``, the end of standard input.
 
     Then the candidates in flight are finished and their jobs go back to the queue; SIGINT once
-    more ends the process at once. With ``until_eof`` the process that started this one
-    holds the other end of standard input: it may close it, and if it ends itself, this one does
-    at once. What it ran dies with it, and the jobs are taken up again by who comes next.
+    more ends the process at once. With ``until_eof`` the process that started this one holds
+    the other end of standard input; when it closes it, this one finishes and ends, and when it ends
+    itself, this one does at once, with all that it runs. Another conductor takes up the jobs.
     """
     from db import open_store
 
@@ -93,14 +92,3 @@ def _leave_with_parent(leave: threading.Event, parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(_PARENT_CHECK_S)
     os._exit(KILLED)
-
-
-def log_to_stderr() -> None:
-    """Says on standard error what is taken up, given back and done."""
-    handler = logging.StreamHandler()
-    handler.addFilter(NamesRequests())
-    logging.basicConfig(
-        level=logging.INFO,
-        handlers=[handler],
-        format="%(asctime)s %(process)d %(name)s %(levelname)s [%(request_id)s] %(message)s",
-    )

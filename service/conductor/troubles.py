@@ -1,10 +1,9 @@
-"""What a conductor does about jobs that it cannot run: wait, leave them to others, or end them.
+"""Jobs that a conductor cannot run: it waits, leaves them to others, or ends them.
 
-A fault of this machine (no compiler, no disk) is nobody's fault who asked: the job stays queued
-and is tried again, ever more rarely. A job that began with other versions than are installed here
-may fit another conductor: it is left alone for a while, and fails only if nobody else took it up
-in that time, nor is busy with such jobs. A fault of hvxtune itself is tried a few times.
-"""
+After a fault of this machine (no compiler, no disk) the job stays queued and is tried again, ever
+more rarely. A job that began with other versions than are installed here may fit another conductor:
+it is left alone for a while, and fails only if no other took it up in that time or is busy with
+such jobs. After a fault of hvxtune itself it is tried a few times."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ class _Trouble:
 
 
 class Troubles:
-    """The jobs in trouble, and until when each is left alone. Safe from several threads."""
+    """The jobs in trouble, and how long each is left alone. Safe from several threads."""
 
     def __init__(
         self, first_wait_s: float = FIRST_WAIT_S, misfit_wait_s: float = MISFIT_WAIT_S
@@ -77,7 +76,7 @@ class Troubles:
 
 
 def is_of_this_machine(error: Exception) -> bool:
-    """Whether whoever runs this machine must act, and the job can go on afterwards."""
+    """Whether this machine's operator must act, and the job can go on afterwards."""
     return isinstance(_named(error), (ToolchainError, StoreError, DeviceError))
 
 
@@ -93,8 +92,8 @@ _OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 
 
 def _named(error: Exception) -> Exception:
-    """``error``, or what it means where it is about the disk: compilers and simulators write
-    temporary files, too."""
+    """``error``, or the ``StoreError`` it stands for if it is about the disk: compilers and
+    simulators write temporary files, too."""
     if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
         return file_error(error, Path(tempfile.gettempdir()))
     return error

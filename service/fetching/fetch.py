@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.client.answers import verified
-from service.client.cache import ClientCache, write_whole
+from service.client.cache import ClientCache
 from service.fetching.checked_header import header_text
 from service.fetching.pins import Pin, held, read_pins, write_pins
 from service.fetching.sources import FileKind, Offer, Source, broken_promise
@@ -15,6 +15,7 @@ from service.suggested_files import identifier
 from tuner.best import Lookup
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.identity import digest_of_bytes
+from tuner.machine.whole_files import write_whole
 from tuner.problem.contract import find_contract
 from tuner.records.candidate import Problem
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from service.client.answers import is_digest
-from service.client.cache import write_whole
 from tuner.errors import StoreError, UserError
+from tuner.machine.whole_files import write_whole
 
 _VERSION = 1
 _HEAD = """\

@@ -1,4 +1,4 @@
-"""The routes, a file for each kind of thing. One line in ``ROUTERS`` adds a file's."""
+"""The routes, one file for each kind of resource. One line in ``ROUTERS`` adds a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import import_module
 from fastapi import APIRouter, FastAPI
 
 ROUTERS: tuple[str, ...] = (
-    "service.routers.best",  # first: routes are tried in turn, and this one is asked most
+    "service.routers.best",  # first: routes are tried in turn, and this one is used most
     "service.routers.health",
     "service.routers.catalogue",
     "service.routers.pipelines",

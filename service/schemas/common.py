@@ -1,4 +1,4 @@
-"""Shapes that many routes share: strict bodies and queries, and the problem every error is."""
+"""Shapes that many routes share: strict bodies and queries, and problem details."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tuner.records.request import Visibility as Visibility
 
 
 class Strict(BaseModel):
-    """A body or a query that refuses fields it does not know, rather than ignore a typing error."""
+    """A body or a query that refuses unknown fields, rather than ignore a typing error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -25,7 +25,7 @@ def _no_query(_query: Annotated[NoQueryFields, Query()]) -> None:
 
 
 NO_QUERY = Depends(_no_query)
-"""For ``dependencies`` of routes without query parameters: any that is given is refused."""
+"""For ``dependencies`` of routes without query parameters: refuses all that are given."""
 
 
 class PageQuery(Strict):
@@ -69,12 +69,12 @@ class ProblemDetails(BaseModel):
     type: str = Field(description="A URN that names the kind.")
     title: str = Field(description="What the status means.")
     status: int = Field(description="The HTTP status, repeated.")
-    detail: str = Field(description="What was met and what is wrong with it.")
-    instance: str = Field(description="The path that was asked for.")
+    detail: str = Field(description="What is wrong, with the value.")
+    instance: str = Field(description="The path of the request.")
     kind: str = Field(
         description="Who must act: user, toolchain, store, device, internal; busy: nobody."
     )
-    accepted: str = Field(description="What would do; may be empty.")
+    accepted: str = Field(description="Values that are accepted; may be empty.")
     next_step: str = Field(description="What to run or change; may be empty.")
     request_id: str = Field(description="As `X-Request-ID`; the logs of the service have it too.")
     errors: list[FieldProblem] | None = Field(

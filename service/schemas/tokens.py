@@ -16,7 +16,7 @@ _NO_LIMIT = "null: no limit."
 class QuotasForm(Strict):
     """What a token may use; `null` means no limit."""
 
-    # Strict, as true is no number of jobs.
+    # Strict: true is not a number of jobs.
     running_jobs: int | None = Field(
         None,
         strict=True,
@@ -77,7 +77,7 @@ class NewToken(Strict):
     )
     owner: str | None = Field(
         None,
-        description="Whose its jobs, uploads and schedules are, such as a team; null: the name.",
+        description="Owner of its jobs, uploads and schedules, such as a team; null: the name.",
         examples=["vision-team"],
     )
     read: Reads = Field(
@@ -93,7 +93,7 @@ class TokenForm(BaseModel):
 
     id: str = Field(description="What stands after `hvx_` in the token.", examples=["k3zq7a2m"])
     name: str = Field(examples=["ci"])
-    owner: str = Field(description="Whose its jobs, uploads and schedules are.", examples=["ci"])
+    owner: str = Field(description="Owner of its jobs, uploads and schedules.", examples=["ci"])
     state: Literal["valid", "expired", "revoked"]
     scopes: list[str] = Field(examples=[["read", "submit"]])
     read: Reads = Field(description="How far `read` reaches.", examples=["own"])
@@ -120,7 +120,7 @@ class TokenList(BaseModel):
 
 
 class AuditForm(BaseModel):
-    """Something that was changed, or was refused."""
+    """A change, or a refused request."""
 
     number: int = Field(description="Rises.", examples=[17])
     at: float = Field(description="Unix seconds.", examples=[1767225600.0])
@@ -130,7 +130,7 @@ class AuditForm(BaseModel):
         examples=["k3zq7a2m"],
     )
     action: str = Field(examples=["token.revoke"])
-    subject: str = Field(description="What it was done to.", examples=["k3zq7a2m"])
+    subject: str = Field(description="The id of the thing changed.", examples=["k3zq7a2m"])
     detail: dict[str, Any] = Field(examples=[{"name": "ci"}])
     client: str = Field(description="Where the request came from.", examples=["192.0.2.7"])
     request_id: str = Field(

@@ -9,7 +9,7 @@ from service.webhooks.addresses import MOST_URL
 
 
 class NewWebhook(Strict):
-    """Where the ends of jobs are to be told."""
+    """An address to be told of the ends of jobs."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"url": "https://ci.example/hvxtune", "job": "1rt4dqb5ef"}]}
@@ -28,7 +28,7 @@ class NewWebhook(Strict):
 
 
 class WebhookForm(BaseModel):
-    """Where the ends of jobs are told."""
+    """An address that is told of the ends of jobs."""
 
     id: str = Field(examples=["wh_2f6c5be9"])
     owner: str
@@ -54,7 +54,7 @@ class WebhookList(BaseModel):
 
 
 class DeliveryForm(BaseModel):
-    """What became of a message."""
+    """A message and the attempts to deliver it."""
 
     id: str = Field(
         description="Its `webhook-id`, the same in every attempt.", examples=["msg_2f6c5be9"]

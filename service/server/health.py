@@ -1,7 +1,4 @@
-"""What a Prometheus server reads at ``/metrics``.
-
-Whether the service can do its work: proved by writing, and believed for some seconds.
-"""
+"""The health of a service: figures for Prometheus, and whether it can do its work."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _NO_ROUTE = "(none)"
 _FRESH_S = 1.0
 _SHARE = 20
-"""Counts are kept for this many times what counting took: at most 5 % of a thread goes there."""
+"""Counts are kept for this many times the time that counting took: at most 5 % of a thread."""
 
 
 class Metrics:
@@ -42,7 +39,7 @@ class Metrics:
             buckets=_BUCKETS_S,
             registry=self._registry,
         )
-        # The histogram's own look-up by labels takes a lock and makes strings of them each time.
+        # The histogram's own look-up by labels takes a lock and formats them each time.
         self._observers: dict[tuple[str, str, int], Callable[[float], None]] = {}
         self._registry.register(_FromDatabase(store, conductors_alive))
 
@@ -56,12 +53,12 @@ class Metrics:
         observe(seconds)
 
     def text(self) -> bytes:
-        """Everything in Prometheus's text form. Blocks: reads the database."""
+        """All metrics in Prometheus's text form. Blocks: reads the database."""
         return generate_latest(self._registry)
 
 
 class _FromDatabase:
-    """Gauges and counts that are taken when somebody asks."""
+    """Gauges and counts, taken when they are read."""
 
     def __init__(self, store: SqlStore, conductors_alive: Callable[[], int]) -> None:
         self._store = store
@@ -71,7 +68,7 @@ class _FromDatabase:
         self._until = 0.0
 
     def collect(self) -> Iterator[Metric]:
-        """One metric family after the other; those of the database only while it answers."""
+        """The metric families; those of the database only while it answers."""
         yield GaugeMetricFamily(
             "hvxtune_conductors_alive",
             "Conductor processes of this service that run.",
@@ -123,8 +120,8 @@ def _families(counted: Tallies) -> Iterator[Metric]:
 
 
 class MetricsMiddleware:
-    """Times every request, by the template of its route. A plain ASGI wrapper: a few
-    microseconds, where Starlette's ``BaseHTTPMiddleware`` takes as long as an empty route."""
+    """Times every request, by the template of its route. Plain ASGI: a few microseconds, where
+    Starlette's ``BaseHTTPMiddleware`` takes as long as an empty route."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -159,12 +156,12 @@ class MetricsMiddleware:
 BELIEVED_S = 5.0
 FAILURE_BELIEVED_S = 1.0
 PATIENCE_S = 5.0
-"""Beyond that the database is as good as not there."""
+"""A database that takes longer counts as unavailable."""
 
 
 class Readiness:
-    """Proves that the store can be written to, in a thread of its own: those of the routes may
-    all be busy. ``app.state.readiness``."""
+    """Proves that the store can be written to, and believes it for some seconds. In a thread of its
+    own: those of the routes may all be busy."""
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
@@ -183,7 +180,7 @@ class Readiness:
         except TimeoutError:
             raise StoreError(
                 f"the database {self._store.place.name} has taken no write for {PATIENCE_S:g} s",
-                next_step="see what else writes to it, or whether its disk hangs",
+                next_step="check what else writes to it, and whether its disk hangs",
             ) from None
 
     def _proved(self, proof: Future[None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import math
@@ -24,24 +25,23 @@ from db.failure import URL_VARIABLE
 from db.sql_store import SqlStore
 from service.admission.connections import BACKLOG, Connections, within_descriptors
 from service.admission.lookups import ProcessLookers
-from service.admission.request_ids import NamesRequests
+from service.admission.request_ids import log_to_stderr
 from service.app import create_app
 from service.auth.gate import Gate
 from service.auth.local_token import check_exposure, ensure_token, local_token_notes
-from service.auth.tokens import RedactingFormatter
 from service.server.settings import Settings
 from service.server.supervision import CONDUCTOR, Conductors
 from service.webhooks.sending import Sender
 from tuner.errors import UserError
 
 FINISH_REQUESTS_S = 10
-"""How long answers that are under way may take once the service is told to end."""
+"""How long answers under way may take once the service is told to end."""
 
 _log = logging.getLogger("hvxtune.service")
 
 Announce = Callable[[Mapping[str, Any]], None]
-"""Is told ``url``, ``database``, ``conductors`` and ``notes`` (lines to read) once clients can
-connect; at the first start also the ``token`` that was made and the ``token_file`` it lies in."""
+"""Receives ``url``, ``database``, ``conductors`` and ``notes`` (lines to print) once clients can
+connect; at the first start also the ``token`` that was made and its ``token_file``."""
 
 
 def serve(settings: Settings, announce: Announce, *, access_log: bool = False) -> None:
@@ -49,10 +49,10 @@ def serve(settings: Settings, announce: Announce, *, access_log: bool = False) -
 
     At the first signal no more is accepted, answers under way are finished, and the conductors
     finish the candidates in flight and release their jobs; the second ends everything at once,
-    which loses no committed trial. Raises ``UserError`` for an address that cannot be had and
-    for TLS files that cannot be used, ``StoreError`` for the database, all before it listens.
+    which loses no committed trial. Raises ``UserError`` for an address that cannot be
+    bound and for unusable TLS files, ``StoreError`` for the database, all before it listens.
     """
-    _log_to_stderr()
+    log_to_stderr()
     _require_tls(settings)
     _ = settings.webhook_networks  # refused before anything starts
     with _listening(settings) as listener:
@@ -99,7 +99,7 @@ def _serve(
 
 
 def configured(app: FastAPI, settings: Settings, *, access_log: bool = False) -> uvicorn.Config:
-    """How ``app`` is served."""
+    """The server's configuration for ``app``."""
     limits = within_descriptors(settings.connections)
     return uvicorn.Config(
         app,
@@ -108,7 +108,7 @@ def configured(app: FastAPI, settings: Settings, *, access_log: bool = False) ->
         lifespan="off",
         log_config=None,
         access_log=access_log,
-        proxy_headers=False,  # the application sees to them: service.server.settings
+        proxy_headers=False,  # the application has the middleware
         server_header=False,
         backlog=BACKLOG,
         ssl_certfile=settings.tls_certificate,
@@ -125,18 +125,18 @@ def _lookers(settings: Settings) -> ProcessLookers | None:
 
 
 def settle_memory() -> None:
-    """Tells the garbage collector that what there is now stays until the end.
+    """Exempts all present objects from garbage collection.
 
-    Else each of its full rounds visits some hundred thousand objects of libraries and schemas,
-    and all requests wait for tens of milliseconds.
+    Otherwise each full round visits some hundred thousand objects of libraries and schemas, and
+    all requests wait for tens of milliseconds.
     """
     gc.collect()
     gc.freeze()
 
 
 def _access(store: SqlStore, settings: Settings) -> dict[str, Any]:
-    """Sees to it that who should can get in and nobody else; what is to be said about that.
-    ``UserError`` if the address is not to be served yet."""
+    """Makes sure that a token exists; returns what to announce about access. ``UserError`` if the
+    address must not be served yet."""
     notes = check_exposure(store, settings)
     first = ensure_token(store)
     if first is None:
@@ -148,13 +148,13 @@ def _access(store: SqlStore, settings: Settings) -> dict[str, Any]:
 
 def _conductors(settings: Settings) -> Conductors:
     arguments = ["--until-eof", "--slots", str(settings.slots)]
-    # By environment: a URL may hold a password, and everybody can read command lines.
+    # In the environment: a URL may hold a password, and everybody can read command lines.
     environment = {URL_VARIABLE: settings.database_url} if settings.database_url else {}
     return Conductors(settings.conductors, [*CONDUCTOR, *arguments], environment)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, which takes its conductors along."""
+    """uvicorn's, with the conductors started and ended alongside."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class _Server(uvicorn.Server):
         self._when_listening = when_listening
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        # From before the first conductor until the last has ended, not only while serving.
+        # Held from before the first conductor until the last has ended, not only while serving.
         before = {n: signal.signal(n, self.handle_exit) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
             self._conductors.start()
@@ -187,14 +187,16 @@ class _Server(uvicorn.Server):
         self._when_listening()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first signal drains, the second ends. Not noted for uvicorn, which would raise it
-        again in the end: an orderly end has status 0."""
+        """The first signal drains, the second ends. Hidden from uvicorn, which would raise it again
+        at the end: an orderly end has status 0."""
         if not self.should_exit:
             self.should_exit = True
             self._stopping.set()
-            # In a thread: a handler may interrupt whoever holds the lock that is needed.
+            # In a thread: the handler may have interrupted the holder of the lock it needs.
             threading.Thread(target=self._conductors.drain).start()
-            _log.info("ending: answers and candidates in flight are finished; once more to stop")
+            _log.info(
+                "ending: finishing answers and candidates in flight; signal again to stop now"
+            )
         else:
             self.force_exit = True
             threading.Thread(target=self._conductors.kill).start()
@@ -214,7 +216,7 @@ def _require_tls(settings: Settings) -> None:
         raise UserError(f"{given} without {missing}", accepted="both or neither")
     for option, path in (("--tls-certificate", certificate), ("--tls-key", key)):
         if not Path(path).is_file():
-            raise UserError(f"{option} '{path}' is no file", accepted="a PEM file")
+            raise UserError(f"{option} '{path}': no such file", accepted="a PEM file")
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, OSError) as error:
@@ -234,7 +236,7 @@ def _listening(settings: Settings) -> socket.socket:
         )[0]
     except (socket.gaierror, UnicodeError) as error:
         raise UserError(
-            f"--host '{host}' is no address: {getattr(error, 'strerror', None) or error}",
+            f"--host '{host}' is not an address: {getattr(error, 'strerror', None) or error}",
             accepted="an address or name of this machine, such as 127.0.0.1",
         ) from None
     listener = socket.socket(family, kind, protocol)
@@ -249,8 +251,6 @@ def _listening(settings: Settings) -> socket.socket:
 
 
 def _cannot_bind(host: str, port: int, error: OSError) -> UserError:
-    import errno
-
     if error.errno == errno.EADDRINUSE:
         return UserError(
             f"--port {port} on {host} is in use by another process",
@@ -259,20 +259,9 @@ def _cannot_bind(host: str, port: int, error: OSError) -> UserError:
         )
     if error.errno in (errno.EACCES, errno.EPERM):
         return UserError(
-            f"--port {port} is not for this user", accepted="1024 to 65535, or 0 for any"
+            f"--port {port} is reserved for root", accepted="1024 to 65535, or 0 for any"
         )
     return UserError(
-        f"--host '{host}' is no address of this machine: {error.strerror}",
+        f"--host '{host}' is not an address of this machine: {error.strerror}",
         accepted="127.0.0.1, or an address that `ip addr` shows",
     )
-
-
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler()
-    handler.addFilter(NamesRequests())
-    handler.setFormatter(
-        RedactingFormatter("%(asctime)s %(levelname)s %(name)s [%(request_id)s]: %(message)s")
-    )
-    logging.basicConfig(handlers=[handler], force=True)
-    for name in ("hvxtune", "uvicorn.access"):
-        logging.getLogger(name).setLevel(logging.INFO)

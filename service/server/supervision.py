@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 CONDUCTOR = (sys.executable, "-P", "-m", "service.conductor")
-"""The command of a conductor. It drains on SIGTERM, and ends when its standard input closes: the
-pipe's other end is ours, so that even a killed service leaves no conductor behind."""
+"""A conductor drains on SIGTERM, and ends when its standard input closes: the other end of the pipe
+is ours, so that even a killed service leaves no conductor behind."""
 
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0
 _STEADY_S = 60.0
-"""A process that ran this long and died is started again at once, as if it were the first time."""
+"""A process that dies after running this long is restarted without a growing delay."""
 _LOOK_EVERY_S = 0.2
 
 _log = logging.getLogger("hvxtune.service")
@@ -36,7 +36,7 @@ class _Place:
 
 
 class Conductors:
-    """``count`` processes that run jobs; a thread starts again what dies.
+    """``count`` processes that run jobs; a thread restarts those that die.
 
     ``command`` and ``environment`` (added to this process's) are those of each.
     """
@@ -53,11 +53,11 @@ class Conductors:
 
     @property
     def alive(self) -> int:
-        """How many run now."""
+        """The number now running."""
         return sum(1 for place in self._places if _runs(place.process))
 
     def start(self) -> None:
-        """Starts all of them and the thread that looks after them."""
+        """Starts all of them and the thread that watches them."""
         with self._lock:
             for place in self._places:
                 self._start(place)
@@ -68,7 +68,7 @@ class Conductors:
         self._tell(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Ends all at once; their jobs go on with whoever takes them up."""
+        """Kills all of them; other conductors take up their jobs."""
         self._tell(signal.SIGKILL)
 
     def wait(self) -> None:
@@ -84,7 +84,7 @@ class Conductors:
         with self._lock:
             for place in self._places:
                 if place.process is not None:
-                    place.process.send_signal(number)  # to nobody, if it has been waited for
+                    place.process.send_signal(number)  # a no-op once it was waited for
 
     def _start(self, place: _Place) -> None:
         place.started_at = time.monotonic()
@@ -93,7 +93,7 @@ class Conductors:
                 self._command,
                 stdin=subprocess.PIPE,
                 env=self._environment,
-                start_new_session=True,  # Ctrl-C in a terminal is for the service to hand on
+                start_new_session=True,  # the service hands on Ctrl-C
             )
         except OSError as error:
             _log.error("a conductor cannot be started: %s", error)

@@ -1,4 +1,4 @@
-"""Tells others of the ends of jobs: which addresses may be told, and the loop that sends.
+"""Notifies others of the ends of jobs: the addresses that are allowed, and the loop that sends.
 
 ``db.jobs.outbox`` keeps the messages; the routes are in ``service.routers.webhooks``.
 """

@@ -1,8 +1,8 @@
-"""Sends what waits in the outbox: signed, bounded, again with growing pauses until it arrives.
+"""Sends the messages in the outbox: signed, bounded, and again with growing pauses until they
+arrive.
 
 Whatever a receiver does, it costs one connection for :data:`TIMEOUT_S`: no redirect is followed,
-and nothing of an answer is read but its status.
-"""
+and only the status of an answer is read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _log = logging.getLogger("hvxtune.service")
 
 
 class Sender:
-    """Sends from one thread while it is entered; several services may do it at once."""
+    """Sends from a thread while it is entered; several services may do so at once."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Sender:
                 self._ending.wait(self._poll_s)
 
     def send_due(self) -> int:
-        """Sends what is due now; how many messages that were."""
+        """Sends the messages that are due; returns their number."""
         if time.monotonic() >= self._sweep_at:
             outbox.forget_old(self._store)
             self._sweep_at = time.monotonic() + _SWEEP_EVERY_S
@@ -89,7 +89,7 @@ class Sender:
         return len(messages)
 
     async def _send_all(self, messages: Sequence[Message]) -> None:
-        # Each is noted as soon as it is known: a slow one does not have a quick one sent twice.
+        # Each is noted at once, so that a slow one does not have a quick one sent twice.
         await asyncio.gather(*(self._send(message) for message in messages))
 
     async def _send(self, message: Message) -> None:
@@ -101,7 +101,7 @@ class Sender:
             error = refused.message
         except TimeoutError:
             error = f"no answer within {self._timeout_s:g} s"
-        except Exception as failed:  # noqa: BLE001 - of whatever kind: it did not arrive
+        except Exception as failed:  # noqa: BLE001 - whatever went wrong, it did not arrive
             error = f"cannot be reached ({type(failed).__name__})"
         if status is not None and 200 <= status < 300:
             await asyncio.to_thread(outbox.note_delivered, self._store, message, status)
@@ -145,8 +145,8 @@ async def _post(message: Message, allowed: Sequence[Network]) -> int:
 
 
 def signed(message: Message) -> dict[str, str]:
-    """The headers of Standard Webhooks, by which a receiver knows the sender, what was sent and
-    when, and a message that came before."""
+    """The headers of Standard Webhooks, by which a receiver verifies the sender, the content and
+    the time, and recognizes repeats."""
     from standardwebhooks import Webhook
 
     now = datetime.now(UTC)

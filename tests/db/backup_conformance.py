@@ -195,7 +195,7 @@ class BackupConformance(ABC):
     ) -> None:
         data = file.read_bytes().rstrip(b"\0")
         file.write_bytes(data[: int(share * len(data))])
-        self.refuses(elsewhere(), file, "damaged, cut off or none")
+        self.refuses(elsewhere(), file, "not a backup, or a damaged or cut-off one")
 
     def test_any_other_bytes_are_noticed(self, file: Path, elsewhere: MakeStore) -> None:
         other = elsewhere()

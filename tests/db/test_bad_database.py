@@ -210,9 +210,9 @@ def test_a_locked_database_is_waited_for_then_reported_with_who_has_it(file: Pat
 @pytest.mark.parametrize(
     ("url", "part"),
     [
-        ("nonsense", "'nonsense' is no database URL"),
+        ("nonsense", "'nonsense' is not a database URL"),
         ("mysql://me:secret@host/x", "unknown kind of database in mysql"),
-        ("postgresql://me:secret@host:port/x", "no database URL"),
+        ("postgresql://me:secret@host:port/x", "not a database URL"),
         ("sqlite://", "names no file"),
         ("sqlite:///:memory:", "names no file"),
     ],

@@ -4,19 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
 
 from db import open_store
 from db.sql_store import SqlStore
+from service import openapi
 from service.app import create_app
 from service.server.settings import Settings
 from tests.databases import put_database
 from tests.rig.scale_u8 import KERNELS
 from tests.service.gates import OpenGate
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_document() -> Iterator[None]:
+    """Applications with the same routes share one OpenAPI document: it takes longer to derive than
+    most tests take, and refused requests are explained by it."""
+    derive = openapi._document
+    kept: dict[tuple[object, ...], dict[str, Any]] = {}
+
+    def document(app: FastAPI) -> dict[str, Any]:
+        # Routers are the same modules in all; further routes are functions of tests.
+        own = [route for route in app.routes if isinstance(route, APIRoute)]
+        routes = (
+            len(app.routes),
+            *((r.path, r.endpoint.__module__, r.endpoint.__qualname__) for r in own),
+        )
+        if routes not in kept:
+            kept[routes] = derive(app)
+        return kept[routes]
+
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(openapi, "_document", document)
+        yield
 
 
 @pytest.fixture

@@ -30,3 +30,10 @@ def written_whole(
     finally:
         with suppress(OSError):  # gone if all went well; or its folder never was one
             aside.unlink()
+
+
+def write_whole(place: Path, content: bytes) -> None:
+    """Writes a small file whole or not at all, for all who read it meanwhile; ``OSError`` if not.
+    A power cut may lose it."""
+    with written_whole(place, durable=False) as file:
+        file.write(content)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of_bytes
+from tuner.machine.whole_files import written_whole
 from tuner.paths import STATE_DIR_VARIABLE, for_this_user, state_dir, writable
 
 FOLDER = "pipelines"
@@ -55,13 +55,10 @@ def keep(data: bytes) -> str:
     path = path_of(digest)
     if not path.exists() or path.read_bytes() != data:
         writable(f"{FOLDER}/{digest[:2]}")
-        temporary = path.with_name(f".{digest}-{os.getpid()}-{os.urandom(4).hex()}")
         try:
-            with open(temporary, "xb", opener=for_this_user) as file:
+            with written_whole(path, opener=for_this_user) as file:
                 file.write(data)
-            temporary.replace(path)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise StoreError(
                 f"cannot write {path}: {error.strerror}",
                 next_step=f"free space or permissions there, or set {STATE_DIR_VARIABLE}",

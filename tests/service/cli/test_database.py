@@ -82,7 +82,7 @@ def test_there_and_back(
         (["backup", "{file}/x.tar"], "cannot write"),
         (["restore", "{file}.none"], "cannot read"),
         (["restore", "{file}"], "is not empty (1 jobs, 0 schedules, 1 tokens, 1 pipelines)"),
-        (["restore", "--force", "{cut}"], "damaged, cut off or none"),
+        (["restore", "--force", "{cut}"], "not a backup, or a damaged or cut-off one"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(

@@ -259,7 +259,7 @@ def test_a_service_that_is_no_service_is_told(hvxtune, tmp_path):
     with scripted_server() as other:
         answer = hvxtune("jobs", "--server", other.url)
     assert answer.status == 2
-    assert "is no hvxtune service" in answer.error_line
+    assert "is not an hvxtune service" in answer.error_line
 
 
 def test_watch_needs_a_service(hvxtune):

@@ -121,7 +121,7 @@ def test_faults_of_the_service_are_told_by_kind(server, cache, kind, error):
 )
 def test_another_server_is_named_as_such(server, client, answer):
     server.script = [answer]
-    with pytest.raises(UserError, match=f"{server.url} answers, but is no hvxtune service"):
+    with pytest.raises(UserError, match=f"{server.url} answers, but is not an hvxtune service"):
         client.kernels()
 
 

@@ -71,6 +71,7 @@ def test_a_run_ends_at_most_one_percent_past_its_budget(
     assert stopped_after(body, tmp_path, caches, cycles - 1) == cycles
 
 
+@pytest.mark.slow
 def test_a_practice_call_with_cold_caches_is_not_held_against_a_warm_one(tmp_path: Path) -> None:
     body = BODIES["DDR latency"][1].replace("##5000", "##500")
     cold = run_packets(body, tmp_path, "cold").timing.cycles

@@ -148,7 +148,14 @@ def outcome_of(measurer: QemuMeasurer, problem: Problem, artifact: Artifact) -> 
     return caught.value.outcome, caught.value.message
 
 
-@pytest.mark.parametrize("name", SYSTEM_CALLS)
+QUICK = {"openat", "write", "exit_group", "kill", "socket", "execve", "mmap", "clone3"}
+"""One of each kind, tried by the fast tests too; each costs a compilation and a run."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in SYSTEM_CALLS],
+)
 def test_no_system_call_is_made(measurer: QemuMeasurer, problem: Problem, name: str) -> None:
     artifact = hostile(problem, "SYSTEM_CALL", f"-DNUMBER={SYSTEM_CALLS[name]}")
     outcome, message = outcome_of(measurer, problem, artifact)

@@ -20,6 +20,8 @@ from tests.tuner.measure.qemu.microbenchmark import MODEL, PREAMBLE, run_packets
 from tuner.codegen.toolchain import NativePart, built
 from tuner.measure.qemu import simulator
 
+pytestmark = pytest.mark.slow  # a C++ program against LLVM's headers is built first
+
 SCALAR = [
     "r4 = add(r1, r2)",
     "r4 = sub(r1, r2)",
