@@ -24,9 +24,11 @@ ROOMS = ("tuner", "service", "db", "dashboards")
 
 PHRASES = (
     (
-        r"(?<!there\s)\b(?:is|are|was|were|be) no (?!longer|more|less|fewer|better|worse"
-        r"|later|earlier|slower|faster|larger|smaller|higher|lower|further|one\b"
-        r"|different)[a-z]",
+        (
+            r"(?<!there\s)\b(?:is|are|was|were|be) no (?!longer|more|less|fewer|better|worse"
+            r"|later|earlier|slower|faster|larger|smaller|higher|lower|further|one\b"
+            r"|different)[a-z]"
+        ),
         "'is not a ...', 'no such ...'",
     ),
     (
@@ -91,13 +93,17 @@ PHRASES = (
     ),
     (r"\bsome (?=[0-9]|tens\b|dozens\b|two\b|three\b)", "'about'"),
     (
-        r"\b(?:a|an|the) (?!few|little|bit|lot|day|hour|second|minute|step|once|some|the"
-        r"|much)[a-z]+ more(?= of\b|[.,;:]|$)",
+        (
+            r"\b(?:a|an|the) (?!few|little|bit|lot|day|hour|second|minute|step|once|some|the"
+            r"|much)[a-z]+ more(?= of\b|[.,;:]|$)"
+        ),
         "'one more ...', 'an additional ...'",
     ),
     (
-        r"\b(?:lest|thereof|whereof|wherein|hitherto|henceforth|whence|whither|therein"
-        r"|herein)\b",
+        (
+            r"\b(?:lest|thereof|whereof|wherein|hitherto|henceforth|whence|whither|therein"
+            r"|herein)\b"
+        ),
         "a plainer word",
     ),
     (r"\bdo(?:es)? not tell\b", "'determine', 'say nothing about'"),
