@@ -185,7 +185,7 @@ def template_texts(path: Path, place: Path) -> Iterator[Text]:
 
     def quoted(found: re.Match[str]) -> str:
         texts = re.findall(r'"([^"]* [^"]*)"|\'([^\']* [^\']*)\'', found[0])
-        return " ".join(a or b for a, b in texts) + "\n" * found[0].count("\n")
+        return f" {'; '.join(a or b for a, b in texts)} " + "\n" * found[0].count("\n")
 
     parser = Shown(place)
     braces = r"\{\{.*?\}\}|\{%.*?%\}"

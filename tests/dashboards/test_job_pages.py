@@ -330,7 +330,7 @@ def test_a_job_page_says_how_much_is_left_to_find(logged_in: LogIn, store: SqlSt
     other = store.create_job(spec(), SPACE, TOOLCHAIN)
     store.commit(other.id, store.claim(other.id), remaining=RemainingGain(0.014, 0.05))
     page = words(browser.get(f"/ui/jobs/{other.id}").text)
-    assert "of what more search is likely to find 98 %" in page
+    assert "of the estimated gain 98 %" in page
     assert "at most 5.0\N{NO-BREAK SPACE}% fewer cycles" in page
 
 
