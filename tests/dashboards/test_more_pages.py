@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.charts.roofline import roofline_plot
+from dashboards.charts.log_plots import roofline_plot
 from dashboards.explaining import Explanations
 from dashboards.templating import ABSENT
 from db import open_store
