@@ -10,7 +10,7 @@ from tuner.kernels.gemm_u8 import GemmU8
 from tuner.kernels.kernel import HalidePipeline
 from tuner.records.candidate import Problem
 from tuner.space import Config, Directive
-from tuner.space.steps import Steps
+from tuner.space.directives import Steps
 
 EXTRA_KERNELS = ",".join(
     f"{name}=benchmarks.anchor_kernels:{cls}"

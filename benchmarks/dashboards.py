@@ -73,8 +73,8 @@ def main() -> int:
 
     from db import open_store
     from service.app import create_app
-    from service.auth.gate import OpenGate
-    from service.settings import Settings
+    from service.server.settings import Settings
+    from tests.service.gates import OpenGate
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HVXTUNE_STATE_DIR"] = folder

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from tuner.search.comparison import BUDGETS, Guest
-from tuner.search.replay import Replay
-from tuner.search.tables import Table
+from benchmarks.search.comparison import BUDGETS, Guest
+from benchmarks.search.replay import Replay
+from benchmarks.search.tables import Table
 from tuner.space import Config, KnobValue
 
 STRATEGIES = (

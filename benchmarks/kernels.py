@@ -24,7 +24,7 @@ from typing import Any, TypedDict, Unpack
 
 import tuner
 from tuner.codegen import space_of
-from tuner.codegen.c.forms import c_forms
+from tuner.codegen.c_forms import c_forms
 from tuner.codegen.portfolio import GENERATOR
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel, kernel_names
@@ -33,7 +33,7 @@ from tuner.one_config import measure, named_config
 from tuner.problem.target import DEFAULT_TARGET
 from tuner.records.candidate import Problem
 from tuner.records.trial import Trial
-from tuner.search.progress import Progress
+from tuner.search.loop import Progress
 from tuner.space import Config
 from tuner.tuning import JobOptions, default_workers, find_problem
 

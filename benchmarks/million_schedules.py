@@ -39,7 +39,7 @@ from tuner.codegen.judged import judge
 from tuner.errors import UserError
 from tuner.identity import canonical_json, digest_of, digest_of_bytes
 from tuner.kernels import find_kernel
-from tuner.machine.paths import writable
+from tuner.paths import writable
 from tuner.problem.contract import Contract
 from tuner.problem.target import DEFAULT_TARGET, find_target
 from tuner.records.candidate import Artifact, Problem

@@ -22,23 +22,21 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from benchmarks.rank_sensitivity import schedules
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.rig.phones import require_rig, running_phones
 from tuner.codegen import find_generator
 from tuner.errors import DeviceError
-from tuner.measure.android.adb import AdbServer, ShellOutput
-from tuner.measure.android.adb.server import ADB_VARIABLE
-from tuner.measure.android.call import Caller
+from tuner.measure.android.adb import ADB_VARIABLE, AdbServer, ShellOutput
+from tuner.measure.android.call import DRIVER_FILE, Caller, PhoneSettings
 from tuner.measure.android.link import PhoneLink
 from tuner.measure.android.phone import Phone
-from tuner.measure.android.script import DRIVER_FILE
+from tuner.measure.device import Bundle, BundleEntry, Limits, Sampled
 from tuner.measure.dsp.problem_image import IMAGES
+from tuner.measure.dsp.queue import QueuedRun
 from tuner.measure.dsp.shared_object import driver, shared_object
-from tuner.measure.dsp.turn import Turn
-from tuner.measure.farm.device import Batch, Sampled, Task
-from tuner.measure.farm.settings import Limits, PhoneSettings
 
 COST_LIMIT_MS = 60.0
 BUNDLE = 16
@@ -54,10 +52,10 @@ class KeepingLink(PhoneLink):
         return await super().shell(server, command, timeout_s)
 
 
-def run_folder(settings: PhoneSettings, emulated: EmulatedPhone, task: Task) -> str:
+def run_folder(settings: PhoneSettings, emulated: EmulatedPhone, task: BundleEntry) -> str:
     """A folder on the phone with all that a call of ``task`` needs."""
     linked = shared_object(task.artifact, settings.arch)
-    turn = Turn(linked.content, IMAGES.of(task.problem), task.warm_ups, task.repeats)
+    turn = QueuedRun(linked.content, IMAGES.of(task.problem), task.warm_ups, task.repeats)
 
     async def call() -> None:
         server = AdbServer()
@@ -93,7 +91,7 @@ async def shell_ms(link: PhoneLink, server: AdbServer, script: str) -> float:
 
 
 def trial_costs(
-    settings: PhoneSettings, emulated: EmulatedPhone, task: Task, repeats: int
+    settings: PhoneSettings, emulated: EmulatedPhone, task: BundleEntry, repeats: int
 ) -> tuple[list[float], list[float]]:
     """Milliseconds of bare runs (less those of a command that does nothing) and of whole trials,
     taken turn about."""
@@ -114,15 +112,15 @@ def trial_costs(
     return [one - min(nothing) for one in bare], whole
 
 
-def run(device: Phone, tasks: Sequence[Task]) -> None:
+def run(device: Phone, tasks: Sequence[BundleEntry]) -> None:
     """Runs a batch; raises what a task that is not good came to."""
-    for result in device.run(Batch(tasks)):
+    for result in device.run(Bundle(tasks)):
         if not isinstance(result, Sampled):
             raise result
 
 
 def calls_of(
-    settings: PhoneSettings, emulated: EmulatedPhone, batches: Sequence[Sequence[Task]]
+    settings: PhoneSettings, emulated: EmulatedPhone, batches: Sequence[Sequence[BundleEntry]]
 ) -> tuple[int, float]:
     """How often the phone's tool was called for ``batches``, and the seconds it took."""
     before, begin = runs_counted(emulated), time.perf_counter()
@@ -147,12 +145,12 @@ def main() -> int:
     os.environ[ADB_VARIABLE] = str(require_rig().adb)
     with find_generator("halide")(1) as generator:
         found = schedules(given.kernel, BUNDLE, generator)
-    tasks = [Task(found.problem, a, repeats=TASK_REPEATS) for a in found.artifacts]
+    tasks = [BundleEntry(found.problem, a, repeats=TASK_REPEATS) for a in found.artifacts]
     with running_phones(1) as [emulated]:
-        settings = PhoneSettings("emulated", "v66", address=emulated.address)
+        settings = PhoneSettings(name="emulated", arch="v66", address=emulated.address)
         bare, whole = trial_costs(settings, emulated, tasks[0], given.repeats)
         # Room for what all of them leave: one call is what is to be seen.
-        roomy = PhoneSettings("emulated", "v66", address=emulated.address, output_bytes=1 << 25)
+        roomy = replace(settings, output_bytes=1 << 25)
         single, single_s = calls_of(roomy, emulated, [[task] for task in tasks])
         bundled, bundled_s = calls_of(roomy, emulated, [tasks])
     print("emulated phone: adb and adbd are real, the DSP and its tool are stand-ins")

@@ -21,8 +21,7 @@ from tuner.measure.image import image_of
 from tuner.measure.qemu.cycles import cycles_of
 from tuner.measure.qemu.events import Events
 from tuner.measure.qemu.measurer import TIMEOUT_S
-from tuner.measure.qemu.model import TimingModel, find_model
-from tuner.measure.qemu.parameters import Parameters
+from tuner.measure.qemu.model import Parameters, TimingModel, find_model
 from tuner.measure.qemu.session import Caches, Orders
 from tuner.measure.qemu.simulation import simulate
 from tuner.records.candidate import Artifact, Candidate, Problem

@@ -16,11 +16,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.search.replay import replay
+from benchmarks.search.tables import Table, read_table
 from tuner.records.trial import RemainingGain
 from tuner.search.remaining import GainEstimator
-from tuner.search.replay import replay
 from tuner.search.samplers import DEFAULT_SAMPLER
-from tuner.search.tables import Table, read_table
 
 _AT = (20, 50, 100, 150)
 _STEP = 5

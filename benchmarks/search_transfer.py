@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.search.comparison import is_held_out
-from tuner.search.replay import Replay, replay
+from benchmarks.search.comparison import is_held_out
+from benchmarks.search.replay import Replay, replay
+from benchmarks.search.tables import Table, read_table
 from tuner.search.samplers import DEFAULT_SAMPLER
-from tuner.search.tables import Table, read_table
 from tuner.space import Config, KnobValue
 
 _WITHIN = 1 / 0.95

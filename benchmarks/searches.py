@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.kernel_tuner_search import guests_installed
+from benchmarks.search.comparison import BUDGETS, Comparison, Verdict, compare, default_samplers
 from service.cli.searching import print_comparison
-from tuner.search.comparison import BUDGETS, Comparison, compare, default_samplers
-from tuner.search.pairing import Verdict
 from tuner.search.samplers import DEFAULT_SAMPLER
 from tuner.tuning import default_workers
 

@@ -205,15 +205,15 @@ def serve(descriptor: int) -> None:
     from db import open_store
     from db.access.tokens import Token, add_token
     from service.app import create_app
-    from service.auth.token_gate import TokenGate
-    from service.auth.token_text import new_token_text
-    from service.serving import settle_memory
-    from service.settings import Settings
+    from service.auth.gate import Gate
+    from service.auth.tokens import new_token_text
+    from service.server.serving import settle_memory
+    from service.server.settings import Settings
 
     with open_store() as store:
         token = new_token_text()
         add_token(store, Token(token.id, "bench", token.digest, ["read"], created_at=time.time()))
-        app = create_app(store, TokenGate(store), Settings())
+        app = create_app(store, Gate(store), Settings())
 
         @app.get(EMPTY)
         async def empty() -> dict[str, str]:

@@ -24,17 +24,21 @@ from dataclasses import dataclass
 from benchmarks.rank_sensitivity import print_sensitivity
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.kernels import kernel_names
-from tuner.measure.cases import cases_of
+from tuner.measure.cases import cases_of, poison_descriptor
 from tuner.measure.image import Image, image_of
-from tuner.measure.poison import poison_descriptor
-from tuner.measure.qemu.launch import ImageMemory, run
 from tuner.measure.qemu.measurer import TIMEOUT_S
 from tuner.measure.qemu.model import find_model
-from tuner.measure.qemu.program import Program, linked
 from tuner.measure.qemu.session import Caches, Orders, Session
+from tuner.measure.qemu.simulation import (
+    ImageMemory,
+    Program,
+    Timing,
+    judge,
+    linked,
+    run,
+    timing_of,
+)
 from tuner.measure.qemu.simulator import find_simulator
-from tuner.measure.qemu.timing import Timing, timing_of
-from tuner.measure.qemu.verdict import judge
 from tuner.one_config import named_config
 from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.tuning import find_problem

@@ -2,6 +2,11 @@
 
 Its own, because everything about it is for browsers: errors are pages, callers come by a session
 cookie, and every answer carries headers that keep foreign scripts and frames out.
+
+``/docs``: the routes for people, drawn by Swagger UI.
+
+Its script and style are served from here: a page that loads them from elsewhere tells that host
+who reads it, and runs whatever it sends with the reader's token at hand.
 """
 
 from __future__ import annotations
@@ -18,7 +23,6 @@ from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dashboards.api_docs import add_api_docs
 from dashboards.explaining import Explanations
 from dashboards.session import LOGIN, LoginNeeded, SignedCookies
 from dashboards.templating import render
@@ -151,3 +155,23 @@ def _error_page(request: Request, error: HvxtuneError) -> Response:
         error=error,
         code=status,
     )
+
+
+PLACE = "/docs"
+
+
+def add_api_docs(service: FastAPI, static: str, headers: dict[str, str]) -> None:
+    """Adds the page to ``service``. ``static`` is where the static files lie, ``headers`` what
+    every page carries."""
+
+    @service.get(PLACE, include_in_schema=False)
+    def api_docs(request: Request) -> Response:
+        root = request.scope.get("root_path", "")
+        page = render(
+            request,
+            "api_docs.html",
+            static=root + static,
+            description=f"{root}{service.openapi_url}",
+        )
+        page.headers.update({**headers, "Cache-Control": "no-cache"})
+        return page

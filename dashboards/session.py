@@ -27,8 +27,9 @@ from starlette.responses import Response
 from db.access.sessions import begin_session, end_session, token_of_session
 from service.auth.audit import record
 from service.auth.caller import Caller, Scope
+from service.auth.guard import lacks
 from service.problem_details import HttpError
-from tuner.machine.paths import writable
+from tuner.paths import writable
 
 if TYPE_CHECKING:
     from db.sql_store import SqlStore
@@ -209,12 +210,7 @@ def viewing(scope: Scope) -> Callable[[Request], Viewer]:
         if not found.caller.may(scope):
             gate: Gate = request.app.state.gate
             gate.note_refusal(request, found.caller, f"scope {scope}")
-            raise HttpError(
-                403,
-                f"the token '{found.caller.name}' lacks the scope '{scope}'",
-                accepted=f"a token with {scope} or {Scope.ADMIN}",
-                next_step=f"ask the owner of the service: hvxtune token create --scope {scope}",
-            )
+            raise lacks(found.caller, scope)
         return found
 
     viewer.scope = scope  # type: ignore[attr-defined]  # for the test that no page lacks one

@@ -31,7 +31,7 @@ def open_store(url: str | None = None, *, busy_timeout_s: float = 10.0) -> SqlSt
     from db.files.private import create_database_file, tightened
     from db.schema import ensure_schema
     from db.sql_store import SqlStore
-    from tuner.machine.paths import state_dir
+    from tuner.paths import state_dir
 
     found = find_url(url)
     place = place_of(found)

@@ -15,7 +15,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from db.failure import URL_VARIABLE, Place, wrong_url
 from tuner.errors import StoreError
-from tuner.machine.paths import writable
+from tuner.paths import writable
 
 DATABASE_FILE = "hvxtune.sqlite"
 WRITING = {"hvxtune_begin": "BEGIN IMMEDIATE"}

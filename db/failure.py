@@ -20,7 +20,7 @@ from sqlalchemy.exc import (
 )
 
 from tuner.errors import HvxtuneError, InternalError, StoreError, UserError
-from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.paths import STATE_DIR_VARIABLE
 
 URL_VARIABLE = "HVXTUNE_DATABASE_URL"
 

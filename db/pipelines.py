@@ -2,8 +2,8 @@
 digest.
 
 A name belongs to who gave it. ``pipeline:blur`` is the caller's own ``blur``, the one uploaded
-last; ``pipeline:ann/blur`` is ann's; a digest names the same bytes for ever. A name never leads to
-another tenant's upload unasked, whoever uploaded last.
+last; ``pipeline:ann/blur`` is ann's; a digest always names the same bytes. A name never leads to
+another tenant's upload by itself, even if theirs is newer.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StoredPipeline:
 
     @property
     def address(self) -> str:
-        """What anybody who sees it can call it by."""
+        """The name for all who see it."""
         return f"{PIPELINE_PREFIX}{self.owner}/{self.name}" if self.owner else self.kernel
 
     @property
@@ -56,14 +56,14 @@ class StoredPipeline:
         return kernel_name(self.digest)
 
     def label(self, viewer: str) -> str:
-        """What ``viewer`` calls it."""
+        """Its name for ``viewer``."""
         return self.name if self.owner in ("", viewer) else f"{self.owner}/{self.name}"
 
 
 @dataclass(frozen=True)
 class Named:
-    """What a kernel is called: its name, which never changes its meaning; what people call it,
-    if that is something else; and whether only one tenant may know of it."""
+    """A kernel that somebody asked for: its name, which never changes its meaning, the name that
+    people use, if it is another, and whether only one tenant may know of it."""
 
     kernel: str
     label: str = ""
@@ -146,8 +146,8 @@ def newest(
 
 
 def named(store: SqlStore, asked: str, owner: str) -> Named:
-    """What ``owner`` means by a kernel ``asked`` for: ``pipeline:`` and a name, another tenant and
-    a name, or a digest. ``UserError`` for a name that only others gave."""
+    """The kernel that ``owner`` means by ``asked``: ``pipeline:`` and a name, another tenant and a
+    name, or a digest. ``UserError`` for a name that only others gave."""
     given = asked.removeprefix(PIPELINE_PREFIX)
     if given == asked:
         return Named(asked)

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import threading
 from importlib import import_module
+from typing import Annotated
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from db.sql_store import SqlStore
 from service import openapi, problem_details
-from service.admission.lookers import Lookers
-from service.admission.lookups import Lookups
-from service.admission.requests import Shares
-from service.auth.caller import Caller
+from service.admission.bodies import BodyLimit, HeadRequests, UnreadBodies
+from service.admission.lookups import Lookers, Lookups
+from service.admission.request_ids import RequestIds
+from service.admission.shares import Shares
+from service.auth.caller import caller_of
 from service.auth.gate import Gate
 from service.auth.guard import Guard
-from service.body_limit import BodyLimit
-from service.head_requests import HeadRequests
-from service.metrics import Metrics, MetricsMiddleware
-from service.readiness import Readiness
-from service.request_ids import RequestIds
 from service.routers import include_all
 from service.schedules.answers import Answers
 from service.schedules.fast_route import FastRoute
-from service.settings import Settings
-from service.unread_bodies import UnreadBodies
+from service.server.health import Metrics, MetricsMiddleware, Readiness
+from service.server.settings import Settings
 
 
 def create_app(
@@ -33,10 +30,10 @@ def create_app(
 ) -> FastAPI:
     """The application over ``store``, which stays the caller's to close.
 
-    ``gate`` tells callers apart; ``lookers`` answer best-queries that are not at hand, by default
-    in a thread. Nothing runs in the background yet: the conductor is a process
-    of its own, and whoever serves the application starts it. ``state.stopping`` is set when the
-    service ends: answers that go on for ever look at it.
+    ``gate`` finds callers; ``lookers`` answer best-queries that are not at hand, by default in a
+    thread. It starts no background work: conductors are processes of their own, which
+    ``service.server.serving`` starts. ``state.stopping`` is set when the service ends: endless
+    answers look at it.
     """
     app = FastAPI(
         title="hvxtune",
@@ -76,14 +73,16 @@ def create_app(
 
 
 def store_of(request: Request) -> SqlStore:
-    """A dependency: the store of the application, as the caller may see it. Its methods block: use
-    it in ``def`` routes, which run in threads, or by ``run_in_threadpool``."""
+    """A dependency: the store of the application, limited to what the caller may see. Its methods
+    block: use it in ``def`` routes, which run in threads, or by ``run_in_threadpool``."""
     store: SqlStore = request.app.state.store
-    # Set by the guard, and where pages tell their visitors apart, by them.
-    caller: Caller | None = getattr(request.state, "caller", None)
+    caller = caller_of(request.scope)
     if caller is None:
         return store.seen_by("")
     return store if caller.sees_all else store.seen_by(caller.owner)
+
+
+Store = Annotated[SqlStore, Depends(store_of)]
 
 
 def settings_of(request: Request) -> Settings:

@@ -13,12 +13,12 @@ from db.jobs.job_id import new_job_id
 from db.jobs.new_job import KeptAnswer, RequestKey, answer_once, insert_job, kept_answer
 from db.pipelines import Named, named
 from db.sql_store import SqlStore
+from service.admission.request_ids import current_request_id
 from service.auth import Caller
 from service.auth.audit import record
 from service.auth.quotas import check_submit
 from service.json_forms import job_json
 from service.problem_details import HttpError
-from service.request_ids import current_request_id
 from service.schemas.jobs import DEFAULT_TRIALS, BudgetBody, SubmitBody, WorkloadBody
 from tuner.errors import UserError
 from tuner.identity import digest_of

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI derives, with the one shape of errors and the token."""
+"""The OpenAPI document that FastAPI derives, with the one shape of errors and the token."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from service.auth.guard import OPEN_PATHS
 from service.problem_details import MEDIA_TYPE
 from service.schemas.common import ProblemDetails
-
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-"""Answered without a token."""
 
 DESCRIPTION = """\
 Submit tuning jobs, follow them, and fetch the best schedule of a workload as a Hexagon object.
 
 Every route but `/healthz` and `/readyz` needs `Authorization: Bearer hvx_...`. Every error is a
-problem detail (RFC 9457) that says what was met, what is accepted and what to do next. Fields
+problem detail (RFC 9457) that says what is wrong, what is accepted and what to do next. Fields
 carry their units; times are Unix seconds. Lists come in pages: pass `next_cursor` back as
 `cursor`.
 """
@@ -25,23 +23,23 @@ carry their units; times are Unix seconds. Lists come in pages: pass `next_curso
 _SCHEME = "token"
 _FRAMEWORKS = "#/components/schemas/HTTPValidationError"
 _DESCRIPTIONS = {
-    401: "No token, or one that is unknown, expired or revoked.",
+    401: "No token, or an unknown, expired or revoked one.",
     403: "The token lacks the scope.",
-    404: "There is no such thing; says what there is.",
+    404: "Not found; says how to list what exists.",
     409: "In conflict with what is stored.",
     413: "The body is too large.",
-    415: "The body is of a type that is not read here.",
+    415: "The body is of a type that is not accepted here.",
     422: "The request is wrong; names the value and what is accepted.",
     429: "Too many requests, or a quota is used up; `Retry-After` says when to come back.",
     500: "A fault of hvxtune.",
-    503: "The database or a part of the toolchain cannot be used now.",
+    503: "The database or a part of the toolchain is unavailable.",
 }
 _ALWAYS = (422, 503)
 _GUARDED = (401, 403, 429)
 
 
 def install(app: FastAPI) -> None:
-    """Makes ``app`` describe itself so, at ``/openapi.json`` and ``/docs``."""
+    """Makes ``app`` serve it at ``/openapi.json``, and show it at ``/docs``."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -52,7 +50,7 @@ def install(app: FastAPI) -> None:
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For ``responses`` of a route: errors it may give beside those that any route may."""
+    """``responses`` of a route: errors it may give beside those that any route may."""
     return {status: {"description": _DESCRIPTIONS[status]} for status in statuses}
 
 
@@ -95,7 +93,7 @@ def _add_problems(operation: dict[str, Any], *, guarded: bool) -> None:
 
 
 def _problem_schema(response: dict[str, Any]) -> dict[str, Any]:
-    """What the route says of it (a problem with more fields), or the common shape."""
+    """The route's own schema (a problem with more fields), or the common one."""
     for content in response.get("content", {}).values():
         schema: dict[str, Any] = content.get("schema", {})
         if schema.get("$ref", _FRAMEWORKS) != _FRAMEWORKS:

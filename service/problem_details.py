@@ -6,10 +6,11 @@ of every hvxtune error: ``kind`` (who must act), ``accepted`` and ``next_step``.
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -17,9 +18,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from service.auth.token_text import redact_all
-from service.malformed import words_of
-from service.request_ids import HEADER, current_request_id
+from service.admission.request_ids import HEADER, current_request_id
+from service.auth.tokens import redact_all
 from tuner.errors import ComeBackLaterError, HvxtuneError, InternalError, StoreError, UserError
 
 MEDIA_TYPE = "application/problem+json"
@@ -68,6 +68,15 @@ class HttpError(HvxtuneError):
         return (HttpError, (self.status, self.message), self.__dict__)
 
 
+class UnreadBodyError(HTTPException):
+    """The request is refused while its body is read. An ``HTTPException``, because FastAPI turns
+    every other error raised there into a 400."""
+
+    def __init__(self, problem: HttpError) -> None:
+        super().__init__(problem.status)
+        self.problem = problem
+
+
 def not_found(message: str, *, accepted: str = "", next_step: str = "", **extra: Any) -> HttpError:
     """404; ``extra`` fields stand beside the common ones."""
     return HttpError(404, message, accepted=accepted, next_step=next_step, **extra)
@@ -103,8 +112,8 @@ def body_of(error: HvxtuneError, instance: str) -> dict[str, Any]:
 
 
 def for_strangers(error: HvxtuneError) -> HvxtuneError:
-    """``error`` as somebody may see it who is not known here: nothing of what this machine is made
-    of, such as the host of its database. The whole of it goes to the log."""
+    """``error`` for callers without a token: it tells nothing about this machine, such as the host
+    of its database. The log gets all of it."""
     if status_of(error) < 500:
         return error
     _log.error("%s", error)
@@ -133,7 +142,7 @@ def response_of(error: HvxtuneError, instance: str) -> JSONResponse:
     if status_of(error) == 503:
         headers.setdefault("Retry-After", "5")
     body = redact_all(body_of(error, instance))  # what was sent is quoted, and may be a token
-    return JSONResponse(body, status_of(error), media_type=MEDIA_TYPE, headers=headers)
+    return _ProblemResponse(body, status_of(error), media_type=MEDIA_TYPE, headers=headers)
 
 
 def install(app: FastAPI) -> None:
@@ -182,9 +191,8 @@ def install(app: FastAPI) -> None:
 
 def _in_our_words(error: HTTPException, request: Request) -> HttpError:
     """What the framework refuses, with what it would accept."""
-    ready: HttpError | None = getattr(error, "problem", None)
-    if ready is not None:
-        return ready
+    if isinstance(error, UnreadBodyError):
+        return error.problem
     status, message, accepted, headers = error.status_code, str(error.detail), "", error.headers
     match status:
         case 400 if "parsing the body" in message:  # like JSON that is wrong otherwise
@@ -199,9 +207,74 @@ def _in_our_words(error: HTTPException, request: Request) -> HttpError:
 
 
 def _allowed(request: Request) -> str:
-    """The methods of the path that was asked for. The framework names those of one route only,
-    and each method is a route of its own."""
+    """The methods of the requested path. The framework names those of one route only, and each
+    method is a route of its own."""
     path = getattr(request.scope.get("route"), "path", "")
     operations = request.app.openapi()["paths"].get(path, {"get": None})
     methods = {method.upper() for method in operations}
     return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
+
+
+_SHOULD_BE = "Input should be "
+_MOST_SHOWN = 80
+
+
+def words_of(error: RequestValidationError, request: Request) -> tuple[str, str, str]:
+    """The message, what is accepted, and the next step, for the first field that is wrong."""
+    first = error.errors()[0]
+    place: Sequence[Any] = first["loc"]
+    name = ".".join(str(part) for part in place[1:]) or str(place[0])
+    see = "see /docs for what each field takes"
+    if first["type"] == "extra_forbidden":
+        known = sorted(set(_fields_beside(place, request)))
+        near = difflib.get_close_matches(str(place[-1]), known, n=1)
+        next_step = f"did you mean {near[0]}?" if near else see
+        return f"{name}: no such field in this {place[0]}", ", ".join(known), next_step
+    if first["type"] == "missing":
+        return f"{name} is missing", "", see
+    message: str = first["msg"]
+    given = repr(first.get("input"))[:_MOST_SHOWN]
+    if message.startswith(_SHOULD_BE):
+        return f"{name} is {given}", message.removeprefix(_SHOULD_BE), see
+    return f"{name}: {message} (given {given})", "", see
+
+
+def _fields_beside(place: Sequence[Any], request: Request) -> Iterator[str]:
+    """The known fields beside an unknown one, by the OpenAPI document."""
+    document = request.app.openapi()
+    path = getattr(request.scope.get("route"), "path", "")
+    operation = document["paths"].get(path, {}).get(request.method.lower(), {})
+    if place[0] == "query":
+        for parameter in operation.get("parameters", ()):
+            if parameter["in"] == "query":
+                yield parameter["name"]
+        return
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        nodes = list(_plain(content.get("schema", {}), document))
+        for step in place[1:-1]:
+            nodes = [deeper for node in nodes for deeper in _inside(node, step, document)]
+        for node in nodes:
+            yield from node.get("properties", ())
+
+
+def _plain(node: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """``node`` without references; each of its alternatives."""
+    if "$ref" in node:
+        node = document["components"]["schemas"][node["$ref"].rpartition("/")[2]]
+    alternatives = [*node.get("anyOf", ()), *node.get("oneOf", ())]
+    for one in alternatives:
+        yield from _plain(one, document)
+    if not alternatives:
+        yield node
+
+
+def _inside(
+    node: Mapping[str, Any], step: str | int, document: Mapping[str, Any]
+) -> Iterator[Mapping[str, Any]]:
+    """What lies at ``step``. Pydantic names alternatives as steps too: they lead nowhere new."""
+    if isinstance(step, int):
+        yield from _plain(node.get("items", {}), document)
+    elif step in node.get("properties", {}):
+        yield from _plain(node["properties"][step], document)
+    else:
+        yield node

@@ -9,15 +9,20 @@
 Knows nothing of the database, the service or the dashboards: trials go to a
 :class:`tuner.store.TrialStore`, in memory unless another is given. The functions of
 :mod:`tuner.tuning` and :mod:`tuner.pipelines` are offered here; they are imported on first use.
+
+This module puts the house together: a room that others below it have to find is named here, and by
+no room.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tuner.registry import add_family
+
 if TYPE_CHECKING:
+    from tuner.job_result import TuneResult, result
     from tuner.pipelines import tune_pipeline
-    from tuner.records.job_result import TuneResult, result
     from tuner.tuning import find_problem, run, submit, tune
 
 __all__ = [
@@ -29,6 +34,8 @@ __all__ = [
     "tune",
     "tune_pipeline",
 ]
+
+add_family("hvxtune.kernels", "pipeline:", "tuner.uploaded:UploadedPipelines")
 
 
 def __getattr__(name: str) -> Any:

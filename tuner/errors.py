@@ -6,7 +6,10 @@ Over HTTP and in ``--json`` output the same parts are separate fields.
 
 from __future__ import annotations
 
-from tuner.records.outcome import Outcome
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tuner.records.outcome import Outcome
 
 
 class HvxtuneError(Exception):

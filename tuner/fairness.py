@@ -1,7 +1,7 @@
-"""Places for work that many ask for: in turn among those who ask, none of whom gets all of it.
+"""Fair use of scarce places for work: users take turns, and none gets all places.
 
-Who works is told by :data:`ON_BEHALF_OF`, which goes along into threads with its context. Work for
-nobody in particular, as of a command at a terminal, knows no limits but the number of places.
+:data:`ON_BEHALF_OF` names the user; threads inherit it with their context. Work for nobody in
+particular, as of a command at a terminal, is limited by the number of places alone.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Generic, TypeVar
 from tuner.errors import ComeBackLaterError
 
 ON_BEHALF_OF: ContextVar[str] = ContextVar("on_behalf_of", default="")
-"""The user for whom something is done; empty for nobody in particular."""
+"""The user for whom work is done; empty for nobody in particular."""
 
 T = TypeVar("T")
 
 
 class Ledger:
-    """Seconds that each user had, by a leaky bucket: it holds ``seconds`` and drains all of them
-    in ``window_s``. Safe from several threads."""
+    """Seconds that each user has used, as a leaky bucket: it holds ``seconds`` and drains them in
+    ``window_s``. Safe from several threads."""
 
     def __init__(
         self, seconds: float, window_s: float, clock: Callable[[], float] = time.monotonic
@@ -36,7 +36,7 @@ class Ledger:
         self._levels: dict[str, tuple[float, float]] = {}
 
     def charge(self, user: str, seconds: float) -> None:
-        """``user`` had so many more."""
+        """Adds ``seconds`` used by ``user``."""
         with self._lock:
             self._levels[user] = (self._level(user) + seconds, self._clock())
             for other in [u for u in self._levels if self._level(u) <= 0]:
@@ -59,8 +59,9 @@ class Ledger:
 class FairPlaces(Generic[T]):
     """Things that one thread uses at a time, handed out in turn among users.
 
-    Of those who wait goes first whose user had the least of late. A user never has all places at
-    once, nor more than the ledger's seconds, nor more than ``most_waiting`` requests in line.
+    The waiting request whose user has used the least of late goes first. A user never holds all
+    places at once, nor gets more than the ledger's seconds, nor has more than ``most_waiting``
+    requests in line.
     """
 
     def __init__(
@@ -84,9 +85,10 @@ class FairPlaces(Generic[T]):
 
     @contextmanager
     def one(self) -> Iterator[T]:
-        """One of them, for as long as the context lasts; waits for it.
+        """One thing, for as long as the context lasts; waits for it.
 
-        ``ComeBackLaterError`` if the user has had too much, or too many wait.
+        ``ComeBackLaterError`` if the user has used too much, has too many requests in line, or no
+        place comes free in ``patience_s``.
         """
         user = ON_BEHALF_OF.get()
         thing = self._take(user)

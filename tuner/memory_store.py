@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tuner.errors import InternalError, UserError
 from tuner.identity import digest_of
-from tuner.measure.farm.memory_roster import MemoryRoster
+from tuner.measure.farm.roster import MemoryRoster
 from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.promotion import Promotion

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tuner.codegen import find_generator, starts_of
 from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
-from tuner.measure import open_measurer
+from tuner.measure import DeviceAccess, open_measurer
 from tuner.measure.farm.roster import Roster
 from tuner.records.candidate import Artifact, CacheState, Candidate, Problem
 from tuner.records.trial import Trial
@@ -48,7 +48,7 @@ def measure(
 
     with (
         find_generator(generator)(1) as codegen,
-        open_measurer(measurer, cache=cache, on=on, roster=roster) as device,
+        open_measurer(measurer, cache, DeviceAccess(on, roster)) as device,
     ):
         device.require(problem.target)
         candidate = Candidate(problem, config, generator)

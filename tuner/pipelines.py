@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Unpack
 
 from tuner.errors import UserError
-from tuner.records.job_result import TuneResult
+from tuner.job_result import TuneResult
 from tuner.store import TrialStore
 from tuner.tuning import JobOptions, tune
 from tuner.uploaded import files, find_pipeline
@@ -16,7 +16,7 @@ from tuner.uploaded import kernel_name as name_of
 if TYPE_CHECKING:
     import halide as hl
 
-    from tuner.search.progress import Progress
+    from tuner.search.loop import Progress
 
 
 def keep_pipeline(pipeline: hl.Func | hl.Pipeline | bytes) -> str:

@@ -1,4 +1,4 @@
-"""Extension points by name: what is built in, and what installed packages add.
+"""Extension points by name: built-in classes, and those that installed packages add.
 
 A package adds a kernel, a sampler, a code generator, a measurer or a kind of device by an entry
 point of the group, in its ``pyproject.toml``::
@@ -6,8 +6,11 @@ point of the group, in its ``pyproject.toml``::
     [project.entry-points."hvxtune.samplers"]
     annealing = "my_package.annealing:Annealing"
 
-Nothing is imported before it is asked for by name, and the metadata of installed packages is not
-looked at for a built-in name.
+Nothing is imported before it is asked for by name, and a built-in name is found without reading
+the metadata of installed packages.
+
+Names may also belong to a family, such as ``pipeline:DIGEST`` for uploads: :func:`add_family` says
+who finds those, so that a room below need not know of the one above that does.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import os
 from collections.abc import Mapping
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tuner.errors import ToolchainError, UserError
 
@@ -26,15 +29,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_FAMILIES: dict[str, dict[str, str]] = {}
+"""By group: the beginning of a family's names, and ``module:attribute`` of who finds them."""
+
+
+def add_family(group: str, prefix: str, place: str) -> None:
+    """Names of ``group`` that begin with ``prefix`` are found by an instance of the class at
+    ``place``, ``module:attribute``, which is imported when the first of them is asked for."""
+    _FAMILIES.setdefault(group, {})[prefix] = place
+
 
 class Registry(Generic[T]):
     """The classes of one extension point by name, built-in ones first.
 
-    ``kind`` is what people call one (``sampler``), ``group`` its group of entry points, and
+    ``kind`` is the word for one in messages (``sampler``), ``group`` its group of entry points, and
     ``built_in`` maps names to ``module:attribute``. ``base`` is the abstract class that every entry
     inherits. ``option`` (of the command line) and ``choose_with`` say how to choose another, in the
-    message on an unknown name. ``variable`` is an environment variable that adds what is not
-    installed, as ``name=module:attribute`` pairs with commas between; they come before others of
+    message on an unknown name. ``variable`` is an environment variable that adds classes that are
+    not installed, as comma-separated ``name=module:attribute`` pairs; they come before others of
     their name. Safe for several threads.
     """
 
@@ -57,16 +69,34 @@ class Registry(Generic[T]):
         self._choose_with = choose_with or (f"choose with {option}" if option else "")
         self._variable = variable
         self._found: dict[str, type[T]] = {}
+        self._opened: dict[str, Any] = {}
 
     def names(self) -> list[str]:
         """All names: built-in ones in the order of the registry, then installed ones sorted."""
         return list(dict.fromkeys((*self._built_in, *self._installed, *self._extra())))
 
+    def family_of(self, name: str) -> Any:
+        """An instance of the class that finds the family of ``name``; ``None`` without one."""
+        for prefix in _FAMILIES.get(self.group, ()):
+            if name.startswith(prefix):
+                return self._family(prefix)
+        return None
+
+    def families(self) -> list[Any]:
+        """The same for all families of the group."""
+        return [self._family(prefix) for prefix in _FAMILIES.get(self.group, ())]
+
+    def _family(self, prefix: str) -> Any:
+        if prefix not in self._opened:
+            self._opened[prefix] = cast("Any", _attribute(_FAMILIES[self.group][prefix]))()
+        return self._opened[prefix]
+
     def find(self, name: str) -> type[T]:
         """The class called ``name``.
 
-        Raises ``UserError`` with the accepted names if there is none, and ``ToolchainError``
-        naming the package if an installed one cannot be loaded or does not keep the contract.
+        Raises ``UserError`` with the accepted names if no class has that name, and
+        ``ToolchainError`` naming the package if an installed one cannot be loaded or does not
+        inherit ``base``.
         """
         if self._variable:
             extra = self._extra()
@@ -81,7 +111,7 @@ class Registry(Generic[T]):
         return self._loaded(name)
 
     def require(self, name: str) -> None:
-        """Raises ``UserError`` with the accepted names if there is none called ``name``."""
+        """Raises ``UserError`` with the accepted names if no class is called ``name``."""
         if name in self._built_in or name in self._extra() or name in self._installed:
             return
         names = self.names()
@@ -116,8 +146,8 @@ class Registry(Generic[T]):
 
     @cached_property
     def _installed(self) -> dict[str, tuple[EntryPoint, ...]]:
-        """Entry points by name, without those that would replace something built in. Several of
-        one name are refused once it is asked for."""
+        """Entry points by name, without those that would replace a built-in class. Several of one
+        name are refused when it is asked for."""
         from importlib.metadata import entry_points  # late: it takes longer than a whole look-up
 
         found: dict[str, tuple[EntryPoint, ...]] = {}

@@ -1,7 +1,7 @@
 """Tuning a set of workloads: one job for each, one budget for all, spent where it pays most.
 
 The jobs share a batch. Every workload gets its textbook schedule first, which is what it is
-compared with; then :mod:`tuner.search.task_scheduler` says which job gets the next few trials. They
+compared with; then :mod:`tuner.search.allocation` says which job gets the next few trials. They
 begin with what gained most for the other workloads of the kernel. The default schedule is not run:
 without vectors, a large layer takes the simulator minutes and tells nothing that helps.
 
@@ -23,18 +23,16 @@ from typing import TypedDict, Unpack
 from tuner import tuning
 from tuner.codegen import CodeGenerator, find_generator, starts_of
 from tuner.errors import OutOfTimeError, UserError
+from tuner.job_result import TuneResult, result
 from tuner.kernels import Kernel, find_kernel
-from tuner.measure import Measurer, open_measurer
-from tuner.measure.deadline import AbandonableMeasurer
+from tuner.measure import DeviceAccess, Measurer, open_measurer
+from tuner.measure.measurer import AbandonableMeasurer
 from tuner.records.candidate import CacheState, Problem
-from tuner.records.job_result import TuneResult, result
 from tuner.records.trial import Job, JobRequest, JobState, Submission, Trial
-from tuner.search.loop import TuningLoop
-from tuner.search.progress import Progress
-from tuner.search.relatives import Relative, moves, proposals
+from tuner.search.allocation import SearchState, next_search
+from tuner.search.loop import Progress, TuningLoop
 from tuner.search.stopping import StopRequest
-from tuner.search.task_scheduler import Task, next_task
-from tuner.search.transfer import transferred
+from tuner.search.transfer import Relative, moves, proposals, transferred
 from tuner.space import Config, Space
 from tuner.store import TrialStore
 from tuner.workload_sets import Member, WorkloadSet
@@ -180,10 +178,12 @@ class _Batch:
         self._promised = 0
         """Trials that slices under way may still add."""
 
-    def _task(self, position: int) -> Task:
+    def _task(self, position: int) -> SearchState:
         member, problem = self._members[position], self._problem(position)
         work = find_kernel(problem.workload.kernel).work(problem.workload.params)
-        task = Task(member.occurrences, work.peak_cycles(problem.target), problem.workload.kernel)
+        task = SearchState(
+            member.occurrences, work.peak_cycles(problem.target), problem.workload.kernel
+        )
         earlier = result(self._jobs[position], self._store)
         if trials := sum(earlier.outcomes.values()):
             task.record(trials, _cycles(earlier.best), earlier.job.spent_s)
@@ -199,10 +199,8 @@ class _Batch:
             find_generator(spec.generator)(workers) as generator,
             open_measurer(
                 spec.measurer,
-                cache=spec.cache,
-                on=spec.on,
-                roster=self._store.roster(),
-                holder=f"batch {self._batch}",
+                spec.cache,
+                DeviceAccess(spec.on, self._store.roster(), f"batch {self._batch}"),
             ) as device,
             AbandonableMeasurer(device) as measurer,
             ThreadPoolExecutor(workers, "hvxtune-slice") as pool,
@@ -240,7 +238,7 @@ class _Batch:
             while True:
                 while len(busy) < workers and not self._over():
                     left_s = self._seconds_left()
-                    position = next_task(self._tasks, list(busy.values()), left_s)
+                    position = next_search(self._tasks, list(busy.values()), left_s)
                     size = None if position is None else self._slice_of(position)
                     if position is None or not size:
                         break

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from tuner.codegen import CodeGenerator, find_generator, generator_names, space_of
 from tuner.errors import ToolchainError, UserError
 from tuner.goals import DEFAULT_GOALS, GOALS, checked_goals
+from tuner.job_result import TuneResult, result
 from tuner.kernels import find_kernel
-from tuner.measure import FARM, open_measurer
+from tuner.measure import FARM, DeviceAccess, open_measurer
 from tuner.measure.farm.roster import Roster
 from tuner.measure.measurer import Measurer
 from tuner.problem.contract import find_contract
 from tuner.problem.target import DEFAULT_TARGET, find_target
 from tuner.records.candidate import CACHE_STATES, CacheState, Problem
-from tuner.records.job_result import TuneResult, result
 from tuner.records.promotion import DEFAULT_PROMOTIONS
 from tuner.records.trial import Job, JobSpec, Submission
 from tuner.rungs import require_above, upper_of
@@ -36,7 +36,7 @@ from tuner.store import TrialStore
 
 if TYPE_CHECKING:
     from tuner.search.ladder import Rung
-    from tuner.search.progress import Progress
+    from tuner.search.loop import Progress
 
 
 def default_workers() -> int:
@@ -124,13 +124,13 @@ def plan(
     budget = checked_budget(trials, seconds, patience, until_gain, wanted)
     with (
         find_generator(generator)() as codegen,
-        open_measurer(measurer, cache=cache, on=on, roster=roster) as device,
+        open_measurer(measurer, cache, DeviceAccess(on, roster)) as device,
     ):
         device.require(problem.target)
         _require_counted(device, wanted)
         if promote_to:
             name, tags = upper_of(promote_to)
-            with open_measurer(name, cache=cache, on=tags, roster=roster) as upper:
+            with open_measurer(name, cache, DeviceAccess(tags, roster)) as upper:
                 upper.require(problem.target)
                 require_above(upper, device, promote_to, promote)
         spec = JobSpec(
@@ -189,7 +189,7 @@ def _opened_rung(
         yield None
         return
     name, on = upper_of(spec.promote_to)
-    with open_measurer(name, cache=spec.cache, on=on, roster=roster, holder=holder) as upper:
+    with open_measurer(name, spec.cache, DeviceAccess(on, roster, holder)) as upper:
         upper.require(spec.problem.target)
         yield Rung(upper, _toolchain(generator, upper), upper.useful_workers() or 1)
 
@@ -258,13 +258,7 @@ def run(
     compilers = min(workers, default_workers()) if spec.measurer == FARM else workers
     with (
         find_generator(spec.generator)(compilers) as generator,
-        open_measurer(
-            spec.measurer,
-            cache=spec.cache,
-            on=spec.on,
-            roster=roster,
-            holder=holder,
-        ) as measurer,
+        open_measurer(spec.measurer, spec.cache, DeviceAccess(spec.on, roster, holder)) as measurer,
         _opened_rung(spec, generator, roster, holder) as rung,
     ):
         measurer.require(spec.problem.target)

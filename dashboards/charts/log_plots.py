@@ -1,7 +1,7 @@
 """Plots on logarithmic axes: the roofline of a workload, and the scatter of its promotions.
 
 A roofline shows operations per cycle over operations per byte of the work. Its roofs are those of
-the HVX contexts that the code may use (:mod:`tuner.measure.roofline`), one unless loops may be
+the HVX contexts that the code may use (:mod:`tuner.measure.explanation`), one unless loops may be
 parallel: the slope is the bandwidth of loads and stores, the flat part the throughput of
 multipliers or vector arithmetic. All schedules of a workload do the same work on the same bytes, so
 their marks share one x.

@@ -16,7 +16,7 @@ from db.schedules.comparisons import farm as farm_of
 from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth.caller import Scope
-from service.device_steering import steer, unknown_device, verbs_for
+from service.devices import steer, unknown_device, verbs_for
 from tuner.errors import UserError
 from tuner.measure import FARM
 

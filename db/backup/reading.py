@@ -40,7 +40,7 @@ from db.schema import SCHEMA_VERSION, upgrade
 from db.sql_store import SqlStore
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of_bytes
-from tuner.machine.paths import state_dir
+from tuner.paths import state_dir
 
 _TABLES_SHOWN = ("jobs", "schedules", "tokens", "pipelines")
 _Done = Callable[[int], object]

@@ -7,8 +7,9 @@ older schema is read as it is and then migrated like a database of that age.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from gzip import GzipFile
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import JSON, Connection, Integer, MetaData, Table, insert, select, text
@@ -20,7 +21,7 @@ _MOST_LINE_BYTES = 256 << 20
 
 
 def kept_tables(connection: Connection) -> list[Table]:
-    """Those that belong into a backup, each after the ones that it refers to."""
+    """The tables that a backup holds, each after those that it refers to."""
     found = MetaData()
     found.reflect(connection)
     tables = [table for table in found.sorted_tables if table.name not in NOT_KEPT]
@@ -32,7 +33,7 @@ def kept_tables(connection: Connection) -> list[Table]:
 
 
 def write_rows(connection: Connection, table: Table, lines: GzipFile) -> int:
-    """Writes the table; the number of its rows."""
+    """Writes the table; returns its number of rows."""
     lines.write(_line([column.name for column in table.columns]))
     rows = select(table).order_by(*table.primary_key.columns)
     count = 0
@@ -43,8 +44,8 @@ def write_rows(connection: Connection, table: Table, lines: GzipFile) -> int:
 
 
 def read_rows(connection: Connection, table: Table, lines: GzipFile) -> int:
-    """Fills the table, which is empty; the number of its rows. ``UserError`` if a line is not a
-    row of it."""
+    """Fills the table, which is empty; returns its number of rows. ``UserError`` if a line is not
+    a row of it."""
     where = f"table {table.name}"
     parsed = _parsed(lines, where)
     names = next(parsed, None)
@@ -52,8 +53,9 @@ def read_rows(connection: Connection, table: Table, lines: GzipFile) -> int:
     if names is None or not all(isinstance(n, str) for n in names) or set(names) != known:
         raise damaged(f"{where} has other columns than its schema")
     count = 0
-    for batch in _batches(parsed, len(names), where):
-        connection.execute(insert(table), [dict(zip(names, row, strict=True)) for row in batch])
+    rows = (_record(names, row, where) for row in parsed)
+    while batch := list(islice(rows, _BATCH)):
+        connection.execute(insert(table), batch)
         count += len(batch)
     _number_on(connection, table)
     return count
@@ -64,11 +66,9 @@ def _line(values: list[Any]) -> bytes:
 
 
 def _parsed(lines: GzipFile, where: str) -> Iterator[list[Any]]:
-    number = 0
-    while text_ := lines.readline(_MOST_LINE_BYTES):
-        number += 1
+    for number, line in enumerate(iter(lambda: lines.readline(_MOST_LINE_BYTES), b""), 1):
         try:
-            values = json.loads(text_)
+            values = json.loads(line)
         except (ValueError, RecursionError):
             raise damaged(f"{where}, line {number} cannot be read") from None
         if not isinstance(values, list):
@@ -76,21 +76,14 @@ def _parsed(lines: GzipFile, where: str) -> Iterator[list[Any]]:
         yield values
 
 
-def _batches(rows: Iterable[list[Any]], width: int, where: str) -> Iterator[list[list[Any]]]:
-    batch: list[list[Any]] = []
-    for row in rows:
-        if len(row) != width:
-            raise damaged(f"{where} has a row of {len(row)} values, and {width} columns")
-        batch.append(row)
-        if len(batch) == _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+def _record(names: list[str], row: list[Any], where: str) -> dict[str, Any]:
+    if len(row) != len(names):
+        raise damaged(f"{where} has a row of {len(row)} values, and {len(names)} columns")
+    return dict(zip(names, row, strict=True))
 
 
 def _number_on(connection: Connection, table: Table) -> None:
-    """Lets PostgreSQL number new rows after those that came with their numbers."""
+    """Lets PostgreSQL number new rows after those inserted with their numbers."""
     if connection.dialect.name != "postgresql":
         return
     for column in table.primary_key.columns:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from sqlalchemy import Connection, Table, select
-from sqlalchemy.orm import Session
 
 from db.backup.layout import (
     MANIFEST,
@@ -32,7 +30,8 @@ from db.schema import stored_schema
 from db.sql_store import SqlStore
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
-from tuner.machine.paths import PRIVATE_FILE_MODE, for_this_user
+from tuner.machine.whole_files import written_whole
+from tuner.paths import PRIVATE_FILE_MODE, for_this_user
 from tuner.uploaded import files as uploads
 
 
@@ -51,9 +50,8 @@ class BackedUp:
     missing: list[str]
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """A file that rows refer to: its name in the backup, and where it lies."""
+class _Wanted(NamedTuple):
+    """A file that rows refer to: its name in the backup, and its path in the store."""
 
     name: str
     path: Path
@@ -67,22 +65,14 @@ def write_backup(store: SqlStore, place: Path, note: Note = lambda done, total: 
     """
     if place.exists():
         raise UserError(f"{place} exists", accepted="a new file, or a folder in which to make one")
-    partial = place.with_name(f".{place.name}.{os.getpid()}")
     try:
-        with open(partial, "xb", opener=for_this_user) as file:
-            done = _Writer(store, file, note).run(place)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(place)
+        with written_whole(place, opener=for_this_user) as file:
+            return _Writer(store, file, note).run(place)
     except OSError as error:
         raise UserError(
             f"cannot write {place}: {error.strerror or error}",
             accepted="a file in a folder that you can write to, on a disk with enough space",
         ) from None
-    finally:
-        with suppress(OSError):  # after success, or in a folder that is none
-            partial.unlink()
-    return done
 
 
 class _Writer:
@@ -162,16 +152,12 @@ class _Writer:
 
 @contextmanager
 def _one_moment(store: SqlStore) -> Iterator[Connection]:
-    """A connection that sees the database as it is now, whatever others commit meanwhile. A
-    transaction of SQLite does that by itself."""
+    """A connection that sees the database as it is now, whatever others commit meanwhile, as each
+    transaction of SQLite does."""
     with store.reading() as session:
-        yield _repeatable(session)
-
-
-def _repeatable(session: Session) -> Connection:
-    if session.get_bind().dialect.name != "postgresql":
-        return session.connection()
-    return session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+        is_server = session.get_bind().dialect.name == "postgresql"
+        options = {"isolation_level": "REPEATABLE READ"} if is_server else {}
+        yield session.connection(execution_options=options)
 
 
 def _referred_to(

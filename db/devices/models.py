@@ -6,13 +6,13 @@ from sqlalchemy import CheckConstraint, ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from db.base import Base, Document, FreeText, RowId, choice, fidelity_choice
-from tuner.measure.farm.states import DeviceState, Purpose
+from tuner.measure.farm.roster import DeviceState, Purpose
 
 DEVICE_NAME_LENGTH = 100
 
 
 class DeviceRow(Base):
-    """A device (:class:`tuner.measure.farm.states.DeviceRecord`) and the lease on it.
+    """A device (:class:`tuner.measure.farm.roster.DeviceRecord`) and the lease on it.
 
     ``token`` rises with every lease. A device without a lease has none of the ``lease_*`` columns.
     """
@@ -57,7 +57,7 @@ class DeviceRow(Base):
 
 
 class DeviceEventRow(Base):
-    """A change of a device's state (:class:`tuner.measure.farm.states.DeviceEvent`)."""
+    """A change of a device's state (:class:`tuner.measure.farm.roster.DeviceEvent`)."""
 
     __tablename__ = "device_events"
 

@@ -14,9 +14,17 @@ from db.catalogue import insert_unless_there
 from db.devices.models import DeviceEventRow, DeviceRow
 from db.models import JobRow, TrialRow
 from tuner.measure import FARM
-from tuner.measure.farm import states
-from tuner.measure.farm.roster import Clock, Roster, Step, is_told, unknown_device
-from tuner.measure.farm.states import DeviceEvent, DeviceRecord, Lease
+from tuner.measure.farm.roster import (
+    Clock,
+    DeviceEvent,
+    DeviceRecord,
+    Lease,
+    Roster,
+    Step,
+    is_told,
+    lapsed,
+    unknown_device,
+)
 from tuner.records.candidate import Fidelity
 from tuner.records.trial import JobState
 
@@ -45,7 +53,7 @@ class SqlRoster(Roster):
         now = self.clock()
         with self._store.reading() as session:
             rows = session.scalars(select(DeviceRow).order_by(DeviceRow.name))
-            return [states.lapsed(_record(row), now) for row in rows]
+            return [lapsed(_record(row), now) for row in rows]
 
     def events(self, name: str, limit: int = 50, before: int | None = None) -> list[DeviceEvent]:
         wanted = (

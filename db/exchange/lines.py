@@ -1,4 +1,4 @@
-"""A line of an exported file into a schedule, believing nothing of it."""
+"""Reads a line of an exported file as a schedule, trusting nothing in it."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _MOST_SAMPLES = 10_000
 
 @dataclass(frozen=True)
 class Line:
-    """A schedule as it is to be stored. ``files`` maps the kinds of its files to their digests,
-    which are still to be checked against the bytes."""
+    """A schedule to be stored. ``files`` maps the kinds of its files to their digests, which are
+    not yet checked against the bytes."""
 
     public_id: str
     schedule: Schedule
@@ -51,7 +51,7 @@ class Line:
 
     @property
     def toolchain(self) -> Mapping[str, str]:
-        """What made and measured it."""
+        """The versions that made and measured it."""
         found: Mapping[str, str] = self.schedule.provenance["toolchain"]
         return found
 
@@ -65,11 +65,11 @@ def read_line(text: bytes) -> Line:
     try:
         form = json.loads(text)
     except (ValueError, RecursionError):
-        raise UserError("it is no JSON", accepted="an object a line") from None
+        raise UserError("it is not JSON", accepted="an object a line") from None
     if not isinstance(form, dict) or set(form) != _FIELDS:
         odd = sorted(set(form) ^ _FIELDS)[:3] if isinstance(form, dict) else []
         raise UserError(
-            f"it has not the fields of a schedule ({', '.join(odd)[:200]})",
+            f"it lacks fields of a schedule, or has others ({', '.join(odd)[:200]})",
             accepted=", ".join(sorted(_FIELDS)),
         )
     problem = _problem(form)
@@ -102,7 +102,7 @@ def _matching(form: Mapping[str, Any], name: str, pattern: re.Pattern[str]) -> s
 def _object(form: Mapping[str, Any], name: str) -> dict[str, Any]:
     value = form[name]
     if not isinstance(value, dict):
-        raise UserError(f"{name} is no object")
+        raise UserError(f"{name} is not an object")
     return value
 
 
@@ -110,7 +110,7 @@ def _problem(form: Mapping[str, Any]) -> Problem:
     workload, figures = _object(form, "workload"), _object(form, "target")
     params = workload.get("params")
     if not isinstance(params, dict):
-        raise UserError("workload.params is no object")
+        raise UserError("workload.params is not an object")
     kernel = find_kernel(str(workload.get("kernel"))[:100])
     target = find_target(str(figures.get("name"))[:100])
     if figures != target.as_dict():
@@ -146,7 +146,7 @@ def _config(form: Mapping[str, Any], problem: Problem, generator: str) -> Config
         kernel = find_kernel(problem.workload.kernel)
         config = space_of(generator, kernel, problem).config(values)
     except TypeError:
-        raise UserError("config has values that no knob has") from None
+        raise UserError("config has values that no knob takes") from None
     if config.digest != form["config_digest"]:
         raise UserError("config_digest is not that of the config")
     return config
@@ -172,7 +172,7 @@ def _measurement(data: Any) -> Measurement:
             raise UserError(f"measurement.{name}", accepted=", ".join(accepted))
     device = data["device"]
     if not isinstance(device, str) or len(device) > 200 or not device.isprintable():
-        raise UserError("measurement.device is no short text")
+        raise UserError("measurement.device is not a short text")
     samples, breakdown = data["samples"], data["breakdown"]
     if not isinstance(samples, list) or len(samples) > _MOST_SAMPLES:
         raise UserError("measurement.samples", accepted=f"a list of at most {_MOST_SAMPLES}")
@@ -199,7 +199,7 @@ def _documents(form: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]
         try:
             text = canonical_json(document)
         except ValueError:
-            raise UserError(f"{name} has a number that JSON does not know") from None
+            raise UserError(f"{name} has a number that JSON cannot hold") from None
         if len(text) > _MOST_DOCUMENT or "\\u0000" in text:
             raise UserError(f"{name} is too large", accepted=f"{_MOST_DOCUMENT} bytes of text")
     for name, kind in (("job", str), ("trial", int), ("created_at", (int, float))):
@@ -224,6 +224,6 @@ def _files(form: Mapping[str, Any]) -> dict[str, str]:
     return files
 
 
-def toolchain_digest(line: Line) -> str:
-    """Names the toolchain of a line."""
-    return digest_of(dict(line.toolchain))
+def toolchain_digest(toolchain: Mapping[str, str]) -> str:
+    """Names a toolchain."""
+    return digest_of(dict(toolchain))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -20,6 +20,7 @@ from db.schedules.seals import BROKEN, seal_fits
 from db.sql_store import SqlStore
 from tuner.errors import UserError
 from tuner.identity import canonical_json, digest_of_bytes
+from tuner.machine.whole_files import written_whole
 from tuner.records.candidate import Artifact
 from tuner.records.trial import Schedule
 
@@ -35,24 +36,20 @@ def export_schedules(
     owner: str = "",
 ) -> int:
     """Writes every schedule that is not quarantined, of ``kernel`` and for ``target`` if given, to
-    the file ``place``, whole or not at all. Gives their number. Of private ones only those of
-    ``owner``: whoever takes them over shares them."""
-    partial = place.with_name(f".{place.name}.{os.getpid()}")
+    the file ``place``, whole or not at all; returns their number. Of private ones only those of
+    ``owner``: the importer shares them."""
     try:
-        with tempfile.TemporaryFile(dir=place.parent) as lines, partial.open("wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                count = _write(store, archive, lines, kernel, target, owner)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(place)
+        with (
+            tempfile.TemporaryFile(dir=place.parent) as lines,
+            written_whole(place) as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
+            return _write(store, archive, lines, kernel, target, owner)
     except OSError as error:
         raise UserError(
             f"cannot write {place}: {error.strerror}",
             accepted="a file in a folder you can write to",
         ) from None
-    finally:
-        partial.unlink(missing_ok=True)
-    return count
 
 
 def _write(
@@ -82,8 +79,7 @@ def _write(
         lines.write(json.dumps(form, separators=(",", ":"), allow_nan=False).encode() + b"\n")
     lines.seek(0)
     with archive.open(_member(layout.LINES), "w", force_zip64=True) as member:
-        while chunk := lines.read(1 << 20):
-            member.write(chunk)
+        shutil.copyfileobj(lines, member)
     about = {"format": layout.FORMAT, "version": layout.VERSION, "schedules": count}
     archive.writestr(_member(layout.MANIFEST), canonical_json(about))
     return count

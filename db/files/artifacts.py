@@ -17,7 +17,7 @@ from db.failure import file_error
 from db.files import durable as durable_files
 from tuner.errors import StoreError
 from tuner.identity import digest_of_bytes
-from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.paths import STATE_DIR_VARIABLE
 from tuner.records.candidate import Artifact
 
 _NAME_DIGITS = 16

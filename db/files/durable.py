@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from tuner.machine.paths import for_this_user, make_private
+from tuner.paths import for_this_user, make_private
 
 _STALE_S = 3600.0
 

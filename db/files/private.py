@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from db.engine import DATABASE_FILE
-from tuner.machine.paths import (
+from tuner.paths import (
     PRIVATE_FILE_MODE,
     PRIVATE_FOLDER_MODE,
     STATE_DIR_VARIABLE,
@@ -28,7 +28,8 @@ _KEPT_FOLDERS = ("artifacts", "pipelines", "pages", "transfers")
 _OURS = frozenset(
     {
         *_KEPT_FOLDERS,
-        *("adb", "c_forms", "calibration", "client", "demo.log", "gold", "hexagon-sim", "native"),
+        *("adb", "c_forms", "cache", "calibration", "client", "demo.log", "gold", "hexagon-sim"),
+        "native",
         *("qemu", "references", "reserve", "timing", "token"),
     }
 )

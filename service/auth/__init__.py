@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from service.auth.caller import Caller, Quotas, Scope
 
 if TYPE_CHECKING:
-    from service.auth.required import require
+    from service.auth.guard import require
 
 __all__ = ["Caller", "Quotas", "Scope", "require"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "require":
-        from service.auth.required import require
+        from service.auth.guard import require
 
         return require
     raise AttributeError(name)

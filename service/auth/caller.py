@@ -1,14 +1,22 @@
-"""The caller of a request: what a token says about who shows it."""
+"""Who sends a request: what their token says of them, and the address they send from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from ipaddress import IPv6Address, ip_address
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+_IPV6_NETWORK_BITS = 64
+"""What one customer gets: addresses within are as good as one."""
 
 
 class Scope(StrEnum):
-    """What a token may be good for. Each is granted by itself; ``admin`` includes all."""
+    """What a token permits. Each is granted by itself; ``admin`` includes all."""
 
     READ = "read"
     """Look at what is shared and what is one's owner's, or at everything: :class:`Reads`."""
@@ -48,8 +56,8 @@ class Quotas:
 
     @staticmethod
     def from_dict(stored: Mapping[str, int | None]) -> Quotas:
-        """What :meth:`as_dict` gave; names that are not known here are left out, so that an
-        older service can read what a newer one stored."""
+        """Reads :meth:`as_dict`. Unknown names are left out, so that an older service can read
+        what a newer one stored."""
         return Quotas(**{name: stored.get(name) for name in Quotas.__dataclass_fields__})
 
 
@@ -76,3 +84,28 @@ class Caller:
     def sees_all(self) -> bool:
         """Whether nothing is hidden: who may act on everybody's jobs must see them."""
         return self.reads is Reads.ALL or self.may(Scope.OPERATE)
+
+
+def caller_of(scope: Mapping[str, Any]) -> Caller | None:
+    """The caller that the guard, or the session of a page, found for the request with this ASGI
+    ``scope``; ``None`` on open paths and without a guard."""
+    found: Caller | None = scope.get("state", {}).get("caller")
+    return found
+
+
+def client_of(connection: HTTPConnection) -> str:
+    """The address a request came from."""
+    return connection.client.host if connection.client else "unknown"
+
+
+def network_of(client: str) -> str:
+    """The key under which the address ``client`` is counted."""
+    try:
+        address = ip_address(client)
+    except ValueError:
+        return client
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return f"{address.packed[: _IPV6_NETWORK_BITS // 8].hex(':', 2)}::/{_IPV6_NETWORK_BITS}"
+    return str(address)

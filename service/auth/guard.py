@@ -1,64 +1,99 @@
-"""Stands before all routes: without a valid token nothing is answered, and no body is read.
+"""Stands before all routes: nothing is answered and no body is read without a valid token.
 
-A route that forgot to name its scope, a path that no route serves and a request with a broken
-body are refused alike. A plain ASGI wrapper, because every request pays for it.
+A path without a route, a route that forgot to name its scope (:func:`require`) and a request with
+a broken body are refused alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import cast
 
+from fastapi import Request
 from fastapi.dependencies.models import Dependant
-from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as AsgiScope
 
-from service.auth.gate import find_caller
-from service.auth.required import Demand
-from service.problem_details import HttpError, for_strangers, response_of
+from service.auth.caller import Caller, Scope, caller_of
+from service.auth.gate import Gate
+from service.problem_details import HttpError, UnreadBodyError, for_strangers, response_of
 from tuner.errors import HvxtuneError
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
-"""What is answered without a token."""
+"""Paths answered without a token."""
 
 _POLICY_VIOLATION = 1008
 
+Demand = Callable[[Request], Awaitable[Caller]]
+
+
+def require(scope: Scope, *others: Scope) -> Demand:
+    """A dependency that lets only callers with ``scope``, or one of ``others``, pass: 401 without
+    a valid token, 403 without the scope, 429 beyond the rate."""
+
+    async def caller(request: Request) -> Caller:
+        # The guard has found it before the body was read; an application without one asks here.
+        found = caller_of(request.scope) or await _found(request)
+        if not any(found.may(one) for one in (scope, *others)):
+            gate: Gate = request.app.state.gate
+            await run_in_threadpool(gate.note_refusal, request, found, f"scope {scope}")
+            raise lacks(found, scope, *others)
+        return found
+
+    # For the test that no route lacks one.
+    caller.scopes = (scope, *others)  # type: ignore[attr-defined]
+    return caller
+
+
+def lacks(caller: Caller, scope: Scope, *others: Scope) -> HttpError:
+    """403: the token of ``caller`` has none of the scopes."""
+    return HttpError(
+        403,
+        f"the token '{caller.name}' lacks the scope '{scope}'",
+        accepted=f"a token with {' or '.join((scope, *others, Scope.ADMIN))}",
+        next_step=f"ask the owner of the service: hvxtune token create --scope {scope}",
+        headers={
+            "WWW-Authenticate": f'Bearer realm="hvxtune", error="insufficient_scope", '
+            f'scope="{scope}"'
+        },
+    )
+
+
+async def _found(connection: HTTPConnection) -> Caller:
+    """The caller of ``connection``, by the gate of its application; errors as of a gate."""
+    gate: Gate = connection.app.state.gate
+    found = gate.caller_at_hand(connection)
+    return found if found is not None else await run_in_threadpool(gate.caller, connection)
+
 
 class Guard:
-    """Lets requests with a valid token through to ``app``; their ``state.caller`` is set."""
+    """Lets requests with a valid token through to ``app``; :func:`caller_of` gives the caller.
+    Plain ASGI, because every request pays for it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not _is_open(scope):
             try:
-                found = await find_caller(HTTPConnection(scope))
+                found = await _found(HTTPConnection(scope))
             except HvxtuneError as error:
                 await response_of(for_strangers(error), scope["path"])(scope, receive, send)
                 return
             scope.setdefault("state", {})["caller"] = found
             if scope["method"] not in ("GET", "HEAD"):
-                receive = _read_by_those_who_may(scope, receive)
-        elif scope["type"] == "websocket":  # there are none yet, so none is let through
+                receive = _checked_first(scope, receive)
+        elif scope["type"] == "websocket":  # no route takes one yet
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
             return
         await self._app(scope, receive, send)
 
 
-class _RefusedUnreadError(HTTPException):
-    """The body is not for this caller to send. An ``HTTPException``, because FastAPI makes anything
-    else that reading a body raises a 400."""
-
-    def __init__(self, problem: HttpError) -> None:
-        super().__init__(problem.status)
-        self.problem = problem
-
-
-def _read_by_those_who_may(scope: Scope, receive: Receive) -> Receive:
-    """Reads a body only for callers with the scopes that the route demands: FastAPI reads it
-    before it looks at what the route depends on."""
+def _checked_first(scope: AsgiScope, receive: Receive) -> Receive:
+    """Reads a body only for callers with the scopes that the route demands: FastAPI would read it
+    before it looks at the route's dependencies."""
     is_checked = False
 
     async def reading() -> Message:
@@ -69,14 +104,14 @@ def _read_by_those_who_may(scope: Scope, receive: Receive) -> Receive:
                 for demand in _demands(getattr(scope.get("route"), "dependant", None)):
                     await demand(Request(scope))
             except HttpError as error:
-                raise _RefusedUnreadError(error) from None
+                raise UnreadBodyError(error) from None
         return await receive()
 
     return reading
 
 
 def _demands(dependant: Dependant | None) -> Iterator[Demand]:
-    """What a route depends on that was made by :func:`service.auth.require`."""
+    """The dependencies of a route that :func:`require` made."""
     if dependant is None:
         return
     if hasattr(dependant.call, "scopes"):
@@ -85,8 +120,8 @@ def _demands(dependant: Dependant | None) -> Iterator[Demand]:
         yield from _demands(inner)
 
 
-def _is_open(scope: Scope) -> bool:
-    """Whether nobody has to be known here; ``state.self_guarded`` has the places, pages for
-    people, that tell their visitors apart by themselves. The root only leads there."""
+def _is_open(scope: AsgiScope) -> bool:
+    """Whether anybody may ask. ``state.self_guarded`` holds the places, pages for people, that
+    check their visitors themselves; the root only leads there."""
     path: str = scope["path"]
     return path == "/" or path in OPEN_PATHS or path.startswith(scope["app"].state.self_guarded)

@@ -1,32 +1,42 @@
-"""Who uses this machine, and the token that a service leaves for its commands."""
+"""The token that a service leaves for commands on its machine, and what it checks before it
+listens: that a token exists, and who could reach it."""
 
 from __future__ import annotations
 
-import getpass
 import os
-import re
+import socket
 import stat
+import time
+from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tuner.errors import StoreError, UserError
-from tuner.machine.paths import state_dir, writable
+from service.auth.audit import record
+from service.auth.caller import Quotas, Scope
+from service.auth.tokens import local_user, parse, prepare
+from tuner.errors import HvxtuneError, StoreError, UserError
+from tuner.machine.whole_files import written_whole
+from tuner.paths import PRIVATE_FILE_MODE, for_this_user, state_dir, writable
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
+    from service.server.settings import Settings
 
 FILE_NAME = "token"
-NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}"
-"""Of the users that tokens are for."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def local_token_file() -> Path:
-    """Where it lies, whether it is there or not."""
+    """Its path, whether or not it exists."""
     return state_dir() / FILE_NAME
 
 
 def local_token() -> str | None:
-    """The token in the state directory, ``None`` if there is none.
+    """The token in the state directory, ``None`` without one.
 
-    ``UserError`` if others than the user may read the file, or it is not the user's: then the
-    token may be known, or of somebody's choice.
+    ``UserError`` if others may read the file or it belongs to somebody else: then the token may
+    be known to them, or planted.
     """
     path = local_token_file()
     try:
@@ -63,22 +73,14 @@ def _require_private(path: Path, found: os.stat_result) -> None:
 
 
 def keep_local_token(text: str) -> Path:
-    """Writes the token for :func:`local_token` to find, in place of the one that is there, with
-    mode 0600 from the start. Gives the file."""
-    folder = writable("")
-    path = folder / FILE_NAME
-    half = folder / f".{FILE_NAME}.{os.getpid()}"
+    """Writes the token for :func:`local_token` to find, in place of an earlier one, with mode 0600
+    from the start. Returns the file."""
+    path = writable("") / FILE_NAME
     try:
-        half.unlink(missing_ok=True)
-        descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o600)  # whatever the umask takes away
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        half.replace(path)
+        with written_whole(path, opener=for_this_user) as file:
+            os.fchmod(file.fileno(), PRIVATE_FILE_MODE)  # whatever the umask takes away
+            file.write(f"{text}\n".encode())
     except OSError as error:
-        half.unlink(missing_ok=True)
         raise StoreError(
             f"cannot write the token to {path}: {error.strerror}",
             next_step="free space or permissions there",
@@ -86,10 +88,89 @@ def keep_local_token(text: str) -> Path:
     return path
 
 
-def local_user() -> str:
-    """The login name of who runs this process, if it will do for a token; else ``admin``."""
+@dataclass(frozen=True)
+class FirstToken:
+    """The token that a service made for itself. ``text`` is printed, this once; ``note`` says why
+    it could not be written to ``file``."""
+
+    text: str
+    file: Path
+    note: str = ""
+
+
+def ensure_token(store: SqlStore) -> FirstToken | None:
+    """Makes the first token ever, with scope ``admin``, and leaves it where commands of the same
+    user on this machine find it. ``None`` if the database has had a token."""
+    from db.access.tokens import add_first_token, all_tokens
+
+    if all_tokens(store):
+        return None
+    text, token = prepare(name=local_user(), scopes=[Scope.ADMIN], quotas=Quotas(), expires_at=None)
+    with store.transaction():
+        if not add_first_token(store, token):
+            return None  # another service on this database was faster, and wrote its token down
+        about = {"name": token.name, "scopes": token.scopes}
+        record(store, None, "token.create", token.id, about)
     try:
-        name = getpass.getuser()
-    except (OSError, KeyError):
-        name = ""
-    return name if re.fullmatch(NAME_PATTERN, name) else "admin"
+        return FirstToken(text.text, keep_local_token(text.text))
+    except StoreError as error:
+        return FirstToken(text.text, local_token_file(), str(error))
+
+
+def check_exposure(store: SqlStore, settings: Settings) -> list[str]:
+    """Refuses to listen beyond this machine while nobody has a token (``UserError``); returns
+    warnings for the person who starts the service. Call it before :func:`ensure_token`."""
+    if is_loopback(settings.host):
+        return []
+    from db.access.tokens import all_tokens
+
+    now = time.time()
+    if not any(token.is_valid(now) for token in all_tokens(store)):
+        raise UserError(
+            f"--host {settings.host} can be reached from other machines, with no valid token yet",
+            accepted="127.0.0.1, or any address once a token was made on purpose",
+            next_step="run `hvxtune token create --name NAME --scope admin` first, and use"
+            " --tls-certificate and --tls-key or a proxy that ends TLS",
+        )
+    if settings.tls_certificate is None:
+        warning = (
+            f"warning: tokens and objects travel unencrypted to {settings.host}: give"
+            " --tls-certificate and --tls-key, or listen on 127.0.0.1 behind a proxy that ends"
+            " TLS (docs/service.md)"
+        )
+        return [warning]
+    return []
+
+
+def local_token_notes(store: SqlStore) -> list[str]:
+    """Warnings for the person who starts the service, if commands on this machine will find no
+    token that it accepts."""
+    from db.access.tokens import find_token
+
+    make_one = "hvxtune token create --local"
+    try:
+        text = local_token()
+    except HvxtuneError as error:
+        return [f"warning: {error}"]
+    if text is None:
+        return [f"commands here find no token for this service; {make_one} makes one"]
+    given = parse(text)
+    stored = find_token(store, given.id) if given else None
+    if given and stored and stored.secret_digest == given.digest and stored.is_valid(time.time()):
+        return []
+    return [
+        f"the token in {local_token_file()} is not valid for this database; {make_one} makes one"
+    ]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a service that listens on ``host`` can be reached from this machine only."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        pass
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return False
+    return bool(found) and all(ip_address(str(one[4][0])).is_loopback for one in found)

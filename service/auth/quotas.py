@@ -1,15 +1,21 @@
-"""Daily quotas: refused before the work is taken on.
+"""How much a caller may ask for: by the minute, and by the day.
 
-They count what the token's user (its name) asked for in the last 24 hours, with any token: a
-second token does not double them. ``running_jobs`` is kept by the conductor, which starts no
-more; ``requests_per_minute`` by the gate.
+Rates (requests of a token, failed authentications of an address) are counted in the memory of one
+process, over a sliding window. Daily quotas are refused before the work is taken on; they count
+what the token's user (its name) asked for in the last 24 hours with any token, so a second token
+does not double them. The conductor keeps ``running_jobs``, the gate ``requests_per_minute``.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
 
 from service.problem_details import HttpError
 
@@ -19,6 +25,34 @@ if TYPE_CHECKING:
     from service.auth.caller import Caller
 
 DAY_S = 24 * 3600.0
+
+
+class Rate:
+    """At most ``per_minute`` of something for each key. Safe from several threads."""
+
+    def __init__(self, name: str, per_minute: int) -> None:
+        self.per_minute = per_minute
+        self._name = name
+        self._limit = RateLimitItemPerMinute(per_minute)
+        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
+
+    def hit(self, key: str, count: int = 1) -> bool:
+        """Counts ``count`` for ``key``; false, and counts nothing, if that is too many."""
+        return self._limiter.hit(self._limit, key, cost=count)
+
+    def test(self, key: str) -> bool:
+        """Whether ``key`` may have one more."""
+        return self._limiter.test(self._limit, key)
+
+    def headers(self, key: str) -> Mapping[str, str]:
+        """``Retry-After``, and the fields of draft-ietf-httpapi-ratelimit-headers-10."""
+        stats = self._limiter.get_window_stats(self._limit, key)
+        wait_s = max(1, math.ceil(stats.reset_time - time.time()))
+        return {
+            "Retry-After": str(wait_s),
+            "RateLimit-Policy": f'"{self._name}";q={self.per_minute};w=60',
+            "RateLimit": f'"{self._name}";r={stats.remaining};t={wait_s}',
+        }
 
 
 def check_submit(store: SqlStore, caller: Caller, requested_trials: int | None) -> None:

@@ -34,8 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(given: list[str]) -> int:
     import typer
 
-    from service.cli.app import app
-    from service.cli.usage import usage_error
+    from service.cli.app import app, usage_error
 
     try:
         status = app(args=given, prog_name="hvxtune", standalone_mode=False)

@@ -64,8 +64,7 @@ def calibrate(
 ) -> None:
     """Fit the timing model to measured cycles."""
     from tuner.measure.qemu import calibration as fitting
-    from tuner.measure.qemu.model import find_model
-    from tuner.measure.qemu.model_file import model_path, read_model_file
+    from tuner.measure.qemu.model import find_model, model_path, read_model_file
     from tuner.tuning import default_workers
 
     if tolerance is not None and not 0 < tolerance <= 1:
@@ -115,7 +114,7 @@ def _as_json(result: Calibration, samples: SampleSet, place: Path) -> dict[str, 
 
 
 def _print(result: Calibration, samples: SampleSet, place: Path) -> None:
-    from tuner.measure.qemu.model_file import MODEL_VARIABLE
+    from tuner.measure.qemu.model import MODEL_VARIABLE
 
     print_line(f"{result.samples} samples: {samples.origin}")
     numeric = ["before", "fitted", "95 %"]

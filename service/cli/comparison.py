@@ -9,8 +9,7 @@ from service.cli.listing import cause_text
 from service.cli.output import print_line, print_table
 
 if TYPE_CHECKING:
-    from tuner.measure.comparison import Comparison
-    from tuner.measure.explanation import Explanation
+    from tuner.measure.explanation import Comparison, Explanation
     from tuner.space import Config
 
 Named = tuple[str, "Explanation"]
@@ -30,7 +29,7 @@ def print_knobs(own: tuple[str, Config], other: tuple[str, Config]) -> None:
 
 def print_comparison(own: Named, other: Named, symbol: str) -> None:
     """All of it, on standard output. ``symbol`` is the entry of both candidates."""
-    from tuner.measure.comparison import compare
+    from tuner.measure.explanation import compare
 
     comparison = compare(own[1], other[1])
     print_line(_verdict(own[0], other[0], comparison))

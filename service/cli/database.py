@@ -1,15 +1,58 @@
-"""The database as a whole: ``db backup`` and ``db restore``."""
+"""Work over many bytes, as it shows itself on standard error once it takes longer than a moment.
+
+The database as a whole: ``db backup`` and ``db restore``.
+
+Stored schedules as one file: ``export`` and ``import``.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from service.cli.options import AsJson
+from service.cli.options import AsJson, ServerAddress, read_server
 from service.cli.output import print_json, print_line
+from tuner.errors import UserError
+
+QUIET_S = 2.0
+"""Work that takes no longer shows nothing."""
+EVERY_S = 2.0
+_MIB = 1 << 20
+
+
+@contextmanager
+def shown(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Gives what is to be told how many bytes are done, and of how many. On a terminal one line
+    changes, elsewhere there is a line from time to time."""
+    terminal = sys.stderr.isatty()
+    next_at = time.monotonic() + QUIET_S
+    is_drawn = False
+
+    def show(done: int, total: int) -> None:
+        nonlocal next_at, is_drawn
+        now = time.monotonic()
+        if now < next_at:
+            return
+        next_at = now + (EVERY_S / 10 if terminal else EVERY_S)
+        share = done / total if total else 1.0
+        line = f"{label}: {done / _MIB:,.0f} of {total / _MIB:,.0f} MiB ({share:.0%})"
+        sys.stderr.write(f"\r\x1b[K{line}" if terminal else f"{line}\n")
+        sys.stderr.flush()
+        is_drawn = True
+
+    try:
+        yield show
+    finally:
+        if terminal and is_drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
 
 app = typer.Typer(help="Look after the database: backups.", no_args_is_help=True)
 
@@ -29,7 +72,6 @@ def backup(
 
     from db import open_store
     from db.backup import write_backup
-    from service.cli.long_work import shown
 
     if place.is_dir():
         place = place / time.strftime("hvxtune-%Y%m%dT%H%M%SZ.tar", time.gmtime())
@@ -56,7 +98,6 @@ def restore(
 
     from db import open_store
     from db.backup import restore_backup
-    from service.cli.long_work import shown
 
     with open_store() as store, shown("restore") as show:
         done = restore_backup(store, file, force=force, note=show)
@@ -75,3 +116,75 @@ def _warn(missing: list[str]) -> None:
             f"warning: {len(missing)} files were lost or damaged before the backup was made,"
             f" {missing[0]} first; schedules that need them will be refused"
         )
+
+
+FileName = Annotated[Path, typer.Argument(metavar="FILE", help="A file of schedules (a zip).")]
+
+
+def export_schedules(
+    file: FileName,
+    kernel: Annotated[
+        str | None, typer.Option("--kernel", metavar="KERNEL", help="Only those of this kernel.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="TARGET", help="Only those for this target.")
+    ] = None,
+    server: ServerAddress = None,
+) -> None:
+    """Write the stored schedules, with their objects, to FILE."""
+    address = read_server(server)
+    if address is not None:
+        from service.client import Client
+
+        with Client(address) as client:
+            client.export(file, kernel, target)
+        print_line(f"wrote {file}")
+        return
+    from db import open_store
+    from db.exchange import export_schedules as write
+
+    with open_store() as store:
+        count = write(store, file, kernel=kernel, target=target)
+    print_line(f"wrote {file} ({count} schedules)")
+
+
+def import_schedules(
+    file: FileName,
+    any_toolchain: Annotated[
+        bool,
+        typer.Option(
+            "--any-toolchain", help="Also schedules of toolchains that were never used here."
+        ),
+    ] = False,
+    server: ServerAddress = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take over the schedules in FILE, which `hvxtune export` wrote elsewhere."""
+    if not file.is_file():
+        raise UserError(f"{file} is no file", accepted="what `hvxtune export FILE` wrote")
+    address = read_server(server)
+    done = _there(address, file, any_toolchain) if address else _here(file, any_toolchain)
+    if as_json:
+        print_json(done)
+        return
+    print_line(
+        f"{done['schedules']} schedules: {done['stored']} stored, {done['kept']} no faster than "
+        "what was there"
+    )
+
+
+def _there(address: str, file: Path, any_toolchain: bool) -> dict[str, Any]:
+    from service.client import Client
+
+    with Client(address) as client:
+        return dict(client.import_(file, {"any_toolchain": any_toolchain}))
+
+
+def _here(file: Path, any_toolchain: bool) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from db import open_store
+    from service.importing import take_over
+
+    with open_store() as store, file.open("rb") as content:
+        return asdict(take_over(store, content, any_toolchain=any_toolchain))

@@ -1,5 +1,5 @@
-"""The devices of the farm: ``farm list``, ``check``, ``run``, ``drain``, ``quarantine``,
-``release``."""
+"""The devices of the farm: ``farm kinds``, ``list``, ``check``, ``run``, ``drain``,
+``quarantine``, ``release``."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from tuner.problem.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from db import SqlStore
-    from tuner.measure.farm.caretaker import Caretaker, CheckResult
     from tuner.measure.farm.farm_file import Farm
-    from tuner.measure.farm.roster import Roster
-    from tuner.measure.farm.states import DeviceRecord
+    from tuner.measure.farm.health import Caretaker, CheckResult
+    from tuner.measure.farm.roster import DeviceRecord, Roster
 
-app = typer.Typer(help="The devices that measure: list, check, use, take out and back.")
+app = typer.Typer(
+    help="The devices that measure: list, check and use them, take them out and back."
+)
 
 DeviceName = Annotated[
     str, typer.Argument(metavar="DEVICE", help="A device's name; `hvxtune farm list` shows them.")
@@ -42,11 +43,39 @@ Reason = Annotated[
 ]
 
 
+@app.command()
+def kinds(as_json: AsJson = False) -> None:
+    """List the kinds of devices and the keys of their tables in the farm file."""
+    from dataclasses import asdict
+
+    from tuner.measure.device import Limits, device_kinds, find_kind
+    from tuner.measure.farm.farm_file import keys_of
+
+    tables = {"limits": keys_of(Limits)}
+    tables |= {name: keys_of(find_kind(name).Settings) for name in device_kinds()}
+    if as_json:
+        print_json(
+            {"tables": {name: [asdict(key) for key in keys] for name, keys in tables.items()}}
+        )
+        return
+    for name, keys in tables.items():
+        print_table(
+            ["[limits]" if name == "limits" else f"[[{name}]]", "value", "default", "meaning"],
+            [[key.name, key.type, _default(key.default), key.help] for key in keys],
+        )
+
+
+def _default(value: Any) -> str:
+    if value is None:
+        return "must be given"
+    return " ".join(value) if isinstance(value, tuple) else str(value)
+
+
 @app.command("list")
 def list_devices(on: DeviceTags = "", as_json: AsJson = False) -> None:
-    """List the devices and how they stand."""
+    """List the devices and their states."""
     from db import open_store
-    from service.device_forms import device_json
+    from service.devices import device_json
 
     with open_store() as store:
         _enrol_ours(store.roster())
@@ -64,7 +93,7 @@ def list_devices(on: DeviceTags = "", as_json: AsJson = False) -> None:
 def _enrol_ours(roster: Roster) -> Farm | None:
     """The farm of this machine, if it has one, with its devices known to the roster."""
     from tuner.measure.farm.farm_file import NoFarmError, read_farm
-    from tuner.measure.farm.measurer import enrol
+    from tuner.measure.farm.health import enrol
 
     try:
         farm = read_farm()
@@ -101,11 +130,11 @@ def _time(at: float | None) -> str:
 
 @app.command()
 def check(on: DeviceTags = "", as_json: AsJson = False) -> None:
-    """Check every device now: does it answer, is it right, is it as fast as before."""
+    """Check every device now: that it answers, computes right, and is as fast as before."""
     from db import open_store
-    from service.device_forms import device_json
+    from service.devices import device_json
     from tuner.measure.farm.farm_file import read_farm
-    from tuner.measure.farm.measurer import enrol
+    from tuner.measure.farm.health import enrol
 
     farm = read_farm()
     members = farm.selected(on)
@@ -140,7 +169,7 @@ def check(on: DeviceTags = "", as_json: AsJson = False) -> None:
 
 
 def _caretaker(farm: Farm, roster: Roster) -> Caretaker:
-    from tuner.measure.farm.caretaker import Caretaker
+    from tuner.measure.farm.health import Caretaker
 
     return Caretaker(farm, roster, "hvxtune farm check")
 
@@ -153,7 +182,7 @@ def _tell(count: int, of: int, done: CheckResult) -> None:
 
 def _print_checks(found: list[CheckResult]) -> None:
     print_table(
-        ["device", "state", "check", "gold cycles", "°C", "about"],
+        ["device", "state", "check", "gold cycles", "°C", "details"],
         [
             [
                 one.record.name,
@@ -188,7 +217,7 @@ def run(
 ) -> None:
     """Compile, check and time one schedule of KERNEL on a device of the farm.
 
-    Nothing is stored but what became of the device.
+    Only the state of the device is stored.
     """
     from db import open_store
     from service.json_forms import peak_cycles, problem_json, trial_json
@@ -227,13 +256,13 @@ def _print_trial(problem: Any, trial: Any) -> None:
 
 @app.command()
 def drain(device: DeviceName, reason: Reason = "", as_json: AsJson = False) -> None:
-    """Take DEVICE out once it has finished what it works on."""
+    """Take DEVICE out once it has finished its work."""
     _steer("drain", device, reason, as_json=as_json)
 
 
 @app.command()
 def quarantine(device: DeviceName, reason: Reason = "", as_json: AsJson = False) -> None:
-    """Take DEVICE out at once: what it works on now does not count."""
+    """Take DEVICE out at once: its work under way does not count."""
     _steer("quarantine", device, reason, as_json=as_json)
 
 
@@ -253,8 +282,8 @@ def _steer(
 ) -> None:
     from db import open_store
     from service.auth.audit import record
-    from service.auth.local_token import local_user
-    from service.device_forms import device_json
+    from service.auth.tokens import local_user
+    from service.devices import device_json
 
     why = f"{verb} by {local_user()}" + (f": {reason}" if reason else "")
     with open_store() as store:
@@ -270,7 +299,7 @@ def _steer(
 
 
 def _check_again(store: SqlStore, record: DeviceRecord) -> DeviceRecord:
-    """Checks a released device if this machine's farm file names it; others do it by and by."""
+    """Checks a released device if this machine's farm file names it; else a conductor will."""
     roster = store.roster()
     farm = _enrol_ours(roster)
     ours = [member for member in farm.members if member.name == record.name] if farm else []

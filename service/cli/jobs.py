@@ -112,7 +112,7 @@ def _whole(address: str | None, job: str) -> dict[str, Any]:
             found_there = result_there(client, job)
             return {**found_there, "trials": list(client.trials(found_there["job"]))}
     from db import open_store
-    from tuner.records.job_result import result
+    from tuner.job_result import result
 
     with open_store() as store:
         found = result(job, store)

@@ -108,7 +108,7 @@ def _try(name: str, candidate: Candidate, cache: CacheState, *, explained: bool)
 
 
 def _as_json(problem: Problem, tried: list[Tried]) -> dict[str, Any]:
-    from tuner.measure.comparison import compare
+    from tuner.measure.explanation import compare
 
     own, *others = [
         trial_json(one.trial, peak_cycles(problem))

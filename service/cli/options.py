@@ -142,7 +142,7 @@ def read_percent(option: str, text: str | None) -> float | None:
 def read_server(given: str | None) -> str | None:
     """The service to ask: the one given, or ``HVXTUNE_SERVER``; ``None`` for this machine, which
     an empty ``given`` asks for too."""
-    from service.settings import default_server
+    from service.server.settings import default_server
 
     return (default_server() if given is None else given) or None
 
@@ -155,7 +155,7 @@ def read_problem(kernel: str, params: Sequence[str] | None, target: str, contrac
     if kernel.startswith(PIPELINE_PREFIX):
         from db import open_store
         from db.pipelines import kernel_of
-        from service.auth.local_token import local_user
+        from service.auth.tokens import local_user
 
         with open_store() as store:
             kernel = kernel_of(store, kernel, local_user())

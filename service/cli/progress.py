@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from service.cli.summary import outcomes_text, reached_text
 
 if TYPE_CHECKING:
-    from tuner.search.progress import Progress
+    from tuner.search.loop import Progress
 
 LINE_INTERVAL_S = 10.0
 _CANNOT_DRAW = ("dumb", "unknown")

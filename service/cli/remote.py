@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from service.cli.output import print_json
-from service.cli.pipeline_files import read_file
+from service.cli.pipelines import read_file
 from service.cli.progress import Show, Standing, shown
 from service.cli.summary import print_result, reached_text
 from service.client import Client

@@ -1,4 +1,4 @@
-"""``hvxtune bench-search``: samplers judged on tables of known results, nothing compiled."""
+"""``hvxtune bench-search``: samplers compared on tables of known results, nothing compiled."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from service.cli.output import print_json, print_line, print_table
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
-    from tuner.search.comparison import Comparison, Result
-    from tuner.search.pairing import Pair
+    from benchmarks.search.comparison import Comparison, PairedRatio, Result
 
 _MOST_SEEDS = 10_000
 
@@ -32,7 +31,7 @@ def bench_search(
     samplers: Annotated[
         list[str] | None,
         typer.Option(
-            "--samplers", metavar="NAME,...", help="Which to compare; all by default, but brute."
+            "--samplers", metavar="NAME,...", help="Which to compare; all but brute by default."
         ),
     ] = None,
     seeds: Annotated[
@@ -51,7 +50,7 @@ def bench_search(
     as_json: AsJson = False,
 ) -> None:
     """Compare samplers by replaying them on tables of measured configs."""
-    from tuner.search.comparison import Comparison, compare, default_samplers
+    from benchmarks.search.comparison import Comparison, compare, default_samplers
     from tuner.search.samplers import require_sampler
     from tuner.tuning import default_workers
 
@@ -94,8 +93,8 @@ def bench_search(
 
 
 def print_comparison(found: Comparison, seeds: int) -> None:
-    """Figures by table and over the judged ones, then our sampler against each other."""
-    from tuner.search.comparison import BUDGETS, is_held_out
+    """Figures by table and over the judged ones, then our sampler against each of the others."""
+    from benchmarks.search.comparison import BUDGETS, is_held_out
 
     for table in found.tables:
         mark = "" if is_held_out(table) else " (not held out: settings were chosen on this kernel)"
@@ -119,14 +118,13 @@ def print_comparison(found: Comparison, seeds: int) -> None:
     _print_pairs(found.pairs())
 
 
-def _print_pairs(pairs: Sequence[Pair]) -> None:
-    from tuner.search.comparison import BUDGETS
-    from tuner.search.pairing import MARGIN
+def _print_pairs(pairs: Sequence[PairedRatio]) -> None:
+    from benchmarks.search.comparison import BUDGETS, MARGIN
 
     if not pairs:
         return
     print_line()
-    print_line(f"best of {pairs[0].sampler} over that of each other one, paired by table and seed:")
+    print_line(f"best of {pairs[0].sampler} over that of each other, paired by table and seed:")
     margin = f"{100 * (MARGIN - 1):.0f} %"
     print_line(f"geometric mean [95 % interval]; no worse: surely less than {margin} behind")
     cells: dict[str, list[str]] = {}
@@ -154,7 +152,7 @@ def _ratio(ratio: float) -> str:
 
 
 def _json(found: Comparison, seeds: int) -> dict[str, Any]:
-    from tuner.search.comparison import is_held_out
+    from benchmarks.search.comparison import is_held_out
 
     return {
         "seeds": seeds,
@@ -174,7 +172,7 @@ def _json(found: Comparison, seeds: int) -> dict[str, Any]:
     }
 
 
-def _pair_json(pair: Pair) -> dict[str, Any]:
+def _pair_json(pair: PairedRatio) -> dict[str, Any]:
     return {
         "sampler": pair.sampler,
         "other": pair.other,

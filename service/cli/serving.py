@@ -1,4 +1,7 @@
-"""The service on this machine: ``serve``."""
+"""The service on this machine: ``serve``.
+
+``conductor``: a process that runs the jobs of a service.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,13 @@ import typer
 
 from service.cli.options import AsJson
 from service.cli.output import print_line
-from service.proxies import TRUSTED_PROXIES_VARIABLE, read_trusted
-from service.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
+from service.server.settings import (
+    DEFAULT_HOST,
+    DEFAULT_PORT,
+    TRUSTED_PROXIES_VARIABLE,
+    Settings,
+    read_trusted,
+)
 
 MOST_PROCESSES = 256
 MOST_SLOTS = 64
@@ -72,7 +80,7 @@ def serve(
     as_json: AsJson = False,
 ) -> None:
     """Serve jobs and schedules over REST until Ctrl-C."""
-    from service.serving import serve as run
+    from service.server.serving import serve as run
 
     settings = Settings(
         host=host,
@@ -110,3 +118,25 @@ def _print(about: Mapping[str, Any]) -> None:
         print_line(note)
     print_line("Ctrl-C ends it")
     sys.stdout.flush()
+
+
+def conductor(
+    slots: Annotated[int, typer.Option(min=1, max=64, help="Jobs at once.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=256,
+            help="At most so many candidates of a job in flight, whatever it asks for.",
+            show_default=False,
+        ),
+    ] = None,
+    until_eof: Annotated[
+        bool, typer.Option("--until-eof", help="Leave when standard input ends, too.")
+    ] = False,
+) -> None:
+    """Run jobs that were submitted to a service, until told to leave."""
+    from service.conductor.process import conduct, log_to_stderr
+
+    log_to_stderr()
+    conduct(slots=slots, workers=workers, until_eof=until_eof)

@@ -11,8 +11,8 @@ from service.json_forms import job_json, measurement_json, peak_cycles, trial_js
 from service.suggested_files import suggested
 
 if TYPE_CHECKING:
+    from tuner.job_result import TuneResult
     from tuner.records.candidate import Measurement, Problem
-    from tuner.records.job_result import TuneResult
     from tuner.records.trial import RemainingGain
 
 UNKNOWN = "\N{EN DASH}"
@@ -33,7 +33,7 @@ def shown_name(kernel: str) -> str:
         return kernel
     from db import open_store
     from db.pipelines import named
-    from service.auth.local_token import local_user
+    from service.auth.tokens import local_user
 
     with open_store() as store:
         return named(store, kernel, local_user()).label or kernel

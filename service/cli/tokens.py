@@ -76,8 +76,15 @@ def create(
     from db import open_store
     from db.access.tokens import revoke_token
     from service.auth.audit import record
-    from service.auth.issue import DEFAULT_EXPIRES, issue, issue_detail, issued_json, read_expiry
-    from service.auth.local_token import keep_local_token, local_user
+    from service.auth.local_token import keep_local_token
+    from service.auth.tokens import (
+        DEFAULT_EXPIRES,
+        issue,
+        issue_detail,
+        issued_json,
+        local_user,
+        read_expiry,
+    )
     from tuner.errors import StoreError, UserError
 
     if name is None and not local:
@@ -127,7 +134,7 @@ def list_tokens(
     """List the tokens, without their secrets."""
     from db import open_store
     from db.access.tokens import all_tokens as read_all
-    from service.auth.issue import token_json
+    from service.auth.tokens import token_json
 
     with open_store() as store:
         found = [token_json(token) for token in read_all(store)]
@@ -166,8 +173,7 @@ def revoke(
     from db import open_store
     from db.access.tokens import revoke_token
     from service.auth.audit import record
-    from service.auth.issue import token_json
-    from service.auth.token_text import parse
+    from service.auth.tokens import parse, token_json
 
     whole = parse(token)  # somebody will paste all of it
     with open_store() as store, store.transaction():

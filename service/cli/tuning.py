@@ -25,7 +25,7 @@ from service.cli.options import (
     read_server,
 )
 from service.cli.output import print_json
-from service.cli.pipeline_files import PipelineFile, kept_here, require_one
+from service.cli.pipelines import PipelineFile, kept_here, require_one
 from service.cli.progress import shown, standing_of
 from service.cli.sets import BatchName, SetName, tune_set
 from service.cli.signals import stop_on_signal
@@ -40,7 +40,7 @@ from tuner.search.samplers import DEFAULT_FOR_SEVERAL, DEFAULT_SAMPLER
 if TYPE_CHECKING:
     from db import SqlStore
     from service.client.operations import SubmitOptions
-    from tuner.records.job_result import TuneResult
+    from tuner.job_result import TuneResult
 
 DEFAULT_TRIALS = 100
 INTERRUPTED = 130
@@ -200,7 +200,7 @@ def tune(
         return
     from db import open_store
     from db.pipelines import named
-    from service.auth.local_token import local_user
+    from service.auth.tokens import local_user
     from tuner.records.trial import Submission
 
     if private:

@@ -21,7 +21,7 @@ from service.client.answers import (
     UnreachableError,
 )
 from service.client.clients import AsyncClient, Client
-from service.client.events import Event
+from service.client.persistence import Event
 
 __all__ = [
     "AsyncClient",

@@ -18,7 +18,7 @@ from typing import Any
 
 from tuner.errors import StoreError
 from tuner.identity import digest_of, digest_of_bytes
-from tuner.machine.paths import writable
+from tuner.paths import writable
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import httpx
 from httpx_sse import EventSource
 
-from service.client import transfer
+from service.client import connection as transfer
 from service.client.answers import Failure, Json, Pause, Reply, Request, Steps
 from service.client.cache import ClientCache
 from service.client.connection import find_server, find_token, is_loopback
-from service.client.events import SILENCE_S, Event, EventStream
 from service.client.operations import PATIENCE_S, Operations
+from service.client.persistence import SILENCE_S, Event, EventStream
 
 P = ParamSpec("P")
 T = TypeVar("T")

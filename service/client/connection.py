@@ -1,12 +1,22 @@
-"""Where a service is, and what lets a client in."""
+"""Where a service is, and what lets a client in.
+
+Between plain requests and replies and httpx: headers, files sent and saved, errors.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
 
-from service.settings import default_server
+import httpx
+
+from service.client.answers import Failure, Reply, Request
+from service.server.settings import default_server
 from tuner.errors import UserError
 
 TOKEN_VARIABLE = "HVXTUNE_TOKEN"  # noqa: S105 - its name, not its value
@@ -55,3 +65,123 @@ def find_token(server: str, given: str | None) -> str | None:
     from service.auth.local_token import local_token
 
     return local_token()
+
+
+_CHUNK_BYTES = 1 << 16
+
+
+class Bearer(httpx.Auth):
+    """Sends the token that ``find`` gives.
+
+    Looks again when it is missed: a service that starts for the first time leaves one only then,
+    and may have accepted the connection before.
+    """
+
+    def __init__(self, find: Callable[[], str | None]) -> None:
+        self._find = find
+        self._token: str | None = None
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        if self._token is None:
+            self._token = self._find()
+        sent = self._set(request)
+        response = yield request
+        if response.status_code == 401 and not sent:
+            self._token = self._find()
+            if self._set(request):
+                yield request
+
+    def _set(self, request: httpx.Request) -> bool:
+        if self._token is not None:
+            request.headers["Authorization"] = f"Bearer {self._token}"
+        return self._token is not None
+
+
+class SyncUpload(httpx.SyncByteStream):
+    """A file as a body, read anew each time it is sent."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __iter__(self) -> Iterator[bytes]:
+        with _opened(self._file) as read:
+            while part := read(_CHUNK_BYTES):
+                yield part
+
+
+class AsyncUpload(httpx.AsyncByteStream):
+    """The same for asyncio; reading a chunk of a local file is not worth a thread."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _opened(self._file) as read:
+            while part := read(_CHUNK_BYTES):
+                yield part
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Callable[[int], bytes]]:
+    try:
+        with file.open("rb") as opened:
+            yield opened.read
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror}") from None
+
+
+@contextmanager
+def saving(file: Path) -> Iterator[Callable[[bytes], object]]:
+    """Gives what writes the next part of ``file``, which appears when all of it is there."""
+    aside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with aside.open("wb") as opened:
+            yield opened.write
+        aside.replace(file)
+    except OSError as error:
+        raise UserError(
+            f"cannot write {file}: {error.strerror}", accepted="a file in a folder you can write to"
+        ) from None
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def arguments(
+    request: Request, upload: httpx.SyncByteStream | httpx.AsyncByteStream | None = None
+) -> dict[str, Any]:
+    """``request`` as arguments of httpx."""
+    given: dict[str, Any] = {
+        "method": request.method,
+        "url": request.path,
+        "params": request.query or None,
+        "headers": dict(request.headers),
+    }
+    if upload is not None:
+        given["content"] = upload
+    elif isinstance(request.body, bytes):
+        given["content"] = request.body
+    elif request.body is not None:
+        given["json"] = request.body
+    return given
+
+
+def head_of(response: httpx.Response) -> Reply:
+    """The reply without its body."""
+    return reply_of(response, b"")
+
+
+def reply_of(response: httpx.Response, content: bytes) -> Reply:
+    """The reply as a plain value."""
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Reply(response.status_code, headers, content)
+
+
+def is_stream(response: httpx.Response) -> bool:
+    """Whether events follow."""
+    kind = cast(str, response.headers.get("content-type", ""))
+    return response.status_code == 200 and kind.startswith("text/event-stream")
+
+
+def failure_of(error: httpx.HTTPError) -> Failure:
+    """Why no reply came."""
+    return Failure(str(error) or type(error).__name__)

@@ -1,14 +1,34 @@
-"""Trying again: what is worth it, after how long, and for how long altogether."""
+"""Trying again: what is worth it, after how long, and for how long altogether.
+
+The events of a job, across broken connections.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from httpx_retries import Retry
 
-from service.client.answers import Failure, Pause, Reply, Request, Steps, UnreachableError
+from service.client.answers import (
+    Failure,
+    Json,
+    Pause,
+    Reply,
+    Request,
+    Steps,
+    UnreachableError,
+    not_ours,
+    require_good,
+)
 from tuner.errors import InternalError
+from tuner.records.trial import JobState
+
+if TYPE_CHECKING:
+    from httpx_sse import ServerSentEvent
 
 RETRIED = frozenset({429, 502, 503, 504})
 _POLICY = Retry(
@@ -70,3 +90,87 @@ def unreachable(server: str, failure: Failure) -> UnreachableError:
         accepted="the address that `hvxtune serve` prints",
         next_step="check that it runs, and --server or HVXTUNE_SERVER",
     )
+
+
+SILENCE_S = 45.0
+"""A stream this long without a byte is dead: the service sends a comment every 15 s."""
+
+KINDS = ("trial", "promotion", "estimate", "state")
+"""Of events; a newer service may have more, which mean nothing here."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """``kind`` is ``trial`` (``data`` is the trial, the count of finished ones, the best cycles),
+    ``promotion`` (``trial``, ``outcome``, ``cycles``), ``estimate`` of the remaining gain
+    (``expected``, ``bound``) or ``state`` (``state``, ``paused`` and ``note``)."""
+
+    id: int
+    kind: str
+    data: Json
+
+    @property
+    def ends_job(self) -> bool:
+        """Whether nothing comes after it."""
+        if self.kind != "state":
+            return False
+        state = self.data.get("state")
+        return state in {one.value for one in JobState if one.ended}
+
+
+class EventStream:
+    """Where a client stands in the events of one job; knows no sockets.
+
+    The owner opens :meth:`request`, hands each event it reads to :meth:`read`, and asks
+    :meth:`pause` when the connection breaks or ends, until :attr:`ended`.
+    """
+
+    def __init__(self, job: str, after: int, server: str, patience_s: float) -> None:
+        self.job = job
+        self.last = after
+        self.ended = False
+        self._server = server
+        self._patience_s = patience_s
+        self._attempts = Attempts(patience_s)
+
+    def request(self) -> Request:
+        """What opens the stream behind the last event that was read."""
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        if self.last:
+            headers["Last-Event-ID"] = str(self.last)
+        return Request("GET", f"/v1/jobs/{self.job}/events", headers=headers)
+
+    def read(self, received: ServerSentEvent) -> Event | None:
+        """The event in what was received; ``None`` if it was seen before or is not known."""
+        if received.event not in KINDS:
+            return None
+        try:
+            data: Any = json.loads(received.data)
+            event = Event(int(received.id), received.event, dict(data))
+        except (ValueError, TypeError):
+            raise not_ours(self._server, "an event cannot be read") from None
+        if event.id <= self.last:
+            return None
+        self.last = event.id
+        self.ended = event.ends_job
+        self._attempts = Attempts(self._patience_s)  # it works: time counts from here
+        return event
+
+    def pause(self, reply: Reply | Failure) -> float:
+        """Seconds to wait before the stream is opened again, after it came to ``reply``.
+
+        Raises what is wrong if that is not worth it.
+        """
+        if isinstance(reply, Reply) and reply.status == 204:  # the last event was seen before
+            self.ended = True
+            return 0.0
+        if isinstance(reply, Reply) and reply.status not in (*RETRIED, 200):
+            require_good(reply, self._server)
+        seconds = self._attempts.pause(reply)
+        if seconds is not None:
+            return seconds
+        if isinstance(reply, Reply):
+            require_good(reply, self._server)
+            reply_text = "its stream of events breaks off again and again"
+            raise unreachable(self._server, Failure(reply_text))
+        raise unreachable(self._server, reply)

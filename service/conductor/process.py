@@ -12,8 +12,8 @@ import time
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from service.admission.request_ids import NamesRequests
 from service.conductor.conductor import Conductor
-from service.request_ids import NamesRequests
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def conduct(
 
 def _look_after_devices(store: SqlStore, leave: threading.Event) -> None:
     """Checks this machine's devices while no job does, if it has a farm file."""
-    from tuner.measure.farm.caretaker import Caretaker
     from tuner.measure.farm.farm_file import NoFarmError, farm_file, read_farm
+    from tuner.measure.farm.health import Caretaker
 
     try:
         farm = read_farm()

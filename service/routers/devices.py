@@ -10,12 +10,11 @@ from fastapi import APIRouter, Depends, Query, Request
 
 from db.devices.roster import SqlRoster, farm_queue
 from db.sql_store import SqlStore
-from service import cursors
 from service.app import store_of
 from service.auth import Caller, Scope, require
-from service.device_forms import device_event_json, device_json
-from service.device_steering import steer, unknown_device
+from service.devices import device_event_json, device_json, steer, unknown_device
 from service.openapi import problems
+from service.schemas import paging
 from service.schemas.common import NO_QUERY
 from service.schemas.devices import (
     DeviceEventPage,
@@ -60,16 +59,12 @@ def events(
 ) -> dict[str, Any]:
     """Its changes of state with their reasons, newest first. Leases of a healthy device are
     counted in `trials` and not told."""
-    before = None if query.cursor is None else int(cursors.decode(query.cursor, int)[0])
+    before = paging.number_before(query.cursor)
     try:
         found = SqlRoster(store).events(name, query.limit + 1, before)
     except UserError as error:
         raise unknown_device(error) from None
-    page = found[: query.limit]
-    return {
-        "items": [device_event_json(event) for event in page],
-        "next_cursor": cursors.encode([page[-1].number]) if len(found) > len(page) else None,
-    }
+    return paging.page(found, query.limit, device_event_json, lambda event: [event.number])
 
 
 def _steer(verb: str) -> Callable[..., dict[str, Any]]:

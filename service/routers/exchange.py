@@ -7,7 +7,7 @@ import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.background import BackgroundTask
@@ -15,13 +15,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 
 from db.exchange import export_schedules
-from db.sql_store import SqlStore
-from service.app import store_of
+from service.app import Store
 from service.auth import Caller, Scope, require
 from service.importing import take_over
 from service.openapi import problems
 from service.schemas.schedules import ExportQuery, ImportedForm, ImportQuery
-from tuner.machine.paths import writable
+from tuner.paths import writable
 
 router = APIRouter(prefix="/v1", tags=["schedules"])
 
@@ -44,7 +43,7 @@ _BINARY = {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "bina
 def export(
     query: Annotated[ExportQuery, Query()],
     caller: Annotated[Caller, Depends(require(Scope.READ))],
-    store: Annotated[SqlStore, Depends(store_of)],
+    store: Store,
 ) -> FileResponse:
     """All that are not quarantined, or those of a kernel or target, with provenance and objects:
     the shared ones and the caller's own."""
@@ -63,7 +62,7 @@ def export(
 
 
 def _swept(folder: Path) -> Path:
-    """``folder`` without what exports that were killed long ago left there."""
+    """``folder``, swept of the leftovers of exports that were killed long ago."""
     for entry in folder.iterdir():
         try:
             if time.time() - entry.stat().st_mtime > _STALE_S:
@@ -84,18 +83,19 @@ async def import_(
     request: Request,
     query: Annotated[ImportQuery, Query()],
     caller: Annotated[Caller, Depends(require(Scope.ADMIN))],
-    store: Annotated[SqlStore, Depends(store_of)],
+    store: Store,
 ) -> dict[str, Any]:
     """Checks the whole file, then stores what is faster than what is stored. The same file again
     changes nothing."""
     with tempfile.TemporaryFile(dir=writable("transfers")) as file:
-        async for chunk in request.stream():  # as long as service.body_limit lets it be
+        async for chunk in request.stream():  # BodyLimit bounds it
             await run_in_threadpool(file.write, chunk)
-        return await run_in_threadpool(_take, request, query, caller, store, file)
-
-
-def _take(
-    request: Request, query: ImportQuery, caller: Caller, store: SqlStore, file: IO[bytes]
-) -> dict[str, Any]:
-    done = take_over(store, file, any_toolchain=query.any_toolchain, caller=caller, request=request)
-    return asdict(done)
+        done = await run_in_threadpool(
+            take_over,
+            store,
+            file,
+            any_toolchain=query.any_toolchain,
+            caller=caller,
+            request=request,
+        )
+        return asdict(done)

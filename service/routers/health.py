@@ -3,21 +3,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Literal
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from db.sql_store import SqlStore
-from service.app import store_of
+from service.app import Store
 from service.auth import Scope, require
 from service.auth.gate import Gate
-from service.metrics import CONTENT_TYPE, Metrics
 from service.problem_details import for_strangers
 from service.schemas.common import NO_QUERY
-from service.schemas.health import Alive, Ready
+from service.server.health import CONTENT_TYPE, Metrics
 from tuner.errors import HvxtuneError, StoreError
+
+
+class Alive(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Ready(BaseModel):
+    """The service can do its work."""
+
+    status: Literal["ready"] = "ready"
+    database: str | None = Field(
+        None,
+        examples=["/var/lib/hvxtune/hvxtune.sqlite"],
+        description="The one that answered, without its password.",
+    )
+    conductors: int | None = Field(
+        None, examples=[1], description="Processes of this service that run jobs; others may, too."
+    )
+
 
 router = APIRouter(tags=["health"], dependencies=[NO_QUERY])
 
@@ -29,10 +49,10 @@ async def healthz() -> Alive:
 
 
 @router.get("/readyz", summary="Can the service work?", response_model_exclude_none=True)
-async def readyz(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Ready:
-    """200 if something could be written to the database and beside the artifacts in the last
-    seconds, else 503. For readiness probes and load balancers, without a token; with one of scope
-    `read` or `operate` it says which database, and what ails it."""
+async def readyz(request: Request, store: Store) -> Ready:
+    """200 if the database and the artifacts' disk took a write in the last seconds, else 503. For
+    readiness probes and load balancers, without a token; with scope `read` or `operate` it says
+    which database, and what is wrong with it."""
     may_know = "authorization" in request.headers and await run_in_threadpool(_may_know, request)
     try:
         await request.app.state.readiness.require()
@@ -44,8 +64,8 @@ async def readyz(request: Request, store: Annotated[SqlStore, Depends(store_of)]
 
 
 def _may_know(request: Request) -> bool:
-    """Whether the request shows a token that is good for more than whether all is well. With a
-    wrong one it is answered as without: a probe is no place to find out."""
+    """Whether the request has a token that may see more than whether all is well. A wrong one
+    counts as none: a probe is not a way to guess tokens."""
     gate: Gate = request.app.state.gate
     try:
         caller = gate.caller_at_hand(request) or gate.caller(request)

@@ -13,12 +13,12 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from db.jobs import trial_queries
 from db.sql_store import SqlStore
-from service import cursors
 from service.app import store_of
 from service.auth import Scope, require
 from service.job_forms import full_trial_json, peak_of
 from service.openapi import problems
 from service.routers.jobs import find_job
+from service.schemas import paging
 from service.schemas.jobs import TrialPage, TrialsQuery
 from service.suggested_files import attachment
 from tuner.records.outcome import Outcome
@@ -86,16 +86,14 @@ def trials(
         )
     after = -1
     if query.cursor is not None:
-        (number,) = cursors.decode(query.cursor, int)
+        (number,) = paging.decode(query.cursor, int)
         after = int(number)
     batch = trial_queries.trials_page(store, found.id, query.outcome, after, query.limit + 1)
-    page = batch[: query.limit]
     peak = peak_of(found)
     return JSONResponse(
-        {
-            "items": [full_trial_json(trial, peak) for trial in page],
-            "next_cursor": cursors.encode([page[-1].number]) if len(batch) > len(page) else None,
-        }
+        paging.page(
+            batch, query.limit, lambda trial: full_trial_json(trial, peak), lambda t: [t.number]
+        )
     )
 
 

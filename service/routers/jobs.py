@@ -12,7 +12,6 @@ from db.jobs import queries as job_queries
 from db.jobs.queries import JobFilters
 from db.jobs.trial_queries import front_trials, key_trials, promoted_trials
 from db.sql_store import SqlStore
-from service import cursors
 from service.app import settings_of, store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
@@ -20,6 +19,7 @@ from service.job_forms import detail_json, standing_json
 from service.job_requests import submit as take
 from service.openapi import problems
 from service.problem_details import HttpError, not_found
+from service.schemas import paging
 from service.schemas.common import NO_QUERY
 from service.schemas.jobs import (
     ConductorList,
@@ -30,7 +30,7 @@ from service.schemas.jobs import (
     SubmitBody,
     Submitted,
 )
-from service.settings import Settings
+from service.server.settings import Settings
 from service.steering import require_may_steer
 from tuner.errors import UserError
 from tuner.records.trial import Job, JobRequest
@@ -90,7 +90,7 @@ def listing(
     """A page of them, with their trials counted. Pages stay whole while jobs are submitted."""
     before = None
     if query.cursor is not None:
-        at, job_id = cursors.decode(query.cursor, float, str)
+        at, job_id = paging.decode(query.cursor, float, str)
         before = (float(at), str(job_id))
     filters = JobFilters(
         state=query.state,
@@ -102,12 +102,12 @@ def listing(
         interrupted=query.interrupted,
     )
     found = job_queries.jobs_page(store, filters, before, query.limit + 1)
-    page = found[: query.limit]
-    next_cursor = None
-    if len(found) > len(page):
-        last = page[-1].summary.job
-        next_cursor = cursors.encode([last.created_at, last.id])
-    return {"items": [standing_json(one) for one in page], "next_cursor": next_cursor}
+    return paging.page(
+        found,
+        query.limit,
+        standing_json,
+        lambda one: [one.summary.job.created_at, one.summary.job.id],
+    )
 
 
 @router.get(

@@ -10,7 +10,6 @@ from starlette.concurrency import run_in_threadpool
 from db import pipelines
 from db.pipelines import StoredPipeline
 from db.sql_store import SqlStore
-from service import cursors
 from service.app import store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
@@ -18,6 +17,7 @@ from service.auth.quotas import check_upload
 from service.json_forms import kernel_json, pipeline_json, space_json
 from service.openapi import problems
 from service.problem_details import not_found
+from service.schemas import paging
 from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.pipelines import PipelineForm, PipelineList, UploadQuery
 from tuner.errors import UserError
@@ -29,7 +29,7 @@ router = APIRouter(prefix="/v1", tags=["pipelines"])
 
 _BODY = {
     "required": True,
-    "description": "What `halide.serialize_pipeline(pipeline)` gives.",
+    "description": "The bytes from `halide.serialize_pipeline(pipeline)`.",
     "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
 }
 
@@ -59,9 +59,9 @@ async def upload(
     `pipeline:NAME` means what was uploaded last under it, by this owner and nobody else.
     """
     said = request.headers.get("content-length", "")
-    if said.isdecimal():  # who has used up a quota is told before it is sent
+    if said.isdecimal():  # over a quota: refused before the bytes are sent
         await run_in_threadpool(check_upload, store, caller, int(said))
-    data = await request.body()  # as large as the settings allow: service.body_limit
+    data = await request.body()  # as large as the settings allow: service.admission.bodies
     stored, is_new = await run_in_threadpool(_keep, request, store, data, query, caller)
     derived = await run_in_threadpool(_derived, stored)
     response.status_code = 201 if is_new else 200
@@ -81,15 +81,10 @@ def listing(
     """A page of them, newest first."""
     before = None
     if query.cursor is not None:
-        at, number = cursors.decode(query.cursor, float, int)
+        at, number = paging.decode(query.cursor, float, int)
         before = (float(at), int(number))
     found = pipelines.newest(store, query.limit + 1, before)
-    page = found[: query.limit]
-    more = len(found) > len(page)
-    return {
-        "items": [pipeline_json(one) for one in page],
-        "next_cursor": cursors.encode([page[-1].created_at, page[-1].number]) if more else None,
-    }
+    return paging.page(found, query.limit, pipeline_json, lambda one: [one.created_at, one.number])
 
 
 @router.get(
@@ -104,7 +99,7 @@ def one(
     caller: Annotated[Caller, Depends(require(Scope.READ))],
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> dict[str, Any]:
-    """What it consists of: stages, inputs, outputs, and where it came from."""
+    """Its stages, inputs and outputs, and where it came from."""
     found = pipelines.find(store, digest, caller.owner)
     if found is None:
         raise not_found(
@@ -140,7 +135,7 @@ def _keep(
 
 
 def _derived(stored: StoredPipeline) -> dict[str, Any]:
-    """What a search would use at the default sizes, derived in a contained process."""
+    """The parameters and the space for the default sizes, derived in a contained process."""
     try:
         kernel = find_kernel(stored.kernel)
         problem = kernel.problem(None, Contract.STATIC, find_target(DEFAULT_TARGET))

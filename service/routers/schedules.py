@@ -10,7 +10,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from db.schedules import quarantine
 from db.schedules import queries as schedule_queries
 from db.sql_store import SqlStore
-from service import cursors
 from service.app import answers_of, store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
@@ -25,6 +24,7 @@ from service.schedules.files import (
     stored_json,
     valid,
 )
+from service.schemas import paging
 from service.schemas.common import NO_QUERY
 from service.schemas.schedules import QuarantineBody, SchedulePage, SchedulesQuery, StoredForm
 from tuner.problem.contract import Contract
@@ -52,15 +52,10 @@ def schedules(query: Annotated[SchedulesQuery, Query()], store: Store) -> dict[s
         contract=None if query.contract is None else Contract(query.contract),
         fidelity=query.fidelity,
         quarantined=query.quarantined,
-        below=int(cursors.decode(query.cursor, int)[0]) if query.cursor is not None else None,
+        below=paging.number_before(query.cursor),
         limit=query.limit + 1,
     )
-    shown = found[: query.limit]
-    more = len(found) > len(shown)
-    return {
-        "items": [stored_json(one) for one in shown],
-        "next_cursor": cursors.encode([shown[-1].row.id]) if more else None,
-    }
+    return paging.page(found, query.limit, stored_json, lambda one: [one.row.id])
 
 
 @router.get(

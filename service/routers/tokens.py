@@ -8,15 +8,14 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from db.access import audit as entries
 from db.access.tokens import all_tokens, find_token, revoke_token
-from db.sql_store import SqlStore
-from service import cursors
-from service.app import store_of
+from service.app import Store
 from service.auth import Caller, Quotas, Scope, require
 from service.auth.audit import entry_json, record
 from service.auth.gate import Gate
-from service.auth.issue import issue, issue_detail, issued_json, read_expiry, token_json
+from service.auth.tokens import issue, issue_detail, issued_json, read_expiry, token_json
 from service.openapi import problems
 from service.problem_details import not_found
+from service.schemas import paging
 from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.tokens import AuditList, IssuedToken, NewToken, TokenForm, TokenList
 
@@ -26,8 +25,8 @@ Admin = Annotated[Caller, Depends(require(Scope.ADMIN))]
 
 
 @router.get("/tokens", summary="All tokens", response_model=TokenList, dependencies=[NO_QUERY])
-def tokens(_caller: Admin, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
-    """Every token that was ever made, newest first, without secrets."""
+def tokens(_caller: Admin, store: Store) -> dict[str, Any]:
+    """Every token ever made, newest first, without secrets."""
     return {"items": [token_json(token) for token in all_tokens(store)]}
 
 
@@ -43,7 +42,7 @@ def create(
     request: Request,
     response: Response,
     caller: Admin,
-    store: Annotated[SqlStore, Depends(store_of)],
+    store: Store,
 ) -> dict[str, Any]:
     """The answer is the only one that shows the token."""
     with store.transaction():
@@ -72,10 +71,10 @@ def revoke(
     token_id: str,
     request: Request,
     caller: Admin,
-    store: Annotated[SqlStore, Depends(store_of)],
+    store: Store,
 ) -> dict[str, Any]:
     """It is refused from now on, by other processes on the same database within two seconds. A
-    token that was revoked before stays as it is."""
+    token that is already revoked stays as it is."""
     if find_token(store, token_id) is None:
         raise not_found(
             f"no token '{token_id[:40]}'",
@@ -94,13 +93,9 @@ def revoke(
 def audit(
     query: Annotated[PageQuery, Query()],
     _caller: Admin,
-    store: Annotated[SqlStore, Depends(store_of)],
+    store: Store,
 ) -> dict[str, Any]:
     """Changes and refused authentications, newest first."""
-    before = None if query.cursor is None else int(cursors.decode(query.cursor, int)[0])
+    before = paging.number_before(query.cursor)
     found = entries.newest_entries(store, query.limit + 1, before)
-    page = found[: query.limit]
-    return {
-        "items": [entry_json(entry) for entry in page],
-        "next_cursor": cursors.encode([page[-1].number]) if len(found) > len(page) else None,
-    }
+    return paging.page(found, query.limit, entry_json, lambda entry: [entry.number])

@@ -1,4 +1,4 @@
-"""Webhooks: who is told of the ends of jobs, and what became of that."""
+"""Webhooks: who is told of the ends of jobs, and the deliveries to them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from db.jobs import outbox
 from db.jobs.outbox import Webhook
 from db.sql_store import SqlStore
-from service.app import settings_of, store_of
+from service.app import Store, settings_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
 from service.openapi import problems
@@ -22,8 +22,8 @@ from service.problem_details import HttpError, not_found
 from service.routers.jobs import find_job
 from service.schemas.common import NO_QUERY
 from service.schemas.webhooks import DeliveryList, IssuedWebhook, NewWebhook, WebhookList
-from service.settings import Settings
-from service.webhooks.addresses import check_url, read_networks
+from service.server.settings import Settings
+from service.webhooks.addresses import check_url
 from tuner.errors import UserError
 
 router = APIRouter(prefix="/v1", tags=["webhooks"])
@@ -34,7 +34,6 @@ MOST_DELIVERIES = 100
 _SECRET_BYTES = 32
 
 Submitter = Annotated[Caller, Depends(require(Scope.SUBMIT))]
-Store = Annotated[SqlStore, Depends(store_of)]
 
 
 @router.post(
@@ -53,11 +52,11 @@ def create(
     store: Store,
     settings: Annotated[Settings, Depends(settings_of)],
 ) -> dict[str, Any]:
-    """The end of each job is posted to `url`, signed with the `secret` of this answer, again and
-    again until it is answered with 200 to 299 or two hours have passed. Only hosts that everybody
-    can reach, over https, unless the operator allows more."""
+    """The end of each job is posted to `url`, signed with the `secret` of this answer, repeatedly
+    until it is answered with 200 to 299 or two hours have passed. Only public hosts, over https,
+    unless the operator allows more."""
     _require_may(new, caller)
-    check_url(new.url, read_networks(settings.webhook_allow))
+    check_url(new.url, settings.webhook_networks)
     job = None if new.job is None else find_job(store, new.job)
     if job is not None and job.submission.owner != caller.owner and not caller.may(Scope.ADMIN):
         raise HttpError(403, f"job {job.id} is another's", accepted="a job of your own, or none")
@@ -89,7 +88,7 @@ def _require_may(new: NewWebhook, caller: Caller) -> None:
     if new.everybodys and not caller.may(Scope.ADMIN):
         raise HttpError(
             403,
-            f"everybodys jobs are not for the token '{caller.name}'",
+            f"everybody's jobs are not for the token '{caller.name}'",
             accepted=f"a token with {Scope.ADMIN}, or everybodys false",
         )
 
@@ -114,7 +113,7 @@ def listing(caller: Submitter, store: Store) -> dict[str, Any]:
     dependencies=[NO_QUERY],
 )
 def remove(webhook: str, request: Request, caller: Submitter, store: Store) -> Response:
-    """Nothing more is sent there, nor what still waits."""
+    """Nothing more is sent there, not even waiting messages."""
     found = _find(store, webhook, caller)
     with store.transaction():
         outbox.remove_webhook(store, found.id)
@@ -124,7 +123,7 @@ def remove(webhook: str, request: Request, caller: Submitter, store: Store) -> R
 
 @router.get(
     "/webhooks/{webhook}/deliveries",
-    summary="What became of the messages to a webhook",
+    summary="Deliveries to a webhook",
     response_model=DeliveryList,
     responses=problems(404),
     dependencies=[NO_QUERY],

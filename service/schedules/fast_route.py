@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.auth import Caller
 from service.auth import Scope as TokenScope
+from service.auth.caller import caller_of
 from service.schedules.answers import Answer, Answers
 from tuner.errors import HvxtuneError
 
@@ -39,7 +39,7 @@ class FastRoute:
         await self._app(scope, receive, send)
 
     def _at_hand(self, scope: Scope) -> Answer | None:
-        caller: Caller | None = scope.get("state", {}).get("caller")
+        caller = caller_of(scope)
         if caller is None or not caller.may(TokenScope.READ):
             return None
         try:

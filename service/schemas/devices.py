@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 from service.schemas.common import PageQuery, Strict
-from tuner.measure.farm.states import DeviceState, Purpose
+from tuner.measure.farm.roster import DeviceState, Purpose
 from tuner.records.candidate import Fidelity
 
 

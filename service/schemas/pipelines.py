@@ -46,13 +46,13 @@ class PipelineForm(BaseModel):
 
     digest: str = Field(description="SHA-256 of the bytes: its id.")
     name: str = Field(examples=["blur3x3"])
-    owner: str = Field(description="Whose it is; the name is theirs.", examples=["ann"])
+    owner: str = Field(description="The tenant that owns it and its name.", examples=["ann"])
     visibility: Visibility
     address: str = Field(
         examples=["pipeline:ann/blur3x3"],
-        description="What anybody calls the owner's newest of this name; jobs keep `kernel`.",
+        description="Names the owner's newest of this name for everyone; jobs keep `kernel`.",
     )
-    user: str = Field(description="Who uploaded it.")
+    user: str = Field(description="The user who uploaded it.")
     upload_bytes: int = Field(examples=[4880])
     created_at: float = Field(description="Unix time of its last upload.")
     stages: list[StageForm]
@@ -60,7 +60,7 @@ class PipelineForm(BaseModel):
     outputs: list[str] = Field(examples=[["blur_y"]], description="In the order of the call.")
     kernel: str = Field(
         examples=["pipeline:0123456789ab"],
-        description="What jobs call it, by its digest; `pipeline:NAME` is the caller's own newest"
+        description="Its name in jobs, by its digest; `pipeline:NAME` is the caller's own newest"
         " of that name.",
     )
     params: list[ParamForm] | None = Field(

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.auth.caller import Reads, Scope
-from service.auth.issue import DEFAULT_EXPIRES, MOST_QUOTA
+from service.auth.tokens import DEFAULT_EXPIRES, MOST_QUOTA
 from service.schemas.common import Strict
 
 _NO_LIMIT = "null: no limit."

@@ -1,7 +1,7 @@
 """Where the service may connect on behalf of a caller: to no machine that only it can reach.
 
-An address is checked after its name was looked up, and the connection goes to the very address
-that was checked: a name that means another one a moment later (DNS rebinding) gains nothing.
+Addresses are checked after the name was looked up, and the connection goes to the very address
+that was checked, so a name that changes a moment later (DNS rebinding) gains nothing.
 """
 
 from __future__ import annotations
@@ -12,24 +12,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import (
     IPv4Address,
-    IPv4Network,
     IPv6Address,
-    IPv6Network,
     ip_address,
     ip_network,
 )
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from service.server.settings import Network
 from tuner.errors import UserError
 
 MOST_URL = 2000
-_ACCEPTED = "https://HOST/PATH of a host that everybody can reach"
+_ACCEPTED = "https://HOST/PATH of a public host"
 _NEXT_STEP = "the operator can allow networks: hvxtune serve --webhook-allow CIDR"
 _TRANSLATING = tuple(ip_network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"))
 """IPv6 networks whose addresses mean IPv4 ones, private ones too (RFC 6052, 8215, 3056)."""
 
 Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
 
 
 class RefusedError(UserError):
@@ -38,29 +36,15 @@ class RefusedError(UserError):
 
 @dataclass(frozen=True)
 class Pinned:
-    """Where to connect: ``url`` names an address, ``host`` is what is asked for there."""
+    """Where to connect: ``url`` names an address, ``host`` is the ``Host`` to ask for there."""
 
     url: str
     host: str
     name: str
 
 
-def read_networks(texts: Sequence[str]) -> tuple[Network, ...]:
-    """The networks of ``--webhook-allow``; ``UserError`` for what is none."""
-    found = []
-    for text in texts:
-        try:
-            found.append(ip_network(text))
-        except ValueError as error:
-            raise UserError(
-                f"--webhook-allow '{text[:80]}': {error}",
-                accepted="a network, such as 10.1.0.0/16 or 127.0.0.1/32",
-            ) from None
-    return tuple(found)
-
-
 def check_url(url: str, allowed: Sequence[Network]) -> SplitResult:
-    """Refuses what can be told to be wrong without looking a name up: ``RefusedError``."""
+    """Refuses what is wrong without looking a name up: ``RefusedError``."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port

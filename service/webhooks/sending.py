@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Self
 
 from db.jobs import outbox
 from db.jobs.outbox import Message
-from service.webhooks.addresses import Network, RefusedError, pin
+from service.server.settings import Network
+from service.webhooks.addresses import RefusedError, pin
 from tuner.errors import HvxtuneError
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ def chromium() -> Iterator[Browser]:
 
 def link_toolchain(state: Path) -> None:
     """Lets a service on a new state directory use the simulator that is set up already."""
-    from tuner.machine.paths import state_dir
+    from tuner.paths import state_dir
 
     state.mkdir(parents=True, exist_ok=True)
     for name in ("qemu", "native"):

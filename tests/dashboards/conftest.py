@@ -15,8 +15,8 @@ from db import open_store
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth.caller import Scope
-from service.auth.token_gate import TokenGate
-from service.settings import Settings
+from service.auth.gate import Gate
+from service.server.settings import Settings
 from tests.dashboards.tokens import make_token
 from tests.databases import put_database
 from tests.rig.scale_u8 import KERNELS
@@ -37,7 +37,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlStore]
 
 @pytest.fixture
 def app(store: SqlStore) -> FastAPI:
-    return create_app(store, TokenGate(store), Settings())
+    return create_app(store, Gate(store), Settings())
 
 
 class Browser(TestClient):

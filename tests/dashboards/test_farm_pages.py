@@ -12,7 +12,7 @@ from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.dashboards.test_more_pages import words
-from tuner.measure.farm.states import Checked, DeviceState, Enrolment, Purpose, Tally
+from tuner.measure.farm.roster import Checked, DeviceState, Enrolment, Purpose, Tally
 
 LogIn = Callable[..., Browser]
 
@@ -26,7 +26,7 @@ def roster(store: SqlStore) -> SqlRoster:
     check = roster.lease("pixel", "a check", Purpose.CHECK)
     assert check is not None
     found = Checked(temperature_c=31.5, gold_cycles=4321, details={"build": "TQ3A"})
-    roster.settle(check, DeviceState.READY, "checked", checked=found)
+    roster.give_back(check, DeviceState.READY, "checked", checked=found)
     work = roster.lease("pixel", "job 1rt on lab7")
     assert work is not None
     roster.renew(work, Tally(trials=3, faults=1, busy_s=9.0))

@@ -34,7 +34,7 @@ from tests.tuner.sample_records import (
 )
 from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
-from tuner.measure.roofline import roofline_of
+from tuner.measure.explanation import roofline_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome

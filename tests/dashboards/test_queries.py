@@ -14,7 +14,7 @@ from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.dashboards.test_more_pages import stored
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, config, ok, spec
-from tuner.measure.farm.states import Enrolment
+from tuner.measure.farm.roster import Enrolment
 from tuner.records.trial import JobState, PendingTrial
 
 LogIn = Callable[..., Browser]

@@ -19,8 +19,8 @@ from db.service_models import SessionRow
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth.caller import Scope
-from service.auth.token_gate import TokenGate
-from service.settings import Settings
+from service.auth.gate import Gate
+from service.server.settings import Settings
 from tests.dashboards.conftest import Browser
 from tests.dashboards.tokens import make_token
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
@@ -80,7 +80,7 @@ def test_the_cookie_is_secure_over_tls(app: FastAPI, store: SqlStore) -> None:
 def test_a_wrong_token_is_refused_with_the_form_again(browser: Browser) -> None:
     answer = browser.form("/ui/login", "/ui/login", token="hvx_wrong")  # noqa: S106
     assert answer.status_code == 401
-    assert "what the request shows is no token" in answer.text
+    assert "what was sent is not a token" in answer.text
     assert browser.get("/ui/jobs", follow_redirects=False).status_code == 303
 
 
@@ -150,7 +150,7 @@ def test_a_copied_cookie_opens_nothing_after_the_logout(
 ) -> None:
     browser, other = logged_in(Scope.READ), logged_in(Scope.READ, name="bob")
     thief = copy_of(browser, app)
-    again = Browser(create_app(store, TokenGate(store), Settings()))
+    again = Browser(create_app(store, Gate(store), Settings()))
     again.cookies = thief.cookies
     assert opens_pages(thief)
     browser.form("/ui/jobs", "/ui/logout")
@@ -291,13 +291,13 @@ def test_an_unexpected_fault_is_a_page_too(
 
 def test_a_session_outlives_a_restart(app: FastAPI, logged_in: LogIn, store: SqlStore) -> None:
     browser = logged_in(Scope.READ)
-    again = Browser(create_app(store, TokenGate(store), Settings()))
+    again = Browser(create_app(store, Gate(store), Settings()))
     again.cookies = browser.cookies
     assert again.get("/ui/jobs", follow_redirects=False).status_code == 200
 
 
 def test_without_pages_the_service_has_none(store: SqlStore) -> None:
-    bare = Browser(create_app(store, TokenGate(store), Settings(pages="")))
+    bare = Browser(create_app(store, Gate(store), Settings(pages="")))
     assert bare.get("/ui/login").status_code == 401
 
 

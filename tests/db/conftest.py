@@ -8,7 +8,7 @@ import pytest
 
 from db.failure import URL_VARIABLE
 from tests.databases import put_database
-from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.paths import STATE_DIR_VARIABLE
 
 
 @pytest.fixture

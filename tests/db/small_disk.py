@@ -19,14 +19,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from db import open_store
+from db.files.disk import prove_writable
 from db.jobs.queue import ClaimedJob
 from db.sql_store import SqlStore
-from db.writability import prove_writable
 from service.conductor.conductor import Conductor
 from service.conductor.troubles import Troubles
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner.errors import StoreError
-from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.paths import STATE_DIR_VARIABLE
 from tuner.records.trial import JobState, Submission
 from tuner.search.stopping import StopRequest
 

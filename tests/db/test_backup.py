@@ -17,7 +17,7 @@ from db.schema import upgrade
 from db.sql_store import SqlStore
 from tests.databases import put_database
 from tests.db.backup_conformance import BackupConformance, MakeStore, in_use
-from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.paths import STATE_DIR_VARIABLE
 
 pytestmark = pytest.mark.slow
 

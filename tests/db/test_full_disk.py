@@ -20,7 +20,7 @@ from db import open_store
 from tests.db.writer import ROOT
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, problem, spec
 from tuner.errors import StoreError
-from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.paths import STATE_DIR_VARIABLE
 
 IN_OWN_MOUNTS = ["unshare", "--user", "--map-root-user", "--mount"]
 NOBODY = 65534

@@ -38,7 +38,7 @@ from tests.tuner.measure.farm.roster_conformance import Clock, RosterConformance
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
 from tests.tuner.store_conformance import StoreConformance
 from tuner.errors import StoreError, UserError
-from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.paths import STATE_DIR_VARIABLE
 from tuner.store import TrialStore
 
 pytestmark = [pytest.mark.slow, *NEEDS_POSTGRES]

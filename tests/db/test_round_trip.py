@@ -132,7 +132,7 @@ PROVENANCE = st.dictionaries(NAMES, TEXT | WHOLE | SECONDS | st.none(), max_size
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(
     spec=SPECS,
     toolchain=st.dictionaries(NAMES, TEXT, max_size=5),

@@ -196,7 +196,8 @@ def test_a_migration_that_fails_leaves_nothing(
         assert store.jobs() == []
 
 
-def test_sqlite_is_set_up_to_keep_what_it_confirmed(state: Path) -> None:
+@pytest.mark.usefixtures("durable")
+def test_sqlite_is_set_up_to_keep_what_it_confirmed() -> None:
     with closing(open_store()) as store, store._engine.connect() as connection:
         pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()

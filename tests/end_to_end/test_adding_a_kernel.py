@@ -1,4 +1,4 @@
-"""The kernel shown in docs/adding-a-kernel.md works as the page says."""
+"""The kernels shown in docs/adding-a-kernel.md work as the page says."""
 
 from __future__ import annotations
 
@@ -11,26 +11,40 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "adding-a-kernel.md"
+PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-kernel.md").read_text()
 HVXTUNE = Path(sys.executable).with_name("hvxtune")
 
 
-@pytest.mark.slow
-def test_the_kernel_of_the_page_can_be_measured_and_tuned(tmp_path):
-    text = PAGE.read_text()
-    (code,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    (session,) = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    (tmp_path / "brighten_u8.py").write_text(code)
-    export, *commands = session.strip().splitlines()
+def blocks(language: str) -> list[str]:
+    """The page's code blocks in a language, as they stand there."""
+    return re.findall(rf"^```{language}[^\n]*\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """A folder with the page's files, and what a shell has after the page's export."""
+    kernel, suites = blocks("python")
+    (tmp_path / "brighten_u8.py").write_text(kernel)
+    (tmp_path / "test_brighten.py").write_text(suites)
+    export, *_ = commands()
     variable, _, value = export.removeprefix("export ").partition("=")
-    environment = {
+    return {
         **os.environ,
         variable: value,
         "PYTHONPATH": str(tmp_path),
         "HVXTUNE_DATABASE_URL": f"sqlite:///{tmp_path}/hvxtune.sqlite",
     }
+
+
+def commands() -> list[str]:
+    (session,) = blocks("sh")
+    return session.strip().splitlines()
+
+
+@pytest.mark.slow
+def test_the_kernel_of_the_page_can_be_measured_and_tuned(environment):
     answers = []
-    for command in commands:
+    for command in commands()[1:]:
         program, *arguments = command.split()
         assert program == "hvxtune"
         done = subprocess.run(
@@ -45,3 +59,17 @@ def test_the_kernel_of_the_page_can_be_measured_and_tuned(tmp_path):
     assert measured["verified"] is True
     assert tuned["outcomes"] == {"ok": 4}
     assert tuned["best"]["cycles"] <= tuned["textbook"]["cycles"] == measured["cycles"]
+
+
+@pytest.mark.slow
+def test_the_kernel_of_the_page_passes_its_suites(environment, tmp_path):
+    """Outside of this tree: with nothing but what is installed and the page's two files."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_brighten.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "warning" not in done.stdout

@@ -23,7 +23,7 @@ from tests.end_to_end.test_kill_and_resume import ROOT, kill_at
 from tests.rig.phones import TOOL, require_rig, running_phones
 from tests.rig.scale_u8 import KERNELS
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
-from tuner.measure.android.adb.server import ADB_VARIABLE
+from tuner.measure.android.adb import ADB_VARIABLE
 from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
 from tuner.records.outcome import Outcome
 

@@ -18,7 +18,7 @@ from db import open_store
 from db.models import JobRow, TrialRow
 from db.sql_store import SqlStore
 from tests.service.served import Served, served
-from tuner.machine.paths import STATE_DIR_VARIABLE, state_dir
+from tuner.paths import STATE_DIR_VARIABLE, state_dir
 from tuner.records.trial import JobState, Trial
 
 TRIALS = 40

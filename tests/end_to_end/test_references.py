@@ -13,8 +13,8 @@ from tuner.codegen import find_generator
 from tuner.codegen.halide.uploads.contents import checked, is_read
 from tuner.codegen.halide.uploads.intrinsics import INTRINSICS
 from tuner.kernels import find_kernel
-from tuner.machine.paths import STATE_DIR_VARIABLE, state_dir
 from tuner.measure import find_measurer
+from tuner.paths import STATE_DIR_VARIABLE, state_dir
 from tuner.pipelines import keep_pipeline
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target

@@ -24,10 +24,10 @@ from tuner.codegen import find_generator
 from tuner.codegen.halide import server
 from tuner.codegen.halide.uploads import readers
 from tuner.kernels import find_kernel
-from tuner.machine.paths import STATE_DIR_VARIABLE, state_dir
 from tuner.measure import find_measurer
 from tuner.measure.cases import cases_of
 from tuner.memory_store import MemoryStore
+from tuner.paths import STATE_DIR_VARIABLE, state_dir
 from tuner.pipelines import keep_pipeline
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from tuner.codegen.toolchain import find_toolchain
-from tuner.machine.paths import state_dir
 from tuner.measure.qemu.simulator import find_simulator
+from tuner.paths import state_dir
 
 ROOT = Path(__file__).parents[2]
 CMAKE = Path(sys.executable).with_name("cmake")

@@ -16,8 +16,7 @@ from functools import cache
 from typing import Any
 
 from tuner.codegen.halide.uploads import serialized
-from tuner.codegen.halide.uploads.serialized import Node
-from tuner.codegen.halide.uploads.serialized_form import TABLES, UNIONS
+from tuner.codegen.halide.uploads.serialized import TABLES, UNIONS, Node
 
 CALLS = r"its stage \S+ calls {}"
 BUFFER_CALLS = r"the buffer of \S+ calls {}"

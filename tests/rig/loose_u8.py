@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.rig.scale_u8 import ScaleU8
-from tuner.kernels.kernel import Param
-from tuner.problem.buffers import BufferSpec
+from tuner.kernels.kernel import BufferSpec, Param
 
 KERNELS = "loose_u8=tests.rig.loose_u8:LooseU8"
 LOOSE = Param("input_loose", 0, "whether the input is", 0, 2, is_extent=False, is_optional=True)

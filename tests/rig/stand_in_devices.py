@@ -17,10 +17,21 @@ import pytest
 from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import stand_in_artifact, text_of
 from tuner.errors import CandidateError, DeviceError
-from tuner.measure.farm.device import Batch, Device, DeviceReport, DiskRoom, Sampled, Task
+from tuner.measure import device as devices
+from tuner.measure.android.call import PhoneSettings
+from tuner.measure.device import (
+    Bundle,
+    BundleEntry,
+    Device,
+    DeviceReport,
+    DeviceSettings,
+    DiskRoom,
+    Limits,
+    Member,
+    Sampled,
+)
 from tuner.measure.farm.farm_file import Farm
-from tuner.measure.farm.kinds import KINDS, Kind, Member
-from tuner.measure.farm.settings import Limits, PhoneSettings, SimulatorSettings
+from tuner.measure.qemu.device import SimulatorSettings
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target, find_target
 from tuner.records.candidate import Artifact, Fidelity, Measurement, Problem
@@ -43,9 +54,9 @@ def candidate(text: str) -> Artifact:
     return stand_in_artifact(text)
 
 
-def gold(_member: Member | None = None, _limits: Limits | None = None) -> Task:
+def gold(_member: Member | None = None, _limits: Limits | None = None) -> BundleEntry:
     """A stand-in for the gold candidate."""
-    return Task(problem(), candidate(f"{GOLD_CYCLES} gold"), repeats=3)
+    return BundleEntry(problem(), candidate(f"{GOLD_CYCLES} gold"), repeats=3)
 
 
 @dataclass
@@ -76,15 +87,14 @@ class Script:
 
 
 class StandInDevice(Device):
-    """A stand-in for a phone. ``runs`` counts what it was given, by object text."""
+    """A stand-in for a phone. ``runs`` counts the candidates it was given, by object text."""
 
     kind: ClassVar[str] = "phone"
     fidelity: ClassVar[Fidelity] = "hardware"
 
     def __init__(self, name: str, script: Script, seed: int, limits: Limits = SHORT) -> None:
-        self._name = name
+        super().__init__(None, name, limits)
         self.script = script
-        self._limits = limits
         self._random = random.Random(f"{seed} {name}")
         self._closed = threading.Event()
         self._driven = threading.Lock()
@@ -94,11 +104,7 @@ class StandInDevice(Device):
         self.cleans = 0
 
     @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def most_tasks(self) -> int:
+    def max_entries(self) -> int:
         return self._limits.bundle
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -125,11 +131,11 @@ class StandInDevice(Device):
     def close(self) -> None:
         self._closed.set()
 
-    def run(self, batch: Batch) -> list[Sampled | CandidateError | DeviceError]:
+    def run(self, batch: Bundle) -> list[Sampled | CandidateError | DeviceError]:
         assert self._driven.acquire(blocking=False), "driven by two threads at once"
         try:
             self.calls += 1
-            self.most_at_once = max(self.most_at_once, len(batch.tasks))
+            self.most_at_once = max(self.most_at_once, len(batch.entries))
             if self.script.hangs and self._closed.wait(30):
                 raise DeviceError("closed while it hung")
             if self.script.silent or self._random.random() < self.script.breaks:
@@ -138,11 +144,13 @@ class StandInDevice(Device):
             often = self.script.excuses_every
             if batch.reference is not None and often and self.for_jobs % often == 0:
                 raise DeviceError("the server ended", attempts=0)
-            return [self._one(task, batch.reference) for task in batch.tasks]
+            return [self._one(task, batch.reference) for task in batch.entries]
         finally:
             self._driven.release()
 
-    def _one(self, task: Task, reference: Task | None) -> Sampled | CandidateError | DeviceError:
+    def _one(
+        self, task: BundleEntry, reference: BundleEntry | None
+    ) -> Sampled | CandidateError | DeviceError:
         text = text_of(task.artifact)
         self.runs[text] += 1
         time.sleep(self.script.task_s)
@@ -160,7 +168,7 @@ class StandInDevice(Device):
             stalls=None,
             verified=True,
             fidelity=self.fidelity,
-            device=self._name,
+            device=self.name,
             samples=samples,
         )
         beside = () if reference is None else (self._sample(GOLD_CYCLES),) * 2
@@ -194,9 +202,10 @@ class StandInFarm:
             tuple(
                 Member(
                     name,
-                    SimulatorSettings(name)
+                    type(device),
+                    SimulatorSettings(name=name)
                     if name.startswith("sim")
-                    else PhoneSettings(name, "v66", serial=name),
+                    else PhoneSettings(name=name, arch="v66", serial=name),
                     (device.kind, name),
                 )
                 for name, device in self.devices.items()
@@ -210,17 +219,20 @@ class StandInFarm:
 
 
 SCRIPTS: dict[str, Script] = {}
-"""What devices made by :func:`open_stand_in` do wrong, by name; nothing without an entry."""
+"""What devices that are :class:`StandInPhone` do wrong, by name; nothing without an entry."""
 
 
-def open_stand_in(settings: PhoneSettings, name: str, limits: Limits) -> StandInDevice:
-    """Opens a stand-in where a farm file names a phone; see :func:`stand_in_phones`."""
-    return StandInDevice(name, SCRIPTS.setdefault(name, Script()), seed=0, limits=limits)
+class StandInPhone(StandInDevice):
+    """A stand-in that is opened by its table of a farm file; see :func:`stand_in_phones`."""
+
+    Settings: ClassVar[type[DeviceSettings]] = PhoneSettings
+
+    def __init__(self, settings: PhoneSettings, name: str, limits: Limits) -> None:
+        super().__init__(name, SCRIPTS.setdefault(name, Script()), seed=0, limits=limits)
 
 
 def stand_in_phones(monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on phones of farm files, and their gold candidate, are stand-ins."""
-    kind = Kind("hardware", f"{__name__}:open_stand_in", local=False)
-    monkeypatch.setitem(KINDS, "phone", kind)
-    monkeypatch.setattr("tuner.measure.farm.measurer.gold_task", lambda arch, repeats: gold())
+    monkeypatch.setitem(devices._KINDS._found, "phone", StandInPhone)
+    monkeypatch.setattr("tuner.measure.farm.health.gold_task", lambda arch, repeats: gold())
     SCRIPTS.clear()

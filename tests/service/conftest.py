@@ -12,10 +12,10 @@ from starlette.testclient import TestClient
 from db import open_store
 from db.sql_store import SqlStore
 from service.app import create_app
-from service.auth.gate import OpenGate
-from service.settings import Settings
+from service.server.settings import Settings
 from tests.databases import put_database
 from tests.rig.scale_u8 import KERNELS
+from tests.service.gates import OpenGate
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
 

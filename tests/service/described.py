@@ -9,8 +9,8 @@ from db.engine import find_url, make_engine, place_of
 from db.files.artifacts import ArtifactFiles
 from db.sql_store import SqlStore
 from service.app import create_app
-from service.auth.gate import OpenGate
-from service.settings import Settings
+from service.server.settings import Settings
+from tests.service.gates import OpenGate
 
 
 def document() -> dict[str, Any]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from starlette.requests import HTTPConnection
 from starlette.testclient import TestClient
 
 from db.sql_store import SqlStore
-from service.auth import Caller, Quotas, Scope
-from service.auth.gate import OpenGate
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner import measure, tuning
@@ -30,19 +27,6 @@ def use_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(tuning, "find_generator", generator)
     monkeypatch.setattr(measure, "find_measurer", measurer)
-
-
-class CallerGate(OpenGate):
-    """Everybody is one person, with these scopes."""
-
-    def __init__(self, name: str, *scopes: Scope, quotas: Quotas | None = None) -> None:
-        self._person = Caller(f"id-{name}", name, frozenset(scopes), quotas or Quotas())
-
-    def caller_at_hand(self, connection: HTTPConnection) -> Caller | None:
-        return self._person
-
-    def caller(self, connection: HTTPConnection) -> Caller:
-        return self._person
 
 
 def made(store: SqlStore, user: str = "ann", **changes: Any) -> str:

@@ -20,7 +20,7 @@ def live(app: FastAPI) -> Iterator[str]:
             app,
             log_config=None,
             lifespan="off",
-            proxy_headers=False,  # as service.serving has it
+            proxy_headers=False,  # as service.server.serving has it
             timeout_graceful_shutdown=1,
         )
         server = uvicorn.Server(config)

@@ -6,7 +6,7 @@ from typing import Annotated
 from urllib.parse import quote, urlencode
 
 from fastapi import FastAPI, Query
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
@@ -35,7 +35,6 @@ def problems(draw: st.DrawFn) -> tuple[Kernel, dict[str, int], Contract, str]:
 
 
 @given(problems())
-@settings(deadline=None)
 def test_a_caller_keeps_a_contract_exactly_if_its_buffers_do(
     drawn: tuple[Kernel, dict[str, int], Contract, str],
 ) -> None:
@@ -138,7 +137,6 @@ def read_by_schema(query: str) -> Asked | None:
 
 
 @given(good | st.lists(st.tuples(names, values), max_size=5), st.sampled_from(["", ",=", ":/"]))
-@settings(deadline=None)
 def test_whatever_the_quick_reader_takes_the_schema_reads_alike(
     pairs: list[tuple[str, str]], safe: str
 ) -> None:
@@ -149,7 +147,6 @@ def test_whatever_the_quick_reader_takes_the_schema_reads_alike(
 
 
 @given(good)
-@settings(deadline=None)
 def test_the_quick_reader_takes_plain_queries(pairs: list[tuple[str, str]]) -> None:
     query = urlencode(pairs)
     slow = read_by_schema(query)
@@ -159,7 +156,6 @@ def test_the_quick_reader_takes_plain_queries(pairs: list[tuple[str, str]]) -> N
 
 
 @given(st.binary(max_size=40))
-@settings(deadline=None)
 def test_no_bytes_make_the_quick_reader_fail(query: bytes) -> None:
     read_plain(b"kernel=gemm_u8&params=" + query)
     read_plain(query)

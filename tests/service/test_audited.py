@@ -20,8 +20,9 @@ from db.models import ScheduleRow
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Quotas, Scope
-from service.settings import Settings
-from tests.service.job_routes import CallerGate, made, use_stand_ins
+from service.server.settings import Settings
+from tests.service.gates import CallerGate
+from tests.service.job_routes import made, use_stand_ins
 from tests.service.stored import problem, store_schedule
 from tuner.errors import StoreError
 from tuner.records.trial import JobState

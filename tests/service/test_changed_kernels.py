@@ -12,10 +12,10 @@ from starlette.testclient import TestClient
 
 from db.sql_store import SqlStore
 from service.app import create_app
-from service.auth.gate import OpenGate
 from service.cli import main
 from service.fetching.sources import LocalSource
-from service.settings import Settings
+from service.server.settings import Settings
+from tests.service.gates import OpenGate
 from tests.service.stored import problem, store_schedule
 from tests.tuner.kernels.test_sources import another_process
 from tuner.errors import UserError

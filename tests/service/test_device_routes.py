@@ -9,7 +9,7 @@ from db.access.audit import newest_entries
 from db.devices.roster import SqlRoster
 from db.sql_store import SqlStore
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, pending, spec
-from tuner.measure.farm.states import Checked, DeviceState, Enrolment, Purpose, Tally
+from tuner.measure.farm.roster import Checked, DeviceState, Enrolment, Purpose, Tally
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def roster(store: SqlStore) -> SqlRoster:
     roster.enrol(Enrolment("sim", "simulator", "model"))
     lease = roster.lease("pixel", "test", Purpose.CHECK)
     assert lease is not None
-    roster.settle(lease, DeviceState.READY, "checked", checked=Checked(temperature_c=31.5))
+    roster.give_back(lease, DeviceState.READY, "checked", checked=Checked(temperature_c=31.5))
     return roster
 
 

@@ -72,8 +72,8 @@ def test_schedules_arrive_with_objects_and_provenance(
 def test_ids_stay(elsewhere: SqlStore, exported: Path, app: FastAPI, client: TestClient) -> None:
     first = client.get("/v1/schedules").json()["items"]
     from service.app import create_app
-    from service.auth.gate import OpenGate
-    from service.settings import Settings
+    from service.server.settings import Settings
+    from tests.service.gates import OpenGate
 
     take(elsewhere, exported)
     there = TestClient(create_app(elsewhere, OpenGate(), Settings()))
@@ -222,8 +222,8 @@ HOSTILE: list[tuple[Callable[[dict[str, bytes]], None], str]] = [
     (put(layout.MANIFEST, b'{"format":"x","version":1,"schedules":3}'), "format x"),
     (put(layout.LINES, b""), "has 0 schedules"),
     (put(layout.LINES, b"x" * (layout.MOST_LINE_BYTES + 2)), "line 1 is too long"),
-    (put(layout.LINES, b"[" * 100_000), "line 1: it is no JSON"),
-    (put(layout.LINES, b"null\n"), "line 1: it has not the fields"),
+    (put(layout.LINES, b"[" * 100_000), "line 1: it is not JSON"),
+    (put(layout.LINES, b"null\n"), "line 1: it lacks fields of a schedule, or has others"),
     (lambda parts: parts.pop(layout.LINES), "has no schedules.jsonl"),
     (grow_bomb, "more than 33554432 bytes"),
     (flip, "another digest"),
@@ -277,7 +277,7 @@ def test_a_hostile_file_is_refused_by_name_and_nothing_of_it_stored(
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
 def test_a_file_cut_off_is_refused(elsewhere: SqlStore, exported: Path, share: float) -> None:
     data = exported.read_bytes()
-    with pytest.raises(UserError, match="damaged, cut off or no zip"):
+    with pytest.raises(UserError, match="damaged, cut off or not a zip"):
         import_schedules(elsewhere, io.BytesIO(data[: int(share * len(data))]))
 
 
@@ -292,9 +292,7 @@ def test_two_members_of_one_name_are_refused(elsewhere: SqlStore, exported: Path
         import_schedules(elsewhere, data, installed=[TOOLCHAIN])
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_flipped_bits_are_found(elsewhere: SqlStore, exported: Path, data: st.DataObject) -> None:
     content = bytearray(exported.read_bytes())
@@ -319,7 +317,7 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_value_in_any_field_is_read_or_refused(exported: Path, data: st.DataObject) -> None:
     form = json.loads(members(exported)[layout.LINES].splitlines()[0])
@@ -348,7 +346,7 @@ def test_over_rest(
     assert (taken.status_code, taken.json()) == (200, {"schedules": 2, "stored": 0, "kept": 2})
     refused = client.post("/v1/import", content=b"not a zip")
     assert refused.status_code == 422
-    assert "no zip" in refused.json()["detail"]
+    assert "not a zip" in refused.json()["detail"]
 
 
 def members_of(data: bytes) -> dict[str, bytes]:

@@ -13,8 +13,9 @@ from starlette.testclient import TestClient
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
-from service.settings import Settings
-from tests.service.job_routes import CallerGate, commit, items, made, with_trials
+from service.server.settings import Settings
+from tests.service.gates import CallerGate
+from tests.service.job_routes import commit, items, made, with_trials
 from tests.tuner.sample_records import problem
 from tuner.problem.contract import Contract
 from tuner.records.outcome import Outcome

@@ -50,7 +50,7 @@ def refusal(client: TestClient, **body: Any) -> dict[str, Any]:
 
 def test_an_unknown_field_names_those_there_are_and_the_near_one(client: TestClient) -> None:
     found = refusal(client, chache="warm")
-    assert found["detail"] == "chache is no field of this body"
+    assert found["detail"] == "chache: no such field in this body"
     assert found["accepted"] == "budget, cache, kernel, several"
     assert found["next_step"] == "did you mean cache?"
 
@@ -64,7 +64,7 @@ def test_so_does_one_further_inside(client: TestClient, body: dict[str, Any]) ->
 
 def test_an_unknown_query_parameter_does_as_well(client: TestClient) -> None:
     found = client.get("/list?limits=5").json()
-    assert found["detail"] == "limits is no field of this query"
+    assert found["detail"] == "limits: no such field in this query"
     assert found["accepted"] == "cursor, limit"
     assert found["next_step"] == "did you mean limit?"
 

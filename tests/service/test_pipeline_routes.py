@@ -12,11 +12,11 @@ from starlette.testclient import TestClient
 from db import pipelines
 from db.sql_store import SqlStore
 from service.app import create_app
-from service.auth.gate import OpenGate
-from service.settings import Settings
+from service.server.settings import Settings
 from tests.rig.hostile_uploads import hostile_uploads
 from tests.rig.unseen_pipelines import unseen_pipeline
 from tests.rig.uploads import flipped, serialized_pipeline, truncated
+from tests.service.gates import OpenGate
 from tuner.identity import digest_of_bytes
 from tuner.uploaded import files
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from db.sql_store import SqlStore
-from service import cursors
+from service.schemas import paging
 from tests.service.stored import problem, store_schedule
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
@@ -121,15 +121,15 @@ texts = st.text(
 
 @given(numbers, floats, texts)
 def test_cursors_come_back_as_they_went(number: int, at: float, name: str) -> None:
-    cursor = cursors.encode([number, at, name])
-    assert cursors.decode(cursor, int, float, str) == (number, at, name)
+    cursor = paging.encode([number, at, name])
+    assert paging.decode(cursor, int, float, str) == (number, at, name)
     assert re.fullmatch(r"[A-Za-z0-9_-]*", cursor)
 
 
-@given(st.text(max_size=60) | texts.map(lambda text: cursors.encode([text])))
+@given(st.text(max_size=60) | texts.map(lambda text: paging.encode([text])))
 def test_other_texts_are_no_cursors(text: str) -> None:
     try:
-        (number,) = cursors.decode(text, int)
+        (number,) = paging.decode(text, int)
     except UserError:
         return  # as the route test below sees it, a 422
     assert isinstance(number, int)

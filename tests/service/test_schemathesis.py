@@ -22,10 +22,10 @@ from db.access.tokens import Token, add_token
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
-from service.auth.token_gate import TokenGate
-from service.auth.token_text import new_token_text
+from service.auth.gate import Gate
+from service.auth.tokens import new_token_text
 from service.problem_details import MEDIA_TYPE
-from service.settings import Settings
+from service.server.settings import Settings
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.service.described import document
@@ -72,7 +72,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setattr("tuner.measure.find_measurer", lambda name: partial(StandInMeasurer, len))
         with open_store() as store:
             fill(store)
-            gate = TokenGate(store, failures_per_minute=10**9)
+            gate = Gate(store, failures_per_minute=10**9)
             SWITCH.app = create_app(store, gate, Settings())
             SWITCH.app.state.stopping.set()  # the job goes on for ever, its events must not
             yield
@@ -98,7 +98,6 @@ SCHEMA.app = SWITCH
 @settings(
     max_examples=EXAMPLES,
     derandomize=True,
-    deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

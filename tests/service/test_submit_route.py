@@ -12,8 +12,9 @@ from starlette.testclient import TestClient
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Quotas, Scope
-from service.settings import Settings
-from tests.service.job_routes import CallerGate, use_stand_ins
+from service.server.settings import Settings
+from tests.service.gates import CallerGate
+from tests.service.job_routes import use_stand_ins
 
 
 @pytest.fixture(autouse=True)

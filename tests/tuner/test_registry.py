@@ -20,7 +20,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Puts a package with lines of entry points where installed ones are found."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "annealing.py").write_text(
-        "from tuner.search.samplers.random import Random\n"
+        "from tuner.search.samplers.optuna_samplers import Random\n"
         "class Annealing(Random): pass\n"
         "nothing = 3\n"
     )
@@ -38,7 +38,7 @@ def registry() -> Registry[Sampler]:
     return Registry(
         "sampler",
         GROUP,
-        {"random": "tuner.search.samplers.random:Random"},
+        {"random": "tuner.search.samplers.optuna_samplers:Random"},
         Sampler,
         option="--sampler",
     )

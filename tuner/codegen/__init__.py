@@ -21,9 +21,9 @@ _REGISTRY: Registry[CodeGenerator] = Registry(
     "hvxtune.generators",
     {
         "halide": "tuner.codegen.halide.generator:HalideGenerator",
-        "halide-clang": "tuner.codegen.clang.generator:HalideClangGenerator",
-        "c-autovec": "tuner.codegen.c.generator:CGenerator",
-        "halide-auto": "tuner.codegen.halide.autoscheduled:AutoscheduledGenerator",
+        "halide-clang": "tuner.codegen.clang:HalideClangGenerator",
+        "c-autovec": "tuner.codegen.c_forms:CGenerator",
+        "halide-auto": "tuner.codegen.halide.generator:AutoscheduledGenerator",
         "portfolio": "tuner.codegen.portfolio:Portfolio",
     },
     CodeGenerator,
@@ -42,12 +42,12 @@ def find_generator(name: str) -> type[CodeGenerator]:
 
 
 def space_of(generator: str, kernel: Kernel, problem: Problem) -> Space:
-    """What a search with ``generator`` chooses from: see :meth:`CodeGenerator.space`."""
+    """The space of a search with ``generator``: see :meth:`CodeGenerator.space`."""
     return find_generator(generator).space(kernel, problem)
 
 
 def starts_of(generator: str, kernel: Kernel, problem: Problem) -> dict[str, Config]:
-    """What such a search begins with, by origin: see :meth:`CodeGenerator.starts`."""
+    """The first configs of such a search, by origin: see :meth:`CodeGenerator.starts`."""
     return find_generator(generator).starts(kernel, problem)
 
 

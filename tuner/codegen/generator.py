@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tuner.records.candidate import Artifact, Candidate, Problem
 
 if TYPE_CHECKING:
     from tuner.kernels import Kernel
-    from tuner.space import Config, Space
+    from tuner.space import Config, KnobValue, Space
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """A knob that chooses between one main way to make code and alternatives to it.
+
+    A search gives ``main`` any number of trials, and an alternative that is behind only a share.
+    """
+
+    knob: str
+    main: KnobValue
 
 
 class CodeGenerator(ABC):
@@ -22,19 +34,21 @@ class CodeGenerator(ABC):
     """
 
     name: ClassVar[str]
+    alternatives: ClassVar[Alternatives | None] = None
+    """The knob of every :meth:`space` whose choices are alternatives, if it has one."""
 
     @classmethod
     def space(cls, kernel: Kernel, problem: Problem) -> Space:
-        """What it can make code of: by default the schedules of ``kernel``.
+        """The configs that it makes code of: by default the schedules of ``kernel``.
 
-        Raises ``UserError`` if it can make no code for ``kernel`` at all.
+        Raises ``UserError`` if it makes no code for ``kernel``.
         """
         return kernel.space(problem)
 
     @classmethod
     def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
-        """What a search of :meth:`space` begins with, in order: ``default`` and ``textbook``, then
-        further configs by the names of their origins."""
+        """The first configs of a search of :meth:`space`, by their origins and in order:
+        ``default`` and ``textbook``, then further ones."""
         return {
             "default": kernel.default_config(problem),
             "textbook": kernel.textbook_config(problem),
@@ -46,7 +60,8 @@ class CodeGenerator(ABC):
 
     @abstractmethod
     def fingerprint(self) -> Mapping[str, str]:
-        """Versions of everything that decides the object's bytes. Part of every cache key.
+        """Versions of everything that decides the object's bytes, as text by name: part of every
+        cache key. ``generator`` is :attr:`name`; no other generator has the same fingerprint.
 
         Raises ``ToolchainError`` if a part is missing, naming the command that installs it.
         """
@@ -62,7 +77,7 @@ class CodeGenerator(ABC):
 
     def abandon(self) -> None:
         """Ends compilations under way, from another thread: they, and all that follow, raise
-        ``OutOfTimeError``. Safe to call twice. A generator that cannot lets them come to an end."""
+        ``OutOfTimeError``. Safe to call twice. A generator that cannot do so lets them finish."""
         return
 
     @abstractmethod

@@ -5,9 +5,9 @@ own LLVM, clang on Halide's IR with its switches, or for kernels that have one, 
 few knobs instead of a schedule. So a config says by itself what makes its code, and all that works
 on configs (samplers, resumed jobs, transfer, schedules with their provenance) works on it.
 
-Few trials are wasted on what does not pay: the search begins with one config of each alternative,
-C has not more than a handful of points, and what is behind is held to a share of the trials
-(:mod:`tuner.search.shares`).
+Few trials are wasted on alternatives that do not pay: the search begins with one config of each,
+C has a handful of points, and an alternative that is behind gets a share of the trials
+(:class:`tuner.search.proposer.Shares`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
-from tuner.codegen.c.forms import c_forms
-from tuner.codegen.c.generator import CGenerator
-from tuner.codegen.clang.generator import HalideClangGenerator
+from tuner.codegen.c_forms import CGenerator, c_forms
+from tuner.codegen.clang import HalideClangGenerator
+from tuner.codegen.generator import Alternatives
 from tuner.codegen.halide.generator import HalideGenerator
 from tuner.codegen.halide.servers import ServerGenerator
 from tuner.kernels import Kernel
@@ -41,6 +41,7 @@ class Portfolio(ServerGenerator):
     """All generators that can make code of a kernel; their compilations share the workers."""
 
     name = "portfolio"
+    alternatives = Alternatives(GENERATOR, MAIN)
 
     @classmethod
     def space(cls, kernel: Kernel, problem: Problem) -> Space:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from tuner.errors import InternalError, StoreError, ToolchainError
-from tuner.machine.paths import writable
+from tuner.paths import cached
 
 _BUILD_SECONDS = 300
 """Far more than any build here takes (well under a second), even on a loaded machine."""
@@ -146,7 +146,7 @@ def built(part: NativePart) -> Path:
     """
     toolchain = find_toolchain()
     suffix = ".o" if part.machine == "hexagon" else ".so"
-    place = writable("native") / f"{part.name}-{part.digest(toolchain)[:24]}{suffix}"
+    place = cached("native") / f"{part.name}-{part.digest(toolchain)[:24]}{suffix}"
     if place.exists():
         return place
     try:

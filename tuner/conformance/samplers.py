@@ -27,7 +27,7 @@ SPACE = Space(
         Constraint("form != 'vrmpy' or tile < 8", "wide tiles spill registers"),
     ),
 )
-"""Small enough to be listed; with a condition, a constraint, and knobs of both kinds."""
+"""Small enough to be listed; with conditions, constraints, and knobs of both kinds."""
 _OBJECTIVES = ("cycles", "code_bytes")
 
 
@@ -38,12 +38,12 @@ def cost(config: Config) -> int:
 
 
 class SamplerConformance:
-    """Name the sampler as registered: ``name = "annealing"``."""
+    """Inherit it and name the sampler as registered: ``name = "annealing"``."""
 
     name: ClassVar[str]
 
     def proposer(self, seed: int = 3, goals: tuple[str, ...] = ("cycles",)) -> Proposer:
-        """A search of :data:`SPACE` that has not begun."""
+        """A fresh search of :data:`SPACE`."""
         return Proposer(SPACE, self.name, seed, goals)
 
     def test_it_fits_the_space(self) -> None:
@@ -105,7 +105,7 @@ class SamplerConformance:
 
 
 def _told(proposer: Proposer) -> Iterator[Proposal]:
-    """Proposals, each told its cost once the next is asked for."""
+    """Proposals, each told its cost before the next is asked for."""
     while (proposal := proposer.ask()) is not None:
         yield proposal
         proposer.tell(proposal, Outcome.OK, cost(proposal.config))

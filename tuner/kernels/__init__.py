@@ -7,10 +7,12 @@ suite that each kernel inherits.
 
 from __future__ import annotations
 
+import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
+from tuner.errors import HvxtuneError, InternalError
 from tuner.kernels.kernel import HalidePipeline, Kernel, Param, WorkCounts
 from tuner.registry import Registry
 
@@ -45,10 +47,20 @@ _REGISTRY: Registry[Kernel] = Registry(
 PIPELINE_PREFIX = "pipeline:"
 """Begins the names of kernels that are uploaded pipelines; the digest of their bytes follows."""
 
-_UPLOADED = "tuner.uploaded"
-"""Makes kernels of uploads. As the others it knows this room, not the other way round."""
-
 _loaded: dict[str, Kernel] = {}
+
+
+class KernelFamily(ABC):
+    """Finds kernels whose names begin alike, such as uploads: a room above this one inherits it,
+    and :func:`tuner.registry.add_family` names it. Safe for several threads."""
+
+    @abstractmethod
+    def find(self, name: str) -> Kernel:
+        """The kernel called ``name``; ``UserError`` if it does not exist."""
+
+    @abstractmethod
+    def attached(self, name: str, attachment: Mapping[str, Any]) -> Kernel:
+        """The kernel that made ``attachment``, in a process that can open no file."""
 
 
 def kernel_names() -> list[str]:
@@ -61,9 +73,9 @@ def find_kernel(name: str) -> Kernel:
 
     ``pipeline:DIGEST`` is an uploaded pipeline that is kept on this machine.
     """
-    if name.startswith(PIPELINE_PREFIX):
-        found: Kernel = import_module(_UPLOADED).find_pipeline(name)
-        return found
+    family: KernelFamily | None = _REGISTRY.family_of(name)
+    if family is not None:
+        return family.find(name)
     if name not in _loaded:
         _loaded[name] = _REGISTRY.find(name)()
         assert _loaded[name].source is not None  # noqa: S101 - read now: it names what is loaded
@@ -72,17 +84,29 @@ def find_kernel(name: str) -> Kernel:
 
 def attached_kernel(name: str, attachment: Mapping[str, Any]) -> Kernel:
     """The kernel that made ``attachment``, in a compile worker: see :meth:`Kernel.attachment`."""
-    attached: Kernel = import_module(_UPLOADED).attached_pipeline(name, attachment)
-    return attached
+    family: KernelFamily | None = _REGISTRY.family_of(name)
+    if family is None:
+        raise InternalError(f"kernel {name} does not belong to a family that has attachments")
+    return family.attached(name, attachment)
+
+
+def load_kernels() -> None:
+    """Loads the code of all kernels and families, for processes that can open no file later."""
+    _REGISTRY.families()
+    for name in kernel_names():
+        with contextlib.suppress(HvxtuneError):  # one that cannot be loaded fails in its own jobs
+            find_kernel(name)
 
 
 __all__ = [
     "PIPELINE_PREFIX",
     "HalidePipeline",
     "Kernel",
+    "KernelFamily",
     "Param",
     "WorkCounts",
     "attached_kernel",
     "find_kernel",
     "kernel_names",
+    "load_kernels",
 ]

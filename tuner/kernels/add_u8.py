@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tuner.kernels.kernel import Array, HalidePipeline, Param, WorkCounts
+from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Param, WorkCounts
 from tuner.kernels.pointwise import Pointwise
-from tuner.problem.buffers import BufferSpec
 
 if TYPE_CHECKING:
     import halide as hl
@@ -40,9 +39,9 @@ class AddU8(Pointwise):
     exact: everything before the final saturation is as if in unlimited precision.
     """
 
-    name: ClassVar[str] = "add_u8"
-    summary: ClassVar[str] = "requantized sum of two u8 images with their own scales"
-    params: ClassVar[tuple[Param, ...]] = (
+    name = "add_u8"
+    summary = "requantized sum of two u8 images with their own scales"
+    params = (
         *Pointwise.params,
         # 8-bit products of two multipliers up to 128 and their sum fit u16; see pipeline().
         Param("multiplier_a", 120, "scale of a, in 2**-shift", 0, 128, is_extent=False),

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache, reduce
 from operator import add
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tuner.kernels.kernel import Array, HalidePipeline, Param, WorkCounts
+from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Param, WorkCounts
 from tuner.kernels.pool import WINDOW, Pool, image
-from tuner.problem.buffers import BufferSpec
 
 if TYPE_CHECKING:
     import halide as hl
@@ -26,9 +25,9 @@ class AvgPoolU8(Pool):
     pixel of output with the size of the input is a global pooling.
     """
 
-    name: ClassVar[str] = "avg_pool_u8"
-    summary: ClassVar[str] = "mean over square windows, u8 NHWC"
-    params: ClassVar[tuple[Param, ...]] = (
+    name = "avg_pool_u8"
+    summary = "mean over square windows, u8 NHWC"
+    params = (
         Param("height", 16, "rows of the output"),
         Param("width", 16, "pixels of a row of the output"),
         Param("channels", 128, "channels"),

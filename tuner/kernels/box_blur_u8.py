@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,8 +20,8 @@ class BoxBlurU8(RowStencil):
     Pixels beyond an edge are those of the edge. Rows are summed first, then columns.
     """
 
-    name: ClassVar[str] = "box_blur_u8"
-    summary: ClassVar[str] = "3x3 box blur in two stages, edges repeated"
+    name = "box_blur_u8"
+    summary = "3x3 box blur in two stages, edges repeated"
 
     def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
         padded = np.pad(inputs[0], 1, mode="edge").astype(np.uint32)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tuner.records.candidate import Problem
-from tuner.space.steps import Steps
+from tuner.problem.workload import Problem
+from tuner.space import Steps
 
 if TYPE_CHECKING:
     import halide as hl

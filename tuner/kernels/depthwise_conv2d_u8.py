@@ -10,18 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import ClassVar
 
 import numpy as np
 
-from tuner.kernels import prefetches, requantize
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
-from tuner.kernels.settle import settle
-from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
-from tuner.problem.buffers import BufferSpec
-from tuner.records.candidate import Problem
-from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
-from tuner.space.steps import Stage, Steps
+from tuner.kernels import requantize, tiling
+from tuner.kernels.kernel import (
+    Array,
+    BufferSpec,
+    HalidePipeline,
+    Kernel,
+    Param,
+    Problem,
+    WorkCounts,
+)
+from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space
+from tuner.space.directives import Stage, Steps, TailStrategy, tail
 
 _ROUND_UP = TailStrategy.ROUND_UP
 _SIZE = 3
@@ -36,10 +39,10 @@ class DepthwiseConv2dU8(Kernel):
     u8. A ``pre_shift`` of 4 loses nothing to saturation (|sum| <= 9 * 255 * 128).
     """
 
-    name: ClassVar[str] = "depthwise_conv2d_u8"
-    version: ClassVar[int] = 2  # the stride came
-    summary: ClassVar[str] = "3x3 depthwise convolution, u8 NHWC x i8 -> u8, requantized"
-    params: ClassVar[tuple[Param, ...]] = (
+    name = "depthwise_conv2d_u8"
+    version = 2  # the stride came
+    summary = "3x3 depthwise convolution, u8 NHWC x i8 -> u8, requantized"
+    params = (
         Param("height", 32, "rows of the input"),
         Param("width", 32, "pixels of a row of the input"),
         Param("channels", 128, "channels"),
@@ -127,20 +130,11 @@ class DepthwiseConv2dU8(Kernel):
         return HalidePipeline((image, weights), output, dict(zip(names, stages, strict=True)))
 
     def space(self, problem: Problem) -> Space:
-        params, lanes = problem.workload.params, problem.target.lanes(1)
-        output = self.buffers(params)[2]
-        height, width, channels = output.shape
-        constants = {
-            "height": height,
-            "width": width,
-            "channels": channels,
-            "height_multiple": known_multiple(problem, height),
-            "width_multiple": known_multiple(problem, width),
-            "channels_multiple": known_multiple(problem, channels, output),
-            "byte_lanes": lanes,
-        }
-        streams = prefetches.streams(problem, self.buffers(params))
-        knobs = (*_knobs(), prefetches.KNOB) if streams else _knobs()
+        buffers = self.buffers(problem.workload.params)
+        height, width, channels = buffers[-1].shape
+        inner = ("channels", channels, buffers[-1])
+        constants = tiling.extents(problem, inner, height=height, width=width)
+        knobs = _knobs(streams=tiling.streams(problem, buffers))
         return Space(self.name, knobs, _CONSTRAINTS, constants)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
@@ -148,11 +142,7 @@ class DepthwiseConv2dU8(Kernel):
         steps = Steps()
         output = steps.stage("output").compute_root()
         output.split("c", "co", "ci", lanes, tail(config, "tail_c"))
-        output.split("x", "xo", "xi", config.integer("tile_x"), tail(config, "tail_x"))
-        output.split("y", "yo", "yi", config.integer("tile_y"), tail(config, "tail_y"))
-        outer = ("xo", "yo", "co")
-        if config.text("order") == "channels_inner":
-            outer = ("co", "xo", "yo")
+        outer = tiling.tile_pixels(output, config)
         output.reorder("ci", "xi", "yi", *outer).vectorize("ci").unroll("xi").unroll("yi")
         _schedule_sums(steps, config, problem, outer[0])
         _schedule_quads(steps, config, lanes, outer[0])
@@ -166,7 +156,7 @@ class DepthwiseConv2dU8(Kernel):
         return steps.directives
 
     def default_config(self, problem: Problem) -> Config:
-        return settle(self.space(problem), {"reduction": "plain"})
+        return self.space(problem).nearest_config({"reduction": "plain"})
 
     def textbook_config(self, problem: Problem) -> Config:
         """vrmpy on interleaved neighbours, prepared once, and a 2 x 2 tile in registers."""
@@ -175,17 +165,16 @@ class DepthwiseConv2dU8(Kernel):
             "tile_y": 2,
             "reduction": "vrmpy",
             "align_quads": "on",
+            **tiling.TEXTBOOK_PREFETCH,
         }
         blocks, rest = divmod(problem.workload.params["channels"], problem.target.lanes(1))
         if rest or blocks > 4:  # where all at once goes wrong, see the constraints
             wanted["quads_at"] = "strip"
-        if prefetches.streams(problem, self.buffers(problem.workload.params)):
-            wanted |= prefetches.TEXTBOOK
-        return settle(self.space(problem), wanted)
+        return self.space(problem).nearest_config(wanted)
 
 
 @cache
-def _knobs() -> tuple[Knob, ...]:
+def _knobs(*, streams: bool) -> tuple[Knob, ...]:
     """All knobs. They are the same for every shape, which their conditions name by constants."""
     return (
         Knob("order", ("channels_outer", "channels_inner"), "loops over blocks of channels"),
@@ -197,9 +186,10 @@ def _knobs() -> tuple[Knob, ...]:
         Knob("slide_quads", ("off", "on"), "strips reuse quads", when="quads_at == 'strip'"),
         Knob("quads_unroll", (1, 2, 4), "pairs of pixels interleaved in one iteration"),
         Knob("align_quads", ("off", "on"), "storage of quads aligned to vectors"),
-        tail_knob("tail_c", "byte_lanes", "channels_multiple"),
-        tail_knob("tail_x", "tile_x", "width_multiple"),
-        tail_knob("tail_y", "tile_y", "height_multiple"),
+        tiling.tail_knob("tail_c", "byte_lanes", "channels_multiple"),
+        tiling.tail_knob("tail_x", "tile_x", "width_multiple"),
+        tiling.tail_knob("tail_y", "tile_y", "height_multiple"),
+        *tiling.prefetch_knobs(streams=streams),
     )
 
 
@@ -221,9 +211,9 @@ _CONSTRAINTS = (
         " or channels % byte_lanes == 0 and channels // byte_lanes <= 4",
         "rows of many or of parts of vectors, read together: Halide 21 makes wrong code of some",
     ),
-    tail_constraint("tail_c", "byte_lanes", "channels"),
-    tail_constraint("tail_x", "tile_x", "width"),
-    tail_constraint("tail_y", "tile_y", "height"),
+    tiling.tail_constraint("tail_c", "byte_lanes", "channels"),
+    tiling.tail_constraint("tail_x", "tile_x", "width"),
+    tiling.tail_constraint("tail_y", "tile_y", "height"),
 )
 
 
@@ -280,7 +270,7 @@ def _schedule_quads(steps: Steps, config: Config, lanes: int, tile: str) -> None
 
 def _prefetch(steps: Steps, config: Config) -> None:
     """Has the outermost loop along rows that reads the input ask for what later ones read."""
-    distance = prefetches.distance(config)
+    distance = tiling.prefetch_distance(config)
     if not distance:
         return
     if config.text("quads_at") == "root":

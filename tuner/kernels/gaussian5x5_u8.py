@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -20,8 +19,8 @@ class Gaussian5x5U8(RowStencil):
     Pixels beyond an edge are those of the edge. All sums are exact; halves round up.
     """
 
-    name: ClassVar[str] = "gaussian5x5_u8"
-    summary: ClassVar[str] = "5x5 Gaussian blur, edges repeated"
+    name = "gaussian5x5_u8"
+    summary = "5x5 Gaussian blur, edges repeated"
 
     def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
         width, height = params["width"], params["height"]

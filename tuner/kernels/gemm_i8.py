@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from tuner.kernels import byte_sums, prefetches
+from tuner.kernels import byte_sums, tiling
 from tuner.kernels.gemm_u8 import GemmU8
-from tuner.records.candidate import Problem
-from tuner.space import Config, Directive
-from tuner.space.steps import Steps
+from tuner.problem.workload import Problem
+from tuner.space import Config, Directive, Steps
 
 if TYPE_CHECKING:
     import halide as hl
@@ -25,8 +24,8 @@ class GemmI8(GemmU8):
     ``k`` is a multiple of 4; pad A and B with zeros for others.
     """
 
-    name: ClassVar[str] = "gemm_i8"
-    summary: ClassVar[str] = "matrix product, i8 x i8 -> i32"
+    name = "gemm_i8"
+    summary = "matrix product, i8 x i8 -> i32"
     operand: ClassVar[str] = "int8"
     total: ClassVar[str] = "int32"
 
@@ -49,7 +48,7 @@ class GemmI8(GemmU8):
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         steps = Steps()
         byte_sums.schedule(steps, problem, "row_sums", "y")
-        if distance := prefetches.distance(config):
-            rows = prefetches.rows(distance, problem.workload.params["k"], problem.target)
+        if distance := tiling.prefetch_distance(config):
+            rows = tiling.prefetch_rows(distance, problem.workload.params["k"], problem.target)
             steps.stage("row_sums", 0).prefetch("A", "y", rows)
         return [*super().schedule(problem, config), *steps.directives]

@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from tuner.kernels import prefetches
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
-from tuner.kernels.settle import settle
-from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
-from tuner.problem.buffers import BufferSpec
+from tuner.kernels import tiling
+from tuner.kernels.kernel import (
+    Array,
+    BufferSpec,
+    HalidePipeline,
+    Kernel,
+    Param,
+    Problem,
+    WorkCounts,
+)
 from tuner.problem.contract import Contract
-from tuner.records.candidate import Problem
-from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
-from tuner.space.steps import Stage, Steps
+from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space
+from tuner.space.directives import Stage, Steps, TailStrategy, tail
 
 if TYPE_CHECKING:
     import halide as hl
@@ -37,9 +41,9 @@ class GemmU8(Kernel):
     ``k`` is a multiple of 4; pad A and B with zeros for others.
     """
 
-    name: ClassVar[str] = "gemm_u8"
-    summary: ClassVar[str] = "matrix product, u8 x u8 -> u32"
-    params: ClassVar[tuple[Param, ...]] = (
+    name = "gemm_u8"
+    summary = "matrix product, u8 x u8 -> u32"
+    params = (
         Param("m", 256, "rows of A and of C"),
         Param("n", 256, "columns of B and of C"),
         Param("k", 256, "columns of A, rows of B", minimum=QUAD, multiple=QUAD),
@@ -105,19 +109,15 @@ class GemmU8(Kernel):
         return hl.cast(_halide_type(self.total), 0), {}
 
     def space(self, problem: Problem) -> Space:
-        params, target = problem.workload.params, problem.target
-        bytes_, words = target.lanes(1), target.lanes(4)
-        b = self.buffers(params)[1]
+        params, words = problem.workload.params, problem.target.lanes(4)
+        buffers = self.buffers(params)
         constants = {
-            **params,
-            "m_multiple": known_multiple(problem, params["m"]),
-            "n_multiple": known_multiple(problem, params["n"], b),
-            "byte_lanes": bytes_,
+            **tiling.extents(problem, ("n", params["n"], buffers[1]), m=params["m"]),
+            "k": params["k"],
             "word_lanes": words,
             "static": int(problem.contract is Contract.STATIC),
         }
-        streams = prefetches.streams(problem, self.buffers(params))
-        knobs = (*_knobs(words), prefetches.KNOB) if streams else _knobs(words)
+        knobs = _knobs(words, streams=tiling.streams(problem, buffers))
         return Space(self.name, knobs, _CONSTRAINTS, constants)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
@@ -141,9 +141,8 @@ class GemmU8(Kernel):
         return steps.directives
 
     def default_config(self, problem: Problem) -> Config:
-        return settle(
-            self.space(problem), {"reduction": "plain", "tile_n": problem.target.lanes(1)}
-        )
+        wanted: dict[str, KnobValue] = {"reduction": "plain", "tile_n": problem.target.lanes(1)}
+        return self.space(problem).nearest_config(wanted)
 
     def textbook_config(self, problem: Problem) -> Config:
         """A 4 x 4 tile of vector registers, vrmpy, B packed once (HVX programming guides)."""
@@ -153,10 +152,9 @@ class GemmU8(Kernel):
             "tile_m": 4,
             "pack_b": "root",
             "align_packed": "on",
+            **tiling.TEXTBOOK_PREFETCH,
         }
-        if prefetches.streams(problem, self.buffers(problem.workload.params)):
-            wanted |= prefetches.TEXTBOOK
-        return settle(self.space(problem), wanted)
+        return self.space(problem).nearest_config(wanted)
 
 
 def _halide_type(dtype: str) -> hl.Type:
@@ -168,7 +166,7 @@ def _halide_type(dtype: str) -> hl.Type:
 
 
 @cache
-def _knobs(words: int) -> tuple[Knob, ...]:
+def _knobs(words: int, *, streams: bool) -> tuple[Knob, ...]:
     """All knobs. They are the same for every shape, which their conditions name by constants."""
     return (
         Knob("order", ("rows_inner", "columns_inner"), "inner loop over tiles of C"),
@@ -180,8 +178,9 @@ def _knobs(words: int) -> tuple[Knob, ...]:
         Knob("pack_b", ("none", "root", "panel"), "B interleaved: not, whole, by column tile"),
         Knob("pack_a", ("none", "root", "block"), "A copied: not, whole, by row tile"),
         Knob("align_packed", ("off", "on"), "storage of packed rows aligned to vectors"),
-        tail_knob("tail_n", "tile_n", "n_multiple"),
-        tail_knob("tail_m", "tile_m", "m_multiple"),
+        tiling.tail_knob("tail_n", "tile_n", "n_multiple"),
+        tiling.tail_knob("tail_m", "tile_m", "m_multiple"),
+        *tiling.prefetch_knobs(streams=streams),
     )
 
 
@@ -222,8 +221,8 @@ _CONSTRAINTS = (
         "pack_a != 'block' or order == 'columns_inner'",
         "with rows inside, every tile of columns would pack all of A again",
     ),
-    tail_constraint("tail_n", "tile_n", "n"),
-    tail_constraint("tail_m", "tile_m", "m"),
+    tiling.tail_constraint("tail_n", "tile_n", "n"),
+    tiling.tail_constraint("tail_m", "tile_m", "m"),
 )
 
 
@@ -283,17 +282,17 @@ def _pack(steps: Steps, problem: Problem, config: Config, outer: str) -> None:
 
 def _prefetch(steps: Steps, problem: Problem, config: Config) -> None:
     """Has the outermost loops that read an operand ask for what later iterations read."""
-    distance = prefetches.distance(config)
+    distance = tiling.prefetch_distance(config)
     if not distance:
         return
     params, target = problem.workload.params, problem.target
     if config.text("pack_a") == "root":
-        rows = prefetches.rows(distance, params["k"], target)
+        rows = tiling.prefetch_rows(distance, params["k"], target)
         steps.stage("packed_a").prefetch("A", "y", rows)
     else:
         steps.stage("C").prefetch("A", "yo", distance)
     # Not packed, B is read again by every tile, in rows too short to be worth asking for.
     if config.text("pack_b") != "none":
         columns = params["n"] if config.text("pack_b") == "root" else config.integer("tile_n")
-        quads = prefetches.rows(distance, QUAD * columns, target)
+        quads = tiling.prefetch_rows(distance, QUAD * columns, target)
         steps.stage("packed_b").prefetch("B", "quad", quads)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
+from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, WorkCounts
 from tuner.kernels.pointwise import Pointwise
-from tuner.problem.buffers import BufferSpec
 
 _ENTRIES = 256
 _TABLE_READ = 32
@@ -17,8 +16,8 @@ _TABLE_READ = 32
 class LutU8(Pointwise):
     """output = table[input]."""
 
-    name: ClassVar[str] = "lut_u8"
-    summary: ClassVar[str] = "look-up of u8 elements in a table of 256 bytes"
+    name = "lut_u8"
+    summary = "look-up of u8 elements in a table of 256 bytes"
     whole_vectors: ClassVar[bool] = True
 
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import ClassVar
 
 import numpy as np
 
-from tuner.kernels.kernel import Array, HalidePipeline, Param, WorkCounts
+from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Param, WorkCounts
 from tuner.kernels.pool import WINDOW, Pool, image
-from tuner.problem.buffers import BufferSpec
 
 
 class MaxPoolU8(Pool):
@@ -21,9 +19,9 @@ class MaxPoolU8(Pool):
     divided by the stride, rounded up. What lies beyond the image does not count.
     """
 
-    name: ClassVar[str] = "max_pool_u8"
-    summary: ClassVar[str] = "maximum over square windows, u8 NHWC"
-    params: ClassVar[tuple[Param, ...]] = (
+    name = "max_pool_u8"
+    summary = "maximum over square windows, u8 NHWC"
+    params = (
         Param("height", 32, "rows of the input"),
         Param("width", 32, "pixels of a row of the input"),
         Param("channels", 128, "channels"),

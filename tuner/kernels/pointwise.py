@@ -10,20 +10,15 @@ tiles are no wider than a row, and rows narrower than a vector are left to scala
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import ClassVar
 
-from tuner.kernels import prefetches
-from tuner.kernels.kernel import Kernel, Param
-from tuner.kernels.settle import settle
-from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
-from tuner.problem.buffers import BufferSpec
+from tuner.kernels import tiling
+from tuner.kernels.kernel import BufferSpec, Kernel, Param, Problem
 from tuner.problem.contract import Contract
-from tuner.records.candidate import Problem
-from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
-from tuner.space.steps import Stage, Steps
+from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space
+from tuner.space.directives import Stage, Steps, TailStrategy, tail
 
 _UNROLLS = (1, 2, 3, 4, 6, 8)
 _STEP_X = "vector_lanes * unroll_x"
@@ -41,16 +36,14 @@ class Pointwise(Kernel):
 
     def space(self, problem: Problem) -> Space:
         params, lanes = problem.workload.params, problem.target.lanes(1)
-        width, height = params["width"], params["height"]
+        width = params["width"]
+        inner = ("width", width, self._row(problem))
         constants = {
-            "width": width,
-            "height": height,
-            "width_multiple": known_multiple(problem, width, self._row(problem)),
-            "height_multiple": known_multiple(problem, height),
-            "byte_lanes": lanes,
+            **tiling.extents(problem, inner, height=params["height"]),
             "static": int(problem.contract is Contract.STATIC),
         }
-        knobs, constraints = _knobs(lanes, streams=self._streams(problem)), _CONSTRAINTS + _TAILS
+        knobs = _knobs(lanes, streams=tiling.streams(problem, self.buffers(params)))
+        constraints = _CONSTRAINTS + _TAILS
         if self.whole_vectors:
             steps = [step for step in _UNROLLS if step * lanes <= max(width, lanes)]
             knobs = tuple(
@@ -86,28 +79,23 @@ class Pointwise(Kernel):
         self._prefetch(output, problem, config)
         return steps.directives
 
-    def default_config(self, problem: Problem) -> Config:
-        """Every choice the first there is."""
-        return settle(self.space(problem), {})
-
     def textbook_config(self, problem: Problem) -> Config:
         """Two vectors at a time and four rows, the layout of Halide's HVX examples."""
-        return self._settled(
-            problem,
-            {"vector_lanes": 2 * problem.target.lanes(1), "tile_rows": 4, "walk": "down"},
-        )
-
-    def _settled(self, problem: Problem, wanted: Mapping[str, KnobValue]) -> Config:
-        """The config that is nearest to ``wanted``, of a textbook: data from DDR is asked for."""
-        return settle(self.space(problem), {**wanted, **prefetches.TEXTBOOK})
+        wanted: dict[str, KnobValue] = {
+            "vector_lanes": 2 * problem.target.lanes(1),
+            "tile_rows": 4,
+            "walk": "down",
+            **tiling.TEXTBOOK_PREFETCH,
+        }
+        return self.space(problem).nearest_config(wanted)
 
     def _prefetch(self, output: Stage, problem: Problem, config: Config) -> None:
-        distance = prefetches.distance(config)
+        distance = tiling.prefetch_distance(config)
         if not distance:
             return
         loop = "tiles" if config.is_on("fuse") else "yo"
         if loop == "tiles" or config.text("order") == "rows_inner":
-            distance *= prefetches.STEPS
+            distance *= tiling.PREFETCH_STEPS
         for spec in self.buffers(problem.workload.params):
             if spec.role == "input" and spec.promised:  # tables are in the cache soon
                 output.prefetch(spec.name, loop, distance)
@@ -115,13 +103,10 @@ class Pointwise(Kernel):
     def _row(self, problem: Problem) -> BufferSpec:
         return self.buffers(problem.workload.params)[self.row]
 
-    def _streams(self, problem: Problem) -> bool:
-        return prefetches.streams(problem, self.buffers(problem.workload.params))
-
     def _tail_x(self, problem: Problem, step: int) -> TailStrategy:
         """The only strategy that keeps vectors whole; a guard means that there are none."""
         width = problem.workload.params["width"]
-        if known_multiple(problem, width, self._row(problem)) % step == 0:
+        if tiling.known_multiple(problem, width, self._row(problem)) % step == 0:
             return TailStrategy.ROUND_UP
         return TailStrategy.SHIFT_INWARDS if width >= step else TailStrategy.GUARD_WITH_IF
 
@@ -142,9 +127,9 @@ def _knobs(lanes: int, *, streams: bool) -> tuple[Knob, ...]:
             "both loops over tiles made one",
             when="static == 1 and walk == 'down'",
         ),
-        tail_knob("tail_x", _STEP_X, "width_multiple"),
-        tail_knob("tail_y", "tile_rows", "height_multiple"),
-        *((prefetches.KNOB,) if streams else ()),
+        tiling.tail_knob("tail_x", _STEP_X, "width_multiple"),
+        tiling.tail_knob("tail_y", "tile_rows", "height_multiple"),
+        *tiling.prefetch_knobs(streams=streams),
     )
 
 
@@ -155,8 +140,8 @@ _CONSTRAINTS = (
     ),
 )
 _TAILS = (
-    tail_constraint("tail_x", _STEP_X, "width"),
-    tail_constraint("tail_y", "tile_rows", "height"),
+    tiling.tail_constraint("tail_x", _STEP_X, "width"),
+    tiling.tail_constraint("tail_y", "tile_rows", "height"),
 )
 _WHOLE_VECTORS = Constraint(
     f"{_STEP_X} <= width or (width < byte_lanes and {_STEP_X} == byte_lanes)",

@@ -11,14 +11,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Literal
 
-from tuner.kernels import prefetches
-from tuner.kernels.kernel import Kernel, Param
-from tuner.kernels.settle import settle
-from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
-from tuner.problem.buffers import BufferSpec
-from tuner.records.candidate import Problem
-from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
-from tuner.space.steps import Steps
+from tuner.kernels import tiling
+from tuner.kernels.kernel import BufferSpec, Kernel, Param, Problem
+from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space
+from tuner.space.directives import Steps, TailStrategy, tail
 
 WINDOW = (
     Param("size", 3, "rows and columns of a window", 1, 7, is_extent=False),
@@ -39,17 +35,10 @@ class Pool(Kernel):
         params, output = problem.workload.params, self._output(problem)
         height, width, channels = output.shape
         constants = {
-            "height": height,
-            "width": width,
-            "channels": channels,
+            **tiling.extents(problem, ("channels", channels, output), height=height, width=width),
             "size": params["size"],
-            "height_multiple": known_multiple(problem, height),
-            "width_multiple": known_multiple(problem, width),
-            "channels_multiple": known_multiple(problem, channels, output),
-            "byte_lanes": problem.target.lanes(1),
         }
-        streams = prefetches.streams(problem, self.buffers(params))
-        knobs = _knobs(streams=streams)
+        knobs = _knobs(streams=tiling.streams(problem, self.buffers(params)))
         return Space(problem.workload.kernel, knobs, _CONSTRAINTS, constants)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
@@ -57,11 +46,7 @@ class Pool(Kernel):
         steps = Steps()
         output = steps.stage("output").compute_root()
         output.split("c", "co", "ci", lanes, tail(config, "tail_c"))
-        output.split("x", "xo", "xi", config.integer("tile_x"), tail(config, "tail_x"))
-        output.split("y", "yo", "yi", config.integer("tile_y"), tail(config, "tail_y"))
-        outer = ("xo", "yo", "co")
-        if config.text("order") == "channels_inner":
-            outer = ("co", "xo", "yo")
+        outer = tiling.tile_pixels(output, config)
         tile = ("xi", "yi") if config.text("walk") == "across" else ("yi", "xi")
         output.reorder("ci", *tile, *outer).vectorize("ci").unroll("xi").unroll("yi")
         if tail(config, "tail_c") is TailStrategy.GUARD_WITH_IF:
@@ -72,13 +57,9 @@ class Pool(Kernel):
         if config.text("columns_at") == "tile":
             columns = steps.stage("columns").compute_at("output", outer[0])
             columns.vectorize("c", lanes, TailStrategy.ROUND_UP).unroll("x").unroll("y")
-        if (distance := prefetches.distance(config)) > 0:
+        if (distance := tiling.prefetch_distance(config)) > 0:
             output.prefetch("input", "yo", distance)
         return steps.directives
-
-    def default_config(self, problem: Problem) -> Config:
-        """Every choice the first there is."""
-        return settle(self.space(problem), {})
 
     def textbook_config(self, problem: Problem) -> Config:
         """Eight results in flight, in two rows, or as many as there are.
@@ -91,9 +72,9 @@ class Pool(Kernel):
             "tile_x": max(n for n in (1, 2, 4) if n <= width),
             "tile_y": max(n for n in (1, 2) if n <= height),
         }
-        if prefetches.streams(problem, self.buffers(problem.workload.params)):
-            wanted |= {"tile_y": 1, **prefetches.TEXTBOOK}
-        return settle(self.space(problem), wanted)
+        if tiling.streams(problem, self.buffers(problem.workload.params)):
+            wanted |= {"tile_y": 1, **tiling.TEXTBOOK_PREFETCH}
+        return self.space(problem).nearest_config(wanted)
 
     def _output(self, problem: Problem) -> BufferSpec:
         return self.buffers(problem.workload.params)[1]
@@ -108,10 +89,10 @@ def _knobs(*, streams: bool) -> tuple[Knob, ...]:
         Knob("tile_y", (1, 2, 4), "rows of a tile"),
         Knob("columns_at", ("inline", "tile"), "columns of windows: anew for each, or per tile"),
         Knob("walk", ("across", "down"), "order inside a tile: row by row, or column by column"),
-        tail_knob("tail_c", "byte_lanes", "channels_multiple"),
-        tail_knob("tail_x", "tile_x", "width_multiple"),
-        tail_knob("tail_y", "tile_y", "height_multiple"),
-        *((prefetches.KNOB,) if streams else ()),
+        tiling.tail_knob("tail_c", "byte_lanes", "channels_multiple"),
+        tiling.tail_knob("tail_x", "tile_x", "width_multiple"),
+        tiling.tail_knob("tail_y", "tile_y", "height_multiple"),
+        *tiling.prefetch_knobs(streams=streams),
     )
 
 
@@ -124,7 +105,7 @@ _CONSTRAINTS = (
         "columns_at == 'tile' or tile_x * tile_y * size * size <= 144",
         "longer loop bodies take seconds to compile and are never faster",
     ),
-    tail_constraint("tail_c", "byte_lanes", "channels"),
-    tail_constraint("tail_x", "tile_x", "width"),
-    tail_constraint("tail_y", "tile_y", "height"),
+    tiling.tail_constraint("tail_c", "byte_lanes", "channels"),
+    tiling.tail_constraint("tail_x", "tile_x", "width"),
+    tiling.tail_constraint("tail_y", "tile_y", "height"),
 )

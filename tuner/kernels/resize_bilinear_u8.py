@@ -10,18 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tuner.kernels import prefetches
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
-from tuner.kernels.settle import settle
-from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
-from tuner.problem.buffers import BufferSpec
-from tuner.records.candidate import Problem
-from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
-from tuner.space.steps import Steps
+from tuner.kernels import tiling
+from tuner.kernels.kernel import (
+    Array,
+    BufferSpec,
+    HalidePipeline,
+    Kernel,
+    Param,
+    Problem,
+    WorkCounts,
+)
+from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space
+from tuner.space.directives import Steps, TailStrategy, tail
 
 if TYPE_CHECKING:
     import halide as hl
@@ -46,9 +50,9 @@ class ResizeBilinearU8(Kernel):
     gives.
     """
 
-    name: ClassVar[str] = "resize_bilinear_u8"
-    summary: ClassVar[str] = "bilinear resizing, u8, fixed-point weights"
-    params: ClassVar[tuple[Param, ...]] = (
+    name = "resize_bilinear_u8"
+    summary = "bilinear resizing, u8, fixed-point weights"
+    params = (
         Param("width", 1024, "pixels of a row of the output", maximum=32768),
         Param("height", 32, "rows of the output", maximum=32768),
         *(
@@ -132,17 +136,11 @@ class ResizeBilinearU8(Kernel):
         return HalidePipeline((image,), output, dict(zip(names, stages, strict=True)))
 
     def space(self, problem: Problem) -> Space:
-        params, lanes = problem.workload.params, problem.target.lanes(1)
-        width, height = params["width"], params["height"]
-        constants = {
-            "width": width,
-            "height": height,
-            "width_multiple": known_multiple(problem, width, self.buffers(params)[-1]),
-            "height_multiple": known_multiple(problem, height),
-            "byte_lanes": lanes,
-        }
-        streams = prefetches.streams(problem, self.buffers(params))
-        knobs = _knobs(lanes, streams=streams)
+        params = problem.workload.params
+        buffers = self.buffers(params)
+        width = ("width", params["width"], buffers[-1])
+        constants = tiling.extents(problem, width, height=params["height"])
+        knobs = _knobs(problem.target.lanes(1), streams=tiling.streams(problem, buffers))
         return Space(self.name, knobs, _CONSTRAINTS, constants)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
@@ -170,7 +168,7 @@ class ResizeBilinearU8(Kernel):
 
     def default_config(self, problem: Problem) -> Config:
         """Vectors of the output, each from its four pixels of the input."""
-        return settle(self.space(problem), {"rows_at": "inline"})
+        return self.space(problem).nearest_config({"rows_at": "inline"})
 
     def textbook_config(self, problem: Problem) -> Config:
         """Each direction on its own, eight vectors in flight: a look-up is many steps.
@@ -185,12 +183,12 @@ class ResizeBilinearU8(Kernel):
             "row_unroll": 4,
             "unroll_x": 2,
             "copy_unroll": 2,
-            **prefetches.TEXTBOOK,
+            **tiling.TEXTBOOK_PREFETCH,
         }
         resized_bytes = self.buffers(params)[0].shape[0] * params["width"]
         if resized_bytes > problem.target.l2_bytes // 2:
             wanted |= {"rows_at": "tile", "slide_rows": "on", "tile_rows": 8, "pad_at": "group"}
-        return settle(self.space(problem), wanted)
+        return self.space(problem).nearest_config(wanted)
 
 
 def _resized(image: Array, extent: int, scale: int) -> Array:
@@ -246,9 +244,9 @@ def _knobs(lanes: int, *, streams: bool) -> tuple[Knob, ...]:
         Knob("row_unroll", (1, 2, 4), "blocks of a row resized in one iteration", when=rows),
         Knob("pad_at", ("root", "group"), "copied rows: all at once, or before they are resized"),
         Knob("copy_unroll", (1, 2), "copied vectors in one iteration"),
-        tail_knob("tail_x", "vector_lanes * unroll_x", "width_multiple"),
-        tail_knob("tail_y", "tile_rows", "height_multiple"),
-        *((prefetches.KNOB,) if streams else ()),
+        tiling.tail_knob("tail_x", "vector_lanes * unroll_x", "width_multiple"),
+        tiling.tail_knob("tail_y", "tile_rows", "height_multiple"),
+        *tiling.prefetch_knobs(streams=streams),
     )
 
 
@@ -269,8 +267,8 @@ _CONSTRAINTS = (
         "group_rows * row_unroll <= 8",
         "longer loop bodies take seconds to compile and are never faster",
     ),
-    tail_constraint("tail_x", "vector_lanes * unroll_x", "width"),
-    tail_constraint("tail_y", "tile_rows", "height"),
+    tiling.tail_constraint("tail_x", "vector_lanes * unroll_x", "width"),
+    tiling.tail_constraint("tail_y", "tile_rows", "height"),
 )
 
 
@@ -299,7 +297,7 @@ def _schedule_tables(steps: Steps, lanes: int) -> None:
 
 def _prefetch(steps: Steps, config: Config) -> None:
     """Has the outermost loop that copies the input ask for what later iterations copy."""
-    distance = prefetches.distance(config)
+    distance = tiling.prefetch_distance(config)
     if not distance:
         return
     if config.text("pad_at") == "root":

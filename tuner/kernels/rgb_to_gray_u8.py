@@ -7,10 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
+from tuner.kernels import tiling
+from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Problem, WorkCounts
 from tuner.kernels.pointwise import Pointwise
-from tuner.problem.buffers import BufferSpec
-from tuner.records.candidate import Problem
 from tuner.space import Config
 
 _WEIGHTS = (77, 150, 29)
@@ -24,8 +23,8 @@ class RgbToGrayU8(Pointwise):
     A row of the input holds red, green and blue of pixel 0, then those of pixel 1, ...
     """
 
-    name: ClassVar[str] = "rgb_to_gray_u8"
-    summary: ClassVar[str] = "luma (BT.601) of interleaved RGB, u8"
+    name = "rgb_to_gray_u8"
+    summary = "luma (BT.601) of interleaved RGB, u8"
     row: ClassVar[int] = 1
     whole_vectors: ClassVar[bool] = True
 
@@ -68,4 +67,4 @@ class RgbToGrayU8(Pointwise):
     def textbook_config(self, problem: Problem) -> Config:
         """Rows one by one, four vectors of pixels in flight: drawing channels apart waits long."""
         wanted = {"vector_lanes": 2 * problem.target.lanes(1), "unroll_x": 2}
-        return self._settled(problem, wanted)
+        return self.space(problem).nearest_config({**wanted, **tiling.TEXTBOOK_PREFETCH})

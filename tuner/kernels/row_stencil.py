@@ -11,16 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from tuner.kernels import prefetches
-from tuner.kernels.kernel import Kernel, Param
-from tuner.kernels.settle import settle
-from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
-from tuner.problem.buffers import BufferSpec
-from tuner.records.candidate import Problem
-from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space, TailStrategy
-from tuner.space.steps import Steps
+from tuner.kernels import tiling
+from tuner.kernels.kernel import BufferSpec, Kernel, Param, Problem
+from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space
+from tuner.space.directives import Steps, TailStrategy, tail
 
 if TYPE_CHECKING:
     import halide as hl
@@ -33,7 +29,7 @@ class RowStencil(Kernel):
     """A filter of ``input`` (u8, rows of pixels) to ``output`` of the same shape, by the stages
     ``padded``, ``rows``, ``combined`` and ``output``."""
 
-    params: ClassVar[tuple[Param, ...]] = (
+    params = (
         Param("width", 512, "pixels of a row"),
         Param("height", 64, "rows"),
     )
@@ -46,18 +42,11 @@ class RowStencil(Kernel):
         )
 
     def space(self, problem: Problem) -> Space:
-        params, lanes = problem.workload.params, problem.target.lanes(1)
-        width, height = params["width"], params["height"]
-        source, _ = self.buffers(params)
-        constants = {
-            "width": width,
-            "height": height,
-            "width_multiple": known_multiple(problem, width, source),
-            "height_multiple": known_multiple(problem, height),
-            "byte_lanes": lanes,
-        }
-        streams = prefetches.streams(problem, self.buffers(params))
-        knobs = _knobs(lanes, streams=streams)
+        params = problem.workload.params
+        buffers = self.buffers(params)
+        width = ("width", params["width"], buffers[0])
+        constants = tiling.extents(problem, width, height=params["height"])
+        knobs = _knobs(problem.target.lanes(1), streams=tiling.streams(problem, buffers))
         return Space(problem.workload.kernel, knobs, _CONSTRAINTS, constants)
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
@@ -67,10 +56,6 @@ class RowStencil(Kernel):
         _schedule_padded(steps, config, problem.target.lanes(1))
         _prefetch(steps, config)
         return steps.directives
-
-    def default_config(self, problem: Problem) -> Config:
-        """Every stage on its own, vectorized."""
-        return settle(self.space(problem), {})
 
     def textbook_config(self, problem: Problem) -> Config:
         """Line buffers, as in Halide's HVX examples: tiles of 4 rows that reuse earlier rows.
@@ -83,9 +68,9 @@ class RowStencil(Kernel):
             "slide_rows": "on",
             "align_rows": "on",
         }
-        if prefetches.streams(problem, self.buffers(problem.workload.params)):
-            wanted |= {"pad_at": "tile", "slide_pad": "on", **prefetches.TEXTBOOK}
-        return settle(self.space(problem), wanted)
+        if tiling.streams(problem, self.buffers(problem.workload.params)):
+            wanted |= {"pad_at": "tile", "slide_pad": "on", **tiling.TEXTBOOK_PREFETCH}
+        return self.space(problem).nearest_config(wanted)
 
 
 def repeat_edges(pixels: hl.ImageParam, radius: int) -> hl.Func:
@@ -132,9 +117,9 @@ def _knobs(lanes: int, *, streams: bool) -> tuple[Knob, ...]:
             "results pass through an aligned buffer on their way to the output",
             when=f"width_multiple % ({_STEP_X}) != 0",
         ),
-        tail_knob("tail_x", _STEP_X, "width_multiple"),
-        tail_knob("tail_y", "tile_rows", "height_multiple"),
-        *((prefetches.KNOB,) if streams else ()),
+        tiling.tail_knob("tail_x", _STEP_X, "width_multiple"),
+        tiling.tail_knob("tail_y", "tile_rows", "height_multiple"),
+        *tiling.prefetch_knobs(streams=streams),
     )
 
 
@@ -170,8 +155,8 @@ _CONSTRAINTS = (
         "stage_output == 'off' or tail_x == 'guard_with_if' or rows_at == 'tile'",
         "a moved copy of rows filtered before the first tile: wrong code",
     ),
-    tail_constraint("tail_x", "vector_lanes", "width"),
-    tail_constraint("tail_y", "tile_rows", "height"),
+    tiling.tail_constraint("tail_x", "vector_lanes", "width"),
+    tiling.tail_constraint("tail_y", "tile_rows", "height"),
 )
 
 
@@ -238,7 +223,7 @@ def _schedule_padded(steps: Steps, config: Config, lanes: int) -> None:
 
 def _prefetch(steps: Steps, config: Config) -> None:
     """Has the outermost loop that reads the input ask for what later iterations read."""
-    distance = prefetches.distance(config)
+    distance = tiling.prefetch_distance(config)
     if not distance:
         return
     pad_at, rows_at = config.text("pad_at"), config.text("rows_at")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -18,8 +17,8 @@ class SobelU8(RowStencil):
     are those of the edge. Everything before the final minimum is exact.
     """
 
-    name: ClassVar[str] = "sobel_u8"
-    summary: ClassVar[str] = "Sobel edge strength |gx| + |gy|, edges repeated"
+    name = "sobel_u8"
+    summary = "Sobel edge strength |gx| + |gy|, edges repeated"
 
     def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
         padded = np.pad(inputs[0], 1, mode="edge").astype(np.int32)

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from tuner.kernels import prefetches
-from tuner.kernels.kernel import Array, HalidePipeline, Kernel, Param, WorkCounts
-from tuner.kernels.settle import settle
-from tuner.kernels.tails import known_multiple, tail, tail_constraint, tail_knob
-from tuner.problem.buffers import BufferSpec
-from tuner.records.candidate import Problem
-from tuner.space import Config, Directive, Knob, KnobValue, Space, TailStrategy
-from tuner.space.steps import Stage, Steps
-
-if TYPE_CHECKING:
-    pass
+from tuner.kernels import tiling
+from tuner.kernels.kernel import (
+    Array,
+    BufferSpec,
+    HalidePipeline,
+    Kernel,
+    Param,
+    Problem,
+    WorkCounts,
+)
+from tuner.space import Config, Directive, Knob, KnobValue, Space
+from tuner.space.directives import Stage, Steps, TailStrategy, tail
 
 _ROUND_UP = TailStrategy.ROUND_UP
 _ENTRIES = 256
@@ -48,9 +48,9 @@ class SoftmaxU8(Kernel):
     so that outputs are probabilities in 2**-8, of which 1 saturates at 255.
     """
 
-    name: ClassVar[str] = "softmax_u8"
-    summary: ClassVar[str] = "softmax along rows, u8, table of exponentials"
-    params: ClassVar[tuple[Param, ...]] = (
+    name = "softmax_u8"
+    summary = "softmax along rows, u8, table of exponentials"
+    params = (
         Param("width", 1024, "elements of a row"),
         Param("height", 32, "rows"),
     )
@@ -150,17 +150,13 @@ class SoftmaxU8(Kernel):
         return HalidePipeline((elements, table), output, stages)
 
     def space(self, problem: Problem) -> Space:
-        params, lanes = problem.workload.params, problem.target.lanes(1)
-        width, height = params["width"], params["height"]
-        constants = {
-            "width": width,
-            "height": height,
-            "width_multiple": known_multiple(problem, width, self.buffers(params)[0]),
-            "height_multiple": known_multiple(problem, height),
-            "byte_lanes": lanes,
-        }
-        streams = prefetches.streams(problem, self.buffers(params))
-        return Space(self.name, _knobs(streams=streams), _CONSTRAINTS, constants)
+        params = problem.workload.params
+        buffers = self.buffers(params)
+        width = ("width", params["width"], buffers[0])
+        constants = tiling.extents(problem, width, height=params["height"])
+        return Space(
+            self.name, _knobs(streams=tiling.streams(problem, buffers)), _CONSTRAINTS, constants
+        )
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         lanes = problem.target.lanes(1)
@@ -186,10 +182,6 @@ class SoftmaxU8(Kernel):
         _prefetch(steps, config)
         return steps.directives
 
-    def default_config(self, problem: Problem) -> Config:
-        """Vectors where they are a matter of course: not in the reductions."""
-        return settle(self.space(problem), {})
-
     def textbook_config(self, problem: Problem) -> Config:
         """Rows in the cache from the maximum to the output, reduced in vectors."""
         wanted: dict[str, KnobValue] = {
@@ -198,9 +190,9 @@ class SoftmaxU8(Kernel):
             "exponentials_at": "tile",
             "unroll_x": 2,
             "unroll_reduction": 2,
-            **prefetches.TEXTBOOK,
+            **tiling.TEXTBOOK_PREFETCH,
         }
-        return settle(self.space(problem), wanted)
+        return self.space(problem).nearest_config(wanted)
 
 
 @cache
@@ -218,15 +210,15 @@ def _knobs(*, streams: bool) -> tuple[Knob, ...]:
             "vectors reduced in one iteration",
             when="reduction == 'vectors'",
         ),
-        tail_knob("tail_x", "byte_lanes * unroll_x", "width_multiple"),
-        tail_knob("tail_y", "tile_rows", "height_multiple"),
-        *((prefetches.KNOB,) if streams else ()),
+        tiling.tail_knob("tail_x", "byte_lanes * unroll_x", "width_multiple"),
+        tiling.tail_knob("tail_y", "tile_rows", "height_multiple"),
+        *tiling.prefetch_knobs(streams=streams),
     )
 
 
 _CONSTRAINTS = (
-    tail_constraint("tail_x", "byte_lanes * unroll_x", "width"),
-    tail_constraint("tail_y", "tile_rows", "height"),
+    tiling.tail_constraint("tail_x", "byte_lanes * unroll_x", "width"),
+    tiling.tail_constraint("tail_y", "tile_rows", "height"),
 )
 
 
@@ -249,7 +241,7 @@ def _schedule_reduction(steps: Steps, config: Config, across: str, along: str, l
 
 def _prefetch(steps: Steps, config: Config) -> None:
     """Has every loop that goes through the input ask for what later iterations read."""
-    distance = prefetches.distance(config)
+    distance = tiling.prefetch_distance(config)
     if not distance:
         return
     steps.stage("output").prefetch("input", "tile", distance)

@@ -1,21 +1,19 @@
-"""Artifact -> verified measurement: measurers and the cases they verify against.
+"""Artifact -> verified measurement: measurers, devices, and the cases they verify against.
 
-One line in ``_REGISTRY`` makes a new measurer known, and in a package an entry point of the group
-``hvxtune.measurers``; ``tests/tuner/measure`` holds the conformance suite that each inherits.
+One line in ``_REGISTRY`` makes a new measurer known, or in a package an entry point of the group
+``hvxtune.measurers``; :mod:`tuner.conformance.measurers` is the suite that each must pass. A new
+kind of device is a line of :mod:`tuner.measure.device`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from tuner.errors import HvxtuneError, UserError
-from tuner.measure.measurer import Measurer, Timed
+from tuner.measure.measurer import ALL_DEVICES, DeviceAccess, Measurer, Timed
 from tuner.problem.target import Target
 from tuner.records.candidate import CacheState
 from tuner.registry import Registry
-
-if TYPE_CHECKING:
-    from tuner.measure.farm.roster import Roster
 
 QEMU = "qemu"
 """The measurer that every installation has."""
@@ -26,7 +24,7 @@ _REGISTRY: Registry[Measurer] = Registry(
     "hvxtune.measurers",
     {
         QEMU: "tuner.measure.qemu.measurer:QemuMeasurer",
-        "hexagon-sim": "tuner.measure.hexagon_sim.measurer:HexagonSimMeasurer",
+        "hexagon-sim": "tuner.measure.hexagon_sim.device:HexagonSimMeasurer",
         FARM: "tuner.measure.farm.measurer:FarmMeasurer",
     },
     Measurer,
@@ -45,35 +43,27 @@ def find_measurer(name: str) -> type[Measurer]:
 
 
 def open_measurer(
-    name: str,
-    *,
-    cache: CacheState = "warm",
-    on: str = "",
-    roster: Roster | None = None,
-    holder: str = "",
+    name: str, cache: CacheState = "warm", access: DeviceAccess = ALL_DEVICES
 ) -> Measurer:
-    """The measurer called ``name``, for the caller to close.
-
-    ``on``, ``roster`` and ``holder`` are for a farm: which devices, who else uses them, and what
-    others read of who does.
-    """
-    if name == FARM:
-        from tuner.measure.farm.measurer import FarmMeasurer
-
-        return FarmMeasurer(cache=cache, on=on, roster=roster, holder=holder)
-    if on:
+    """The measurer called ``name``, for the caller to close. ``UserError`` if ``access`` chooses
+    devices and the measurer has none."""
+    found = find_measurer(name)
+    if found.uses_devices:
+        made: Callable[..., Measurer] = found
+        return made(cache=cache, access=access)
+    if access.on:
         raise UserError(
-            f"on '{on}' with the measurer '{name}', which has no devices to choose from",
+            f"on '{access.on}' with the measurer '{name}', which has no devices to choose from",
             accepted=f"the measurer '{FARM}'",
             next_step=f"add --measurer {FARM}, or leave --on out",
         )
-    return find_measurer(name)(cache=cache)
+    return found(cache=cache)
 
 
 def refusals(target: Target) -> dict[str, HvxtuneError | None]:
     """For every measurer why it cannot run code for ``target`` here, ``None`` if it can.
 
-    A farm is left out where there is none.
+    The farm is left out on a machine without one.
     """
     from tuner.measure.farm.farm_file import NoFarmError
 
@@ -93,6 +83,7 @@ def refusals(target: Target) -> dict[str, HvxtuneError | None]:
 __all__ = [
     "FARM",
     "QEMU",
+    "DeviceAccess",
     "Measurer",
     "Timed",
     "find_measurer",

@@ -2,23 +2,26 @@
 
 The first case is timed, on buffers as a caller that keeps the contract and nothing more usually has
 them. The others try all that the contract leaves open beside the inputs: strides, addresses, a
-smaller and a much larger shape, and what uninitialised memory holds (:mod:`tuner.measure.poison`).
+smaller and a much larger shape, and what uninitialised memory holds (:mod:`tuner.measure.cases`).
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tuner.errors import InternalError
+from tuner.errors import DeviceError, InternalError
 from tuner.kernels import Kernel, find_kernel
-from tuner.kernels.kernel import SMALLER, Array
-from tuner.measure.poison import PATTERNS
+from tuner.kernels.kernel import Array
+from tuner.kernels.shapes import SMALLER
 from tuner.problem.buffers import BufferLayout, BufferSpec, ScalarSpec, layout_of, other_layout_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
@@ -213,3 +216,40 @@ def case_of(
             )
         arguments.append(Argument(spec, layout_of(spec, contract, target), array))
     return Case(name, tuple(arguments), scalars)
+
+
+Bytes = NDArray[np.uint8]
+
+PAGE_BYTES = 1 << 16
+"""Hexagon Linux pages; the patterns repeat after as many."""
+PATTERNS = 2
+_FILE_BYTES = 1 << 24
+"""Of each pattern in the file: ``POISON_BYTES`` of harness/memory_map.h."""
+_SEED = 0x706F6973
+
+
+@cache
+def poison(number: int) -> Bytes:
+    """A page of pattern 0 or 1. Not to be written to."""
+    first = np.random.default_rng(_SEED).integers(1, 254, PAGE_BYTES, np.uint8, endpoint=True)
+    page = ~first if number else first
+    page.flags.writeable = False
+    return page
+
+
+@cache
+def poison_descriptor() -> int:
+    """A file in memory with both patterns, one behind the other, for programs to map. Made once a
+    process and sealed: nobody can change it. ``DeviceError`` if there is no memory for it."""
+    descriptor = os.memfd_create("poison", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        for number in range(PATTERNS):
+            content = np.tile(poison(number), _FILE_BYTES // PAGE_BYTES)
+            if os.pwrite(descriptor, content.data, number * _FILE_BYTES) != _FILE_BYTES:
+                raise OSError
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    except OSError:
+        os.close(descriptor)
+        raise DeviceError(f"no memory for {PATTERNS * _FILE_BYTES} bytes of poison") from None
+    return descriptor

@@ -1,8 +1,7 @@
-"""Where the cycles of a measured candidate go: plain records, the same for every measurer.
+"""How near a measurement is to the least cycles its work needs.
 
-A measurer that can look inside a run gives an :class:`Explanation`
-(:meth:`tuner.measure.measurer.Measurer.explain`). Its JSON form is described in
-docs/simulator.md, "Explain"; names of fields there are stable.
+The roofline model (Williams, Waterman, Patterson, CACM 52(4), 2009) with one roof for each
+resource of a packet: the work of one call over what the resource does in a cycle.
 """
 
 from __future__ import annotations
@@ -12,8 +11,115 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
-from tuner.measure.roofline import Roofline
-from tuner.records.candidate import CacheState, Fidelity
+from tuner.kernels import find_kernel
+from tuner.records.candidate import CacheState, Fidelity, Problem
+
+
+@dataclass(frozen=True)
+class Bound:
+    """``work`` (in ``unit``) that a resource does at most ``per_cycle`` of in a cycle."""
+
+    resource: str
+    unit: str
+    work: int
+    per_cycle: float
+
+    @property
+    def cycles(self) -> float:
+        """The least cycles the resource needs."""
+        return self.work / self.per_cycle
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Bound:
+        """From the JSON form of :meth:`Roofline.as_dict`."""
+        return cls(data["resource"], data["unit"], data["work"], data["per_cycle"])
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """A measurement of ``cycles`` under its bounds.
+
+    ``bounds`` are those of the kernel's work on the HVX contexts it may use, whatever the code;
+    ``memory`` is that of the bytes that this run moved from and to DDR, if it did.
+    """
+
+    cycles: int
+    bounds: tuple[Bound, ...]
+    memory: Bound | None = None
+
+    @property
+    def peak_cycles(self) -> float:
+        """The least cycles of the kernel's work: the HVX peak."""
+        return max(bound.cycles for bound in self.bounds)
+
+    @property
+    def share_of_peak(self) -> float:
+        """Least cycles over measured ones."""
+        return self.peak_cycles / self.cycles
+
+    @property
+    def all_bounds(self) -> tuple[Bound, ...]:
+        """Those of the kernel, then that of DDR."""
+        return self.bounds if self.memory is None else (*self.bounds, self.memory)
+
+    @property
+    def binding(self) -> Bound:
+        """The resource that needs most cycles."""
+        return max(self.all_bounds, key=lambda bound: bound.cycles)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form: each bound with what was reached of it."""
+        return {
+            "binds": self.binding.resource,
+            "peak_cycles": self.peak_cycles,
+            "share_of_peak": round(self.share_of_peak, 4),
+            "bounds": [self._as_dict(bound) for bound in self.bounds],
+            "memory": None if self.memory is None else self._as_dict(self.memory),
+        }
+
+    def _as_dict(self, bound: Bound) -> dict[str, Any]:
+        return {
+            **asdict(bound),
+            "cycles": bound.cycles,
+            "reached_per_cycle": round(bound.work / self.cycles, 3),
+            "share": round(bound.cycles / self.cycles, 4),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], cycles: int) -> Roofline:
+        """The inverse of :meth:`as_dict`."""
+        memory = data["memory"]
+        return cls(
+            cycles=cycles,
+            bounds=tuple(Bound.from_dict(bound) for bound in data["bounds"]),
+            memory=None if memory is None else Bound.from_dict(memory),
+        )
+
+
+def roofline_of(
+    problem: Problem, cycles: int, moved_bytes: int, ddr_bytes_per_cycle: float
+) -> Roofline:
+    """The bounds of a problem's work on its target; see ``WorkCounts.bound_cycles``.
+
+    ``moved_bytes`` went from and to DDR, which moves at most ``ddr_bytes_per_cycle``.
+    """
+    workload = problem.workload
+    work = find_kernel(workload.kernel).work(workload.params)
+    amounts = {
+        "multiply": (work.macs, "u8 MAC"),
+        "alu": (work.lane_ops, "byte ops"),
+        "load": (work.read_bytes, "bytes"),
+        "store": (work.written_bytes, "bytes"),
+    }
+    bounds = tuple(
+        Bound(resource, unit, amount, round(amount / least, 6))
+        for resource, least in work.bound_cycles(problem.target).items()
+        for amount, unit in [amounts[resource]]
+        if amount
+    )
+    memory = Bound("ddr", "bytes", moved_bytes, ddr_bytes_per_cycle) if moved_bytes else None
+    return Roofline(cycles, bounds, memory)
+
 
 Group = Literal["issue", "dependency", "cache", "ddr", "branch", "parallel", "other"]
 """``issue``: a packet a cycle. ``dependency``: waits for results of earlier packets. ``cache``:
@@ -282,3 +388,87 @@ class Explanation:
             roofline=Roofline.from_dict(data["roofline"], data["cycles"]),
             regions=tuple(Region.from_dict(region) for region in data["regions"]),
         )
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One figure of both: of the schedule asked for, and of the one it is held against."""
+
+    name: str
+    own: float
+    other: float
+
+    @property
+    def difference(self) -> float:
+        """Positive where the schedule asked for has more."""
+        return self.own - self.other
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``speedup`` is how many times faster the schedule asked for is than the other.
+
+    ``groups`` and ``causes`` are cycles; ``causes`` maps each group to its causes, and the pairs
+    of either add up to the cycles. ``per_output_vector`` are packets, instructions and accesses
+    for each vector of output.
+    """
+
+    speedup: float
+    groups: tuple[Pair, ...]
+    causes: Mapping[str, tuple[Pair, ...]]
+    per_output_vector: tuple[Pair, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        return {
+            "speedup": round(self.speedup, 4),
+            "groups": [_as_dict(pair) for pair in self.groups],
+            "causes": {
+                group: [_as_dict(pair) for pair in pairs] for group, pairs in self.causes.items()
+            },
+            "per_output_vector": [_as_dict(pair) for pair in self.per_output_vector],
+        }
+
+
+def _as_dict(pair: Pair) -> dict[str, Any]:
+    return {**asdict(pair), "difference": round(pair.difference, 4)}
+
+
+def compare(own: Explanation, other: Explanation) -> Comparison:
+    """Holds ``own`` against ``other``, of the same problem."""
+    causes: dict[str, tuple[Pair, ...]] = {}
+    for group in GROUPS:
+        pairs = _pairs(_causes(own, group), _causes(other, group))
+        if pairs:
+            causes[group] = tuple(sorted(pairs, key=lambda pair: -abs(pair.difference)))
+    return Comparison(
+        speedup=other.cycles / own.cycles,
+        groups=tuple(
+            Pair(group, own.group(group), other.group(group)) for group in GROUPS if group in causes
+        ),
+        causes=causes,
+        per_output_vector=_pairs(_per_output_vector(own), _per_output_vector(other)),
+    )
+
+
+def _causes(explanation: Explanation, group: Group) -> dict[str, int]:
+    return {part.cause: part.cycles for part in explanation.parts if part.group == group}
+
+
+def _per_output_vector(explanation: Explanation) -> dict[str, float]:
+    totals = explanation.totals
+    counts = {
+        "cycles": explanation.cycles,
+        "packets": totals.packets,
+        "packets without vector instructions": totals.packets - totals.vector_packets,
+        "slots used": totals.slots,
+        **dict(sorted(totals.kinds.items(), key=lambda kind: (kind[0][:6] != "vector", kind))),
+        "unaligned accesses": totals.unaligned,
+        "spills": totals.spills,
+    }
+    return {name: count / explanation.output_vectors for name, count in counts.items()}
+
+
+def _pairs(own: Mapping[str, float], other: Mapping[str, float]) -> tuple[Pair, ...]:
+    pairs = (Pair(n, own.get(n, 0), other.get(n, 0)) for n in dict.fromkeys((*own, *other)))
+    return tuple(pair for pair in pairs if pair.own or pair.other)

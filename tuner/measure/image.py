@@ -9,18 +9,24 @@ comparison covers outputs, inputs, paddings and the memory around them.
 
 from __future__ import annotations
 
+import hashlib
 import struct
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from tuner.errors import InternalError
+from tuner.errors import CandidateError, InternalError
 from tuner.kernels.kernel import Array
-from tuner.measure.cases import Argument, Case, CaseSet
-from tuner.measure.poison import PAGE_BYTES, Bytes, poison
+from tuner.measure.cases import PAGE_BYTES, Argument, Bytes, Case, CaseSet, cases_of, poison
 from tuner.problem.buffers import ScalarSpec
 from tuner.problem.target import Target
+from tuner.records.candidate import Problem
+from tuner.records.outcome import Outcome
 
 _MAGIC, _VERSION = 0x49565848, 6
 _SCALAR = 0xFFFF
@@ -36,6 +42,8 @@ RED_ZONE_VECTORS = 8
 """Vectors between buffers: wider than what an HVX schedule writes past an end in one go."""
 HEAP_BYTES = 1 << 28
 """What a candidate may allocate; twice the largest accepted set of buffers."""
+_BYTES_KEPT = 1 << 29
+"""Of an :class:`ImageCache`: up to this size together, the latest image in any case."""
 MOST_CASES = 32
 """Bits of ``refused_cases``."""
 
@@ -83,6 +91,42 @@ class Image:
     def calls(self) -> int:
         """How often the candidate is called."""
         return len(self.cases.cases)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the image before a run."""
+        return hashlib.sha256(self.before.data).hexdigest()
+
+    @cached_property
+    def expected_digest(self) -> str:
+        """SHA-256 of all cases' memory after a right run: outputs, inputs and all around them."""
+        return hashlib.sha256(self.after[self.parts_offset :].data).hexdigest()
+
+    @property
+    def case_bytes(self) -> int:
+        """Size of all cases' memory."""
+        return int(self.after.size) - self.parts_offset
+
+    @property
+    def outputs(self) -> tuple[tuple[int, int], ...]:
+        """Offset and size in bytes of each output in the first case's part."""
+        return tuple(
+            (start - self.parts_offset, argument.layout.span_bytes)
+            for argument, start in zip(self.cases.cases[0].arguments, self.starts[0], strict=True)
+            if argument.spec.role == "output"
+        )
+
+    @property
+    def refusable(self) -> int:
+        """Bits of the cases that may be answered with an error."""
+        return sum(1 << n for n, case in enumerate(self.cases.cases) if case.may_refuse)
+
+    def difference_in_cases(self, kept: bytes, refused_cases: int = 0) -> str | None:
+        """As :meth:`difference`, of the ``kept`` memory of the first cases alone."""
+        returned: Bytes = self.after.copy()
+        begin = self.parts_offset
+        returned[begin : begin + len(kept)] = np.frombuffer(kept, np.uint8)
+        return self.difference(returned, refused_cases)
 
     @property
     def watched_calls(self) -> int:
@@ -156,6 +200,47 @@ class Image:
         if index is None:
             return f"in the row padding of {name}, {at - start} bytes from its start", told
         return f"{name}[{', '.join(map(str, index))}]", told
+
+
+class ImageCache:
+    """The images of the latest problems, for all threads: references take longer than most runs.
+
+    Whoever asks for an image that is being made waits; those with other problems do not.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._images: OrderedDict[tuple[str, int], Future[Image]] = OrderedDict()
+
+    def of(self, problem: Problem, practice_calls: int = 0) -> Image:
+        """The problem's image with its verification cases, made once."""
+        key = (problem.digest, practice_calls)
+        with self._lock:
+            image = self._images.pop(key, None)
+            mine = image is None
+            image = image or Future()
+            self._images[key] = image
+        if mine:
+            try:
+                image.set_result(image_of(cases_of(problem), problem.target, practice_calls))
+            except BaseException as error:
+                with self._lock:
+                    self._images.pop(key, None)
+                image.set_exception(error)
+                raise
+            with self._lock:
+                while len(self._images) > 1 and self._kept_bytes() > _BYTES_KEPT:
+                    self._images.popitem(last=False)
+        return image.result()
+
+    def clear(self) -> None:
+        """Forgets all."""
+        with self._lock:
+            self._images.clear()
+
+    def _kept_bytes(self) -> int:
+        made = [one.result() for one in self._images.values() if one.done()]
+        return sum(image.before.nbytes + image.after.nbytes for image in made)
 
 
 def image_of(cases: CaseSet, target: Target, practice_calls: int = 0) -> Image:
@@ -322,3 +407,19 @@ def _compare(case: Case, argument: Argument, found: Array, right: Array) -> str 
         f"{spec.name}[{at}] is {found[index]}, reference {right[index]}; "
         f"{count} of {wrong.size} elements differ ({case.told(argument)})"
     )
+
+
+def failed_call(report: Report, cases: CaseSet, target: Target) -> CandidateError:
+    """What the candidate has earned whose last call returned ``report.result``."""
+    if report.vtcm_refused_bytes:
+        return CandidateError(
+            Outcome.INFEASIBLE,
+            f"asked for {report.vtcm_refused_bytes} bytes of VTCM; {target.name} has "
+            f"{target.vtcm_bytes}",
+        )
+    case = cases.cases[min(report.finished_cases, len(cases.cases) - 1)].name
+    reason = report.message
+    if not reason and report.heap_refused_bytes:
+        reason = f"no memory for {report.heap_refused_bytes} bytes"
+    shown = f": {reason}" if reason else ""
+    return CandidateError(Outcome.RUN_ERROR, f"returned {report.result} ({case}){shown}")

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from tuner.errors import UserError
+from tuner.errors import HvxtuneError, OutOfTimeError, UserError
 from tuner.problem.target import Target
 from tuner.records.candidate import Artifact, CacheState, Fidelity, Measurement, Problem
 
 if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation
+    from tuner.measure.farm.roster import Roster
+    from tuner.problem.target import Target
+    from tuner.records.candidate import Artifact, Problem
 
 
 DEVICE_ATTEMPTS = 3
-"""How often a candidate is tried, on whatever devices, before its outcome is ``device_error``."""
+"""Attempts on any devices before a candidate's outcome is ``device_error``."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,24 @@ class Timed:
     run_s: float
 
 
+@dataclass(frozen=True)
+class DeviceAccess:
+    """Which devices a measurer may use, and with whom it shares them.
+
+    ``on`` are tags with commas between; a device must have all (empty: all devices). ``roster`` is
+    shared by all who use the devices; without one, nobody else may. ``holder`` tells people who
+    uses them.
+    """
+
+    on: str = ""
+    roster: Roster | None = None
+    holder: str = ""
+
+
+ALL_DEVICES = DeviceAccess()
+"""Every device, shared with nobody."""
+
+
 class Measurer(ABC):
     """Runs artifacts, checks every output against the reference, and times them.
 
@@ -37,6 +59,8 @@ class Measurer(ABC):
     """
 
     name: ClassVar[str]
+    uses_devices: ClassVar[bool] = False
+    """Whether its constructor also takes ``access``, a :class:`DeviceAccess`."""
     fidelity: Fidelity
     counted: frozenset[str] = frozenset({"cycles", "code_bytes"})
     """The goals (:data:`tuner.goals.GOALS`) that every measurement of it has a figure for."""
@@ -96,3 +120,44 @@ class Measurer(ABC):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+class AbandonableMeasurer(Measurer):
+    """Measures with ``inner``, which it owns, until :meth:`abandon`."""
+
+    name: ClassVar[str] = "abandonable"
+
+    def __init__(self, inner: Measurer) -> None:
+        self._inner = inner
+        self._abandoned = threading.Event()
+        self.fidelity = inner.fidelity
+        self.counted = inner.counted
+
+    def abandon(self) -> None:
+        """Ends runs under way: these calls, and all that follow, raise ``OutOfTimeError``."""
+        self._abandoned.set()
+        self._inner.close()
+
+    def fingerprint(self) -> Mapping[str, str]:
+        return self._inner.fingerprint()
+
+    def require(self, target: Target) -> None:
+        self._inner.require(target)
+
+    def useful_workers(self) -> int | None:
+        return self._inner.useful_workers()
+
+    def measure(
+        self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
+    ) -> Timed:
+        if self._abandoned.is_set():
+            raise OutOfTimeError("abandoned before it was run")
+        try:
+            return self._inner.measure(problem, artifact, budget_cycles=budget_cycles)
+        except HvxtuneError:
+            if self._abandoned.is_set():  # whatever it looks like: the run was killed
+                raise OutOfTimeError("abandoned while it ran") from None
+            raise
+
+    def close(self) -> None:
+        self._inner.close()

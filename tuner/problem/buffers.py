@@ -10,8 +10,14 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from tuner.errors import UserError
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
+
+_CONTRACTS = tuple(Contract)
+_NOT_WHOLE = tuple(one for one in Contract if one is not Contract.EXTENT)
+_ALIGNED = tuple(one for one in _NOT_WHOLE if one is not Contract.STRIDE)
+"""What ``static`` implies where rows are not whole vectors."""
 
 
 @cache
@@ -141,3 +147,43 @@ def loose_lines(buffers: Iterable[BufferSpec], contract: Contract) -> Iterator[s
             which = "" if known == 1 else f" from dimension {known} on"
             strides = f", with any strides{which}" if known < len(spec.shape) else ""
             yield f"{spec.name} is loose: it may lie at any address{strides}"
+
+
+def ragged(buffers: Iterable[BufferSpec], target: Target) -> Iterator[tuple[BufferSpec, int]]:
+    """Each buffer whose innermost extent is not a whole number of vectors, and the elements of a
+    vector; none if all keep contract ``extent``."""
+    for spec in buffers:
+        lanes = target.vector_alignment_bytes // spec.element_bytes
+        if spec.promised and spec.shape[-1] % lanes:
+            yield spec, lanes
+
+
+def require_kept(label: str, buffers: Iterable[BufferSpec], target: Target) -> None:
+    """Raises ``UserError`` if the ``buffers`` of the workload called ``label`` do not keep contract
+    ``extent``."""
+    for spec, lanes in ragged(buffers, target):
+        raise UserError(
+            f"{label} does not keep contract 'extent': the innermost extent "
+            f"of buffer {spec.name} is {spec.shape[-1]}",
+            accepted=f"multiples of {lanes} elements",
+            next_step="change the shape, or use --contract stride or static",
+        )
+
+
+def kept_contracts(
+    buffers: Iterable[BufferSpec], contract: Contract, target: Target
+) -> tuple[Contract, ...]:
+    """Every contract that a caller with ``buffers`` under ``contract`` keeps, weakest first.
+
+    The promises of ``host``, ``stride`` and ``extent`` include the weaker ones. ``static`` has
+    dense strides, so it keeps ``stride`` and ``extent`` only if rows happen to be whole vectors; of
+    loose buffers only ``extent``, for nothing is said of their strides.
+    """
+    if contract is not Contract.STATIC:
+        return _CONTRACTS[: contract.level + 1]
+    kept = _CONTRACTS
+    for spec, _ in ragged(buffers, target):
+        if not spec.loose:
+            return _ALIGNED
+        kept = _NOT_WHOLE
+    return kept

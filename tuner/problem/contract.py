@@ -23,7 +23,7 @@ class Contract(StrEnum):
     STRIDE = "stride"
     """... and the stride of every outer dimension is a multiple of the alignment."""
     EXTENT = "extent"
-    """... and the innermost extent is one too."""
+    """... and the innermost extent is one as well."""
     STATIC = "static"
     """Shapes and (dense) strides are exactly the workload's; buffers start aligned."""
 
@@ -36,7 +36,7 @@ class Contract(StrEnum):
         """Whether a caller keeping ``self`` may call code made under ``other``, for one shape.
 
         ``static`` implies the weaker levels only where the shape itself keeps them:
-        :meth:`tuner.kernels.Kernel.kept_contracts` tells for a shape.
+        :func:`tuner.problem.buffers.kept_contracts` tells for a shape.
         """
         return self.level >= other.level
 

@@ -1,1 +1,1 @@
-"""Plain records of what became of candidates: trials, promotions, results of jobs."""
+"""Plain records of what became of candidates: trials and promotions."""

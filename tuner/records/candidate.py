@@ -8,9 +8,7 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from tuner.identity import digest_of
-from tuner.problem.contract import Contract
-from tuner.problem.target import Target
-from tuner.problem.workload import Workload
+from tuner.problem.workload import Problem as Problem
 from tuner.space.config import Config
 
 CacheState = Literal["warm", "cold"]
@@ -24,36 +22,6 @@ a phone. Never compared with each other silently."""
 
 FIDELITIES: tuple[Fidelity, ...] = get_args(Fidelity)
 """All fidelities, lowest first."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What is to be tuned: a workload under a contract on a target. Schedules are keyed by it."""
-
-    workload: Workload
-    contract: Contract
-    target: Target
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON form; also what the digest is made of."""
-        return {
-            "workload": self.workload.as_dict(),
-            "contract": self.contract.value,
-            "target": self.target.as_dict(),
-        }
-
-    @cached_property
-    def digest(self) -> str:
-        """Names the problem in keys and in the database."""
-        return digest_of(self.as_dict())
-
-    @property
-    def symbol(self) -> str:
-        """The C name of the compiled function, legible and the same for every schedule:
-        ``gemm_u8_m256_n256_k256_static``."""
-        params = "".join(f"_{k}{v}" for k, v in self.workload.params.items())
-        name = f"{self.workload.kernel}{params}_{self.contract}"
-        return name.replace("-", "neg").replace(":", "_")  # as in pipeline:DIGEST
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
-"""Configs as Optuna parameters and back.
+"""Configs as Optuna parameters and back, and configs with one knob changed.
 
 An ordered knob becomes the index of its choice, as an integer, so that samplers see the order; a
-categorical knob becomes a categorical parameter. A knob with one choice is no parameter at all.
+categorical knob becomes a categorical parameter. A knob with one choice has no parameter.
 """
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
@@ -45,3 +46,21 @@ def suggest(space: Space, trial: Trial) -> dict[str, KnobValue]:
         else:
             values[knob.name] = str(trial.suggest_categorical(knob.name, knob.choices))
     return values
+
+
+def with_choice(
+    space: Space, config: Config, changed: Knob, choice: KnobValue, random: Random
+) -> Config | None:
+    """``config`` with one knob at ``choice``; knobs that this activates are drawn at random.
+
+    ``None`` if the result breaks a constraint.
+    """
+    values: dict[str, KnobValue] = {}
+    for knob in space.walk(values):
+        if knob == changed:
+            values[knob.name] = choice
+        elif knob.name in config:
+            values[knob.name] = config[knob.name]
+        else:
+            values[knob.name] = random.choice(knob.choices)
+    return Config(values) if space.violation(values) is None else None

@@ -1,4 +1,5 @@
-"""One candidate's way through compile, dedupe, measurement and verification."""
+"""One candidate's way through compile, dedupe, measurement and verification; and whether its
+algorithm means the same on this machine and on the target."""
 
 from __future__ import annotations
 
@@ -8,16 +9,17 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from tuner.codegen import CodeGenerator
-from tuner.errors import CandidateError, DeviceError
+from tuner.errors import CandidateError, DeviceError, UserError
 from tuner.measure.measurer import DEVICE_ATTEMPTS, Measurer, Timed
-from tuner.records.candidate import Artifact, Candidate, Measurement
+from tuner.records.candidate import Artifact, Candidate, Measurement, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Timings, Trial
+from tuner.space import Config
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What measuring one object came to; shared by all trials with that object."""
+class _Measured:
+    """The outcome of measuring one object, shared by all trials with that object."""
 
     trial_number: int
     outcome: Outcome
@@ -44,7 +46,7 @@ class Evaluator:
         self._generator = generator
         self._measurer = measurer
         self._lock = threading.Lock()
-        self._verdicts: dict[str, Future[Verdict]] = {}
+        self._by_object: dict[str, Future[_Measured]] = {}
 
     def remember(self, trial: Trial) -> None:
         """Takes over a result from an earlier session, so that its object is not run again."""
@@ -54,9 +56,9 @@ class Evaluator:
             or trial.outcome is Outcome.DEVICE_ERROR
         ):
             return
-        verdict: Future[Verdict] = Future()
-        verdict.set_result(Verdict(trial.number, trial.outcome, trial.measurement, trial.error))
-        self._verdicts.setdefault(trial.artifact_digest, verdict)
+        known: Future[_Measured] = Future()
+        known.set_result(_Measured(trial.number, trial.outcome, trial.measurement, trial.error))
+        self._by_object.setdefault(trial.artifact_digest, known)
 
     def evaluate(
         self, candidate: Candidate, *, number: int, origin: str, budget_cycles: int | None = None
@@ -76,27 +78,27 @@ class Evaluator:
             compile_s = time.perf_counter() - clock
         except CandidateError as error:
             compile_s = time.perf_counter() - clock
-            verdict = Verdict(number, error.outcome, error=error.message)
+            measured = _Measured(number, error.outcome, error=error.message)
         else:
             shared, owns = self._claim(artifact.digest)
             while not owns and budget_cycles is None and _was_cut_off(shared):
                 shared, owns = self._claim(artifact.digest, instead_of=shared)
             if owns:
-                verdict, link_s, run_s = self._measure(
+                measured, link_s, run_s = self._measure(
                     candidate, artifact, number, budget_cycles, shared
                 )
             else:
-                verdict = shared.result()
+                measured = shared.result()
         total_s = time.perf_counter() - clock
         trial = Trial(
             number=number,
             config=candidate.config,
             origin=origin,
-            outcome=verdict.outcome,
-            measurement=verdict.measurement,
+            outcome=measured.outcome,
+            measurement=measured.measurement,
             artifact_digest=artifact.digest if artifact else None,
-            duplicate_of=verdict.trial_number if artifact and not owns else None,
-            error=verdict.error,
+            duplicate_of=measured.trial_number if artifact and not owns else None,
+            error=measured.error,
             timings=Timings(compile_s, link_s, run_s, total_s - compile_s - link_s - run_s),
             started_at=started_at,
             finished_at=time.time(),
@@ -106,55 +108,10 @@ class Evaluator:
     def measure(
         self, candidate: Candidate, artifact: Artifact, budget_cycles: int | None = None
     ) -> Timed:
-        """Measures an artifact that is there, on another device if one fails.
+        """Measures an artifact at hand, on another device if one fails.
 
         Raises ``CandidateError``; its outcome is ``device_error`` once enough devices failed.
         """
-        return self._on_some_device(candidate, artifact, budget_cycles)
-
-    def _claim(
-        self, digest: str, instead_of: Future[Verdict] | None = None
-    ) -> tuple[Future[Verdict], bool]:
-        """The shared verdict on an object, and whether the caller is the one to reach it.
-
-        One that is ``instead_of`` another will not do for the caller: it is reached anew.
-        """
-        with self._lock:
-            known = self._verdicts.get(digest)
-            if known is not None and known is not instead_of:
-                return known, False
-            self._verdicts[digest] = mine = Future[Verdict]()
-            return mine, True
-
-    def _measure(
-        self,
-        candidate: Candidate,
-        artifact: Artifact,
-        number: int,
-        budget_cycles: int | None,
-        shared: Future[Verdict],
-    ) -> tuple[Verdict, float, float]:
-        link_s = run_s = 0.0
-        clock = time.perf_counter()
-        try:
-            timed = self._on_some_device(candidate, artifact, budget_cycles)
-            verdict = Verdict(number, Outcome.OK, timed.measurement)
-            link_s, run_s = timed.link_s, timed.run_s
-        except CandidateError as error:
-            verdict = Verdict(number, error.outcome, error=error.message)
-            run_s = time.perf_counter() - clock
-            if error.outcome is Outcome.DEVICE_ERROR:
-                with self._lock:  # says nothing about the object: measure it again if it comes
-                    del self._verdicts[artifact.digest]
-        except BaseException as error:
-            shared.set_exception(error)  # whoever waits for this object must not wait for ever
-            raise
-        shared.set_result(verdict)
-        return verdict, link_s, run_s
-
-    def _on_some_device(
-        self, candidate: Candidate, artifact: Artifact, budget_cycles: int | None
-    ) -> Timed:
         attempts = 0
         while True:
             try:
@@ -168,7 +125,66 @@ class Evaluator:
                         Outcome.DEVICE_ERROR, f"{error.message} (in {attempts} attempts)"
                     ) from None
 
+    def _claim(
+        self, digest: str, instead_of: Future[_Measured] | None = None
+    ) -> tuple[Future[_Measured], bool]:
+        """The shared result of an object, and whether it is the caller's to measure.
 
-def _was_cut_off(verdict: Future[Verdict]) -> bool:
-    """Waits for the verdict."""
-    return verdict.result().outcome is Outcome.CUTOFF
+        ``instead_of`` is a result that will not do for the caller: the object is measured anew.
+        """
+        with self._lock:
+            known = self._by_object.get(digest)
+            if known is not None and known is not instead_of:
+                return known, False
+            self._by_object[digest] = mine = Future[_Measured]()
+            return mine, True
+
+    def _measure(
+        self,
+        candidate: Candidate,
+        artifact: Artifact,
+        number: int,
+        budget_cycles: int | None,
+        shared: Future[_Measured],
+    ) -> tuple[_Measured, float, float]:
+        link_s = run_s = 0.0
+        clock = time.perf_counter()
+        try:
+            timed = self.measure(candidate, artifact, budget_cycles)
+            measured = _Measured(number, Outcome.OK, timed.measurement)
+            link_s, run_s = timed.link_s, timed.run_s
+        except CandidateError as error:
+            measured = _Measured(number, error.outcome, error=error.message)
+            run_s = time.perf_counter() - clock
+            if error.outcome is Outcome.DEVICE_ERROR:
+                with self._lock:  # says nothing about the object: measure it again if it comes
+                    del self._by_object[artifact.digest]
+        except BaseException as error:
+            shared.set_exception(error)  # others may be waiting for this object
+            raise
+        shared.set_result(measured)
+        return measured, link_s, run_s
+
+
+def _was_cut_off(shared: Future[_Measured]) -> bool:
+    """Waits for the result."""
+    return shared.result().outcome is Outcome.CUTOFF
+
+
+class DisagreementError(UserError):
+    """Code without any schedule gives other values than the reference: nothing can be tuned."""
+
+
+def require_agreement(problem: Problem, naive: Config | None, trial: Trial) -> None:
+    """``DisagreementError`` if ``trial`` shows that compiled code and reference differ.
+
+    ``naive`` is the config without any schedule, ``None`` for a kernel that lacks one.
+    """
+    if naive is None or trial.config != naive or trial.outcome is not Outcome.WRONG_OUTPUT:
+        return
+    raise DisagreementError(
+        f"{problem.workload.kernel} cannot be tuned: without any schedule its code "
+        f"for {problem.target.name} gives other values than on this machine: {trial.error}",
+        accepted="pipelines that Halide compiles alike for both",
+        next_step="change the stage that differs, such as one that reads beyond its bounds",
+    )

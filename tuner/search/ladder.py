@@ -1,12 +1,12 @@
-"""The ladder of fidelity: the most promising trials of a job are measured where it is dear.
+"""The ladder of fidelity: the most promising trials of a job are measured again at a higher one.
 
-While a job searches on the model, each time a device of the higher fidelity is free the trial
-that the pairs so far promise the most of goes to it: simulators and phones are busy at once. Half
-of the promotions are spent in step with the search; the other half is kept for its end, when all
-candidates and most pairs are known. No more is kept than there are trials still to come: with as
-many promotions as trials, every good candidate goes on as soon as it is known.
+While a job searches on the model, each free device of the higher fidelity gets the trial that the
+pairs so far (trials measured at both) predict to be the fastest: simulators and phones are busy at
+once. Half of the promotions are spent in step with the search; the other half is kept for its end,
+when all candidates and most pairs are known. No more are kept than trials are still to come: with
+as many promotions as trials, every good candidate is promoted as soon as it is known.
 
-The number of trials promoted does not depend on how fast devices are; which they are does.
+The number of trials promoted does not depend on how fast devices are; which ones do does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tuner.records.outcome import Outcome
 from tuner.records.promotion import Promotion
 from tuner.records.trial import Budget, Job, Schedule, Trial
 from tuner.search.evaluation import Evaluator
-from tuner.search.ranking import Pair, fit
+from tuner.search.ranking import FidelityPair, fit
 from tuner.store import TrialStore
 
 _POLL_S = 0.2
@@ -34,8 +34,8 @@ _NOTHING_NEW = -1
 
 @dataclass(frozen=True)
 class Rung:
-    """Where promoted trials are measured. ``toolchain`` is the whole fingerprint of what makes
-    their objects and measures them there; up to ``width`` are under way at once."""
+    """Where promoted trials are measured. ``toolchain`` is the whole fingerprint of generator and
+    measurer there; up to ``width`` trials are under way at once."""
 
     measurer: Measurer
     toolchain: Mapping[str, str] = field(hash=False)
@@ -53,7 +53,7 @@ class SearchProgress:
     def allowed_of(self, limit: int) -> int:
         """How many of ``limit`` promotions may have been handed out by now."""
         in_step = math.floor(limit // 2 * self.share)
-        # Each trial to come can need one: what is left beyond that is kept for nobody.
+        # Each trial to come may need one; promotions beyond those need not be kept.
         return in_step if self.to_come is None else max(in_step, limit - self.to_come)
 
 
@@ -66,9 +66,9 @@ class _Done:
 class Ladder:
     """Promotes trials of one job. Without a ``rung`` it does nothing.
 
-    All but the measuring happens in the thread that calls it, which holds the claim. A context
-    manager: its threads end with it. What is under way when an error ends the job stays pending
-    in the store, and is run again, once.
+    All but the measuring happens in the calling thread, which holds the claim. A context manager:
+    its threads end with it. Promotions under way when an error ends the job stay pending in the
+    store, and are run again, once.
     """
 
     def __init__(
@@ -115,12 +115,12 @@ class Ladder:
 
     @property
     def finished(self) -> int:
-        """Promotions that have come back, whatever became of them."""
+        """Promotions that have come back, whatever their outcome."""
         return len(self._ended)
 
     @property
     def limit(self) -> int:
-        """How many there may be."""
+        """The number of promotions allowed."""
         return self._limit
 
     @property
@@ -131,19 +131,19 @@ class Ladder:
         return self._trials[best.trial] if best else None
 
     def offer(self, trial: Trial) -> None:
-        """``trial`` is stored: it may be promoted, if it is good and no other's duplicate."""
+        """``trial`` is stored: it may be promoted if it is ``ok`` and not a duplicate."""
         if trial.outcome is Outcome.OK and trial.duplicate_of is None:
             self._trials[trial.number] = trial
 
     def step(self, progress: SearchProgress | None) -> bool:
-        """Stores what came back and hands out more, as far as the search has come; ``None`` allows
-        nothing. Says whether anything came back."""
+        """Stores finished promotions and hands out as many more as ``progress`` allows; ``None``
+        allows none. True if any came back."""
         return self._step(_NOTHING_NEW if progress is None else progress.allowed_of(self._limit))
 
     def climb(self, must_stop: Callable[[], bool], told: Callable[[], None]) -> bool:
-        """Promotes what is left once the search is over; ``told`` is called when some came back.
+        """Spends the remaining promotions after the search; calls ``told`` when some come back.
 
-        False if it ended because of a request to stop; those under way are finished in any case.
+        False if a request to stop ended it; those under way are finished in any case.
         """
         while True:
             stopping = must_stop()
@@ -198,7 +198,7 @@ class Ladder:
             number = min(left)[1]
         return Promotion(number, self._rung.toolchain, started_at=time.time())
 
-    def _pairs(self) -> list[Pair]:
+    def _pairs(self) -> list[FidelityPair]:
         return pairs_of(self._trials.values(), self._ended.values())
 
     def _hand_out(self, promotion: Promotion) -> Future[_Done]:
@@ -251,19 +251,19 @@ class Ladder:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def pairs_of(trials: Iterable[Trial], promotions: Iterable[Promotion]) -> list[Pair]:
-    """What was measured at both fidelities, by the number of the trial."""
+def pairs_of(trials: Iterable[Trial], promotions: Iterable[Promotion]) -> list[FidelityPair]:
+    """The trials measured at both fidelities, by number."""
     low = {trial.number: trial.measurement for trial in trials}
     pairs = []
     for promotion in promotions:
         measured = low.get(promotion.trial)
         if measured is not None and promotion.measurement is not None:
-            pairs.append(Pair(promotion.trial, measured, promotion.measurement))
+            pairs.append(FidelityPair(promotion.trial, measured, promotion.measurement))
     return sorted(pairs, key=lambda pair: pair.trial)
 
 
 def progress_of(budget: Budget, finished: int, spent_s: float, since: int) -> SearchProgress:
-    """How much of ``budget`` is used up: the share of the limit that is nearest.
+    """How much of ``budget`` is used up: the share of the nearest limit.
 
     ``finished`` counts trials, ``since`` those since the last improvement.
     """

@@ -20,6 +20,7 @@ from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
 from tuner.records.candidate import Candidate
 from tuner.records.trial import (
+    Budget,
     Job,
     JobRequest,
     JobState,
@@ -28,10 +29,8 @@ from tuner.records.trial import (
     Schedule,
     Trial,
 )
-from tuner.search.agreement import DisagreementError, require_agreement
-from tuner.search.evaluation import Evaluation, Evaluator
+from tuner.search.evaluation import DisagreementError, Evaluation, Evaluator, require_agreement
 from tuner.search.ladder import Ladder, Rung, SearchProgress, progress_of
-from tuner.search.progress import Progress, seconds_to_go
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.remaining import GainWatch
 from tuner.search.stopping import Improvements, reason_of, reason_of_failure, reason_to_stop
@@ -41,7 +40,31 @@ from tuner.store import TrialStore
 _POLL_S = 0.2
 """How often a request to stop is looked at while candidates are in flight."""
 _HEARTBEAT_S = 1.0
-"""How often the store is told that the job is alive, and asked what others want of it."""
+"""How often the store is told that the job is alive, and asked for requests from outside."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a running job stands; handed to the caller after every commit."""
+
+    finished: int
+    total: int | None
+    outcomes: Mapping[str, int]
+    incumbent: Trial | None
+    default: Trial | None
+    textbook: Trial | None
+    elapsed_s: float
+    """Wall seconds of all sessions of the job."""
+    eta_s: float | None
+    """Estimated seconds to go, from the rate of this session; ``None`` before the first trial."""
+    promoted: int = 0
+    """Promotions that have come back."""
+    promotions: int = 0
+    """The limit of promotions."""
+    remaining: RemainingGain | None = None
+    """The estimated gain of more search; ``None`` while too little is known."""
+    on_front: int | None = None
+    """Trials on the Pareto front; ``None`` for a job with one objective."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +96,8 @@ class TuningLoop:
         transfers: Sequence[tuple[Config, str]] = (),
         textbook_first: bool = False,
     ) -> None:
-        """``transfers``, with origins, come first, then what the generator starts with: default,
-        textbook and others.
+        """``transfers``, with origins, come first, then the generator's starts: default, textbook
+        and others.
 
         With ``textbook_first``: textbook, then ``transfers``, then the others, without default.
         """
@@ -86,7 +109,9 @@ class TuningLoop:
         self._on_progress = on_progress
         self._stop = stop or threading.Event()
         self._goals = job.spec.goals
-        self._proposer = Proposer(space, job.spec.sampler, job.spec.seed, self._goals)
+        self._proposer = Proposer(
+            space, job.spec.sampler, job.spec.seed, self._goals, generator.alternatives
+        )
         self._evaluator = Evaluator(generator, measurer)
         promoting = Evaluator(generator, rung.measurer) if rung else self._evaluator
         self._ladder = Ladder(job, token, store=store, evaluator=promoting, rung=rung)
@@ -95,7 +120,7 @@ class TuningLoop:
         self._naive = self._default if kernel.default_is_naive else None
         self._textbook = self._starts["textbook"]
         self._transfers = tuple(transfers)
-        # What remains to be found of the cycles says nothing of several goals.
+        # The gain is estimated for cycles: it says nothing about several objectives.
         peak = kernel.work(self._problem.workload.params).peak_cycles(self._problem.target)
         self._gain = GainWatch(space, job.spec.seed, peak) if len(self._goals) == 1 else None
         self._stored_gain = job.remaining
@@ -131,7 +156,7 @@ class TuningLoop:
         self._next_number = max(numbers, default=-1) + 1
 
     def _beginnings(self) -> dict[Config, str]:
-        """What is tried before the sampler is asked, and its origin."""
+        """The configs tried before the sampler is asked, and their origins."""
         starts = [(config, origin) for origin, config in self._starts.items()]
         order = [*self._transfers, *starts]
         if self._textbook_first:
@@ -197,12 +222,12 @@ class TuningLoop:
                     exhausted = True
                 else:
                     started.append(flight)
-            # First to work, then to the books: a crash in between runs them again, no more.
+            # Started first, stored second: a crash in between runs them again, no more.
             for flight in started:
                 flying[pool.submit(self._evaluate, flight.pending)] = flight
             self._commit([e for e, _ in finished], started)
             if self._gain is not None:
-                self._gain.look(self._trials)  # while others work: nobody waits for it
+                self._gain.look(self._trials)  # while candidates run: nothing waits for it
             if not flying:
                 return exhausted
             finished = [(future.result(), flying.pop(future)) for future in self._landed(flying)]
@@ -225,7 +250,7 @@ class TuningLoop:
         return progress_of(self._job.spec.budget, len(self._trials), self._spent_s(), self._since())
 
     def _since(self) -> int:
-        """Trials without a better one; 0 if the job has no patience, for which it is counted."""
+        """Trials since the last improvement; not counted, and 0, for a job without patience."""
         if self._job.spec.budget.patience is None:
             return 0
         return self._improvements.since(self._trials)
@@ -238,7 +263,7 @@ class TuningLoop:
         return self._gain.remaining if self._gain else None
 
     def _must_stop(self) -> bool:
-        """Whether to hand out nothing more, on request of the caller or, by the store, others."""
+        """Whether to hand out nothing more, as the caller or, through the store, a user asks."""
         if time.monotonic() >= self._next_heartbeat:
             request = self._store.heartbeat(self._job.id, self._token)
             self._asked_to_stop = request in (JobRequest.CANCEL, JobRequest.PAUSE)
@@ -279,8 +304,8 @@ class TuningLoop:
         )
 
     def _budget_cycles(self, config: Config) -> int | None:
-        """The early-termination budget of ``config``: none for those the job is compared with,
-        and none where what is slow may be on the front all the same."""
+        """The early-termination budget of ``config``: none for baselines, and none with several
+        objectives, where a slow trial may be on the front."""
         best = self._incumbent.measurement if self._incumbent else None
         if best is None or len(self._goals) > 1 or config in self._uncut:
             return None
@@ -321,7 +346,7 @@ class TuningLoop:
         self._tell()
 
     def _new_gain(self) -> RemainingGain | None:
-        """The estimate, if it is another than the one stored."""
+        """The estimate, if it differs from the stored one."""
         if self._remaining == self._stored_gain:
             return None
         self._stored_gain = self._remaining
@@ -346,12 +371,12 @@ class TuningLoop:
         )
 
     def _keep_assembly(self, best: Trial) -> None:
-        """Compiles the best once more with its assembly, which the search had no need of."""
+        """Compiles the best once more with its assembly, which the search does not need."""
         candidate = Candidate(self._problem, best.config, self._job.spec.generator)
         try:
             artifact = self._generator.compile(candidate, with_assembly=True)
         except CandidateError:
-            return  # it compiled before; a busy machine made it miss its limit now
+            return  # it compiled before: now a busy machine made it miss its limit
         if artifact.digest == best.artifact_digest:
             self._store.commit(self._job.id, self._token, artifacts=[artifact])
 
@@ -374,7 +399,7 @@ class TuningLoop:
             default=self._trial_of(self._default),
             textbook=self._trial_of(self._textbook),
             elapsed_s=elapsed_s,
-            eta_s=seconds_to_go(budget, finished, fresh, session_s, elapsed_s),
+            eta_s=_seconds_to_go(budget, finished, fresh, session_s, elapsed_s),
             promoted=self._ladder.finished,
             promotions=self._ladder.limit,
             remaining=self._remaining,
@@ -396,3 +421,20 @@ class TuningLoop:
             self._release(JobState.QUEUED, note)
         except HvxtuneError:
             return  # the claim lapses by itself when this process ends
+
+
+def _seconds_to_go(
+    budget: Budget, finished: int, fresh: int, session_s: float, elapsed_s: float
+) -> float | None:
+    """Estimated wall seconds until ``budget`` is used up, ``None`` while unknown.
+
+    ``fresh`` of the ``finished`` trials came back in the ``session_s`` of this session;
+    ``elapsed_s`` are those of all sessions.
+    """
+    eta_s = None
+    if fresh and budget.trials is not None:
+        eta_s = session_s / fresh * max(0, budget.trials - finished)
+    if budget.seconds is not None:
+        left_s = max(0.0, budget.seconds - elapsed_s)
+        eta_s = left_s if eta_s is None else min(eta_s, left_s)
+    return eta_s

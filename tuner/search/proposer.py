@@ -2,27 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from random import Random
+from typing import TYPE_CHECKING
 
 import optuna
 from optuna.trial import TrialState, create_trial
 
-from tuner.codegen.portfolio import MAIN
 from tuner.goals import DEFAULT_GOALS, figures_of
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
 from tuner.search import encoding
 from tuner.search.samplers import SpaceExhaustedError, find_sampler
-from tuner.search.shares import Shares
 from tuner.space import Config, Knob, KnobValue, Space
+
+if TYPE_CHECKING:
+    from tuner.codegen.generator import Alternatives
 
 _SAMPLER_ATTEMPTS = 4
 """TPE that has narrowed down repeats itself: of 20 attempts at 5 ms each most were wasted, a sixth
 of the time of a quick kernel's trial, and a neighbour of what it repeats is as good a guess."""
 _RANDOM_ATTEMPTS = 200
+_MOST_SHARE = 0.25
+"""The share of the trials that an alternative only just behind may take."""
+_FALL = 4
+"""How fast that share falls with distance: at 1.3 times the best it is a tenth."""
+
+
+class Shares:
+    """Counts the trials of each choice of a knob of alternatives, and says which may have more.
+
+    The choice that holds the best result may have any number, and so may the main one. One that is
+    behind gets at most ``_MOST_SHARE * (best / its own best) ** _FALL`` of all trials; one without
+    a result counts as just behind. Without ``alternatives`` everything is allowed.
+    """
+
+    def __init__(self, alternatives: Alternatives | None) -> None:
+        self._limited = alternatives
+        self._proposed: Counter[KnobValue] = Counter()
+        self._best: dict[KnobValue, float] = {}
+
+    def proposed(self, config: Mapping[str, KnobValue]) -> None:
+        """Counts ``config``, which is, or was, a trial."""
+        if self._limited is not None:
+            self._proposed[config[self._limited.knob]] += 1
+
+    def learned(self, config: Config, figure: float) -> None:
+        """Notes the ``figure`` of ``config``, of which less is better."""
+        if self._limited is not None:
+            choice = config[self._limited.knob]
+            self._best[choice] = min(figure, self._best.get(choice, math.inf))
+
+    def allows(self, config: Mapping[str, KnobValue]) -> bool:
+        """Whether one more trial with the choice of ``config`` is within its share."""
+        if self._limited is None or config[self._limited.knob] == self._limited.main:
+            return True
+        choice = config[self._limited.knob]
+        best = min(self._best.values(), default=math.inf)
+        own = self._best.get(choice, best)
+        if own == best and choice in self._best:
+            return True
+        behind = best / own if math.isfinite(own) else 1.0
+        trials = self._proposed.total() + 1
+        return self._proposed[choice] + 1 <= max(1.0, _MOST_SHARE * behind**_FALL * trials)
 
 
 @dataclass(frozen=True)
@@ -34,22 +80,28 @@ class Proposal:
 
 
 class Proposer:
-    """Asks a sampler for configs of a space and tells it what became of them.
+    """Asks a sampler for configs of a space and tells it their results.
 
     The study lives in memory; the trial table is the truth, and :meth:`replay` rebuilds from it.
     Not for several threads at once.
 
-    What the sampler proposes can break a constraint or repeat a config. It is told so (as a
-    pruned trial, which the samplers rank below every measured one) and asked again, a limited
-    number of times; then a random valid neighbour of its last proposal, or a random valid config,
-    takes its place. So does, for a generator that had its share (:class:`Shares`), the same
-    schedule by the main one.
+    A sampler's proposal can break a constraint or repeat a config. It is told so (as a pruned
+    trial, which the samplers rank below every measured one) and asked again, a limited number of
+    times; then a random valid neighbour of its last proposal, or a random valid config, takes its
+    place. A proposal with an alternative that has had its share (:class:`Shares`) is replaced by
+    the same schedule with the main choice.
     """
 
     def __init__(
-        self, space: Space, sampler: str, seed: int, goals: Sequence[str] = DEFAULT_GOALS
+        self,
+        space: Space,
+        sampler: str,
+        seed: int,
+        goals: Sequence[str] = DEFAULT_GOALS,
+        alternatives: Alternatives | None = None,
     ) -> None:
-        """What is told of a result are the figures of ``goals``, in their order."""
+        """A result is told as its figures of ``goals``, the objectives, in their order;
+        ``alternatives`` are those of the code generator that ``space`` is of."""
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._space = space
         self._distributions = encoding.distributions(space)
@@ -60,11 +112,12 @@ class Proposer:
         )
         self._random = Random(seed)  # noqa: S311 - a search, not a secret
         self._seen: set[str] = set()
-        self._shares = Shares(space, limited=not self._sampler.walks_all)
+        self._alternatives = None if self._sampler.walks_all else alternatives
+        self._shares = Shares(self._alternatives)
 
     @property
     def study(self) -> optuna.Study:
-        """The study, for reading."""
+        """The study; read only."""
         return self._study
 
     def replay(self, trials: Iterable[Trial]) -> None:
@@ -114,10 +167,10 @@ class Proposer:
                 if within and not self.has_seen(last):
                     self._note(last)
                     return Proposal(last, trial)
-            # A repeat teaches nothing new, nor does a share; a broken constraint does.
+            # A repeat or a used-up share teaches nothing new; a broken constraint does.
             self._study.tell(trial, state=TrialState.FAIL if valid else TrialState.PRUNED)
             if valid and not within:
-                break  # asked again, it would want the same
+                break  # asked again, it would propose the same choice
         config = self._unseen(last)
         return None if config is None else self.propose(config)
 
@@ -129,44 +182,33 @@ class Proposer:
         return next((c for c in self._space if not self.has_seen(c)), None)
 
     def _near(self, config: Config | None) -> Iterator[Config | None]:
-        """What is nearest to ``config``; ``None`` where that would not be valid."""
+        """Neighbours of ``config``; ``None`` where one is not valid."""
         if config is None:
             return
-        if self._shares.knob is not None and not self._shares.allows(config):
-            config = self._changed(config, self._shares.knob, MAIN) or config
+        if self._alternatives is not None and not self._shares.allows(config):
+            knob = self._space.knob(self._alternatives.knob)
+            config = self._changed(config, knob, self._alternatives.main) or config
             yield config
         for _ in range(_RANDOM_ATTEMPTS):
             knob = self._random.choice([k for k in self._space.knobs if k.name in config])
-            yield self._changed(config, knob)
+            yield self._changed(config, knob, self._random.choice(knob.choices))
 
     def _anywhere(self) -> Iterator[Config]:
         for _ in range(_RANDOM_ATTEMPTS):
             yield self._space.sample(self._random)
 
-    def _changed(
-        self, config: Config, changed: Knob, choice: KnobValue | None = None
-    ) -> Config | None:
-        """``config`` with one knob at ``choice``, or at random; knobs that thereby wake are drawn,
-        too. ``None`` if that is not valid."""
-        values: dict[str, KnobValue] = {}
-        for knob in self._space.walk(values):
-            if knob == changed and choice is not None:
-                values[knob.name] = choice
-            elif knob == changed or knob.name not in config:
-                values[knob.name] = self._random.choice(knob.choices)
-            else:
-                values[knob.name] = config[knob.name]
-        return Config(values) if self._space.violation(values) is None else None
+    def _changed(self, config: Config, knob: Knob, choice: KnobValue) -> Config | None:
+        return encoding.with_choice(self._space, config, knob, choice, self._random)
 
     def _note(self, config: Config) -> None:
-        """That ``config`` is, or was, a trial."""
+        """Records that ``config`` is, or was, a trial."""
         self._seen.add(config.digest)
         self._shares.proposed(config)
 
     def tell(self, proposal: Proposal, outcome: Outcome, *figures: int | None) -> None:
-        """The result of ``proposal``: a figure for each goal if the outcome is ``ok``, else a
-        failure. Without one of its figures it is a failure, too. What a machine failed at says
-        nothing of the config: no sampler learns of it."""
+        """The result of ``proposal``: a figure for each objective if the outcome is ``ok``, else a
+        failure. Lacking one of its figures it is a failure, too. A device's failure says nothing
+        of the config: no sampler learns of it."""
         told = [float(figure) for figure in figures if figure is not None]
         if outcome is Outcome.OK and len(told) == len(self._goals):
             self._shares.learned(proposal.config, told[0])
@@ -176,5 +218,5 @@ class Proposer:
 
 
 def _state_of(outcome: Outcome) -> TrialState:
-    """Of a trial without figures. Samplers learn from what was pruned, not from what failed."""
+    """The state of a trial without figures. Samplers learn from pruned trials, not failed ones."""
     return TrialState.FAIL if outcome is Outcome.DEVICE_ERROR else TrialState.PRUNED

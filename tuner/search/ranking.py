@@ -1,12 +1,12 @@
-"""What pairs of measurements at two fidelities say of candidates measured at the lower one only.
+"""Predictions at a higher fidelity for candidates measured at the lower one only.
 
-The lower fidelity ranks well and is off by a factor (the model's clock is not the machine's), and
-it is off by more where what it assumes matters more: caches, stalls. So the logarithm of the
-factor is fitted by a line in the logarithm of the cycles and in the shares of the cycles that the
-lower fidelity books under each cause. With few pairs a line through so many figures follows noise:
-its slopes are held back by a ridge, whose strength is chosen by leaving out one pair at a time
-(Allen's PRESS, *Technometrics* 16, 1974); held back wholly, one factor for all remains, and the
-order is that of the lower fidelity.
+The lower fidelity ranks well and is off by a factor (the model's clock is not the machine's),
+and by more where its assumptions matter more: caches, stalls. So, from candidates measured at both,
+the logarithm of the factor is fitted by a line in the logarithm of the cycles and in the shares of
+the cycles that the lower fidelity books under each cause. With few such pairs a line in that many
+figures follows noise: its slopes are held back by a ridge, whose strength is chosen by leaving out
+one pair at a time (Allen's PRESS, *Technometrics* 16, 1974); at infinite strength one factor for
+all remains, and the order is that of the lower fidelity.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from tuner.records.candidate import Measurement
 
 LEAST_PAIRS = 3
-"""From so many on slopes are fitted; below there is one factor."""
+"""The fewest for which slopes are fitted; below, one factor is."""
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0, math.inf)
-"""Of the ridge, on figures scaled to a variance of 1; infinite: one factor for all."""
+"""Strengths of the ridge, on figures scaled to a variance of 1; infinite: one factor for all."""
 Row = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Pair:
+class FidelityPair:
     """One candidate's measurements, at the lower and at the higher fidelity. ``trial`` names it."""
 
     trial: int
@@ -39,12 +39,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far the higher fidelity bears out the lower one, over ``pairs`` candidates.
+    """How far the higher fidelity confirms the lower one, over ``pairs`` candidates.
 
     ``factor`` is the median of higher over lower cycles. ``tau`` is Kendall's tau-b of both
-    orders, ``None`` without two candidates that differ. ``fitted_tau`` is that of what the fit
-    says of each candidate knowing only the others, and ``error`` the median share by which that
-    is off; both ``None`` below :data:`LEAST_PAIRS` + 1 pairs.
+    orders, ``None`` without two candidates that differ. ``fitted_tau`` is the tau of predictions
+    for each candidate from the others alone, and ``error`` their median relative error; both
+    ``None`` below :data:`LEAST_PAIRS` + 1 pairs.
     """
 
     pairs: int
@@ -60,7 +60,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Ranking:
-    """A fit; made by :func:`fit`. ``strength`` is that of the ridge it was chosen to have."""
+    """A fit, made by :func:`fit`. ``strength`` is the chosen one of the ridge."""
 
     causes: tuple[str, ...]
     mean: Row = field(repr=False)
@@ -70,12 +70,12 @@ class Ranking:
     strength: float
 
     def predict(self, low: Measurement) -> float:
-        """Cycles to expect at the higher fidelity of a candidate that took ``low``."""
+        """Cycles expected at the higher fidelity of a candidate that took ``low``."""
         scaled = (_figures(low, self.causes) - self.mean) / self.scale
         return float(low.cycles * math.exp(self.level + float(scaled @ self.slopes)))
 
 
-def fit(pairs: Sequence[Pair]) -> Ranking:
+def fit(pairs: Sequence[FidelityPair]) -> Ranking:
     """The ranking that ``pairs`` support; without any, the lower fidelity's own."""
     if not pairs:
         return Ranking((), np.zeros(1), np.ones(1), np.zeros(1), 0.0, math.inf)
@@ -83,7 +83,7 @@ def fit(pairs: Sequence[Pair]) -> Ranking:
     figures = np.array([_figures(pair.low, causes) for pair in pairs])
     factors = np.array([math.log(pair.high.cycles / pair.low.cycles) for pair in pairs])
     mean, scale = figures.mean(axis=0), figures.std(axis=0)
-    scale[scale < 1e-9] = 1.0  # the same for all: it says nothing, and must not be divided by
+    scale[scale < 1e-9] = 1.0  # the same for all: it says nothing, and must not divide
     scaled = (figures - mean) / scale
     strength = math.inf
     if len(pairs) >= LEAST_PAIRS:
@@ -106,9 +106,9 @@ def _slopes(scaled: Row, factors: Row, strength: float) -> Row:
 
 
 def _press(scaled: Row, factors: Row, strength: float) -> float:
-    """Sum of squares of what the fit without a pair is off for that pair.
+    """Sum of squared errors at each pair of the fit without that pair.
 
-    By the hat matrix: no fit is made anew (``e_i / (1 - h_ii)``; the mean is fitted as well).
+    By the hat matrix, without fitting anew (``e_i / (1 - h_ii)``; the mean is fitted as well).
     """
     count = len(factors)
     hat = np.full((count, count), 1 / count)
@@ -119,25 +119,25 @@ def _press(scaled: Row, factors: Row, strength: float) -> float:
     return float(np.sum((residuals / (1 - np.diag(hat)).clip(1e-9)) ** 2))
 
 
-def agreement(pairs: Sequence[Pair]) -> Agreement:
-    """How well the fidelities agree, and how well the fit foretells the higher one."""
+def agreement(pairs: Sequence[FidelityPair]) -> Agreement:
+    """How well the fidelities agree, and how well the fit predicts the higher one."""
     low = [float(pair.low.cycles) for pair in pairs]
     high = [float(pair.high.cycles) for pair in pairs]
     factor = float(np.median(np.array(high) / np.array(low))) if pairs else None
     fitted_tau = error = None
     if len(pairs) > LEAST_PAIRS:
-        foretold = [
+        predicted = [
             fit([other for other in pairs if other is not pair]).predict(pair.low) for pair in pairs
         ]
-        fitted_tau = kendall_tau(foretold, high)
-        error = float(np.median(np.abs(np.array(foretold) / np.array(high) - 1)))
+        fitted_tau = kendall_tau(predicted, high)
+        error = float(np.median(np.abs(np.array(predicted) / np.array(high) - 1)))
     return Agreement(len(pairs), factor, kendall_tau(low, high), fitted_tau, error)
 
 
 def kendall_tau(one: Sequence[float], other: Sequence[float]) -> float | None:
     """Kendall's tau-b of two orders of the same things: 1 the same, -1 the reverse.
 
-    ``None`` where it is not defined: all equal in one of them, or fewer than two.
+    ``None`` where it is undefined: all equal in one of them, or fewer than two.
     """
     first, second = (np.sign(np.subtract.outer(x, x)) for x in (np.array(one), np.array(other)))
     untied = math.sqrt(float(np.sum(first**2)) * float(np.sum(second**2)))

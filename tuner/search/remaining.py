@@ -1,4 +1,4 @@
-"""How much better than the best so far more search is likely to find, and how sure that is."""
+"""An estimate of the remaining gain: how far below the best so far more search is likely to get."""
 
 from __future__ import annotations
 
@@ -9,32 +9,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.records.trial import RemainingGain, Trial
-from tuner.search.samplers.fitting import Fitter
-from tuner.search.samplers.gaussian_process import GaussianProcess
-from tuner.search.samplers.metric import Floats, Metric
+from tuner.search.samplers.gaussian_process import Fitter, Floats, GaussianProcess, Metric
 from tuner.search.samplers.points import Points
 from tuner.space import Config, Space
 
 LEAST_RESULTS = 10
-"""Fewer do not tell what a space is like."""
+"""Fewer say too little about a space."""
 _MOST_KNOWN = 120
 _LOOKED_AT, _SHORT_LIST = 1500, 300
-"""Configs not measured that are looked at, and how many of them, the most promising, are drawn
-jointly: together they decide the least of all."""
+"""Unmeasured configs that are looked at, and how many of them, the most promising, are drawn
+jointly: together they decide the minimum."""
 _DRAWS = 128
 _ESTIMATE_EVERY = 5
 """Trials between two estimates, which take some 20 ms."""
 _FIT_STEPS = 12
 _BOUND = 0.95
 _WIDER = 1.3
-"""Of the deviations of the model: it is surer of itself than it is right (docs/search.md)."""
+"""Factor on the model's deviations: it is overconfident (docs/search.md)."""
 
 
 class GainEstimator:
-    """Estimates from the trials of one search; whatever sampler proposed them.
+    """Estimates from the trials of one search, whichever sampler proposed them.
 
-    The model is the one of the surrogate sampler; it draws what the configs not measured may take,
-    jointly, and looks how far the least of each draw lies below the best so far. ``peak_cycles``
+    The model is the one of the surrogate sampler; it draws the cycles of unmeasured configs,
+    jointly, and takes how far the least of each draw lies below the best so far. ``peak_cycles``
     are those of the HVX peak (:meth:`tuner.kernels.WorkCounts.peak_cycles`): no schedule takes
     fewer, whatever the model draws.
     """
@@ -72,7 +70,7 @@ class GainEstimator:
         gains = self._drawn(rows[known], logs[known], best, some)
         if 0.0 < self._peak_cycles <= np.exp(best):
             gains = np.minimum(gains, best - np.log(self._peak_cycles))
-        # Of what looks best, as much will fail as failed so far.
+        # The most promising configs will fail as often as those so far.
         valid = len(rows) / (len(rows) + len(lost))
         shares = (1.0 - np.exp(-gains)) * valid
         return RemainingGain(float(shares.mean()), float(np.quantile(shares, _BOUND)))
@@ -113,7 +111,7 @@ def remaining_of(estimator: GainEstimator, trials: Sequence[Trial]) -> Remaining
 
 
 class GainWatch:
-    """The estimate for a search under way, made anew every few trials."""
+    """The estimate for a search under way, renewed every few trials."""
 
     def __init__(self, space: Space, seed: int, peak_cycles: float) -> None:
         self._asked = space, seed, peak_cycles
@@ -128,6 +126,6 @@ class GainWatch:
             self.remaining = remaining_of(self._estimator, [trials[n] for n in sorted(trials)])
 
     def conclude(self, trials: Mapping[int, Trial]) -> None:
-        """The last estimate: by these trials alone, whatever was estimated on the way to them."""
+        """The last estimate: from these trials alone, whatever earlier estimates drew."""
         fresh = GainEstimator(*self._asked)
         self.remaining = remaining_of(fresh, [trials[n] for n in sorted(trials)])

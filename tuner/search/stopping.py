@@ -1,4 +1,4 @@
-"""When a job is over, or is to stop before."""
+"""When a job is over, or is to stop early."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def checked_budget(
     until_gain: float | None,
     goals: Sequence[str] = DEFAULT_GOALS,
 ) -> Budget:
-    """The budget of these limits; ``UserError`` if there is none or one makes no sense."""
+    """The budget of these limits; ``UserError`` if there is none or one is out of range."""
     if trials is None and seconds is None and patience is None and until_gain is None:
         raise UserError(
             "a job without any limit", accepted="trials, seconds, patience or a remaining gain"
@@ -38,8 +38,8 @@ def checked_budget(
         raise UserError(f"until_gain={until_gain}", accepted="a share between 0 and 1, as 0.01")
     if until_gain is not None and len(goals) > 1:
         raise UserError(
-            f"until_gain={until_gain} for {', '.join(goals)}: gain is estimated of cycles alone",
-            accepted="trials, seconds and patience as limits of several goals",
+            f"until_gain={until_gain} for {', '.join(goals)}: gain is estimated for cycles alone",
+            accepted="trials, seconds and patience as limits of several objectives",
         )
     for name, value in (("trials", trials), ("seconds", seconds), ("patience", patience)):
         if value is not None and not 0 < value <= 10_000_000:
@@ -49,7 +49,8 @@ def checked_budget(
 
 class Improvements:
     """Counts trials since the last one that was better than all before it, in the order of their
-    numbers, whatever the order they finish in. With several goals it changed the Pareto front."""
+    numbers, whatever the order they finish in. With several objectives, better is any change of
+    the Pareto front."""
 
     def __init__(self, goals: Sequence[str] = DEFAULT_GOALS) -> None:
         self._goals = goals
@@ -60,7 +61,7 @@ class Improvements:
     def since(self, trials: Mapping[int, Trial]) -> int:
         """``trials``, by number, are all that have finished: those of the last call, and more.
 
-        Costs as much as there are new ones. A number is missing only while it is in flight.
+        The cost grows with the new ones alone. A number is missing only while it is in flight.
         """
         while (trial := trials.get(self._next)) is not None:
             self._since = self._counted(self._front, self._since, trial)
@@ -86,7 +87,7 @@ def reason_to_stop(
     without_improvement: int,
     remaining: RemainingGain | None = None,
 ) -> str | None:
-    """Which limit of ``budget`` is reached, in words, or ``None``.
+    """The limit of ``budget`` that is reached, in words, or ``None``.
 
     ``handed_out`` counts finished trials and those in flight.
     """
@@ -102,7 +103,7 @@ def reason_to_stop(
 
 
 def reason_of_failure(trials: Sequence[Trial]) -> str:
-    """Of a job without a valid trial: the tally of outcomes and the first error text of each."""
+    """Why a job has no valid trial: the tally of outcomes and the first error text of each."""
     tally = Counter(trial.outcome.value for trial in trials)
     first: dict[str, str] = {}
     for trial in trials:

@@ -6,10 +6,9 @@ of it. Kernels turn a config into :class:`Directive` values; code generators app
 """
 
 from tuner.space.config import Config, KnobValue
-from tuner.space.directive import Directive, TailStrategy
+from tuner.space.directives import Directive, Stage, Steps, TailStrategy, tail
 from tuner.space.expression import Expression
-from tuner.space.knob import Knob
-from tuner.space.space import Constraint, Space
+from tuner.space.space import Constraint, Knob, Space
 
 __all__ = [
     "Config",
@@ -19,5 +18,8 @@ __all__ = [
     "Knob",
     "KnobValue",
     "Space",
+    "Stage",
+    "Steps",
     "TailStrategy",
+    "tail",
 ]

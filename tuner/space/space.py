@@ -3,27 +3,79 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import islice
+from operator import lt
 from random import Random
 from typing import Any
 
 from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.space.config import Config, KnobValue
-from tuner.space.expression import Expression, expression
-from tuner.space.knob import Knob
-from tuner.space.membership import Check, compile_check
+from tuner.space.expression import Check, Expression, compile_check, expression
 
 _SAMPLE_ATTEMPTS = 2000
+_KINDS = ({int}, {str})
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One choice of a schedule.
+
+    ``choices`` are all integers in rising order (an ordered knob: samplers may use the order) or
+    all strings (a categorical one). ``when`` is a condition over earlier knobs and the space's
+    constants; where it is false the knob is inactive and absent from configs.
+    """
+
+    name: str
+    choices: tuple[KnobValue, ...]
+    doc: str
+    when: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise UserError(f"knob name '{self.name}'", accepted="letters, digits, underscore")
+        # Cheap checks: a service makes thousands of spaces a second, one for each problem.
+        kinds = set(map(type, self.choices))
+        if kinds not in _KINDS:
+            raise UserError(
+                f"knob {self.name} has choices {list(self.choices)!r}",
+                accepted="a list of integers or a list of strings, not empty",
+            )
+        if len(set(self.choices)) != len(self.choices):
+            raise UserError(f"knob {self.name} lists a choice twice: {list(self.choices)!r}")
+        if int in kinds and not all(map(lt, self.choices, self.choices[1:])):
+            raise UserError(f"knob {self.name}: integer choices must rise: {list(self.choices)!r}")
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the choices are integers."""
+        return isinstance(self.choices[0], int)
+
+    @property
+    def condition(self) -> Expression | None:
+        """``when``, read; ``None`` for a knob that is always active."""
+        return None if self.when is None else expression(self.when)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        choices = list(self.choices)
+        return {"name": self.name, "choices": choices, "doc": self.doc, "when": self.when}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Knob:
+        """The inverse of :meth:`as_dict`."""
+        return cls(data["name"], tuple(data["choices"]), data["doc"], data["when"])
 
 
 @dataclass(frozen=True, eq=False)
 class _Structure:
     """What a space knows of its names: the knobs in order with their conditions, the names of all,
     and for each knob the constraints (number, condition, knobs it names) that are decided once it
-    is settled.
+    has a value.
     """
 
     knobs: tuple[tuple[str, Expression | None], ...]
@@ -66,26 +118,23 @@ class Space:
         object.__setattr__(self, "_structure", self._find_structure())
 
     def _find_structure(self) -> _Structure:
-        """The structure of this space. A kernel makes all its spaces of the same tuples of knobs
-        and constraints, which are told by their identity sooner than by what is in them."""
+        """The structure of this space, looked up by the identity of its tuples: a kernel makes all
+        its spaces of the same ones, and comparing their contents takes longer."""
         key = (self.kernel, id(self.knobs), id(self.constraints), *self.constants)
         known = _OF_SAME_TUPLES.get(key)
         if known is None:
             if len(_OF_SAME_TUPLES) >= _KEPT_TUPLES:
                 _OF_SAME_TUPLES.clear()
-            structure = _structure_of(self.kernel, *self._parts())
-            # With the tuples themselves: as long as they live, no other has their identity.
+            structure = _structure_of(  # constants' values and knobs' choices do not matter
+                self.kernel,
+                tuple([(knob.name, knob.when) for knob in self.knobs]),
+                tuple([constraint.text for constraint in self.constraints]),
+                frozenset(self.constants),
+            )
+            # With the tuples themselves: while they live, no others have their identity.
             known = (structure, self.knobs, self.constraints)
             _OF_SAME_TUPLES[key] = known
         return known[0]
-
-    def _parts(self) -> tuple[tuple[tuple[str, str | None], ...], tuple[str, ...], frozenset[str]]:
-        """What decides the structure: not the constants' values, nor knobs' choices."""
-        return (
-            tuple([(knob.name, knob.when) for knob in self.knobs]),
-            tuple([constraint.text for constraint in self.constraints]),
-            frozenset(self.constants),
-        )
 
     def _is_active(self, position: int, values: Mapping[str, KnobValue]) -> bool:
         condition = self._structure.knobs[position][1]
@@ -103,7 +152,7 @@ class Space:
         return None
 
     def walk(self, values: Mapping[str, KnobValue]) -> Iterator[Knob]:
-        """The active knobs, in order. The caller settles each in ``values`` before the next."""
+        """The active knobs, in order. The caller sets each in ``values`` before the next."""
         for position, knob in enumerate(self.knobs):
             if self._is_active(position, {**self.constants, **values}):
                 yield knob
@@ -138,7 +187,7 @@ class Space:
         if not values.keys() <= self._structure.names:
             for name in values:
                 self.knob(name)
-        settled: dict[str, KnobValue] = {}
+        found: dict[str, KnobValue] = {}
         scope: dict[str, KnobValue] = dict(self.constants)
         for position, knob in enumerate(self.knobs):
             if not self._is_active(position, scope):
@@ -154,19 +203,18 @@ class Space:
             value = values[knob.name]
             if isinstance(value, bool) or value not in knob.choices:
                 raise UserError(f"knob {knob.name}={value!r}", accepted=_listed(knob.choices))
-            settled[knob.name] = scope[knob.name] = value
-        broken = self.violation(settled)
+            found[knob.name] = scope[knob.name] = value
+        broken = self.violation(found)
         if broken is not None:
             named = ", ".join(f"{n}={scope[n]}" for n in sorted(broken.expression.names))
             raise UserError(
                 f"config breaks the constraint '{broken.text}' ({named})",
                 accepted=f"configs that keep it, because {broken.reason}",
             )
-        return Config(settled)
+        return Config(found)
 
     def admits(self, values: Any) -> bool:
-        """Whether ``values`` are a config of this space: whether :meth:`config` accepts them. Takes
-        a tenth of its time where they are."""
+        """Whether :meth:`config` accepts ``values``. Takes a tenth of its time where it does."""
         if self.surely_admits(values):
             return True
         try:
@@ -176,16 +224,16 @@ class Space:
         return True
 
     def surely_admits(self, values: Any) -> bool:
-        """As :meth:`admits`, and as fast where they are not; but false also where a condition
-        divides by zero. For a search among many, of which one may be passed over."""
+        """As :meth:`admits`, and fast for values that are no config too; but also false where a
+        condition divides by zero. For picking from many, where one may be passed over."""
         check = _check_of(self._structure)
         return check(values, self.constants, [knob.choices for knob in self.knobs])
 
     def sample(self, random: Random) -> Config:
         """A random valid config: knob by knob, among the choices no constraint forbids so far.
 
-        Not exactly uniform over valid configs (dead ends start again), but every valid config
-        can come up. Raises ``UserError`` if the space seems to be empty.
+        Not exactly uniform (dead ends start again), but every valid config can come up. Raises
+        ``UserError`` if the space is empty.
         """
         for _ in range(_SAMPLE_ATTEMPTS):
             config = self._attempt(random)
@@ -217,33 +265,54 @@ class Space:
 
     def __iter__(self) -> Iterator[Config]:
         """Every valid config, in the order of knobs and choices."""
-        return self._extend(0, {}, dict(self.constants))
+        return self._extend(0, {}, dict(self.constants), lambda knob: knob.choices)
+
+    def nearest_config(
+        self, wanted: Mapping[str, KnobValue], *, numbers_by_ratio: bool = False
+    ) -> Config:
+        """The config nearest to ``wanted``, knob by knob in order.
+
+        A knob takes its wanted value if some config has it. Otherwise (a tile larger than the
+        image, say), and if ``wanted`` does not name it, it takes its first choice that some config
+        has; with ``numbers_by_ratio`` a wanted number gives way to the choice that is the fewest
+        times larger or smaller. Raises ``UserError`` if the space is empty.
+        """
+
+        def preferred(knob: Knob) -> Sequence[KnobValue]:
+            value = wanted.get(knob.name)
+            if numbers_by_ratio and isinstance(value, int):
+                return sorted(knob.choices, key=lambda choice: _ratio(choice, value))
+            return sorted(knob.choices, key=lambda choice: choice != value)
+
+        found = next(self._extend(0, {}, dict(self.constants), preferred), None)
+        return self.config({}) if found is None else found
 
     def _extend(
-        self, position: int, values: dict[str, KnobValue], scope: dict[str, KnobValue]
+        self,
+        position: int,
+        values: dict[str, KnobValue],
+        scope: dict[str, KnobValue],
+        ordered: Callable[[Knob], Sequence[KnobValue]],
     ) -> Iterator[Config]:
+        """Every valid config with ``values`` up to ``position``; ``ordered`` gives the choices of a
+        knob in the order in which they are tried."""
         if position == len(self.knobs):
             yield Config(values)
             return
         knob = self.knobs[position]
         if not self._is_active(position, scope):
             if self._broken(position, scope) is None:
-                yield from self._extend(position + 1, values, scope)
+                yield from self._extend(position + 1, values, scope, ordered)
             return
-        for choice in knob.choices:
+        for choice in ordered(knob):
             scope[knob.name] = values[knob.name] = choice
             if self._broken(position, scope) is None:
-                yield from self._extend(position + 1, values, scope)
+                yield from self._extend(position + 1, values, scope, ordered)
             del scope[knob.name], values[knob.name]
 
     def count(self, limit: int) -> int:
-        """How many valid configs there are, counting no further than ``limit``."""
-        found = 0
-        for _ in self:
-            found += 1
-            if found >= limit:
-                break
-        return found
+        """The number of valid configs, counting no further than ``limit``."""
+        return sum(1 for _ in islice(self, limit))
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form; also what the digest is made of."""
@@ -256,7 +325,7 @@ class Space:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Space:
-        """The inverse of :meth:`as_dict`; ``UserError`` if ``data`` is no space."""
+        """The inverse of :meth:`as_dict`; ``UserError`` if ``data`` is not a space."""
         try:
             return cls(
                 kernel=data["kernel"],
@@ -294,9 +363,9 @@ def _structure_of(
     constraints: tuple[str, ...],
     constants: frozenset[str],
 ) -> _Structure:
-    """The structure; ``UserError`` for a name that is defined twice, or not where it is used.
+    """The structure; ``UserError`` for a name defined twice, or used before it is defined.
 
-    Kept, because the many spaces of a kernel differ in the values of their constants only.
+    Cached, because the many spaces of a kernel differ only in the values of their constants.
     """
     known = set(constants)
     for name, when in knobs:
@@ -332,3 +401,9 @@ def _require_known(kernel: str, condition: Expression, known: set[str], where: s
 
 def _listed(choices: tuple[KnobValue, ...]) -> str:
     return ", ".join(str(c) for c in choices)
+
+
+def _ratio(choice: KnobValue, value: int) -> float:
+    if not isinstance(choice, int):
+        return math.inf
+    return abs(math.log((1 + abs(choice)) / (1 + abs(value))))

@@ -7,9 +7,9 @@ process do that.
 
 from tuner.uploaded.kernel import (
     PipelineKernel,
-    attached_pipeline,
+    UploadedPipelines,
     find_pipeline,
     kernel_name,
 )
 
-__all__ = ["PipelineKernel", "attached_pipeline", "find_pipeline", "kernel_name"]
+__all__ = ["PipelineKernel", "UploadedPipelines", "find_pipeline", "kernel_name"]

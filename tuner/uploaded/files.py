@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of_bytes
-from tuner.machine.paths import STATE_DIR_VARIABLE, for_this_user, state_dir, writable
+from tuner.paths import STATE_DIR_VARIABLE, for_this_user, state_dir, writable
 
 FOLDER = "pipelines"
 NAMED_DIGITS = 12
@@ -37,13 +37,13 @@ def path_of(digest: str) -> Path:
 
 
 def require_name(digest: str) -> None:
-    """``UserError`` if another pipeline is kept whose digest begins alike: one of them is made to
-    be taken for the other."""
+    """``UserError`` if another pipeline is kept whose digest begins alike: one of them was made to
+    pass for the other."""
     others = [kept for kept in _kept(digest[:NAMED_DIGITS]) if kept != digest]
     if others:
         raise UserError(
             f"the pipeline {digest[:NAMED_DIGITS]} is kept already, with other bytes",
-            accepted="a pipeline whose digest begins otherwise",
+            accepted="a pipeline whose digest begins with other digits",
             next_step="change anything about it, such as the name of a stage",
         )
 
@@ -70,7 +70,7 @@ def keep(data: bytes) -> str:
 
 
 def find(digits: str) -> str | None:
-    """The digest of the pipeline kept under these digits, 12 or all; ``None`` if there is none."""
+    """The digest of the pipeline kept under these digits, 12 or all; ``None`` without one."""
     if not _DIGITS.fullmatch(digits):
         return None
     kept = [digest for digest in _kept(digits[:NAMED_DIGITS]) if digest.startswith(digits)]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import hashlib
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from math import prod
@@ -10,26 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from tuner.codegen.halide.uploads import Analysis, analyse_pipeline
+from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, reference_outputs
+from tuner.codegen.halide.uploads.readers import output_bytes, outputs_in
 from tuner.errors import UserError
-from tuner.kernels import PIPELINE_PREFIX
-from tuner.kernels.kernel import (
-    LARGER,
-    NARROW,
-    OF_THE_WORK,
-    SMALLER,
-    WIDE,
-    Array,
-    HalidePipeline,
-    Kernel,
-    Param,
-    WorkCounts,
-)
-from tuner.kernels.settle import settle
+from tuner.kernels import PIPELINE_PREFIX, KernelFamily
+from tuner.kernels.kernel import Array, HalidePipeline, Kernel, WorkCounts
+from tuner.kernels.shapes import LARGER, NARROW, OF_THE_WORK, SMALLER, WIDE
+from tuner.paths import cached
 from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
-from tuner.records.candidate import Problem
+from tuner.problem.workload import Param, Problem
 from tuner.space import Config, Directive, Space
 from tuner.space.derivation import (
     BufferFacts,
@@ -39,13 +33,12 @@ from tuner.space.derivation import (
     textbook_values,
 )
 from tuner.uploaded import files
-from tuner.uploaded.references import references
 
 _KEPT_KERNELS, _KEPT_SIZES = 64, 256
 
 _MOST_TABLE = 16
-"""Rows of so few elements are those of a small table, or the channels of pixels: nobody pads them
-to whole vectors, so stride and extent are not promised of them."""
+"""Rows this short are those of a small table, or the channels of pixels: they are not padded to
+whole vectors, so stride and extent are not promised of them."""
 
 _PARALLEL = "parallel"
 """The parameter by which a caller says that it has what parallel loops need."""
@@ -65,7 +58,7 @@ class PipelineKernel(Kernel):
     default_is_naive = True
 
     source = ""
-    """Its name says which bytes it is."""
+    """Its name is that of its bytes."""
 
     def __init__(self, name: str, data: bytes, analysed: Callable[[Sizes, bool], Analysis]) -> None:
         self.name = name  # type: ignore[misc]
@@ -102,7 +95,7 @@ class PipelineKernel(Kernel):
         return self._analysed(self._sizes(params), False).facts
 
     def _analysis_of(self, problem: Problem) -> Analysis:
-        """What is scheduled: under a contract that is not static an example."""
+        """The analysis that is scheduled: under a contract that is not static an example."""
         is_open = problem.contract is not Contract.STATIC
         return self._analysed(self._sizes(problem.workload.params), is_open)
 
@@ -164,7 +157,7 @@ class PipelineKernel(Kernel):
         return HalidePipeline(inputs, first, opened.stages, scalars, more)
 
     def other_shapes(self, problem: Problem) -> list[dict[str, int]]:
-        """What follows from other sizes by itself keeps doing so."""
+        """Sizes that follow from others by themselves keep doing so."""
         given = problem.workload.params
         shapes = super().other_shapes(problem)
         return [{name: value if given[name] else 0 for name, value in s.items()} for s in shapes]
@@ -232,12 +225,12 @@ class PipelineKernel(Kernel):
 
     def default_config(self, problem: Problem) -> Config:
         """The pipeline as it was written, without any schedule."""
-        return settle(self.space(problem), {"lanes": 1})
+        return self.space(problem).nearest_config({"lanes": 1})
 
     def textbook_config(self, problem: Problem) -> Config:
         """Native vectors, line buffers for what is read several times, the rest inline."""
         values = textbook_values(self._facts_of(problem), problem.target, _whole_bytes(problem))
-        return settle(self.space(problem), values)
+        return self.space(problem).nearest_config(values)
 
     def llvm_arguments(self, params: Mapping[str, int]) -> tuple[str, ...]:
         """No software pipelining of loops that read what an iteration before wrote: LLVM moves the
@@ -269,7 +262,7 @@ def _space(
 
 
 def _whole_bytes(problem: Problem) -> int | None:
-    """What the innermost extents of outputs are multiples of; ``None`` if they are known."""
+    """A divisor of the innermost extents of outputs; ``None`` if they are known."""
     if problem.contract is Contract.STATIC:
         return None
     return problem.target.vector_alignment_bytes if problem.contract is Contract.EXTENT else 1
@@ -288,7 +281,7 @@ def _spec(buffer: BufferFacts, *, is_input: bool) -> BufferSpec:
 
 
 def kernel_name(digest: str) -> str:
-    """What the pipeline with this digest is called as a kernel."""
+    """The name of the pipeline with this digest as a kernel."""
     return f"{PIPELINE_PREFIX}{digest[: files.NAMED_DIGITS]}"
 
 
@@ -303,11 +296,16 @@ def find_pipeline(name: str) -> PipelineKernel:
     return _loaded(digest)
 
 
-def attached_pipeline(name: str, attachment: Mapping[str, Any]) -> PipelineKernel:
-    """The kernel in a compile worker, from what its ``attachment`` says."""
-    analysis = Analysis.from_dict(attachment["analysis"])
-    data = base64.b64decode(attachment["pipeline"])
-    return PipelineKernel(name, data, lambda sizes, is_open: analysis)
+class UploadedPipelines(KernelFamily):
+    """The family of kernels called ``pipeline:DIGEST``."""
+
+    def find(self, name: str) -> PipelineKernel:
+        return find_pipeline(name)
+
+    def attached(self, name: str, attachment: Mapping[str, Any]) -> PipelineKernel:
+        analysis = Analysis.from_dict(attachment["analysis"])
+        data = base64.b64decode(attachment["pipeline"])
+        return PipelineKernel(name, data, lambda sizes, is_open: analysis)
 
 
 @lru_cache(maxsize=_KEPT_KERNELS)
@@ -319,3 +317,45 @@ def _loaded(digest: str) -> PipelineKernel:
         return analyse_pipeline(data, dict(sizes), is_open=is_open)
 
     return PipelineKernel(kernel_name(digest), data, analysed)
+
+
+_FOLDER = "references"
+_MOST_FILES = 64
+_VERSION = b"3"
+"""Raise it when pipelines are interpreted differently: kept outputs are not used then."""
+
+
+def references(
+    data: bytes, facts: PipelineFacts, calls: Sequence[Sequence[Array]]
+) -> list[list[Array]]:
+    """The outputs of the pipeline ``data`` for the inputs of each call, computed once in a
+    contained process and then kept in the state directory."""
+    key = hashlib.sha256(b"\0".join([_VERSION, data, repr(facts).encode()]))
+    for call in calls:
+        for array in call:
+            key.update(np.ascontiguousarray(array).data)
+    path = cached(_FOLDER) / key.hexdigest()
+    try:
+        kept = path.read_bytes()
+    except FileNotFoundError:
+        kept = b""
+    if len(kept) != len(calls) * output_bytes(facts):
+        made = reference_outputs(data, facts, calls)
+        temporary = path.with_name(f".{path.name}-{os.getpid()}-{os.urandom(4).hex()}")
+        try:
+            temporary.write_bytes(b"".join(array.tobytes() for call in made for array in call))
+            temporary.replace(path)
+        except OSError:  # a full disk: what is not kept is computed again
+            temporary.unlink(missing_ok=True)
+        _sweep()
+        return made
+    os.utime(path)
+    return outputs_in(kept, facts)
+
+
+def _sweep() -> None:
+    """Leaves the files that were used last."""
+    files = sorted(cached(_FOLDER).iterdir(), key=lambda path: -path.stat().st_mtime)
+    for path in files[_MOST_FILES:]:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()

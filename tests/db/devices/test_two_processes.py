@@ -10,14 +10,14 @@ import pytest
 
 from db import open_store
 from db.devices.roster import SqlRoster
-from tuner.measure.farm.states import Checked, DeviceState, Enrolment, Purpose
+from tuner.measure.farm.roster import Checked, DeviceState, Enrolment, Purpose
 
 ROOT = Path(__file__).parents[2]
 LEASES = 40
 WORKER = f"""
 import sys, time
 from db import open_store
-from tuner.measure.farm.states import DeviceState, Tally
+from tuner.measure.farm.roster import DeviceState, Tally
 
 with open_store() as store:
     roster, got = store.roster(), 0
@@ -30,7 +30,7 @@ with open_store() as store:
             log.write(f"+{{sys.argv[1]}}\\n")
             log.flush()
             log.write(f"-{{sys.argv[1]}}\\n")
-        roster.settle(lease, DeviceState.READY, "worked", tally=Tally(trials=1))
+        roster.give_back(lease, DeviceState.READY, "worked", tally=Tally(trials=1))
         got += 1
 """
 
@@ -42,7 +42,7 @@ def test_a_device_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
         roster.enrol(Enrolment("pixel", "phone", "hardware"))
         lease = roster.lease("pixel", "test", Purpose.CHECK)
         assert lease is not None
-        roster.settle(lease, DeviceState.READY, "checked", checked=Checked())
+        roster.give_back(lease, DeviceState.READY, "checked", checked=Checked())
         log = tmp_path / "log"
         workers = [
             subprocess.Popen([sys.executable, "-c", WORKER, name, str(log)], cwd=ROOT)

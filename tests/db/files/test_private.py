@@ -17,7 +17,7 @@ from db.engine import DATABASE_FILE
 from db.files.private import tightened
 from service.auth.local_token import keep_local_token
 from tests.db.backup_conformance import fill
-from tuner.machine.paths import STATE_DIR_VARIABLE, writable
+from tuner.paths import STATE_DIR_VARIABLE, writable
 from tuner.uploaded import files as uploads
 
 

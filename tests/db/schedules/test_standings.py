@@ -23,7 +23,7 @@ from tests.databases import put_database
 from tests.db.serving_conformance import lookup
 from tests.service.stored import a_config, problem, store_schedule
 from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
-from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.paths import STATE_DIR_VARIABLE
 from tuner.problem.contract import Contract
 from tuner.records.candidate import CACHE_STATES, FIDELITIES, Problem
 
@@ -164,7 +164,7 @@ def _run(machine: type[Writers], examples: int, steps: int) -> None:
 
     quiet = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
     chosen = settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None,
+        max_examples=examples, stateful_step_count=steps,
         suppress_health_check=quiet, derandomize=True,
     )  # fmt: skip
     run_state_machine_as_test(machine, settings=chosen)

@@ -19,8 +19,8 @@ from pathlib import Path
 from tuner.codegen.toolchain import NativePart, built, find_toolchain
 from tuner.errors import ToolchainError
 from tuner.machine.debian import PrivateApt, unpack
-from tuner.machine.paths import state_dir
 from tuner.measure.qemu.simulator import command_of, find_simulator
+from tuner.paths import state_dir
 
 _RELEASE = "bookworm"
 """Its backports are where adbd was seen to run as a plain process (34.0.5); adb comes along."""

@@ -19,7 +19,7 @@ from tests.rig.phones.packages import HOME, Programs, find_programs
 from tests.rig.phones.phone import Model, Phone, RigUnavailableError
 from tuner.codegen.toolchain import NativePart, built, find_toolchain
 from tuner.errors import ToolchainError
-from tuner.machine.paths import writable
+from tuner.paths import writable
 
 REQUIRED_VARIABLE = "HVXTUNE_REQUIRE_RIG"
 """Set where emulated phones must be had: a test that would skip fails instead. CI sets it."""

@@ -15,8 +15,8 @@ import uvicorn
 from fastapi import FastAPI, Request
 from starlette.responses import StreamingResponse
 
-from service.serving import configured
-from service.settings import ConnectionLimits, Settings
+from service.server.serving import configured
+from service.server.settings import ConnectionLimits, Settings
 
 LIMITS = ConnectionLimits(
     most=8, each=6, head_s=0.5, body_grace_s=0.5, stalled_answer_s=0.5, keep_alive_s=30.0

@@ -18,15 +18,13 @@ from db.access.tokens import Token, add_token
 from db.sql_store import SqlStore
 from service.admission import looker, lookups
 from service.admission.looker import Found, Looker, Question
-from service.admission.lookers import ProcessLookers
-from service.admission.lookups import NEAREST_COSTS, Lookups
+from service.admission.lookups import NEAREST_COSTS, Lookups, ProcessLookers
 from service.app import create_app
 from service.auth import Quotas
-from service.auth.gate import OpenGate
-from service.auth.token_gate import TokenGate
-from service.auth.token_text import new_token_text
-from service.settings import Settings
+from service.auth.tokens import new_token_text
+from service.server.settings import Settings
 from tests.service.auth.conftest import bearing
+from tests.service.gates import Gate, OpenGate
 from tests.service.stored import problem, store_schedule
 from tests.service.test_best import ASKED, SHAPE, URL
 
@@ -248,7 +246,7 @@ def test_what_takes_too_long_is_given_up(
 
 
 def test_workloads_count_in_the_rate_and_nearest_ones_more(store: SqlStore) -> None:
-    app = create_app(store, TokenGate(store), Settings())
+    app = create_app(store, Gate(store), Settings())
     token = new_token_text()
     quotas = Quotas(requests_per_minute=100).as_dict()
     stored = Token(token.id, "ci", token.digest, ["read"], created_at=time.time(), quotas=quotas)

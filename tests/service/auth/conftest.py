@@ -13,9 +13,9 @@ from db.access.tokens import Token, add_token
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
-from service.auth.token_gate import TokenGate
-from service.auth.token_text import TokenText, new_token_text
-from service.settings import Settings
+from service.auth.gate import Gate
+from service.auth.tokens import TokenText, new_token_text
+from service.server.settings import Settings
 
 GetToken = Callable[..., TokenText]
 
@@ -41,12 +41,12 @@ def new_token(store: SqlStore) -> GetToken:
 
 
 @pytest.fixture
-def gate(store: SqlStore) -> TokenGate:
-    return TokenGate(store)
+def gate(store: SqlStore) -> Gate:
+    return Gate(store)
 
 
 @pytest.fixture
-def app(store: SqlStore, gate: TokenGate) -> FastAPI:
+def app(store: SqlStore, gate: Gate) -> FastAPI:
     return create_app(store, gate, Settings())
 
 

@@ -11,16 +11,18 @@ import pytest
 from db.access.tokens import all_tokens, revoke_token
 from db.sql_store import SqlStore
 from service.auth import Scope
-from service.auth.first_start import (
+from service.auth.local_token import (
     check_exposure,
     ensure_token,
     is_loopback,
+    keep_local_token,
+    local_token,
+    local_token_file,
     local_token_notes,
 )
-from service.auth.local_token import keep_local_token, local_token, local_token_file
-from service.auth.token_text import new_token_text, parse
-from service.serving import serve
-from service.settings import Settings
+from service.auth.tokens import new_token_text, parse
+from service.server.serving import serve
+from service.server.settings import Settings
 from tests.service.auth.conftest import GetToken, bearing
 from tests.service.served import served
 from tuner.errors import UserError

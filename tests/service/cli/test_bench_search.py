@@ -49,7 +49,7 @@ def test_wants_a_table_and_known_samplers(hvxtune):
 
 
 def test_every_stored_table_says_what_it_holds():
-    from tuner.search.tables import read_table
+    from benchmarks.search.tables import read_table
 
     assert TABLES
     for path in TABLES:

@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.tuner.measure.made_events import KINDS, observed
+from tests.tuner.measure.qemu.made_events import KINDS, observed
 from tuner.measure.qemu import calibration
-from tuner.measure.qemu.model import load_model
-from tuner.measure.qemu.model_file import model_path
+from tuner.measure.qemu.model import load_model, model_path
 
 NUMBER = 40
 KEPT = ("gather", "scatter", "l2_bandwidth", "parallel_loop", "task")

@@ -11,10 +11,11 @@ import pytest
 
 from db import open_store
 from db.sql_store import SqlStore
-from service.cli import long_work, main
+from service.cli import database as long_work
+from service.cli import main
 from tests.databases import put_database
 from tests.db.backup_conformance import contents, fill
-from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.paths import STATE_DIR_VARIABLE
 
 
 @pytest.fixture

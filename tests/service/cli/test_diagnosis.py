@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tuner import measure
-from tuner.codegen.confinement.confine import LAYERS
-from tuner.codegen.confinement.privileges import CHANGE_USER, has
+from tuner.codegen.confinement.confine import CHANGE_USER, LAYERS, has
 from tuner.errors import UserError
 from tuner.machine import doctor
 

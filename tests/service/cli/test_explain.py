@@ -11,8 +11,7 @@ from tests.rig.stand_ins import StandInMeasurer
 from tests.service.cli.test_schedules import TUNE
 from tuner import measure
 from tuner.errors import CandidateError
-from tuner.measure.explanation import ExplainedPacket, Explanation, Part, Region
-from tuner.measure.roofline import Bound, Roofline
+from tuner.measure.explanation import Bound, ExplainedPacket, Explanation, Part, Region, Roofline
 from tuner.records.outcome import Outcome
 
 BEGIN = 0x100000

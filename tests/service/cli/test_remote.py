@@ -8,8 +8,8 @@ import pytest
 
 from db import open_store
 from service.app import create_app
-from service.auth.gate import OpenGate
-from service.settings import Settings
+from service.server.settings import Settings
+from tests.service.gates import OpenGate
 from tests.service.live import live
 from tuner.identity import digest_of_bytes
 from tuner.records.trial import JobState

@@ -20,11 +20,12 @@ from db.jobs import outbox
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
-from service.settings import Settings
+from service.server.settings import Settings
 from service.webhooks import sending
-from service.webhooks.addresses import RefusedError, pin, read_networks
+from service.webhooks.addresses import RefusedError, pin
 from service.webhooks.sending import Sender
-from tests.service.job_routes import CallerGate, made
+from tests.service.gates import CallerGate
+from tests.service.job_routes import made
 from tests.service.webhooks.receiver import Receiver, receiving
 from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
 from tuner.records.trial import JobRequest, JobState, Submission
@@ -50,7 +51,9 @@ def ann(store: SqlStore) -> TestClient:
 
 
 def sender(store: SqlStore, **how: Any) -> Sender:
-    return Sender(store, read_networks(HERE), **{"first_pause_s": 0.0, **how})
+    return Sender(
+        store, Settings(webhook_allow=HERE).webhook_networks, **{"first_pause_s": 0.0, **how}
+    )
 
 
 def end(store: SqlStore, job: str, state: JobState = JobState.DONE, note: str = "") -> None:
@@ -340,7 +343,7 @@ def test_the_address_that_was_checked_is_connected_to(monkeypatch: pytest.Monkey
 
 
 def test_the_operator_may_name_networks() -> None:
-    allowed = read_networks(["10.0.0.0/8", "127.0.0.1/32"])
+    allowed = Settings(webhook_allow=("10.0.0.0/8", "127.0.0.1/32")).webhook_networks
     assert asyncio.run(pin("https://10.1.2.3/", allowed)).url == "https://10.1.2.3:443/"
     assert asyncio.run(pin("http://127.0.0.1:8/", allowed)).url == "http://127.0.0.1:8/"
     for url in ("http://10.1.2.3/", "https://192.168.0.1/", "http://127.0.0.2/"):

@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tuner.codegen.halide.client import CompileServer, ServerDiedError
-from tuner.codegen.halide.servers import CompileServers
+from tuner.codegen.halide.servers import CompileServer, CompileServers, ServerDiedError
 from tuner.errors import OutOfTimeError, ToolchainError
 
 

@@ -16,8 +16,8 @@ import pytest
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tests.rig.uploads import flipped, serialized_pipeline
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, reference_outputs
+from tuner.codegen.halide.uploads.analysis import Sizes
 from tuner.codegen.halide.uploads.expressions import divided, operations_of, with_extents
-from tuner.codegen.halide.uploads.sizes import Sizes
 from tuner.errors import UserError
 from tuner.space.derivation import BufferFacts
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.codegen.c.forms import c_forms
-from tuner.codegen.c.generator import CGenerator
-from tuner.codegen.c.source import header, translation_unit
+from tuner.codegen.c_forms import CGenerator, c_forms, header, translation_unit
 from tuner.kernels import find_kernel, kernel_names
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract

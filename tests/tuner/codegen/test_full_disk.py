@@ -9,8 +9,7 @@ from typing import Any, cast
 import pytest
 
 from tuner.codegen.halide import servers
-from tuner.codegen.halide.client import CompileServer
-from tuner.codegen.halide.servers import CompileServers
+from tuner.codegen.halide.servers import CompileServer, CompileServers
 from tuner.errors import CandidateError, ToolchainError
 
 

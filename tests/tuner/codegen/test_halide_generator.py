@@ -18,8 +18,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from tests.rig.scale_u8 import KERNELS
-from tuner.codegen.halide import client
-from tuner.codegen.halide.generator import HalideGenerator, digest_of_sources
+from tuner.codegen.halide import servers
+from tuner.codegen.halide.generator import LOADED as LOADED_BY_SERVERS
+from tuner.codegen.halide.generator import TUNER, HalideGenerator, digest_of_sources
 from tuner.codegen.halide.servers import INCIDENT_ATTEMPTS
 from tuner.codegen.toolchain import built
 from tuner.errors import CandidateError, ToolchainError
@@ -212,6 +213,29 @@ def test_the_fingerprint_names_the_code_of_the_compile_server(generator, tmp_pat
     assert digest_of_sources(tmp_path / "1") != digest_of_sources(tmp_path / "2")
 
 
+LOADED = """
+import sys
+from importlib import import_module
+from tuner.codegen.halide import server
+from tuner.kernels import load_kernels
+for module in server._NEEDED:
+    import_module(module)
+load_kernels()
+print(*(one.__file__ for name, one in sys.modules.items() if name.partition(".")[0] == "tuner"))
+"""
+
+
+def test_all_that_a_compile_server_loads_is_in_the_fingerprint():
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = {Path(path).relative_to(TUNER) for path in done.stdout.split()}
+    assert Path("kernels/gemm_u8.py") in loaded
+    covered = {*LOADED_BY_SERVERS}
+    assert [p for p in loaded if p.parts[0] not in covered and str(p) not in covered] == []
+    assert all((TUNER / place).exists() for place in covered)
+
+
 DIGESTS = """
 import sys
 from tests.tuner.codegen.test_halide_generator import candidate
@@ -299,7 +323,7 @@ def test_folders_halide_would_make_in_tmp_come_into_the_current_one(tmp_path, te
     made = subprocess.run(
         [sys.executable, "-c", MAKES_A_FOLDER, template.format(folder=tmp_path)],
         cwd=tmp_path,
-        env={"LD_PRELOAD": str(built(client.TEMPORARY_FOLDERS))},
+        env={"LD_PRELOAD": str(built(servers.TEMPORARY_FOLDERS))},
         capture_output=True,
         text=True,
         check=True,

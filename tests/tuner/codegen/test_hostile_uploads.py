@@ -13,9 +13,9 @@ from tests.rig.hostile_uploads import hostile_uploads
 from tests.rig.unseen_pipelines import unseen_pipeline
 from tests.rig.uploads import mutated, serialized_pipeline
 from tuner.codegen.halide.uploads import analyse_pipeline, describe_pipeline, readers
+from tuner.codegen.halide.uploads.answers import NotTunableError
 from tuner.codegen.halide.uploads.contents import checked
 from tuner.codegen.halide.uploads.deserialized import deserialized
-from tuner.codegen.halide.uploads.refusals import NotTunableError
 from tuner.codegen.halide.uploads.serialized import MOST_DEPTH, DamagedError
 from tuner.errors import UserError
 

@@ -11,10 +11,10 @@ import halide as hl
 import numpy as np
 import pytest
 
+from tuner.codegen.halide.uploads.answers import NotTunableError
 from tuner.codegen.halide.uploads.contents import checked
 from tuner.codegen.halide.uploads.interpretation import Buffer, interpreted
 from tuner.codegen.halide.uploads.intrinsics import INTRINSICS
-from tuner.codegen.halide.uploads.refusals import NotTunableError
 
 WIDTH, HEIGHT = 24, 10
 PIXELS = np.random.default_rng(3).integers(0, 256, (HEIGHT, WIDTH), np.uint8)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import ClassVar
 
 import pytest
 
-from tests.tuner.codegen.generator_conformance import GeneratorConformance, HostileConformance
-from tuner import one_config, tuning
-from tuner.codegen import space_of, starts_of
-from tuner.codegen.clang import command
-from tuner.codegen.clang.generator import HalideClangGenerator
+from tuner import tuning
+from tuner.codegen import clang, space_of, starts_of
+from tuner.codegen.clang import HalideClangGenerator
 from tuner.codegen.confinement import SYSTEM
 from tuner.codegen.halide.servers import CompileServers
 from tuner.codegen.portfolio import GENERATOR, Portfolio, chosen
@@ -23,34 +20,7 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate
 from tuner.records.outcome import Outcome
-from tuner.space import Config, KnobValue
-
-
-class TestHalideClang(HostileConformance):
-    name = "halide-clang"
-    extra: ClassVar[dict[str, KnobValue]] = command.DEFAULTS
-
-
-class TestC(GeneratorConformance):
-    name = "c-autovec"
-
-
-class TestHalideAuto(GeneratorConformance):
-    name = "halide-auto"
-
-    @pytest.mark.slow
-    def test_every_start_is_right_code_with_its_symbol_and_header(self, generator):
-        """Autoschedulers are wrong at times: no schedule is right."""
-        problem = self.problem()
-        trial, _ = one_config.measure(
-            problem, Config({"autoscheduler": "none"}), generator=self.name
-        )
-        assert trial.outcome is Outcome.OK
-
-
-class TestPortfolio(HostileConformance):
-    name = "portfolio"
-    extra: ClassVar[dict[str, KnobValue]] = {GENERATOR: "halide-clang", **command.DEFAULTS}
+from tuner.space import Config
 
 
 def problem_of(kernel: str, **params: int):
@@ -70,12 +40,12 @@ def test_the_portfolio_of_every_kernel_has_the_spaces_of_its_members(kernel):
 
 def test_what_right_code_needs_takes_the_place_of_a_knob():
     options = ["-O2", "-mllvm", "-enable-pipeliner=0", "-fno-unroll-loops"]
-    made = command.with_llvm_arguments(options, ("-enable-pipeliner=false", "-other=1"))
+    made = clang.with_llvm_arguments(options, ("-enable-pipeliner=false", "-other=1"))
     assert made == [
         *("-O2", "-fno-unroll-loops"),
         *("-mllvm", "-enable-pipeliner=false", "-mllvm", "-other=1"),
     ]
-    assert command.with_llvm_arguments(options, ()) == options
+    assert clang.with_llvm_arguments(options, ()) == options
 
 
 def test_c_is_a_handful_of_points():
@@ -95,7 +65,7 @@ def test_a_kernel_without_a_c_form_is_refused_by_name(monkeypatch):
 @pytest.mark.slow
 def test_every_switch_changes_code_somewhere():
     """One that changes none would be a choice without a difference."""
-    unchanged = {(k.name, choice) for k in command.KNOBS for choice in k.choices[1:]}
+    unchanged = {(k.name, choice) for k in clang.KNOBS for choice in k.choices[1:]}
     with HalideClangGenerator(1, time_limit_s=120) as generator:
         for kernel in ("max_pool_u8", "sobel_u8", "depthwise_conv2d_u8"):
             problem = problem_of(kernel)

@@ -11,7 +11,7 @@ import pytest
 from tuner.codegen import toolchain
 from tuner.codegen.toolchain import NativePart, built, find_toolchain
 from tuner.errors import InternalError, StoreError, ToolchainError
-from tuner.machine.paths import STATE_DIR_VARIABLE
+from tuner.paths import STATE_DIR_VARIABLE
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,6 @@ from tests.rig.uploads import serialized_pipeline
 from tuner.codegen.halide.uploads import (
     PipelineDescription,
     analyse_pipeline,
-    contained,
     describe_pipeline,
     readers,
 )
@@ -79,7 +78,7 @@ def test_who_opens_an_upload_reaches_nothing_else(
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[readers.Readers]:
     """Readers that no other test has used, one at a time."""
     made = readers.Readers(1)
-    monkeypatch.setattr(contained, "readers", lambda: made)
+    monkeypatch.setattr(readers, "readers", lambda: made)
     yield made
     made.close()
 
@@ -132,7 +131,7 @@ def test_a_reader_that_hangs_is_ended(
     fresh: readers.Readers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     stand_in(monkeypatch, tmp_path, "time.sleep(600)")
-    monkeypatch.setattr(contained, "TIME_LIMIT_S", 0.2)
+    monkeypatch.setattr(readers, "TIME_LIMIT_S", 0.2)
     with pytest.raises(UserError, match=r"more than 0\.2 s"):
         describe_pipeline(b"bytes")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.tuner.kernels.host import run_on_host
+from tuner.conformance.kernels import run_on_host
 from tuner.kernels import find_kernel
 
 

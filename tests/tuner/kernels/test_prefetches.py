@@ -11,7 +11,8 @@ from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.records.candidate import Candidate, Problem
+from tuner.problem.workload import Problem
+from tuner.records.candidate import Candidate
 from tuner.records.outcome import Outcome
 from tuner.search.evaluation import Evaluator
 from tuner.space import Config, Directive

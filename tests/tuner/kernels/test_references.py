@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.tuner.kernels.host import run_on_host
 from tests.tuner.kernels.oracles import ORACLES
+from tuner.conformance.kernels import run_on_host
 from tuner.kernels import Kernel, find_kernel, kernel_names
 from tuner.kernels.kernel import Array
 
@@ -43,7 +43,7 @@ def calls(draw: st.DrawFn, kernel: Kernel) -> tuple[dict[str, int], list[Array]]
 
 @pytest.mark.parametrize("name", kernel_names())
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_reference_is_the_definition(name: str, data: st.DataObject) -> None:
     kernel = find_kernel(name)
     params, inputs = data.draw(calls(kernel))
@@ -54,7 +54,7 @@ def test_the_reference_is_the_definition(name: str, data: st.DataObject) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("name", kernel_names())
 @given(data=st.data())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_the_pipeline_is_the_definition_for_any_settings(name: str, data: st.DataObject) -> None:
     kernel = find_kernel(name)
     params, inputs = data.draw(calls(kernel))

@@ -4,15 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.tuner.kernels.kernel_conformance import KernelConformance
+from tuner.conformance.kernels import KernelCodeConformance, KernelConformance
 from tuner.errors import UserError
 from tuner.kernels import Kernel, find_kernel, kernel_names
 
 
-class TestRegisteredKernels(KernelConformance):
+class OfEveryKernel:
     @pytest.fixture(params=kernel_names())
     def kernel(self, request: pytest.FixtureRequest) -> Kernel:
         return find_kernel(request.param)
+
+
+class TestRegisteredKernels(OfEveryKernel, KernelConformance):
+    pass
+
+
+@pytest.mark.slow
+class TestCodeOfRegisteredKernels(OfEveryKernel, KernelCodeConformance):
+    pass
 
 
 def test_a_name_almost_right_is_answered_with_the_right_one() -> None:

@@ -1,17 +1,22 @@
-"""A kernel's source is part of its workloads: a file that changed makes others of them."""
+"""A kernel's source is part of its workloads: code that changed makes others of them, and nothing
+else does."""
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import importlib
 import pickle
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from tuner import kernels
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel, kernel_names, sources
 from tuner.kernels.kernel import Kernel
+from tuner.kernels.sources import canonical_c, canonical_python
 from tuner.problem.workload import Workload
 
 KERNEL = """
@@ -22,10 +27,14 @@ from tests.rig.scale_u8 import ScaleU8
 class Shifted(ScaleU8):
     name = "shifted_u8"
 
-    def reference(self, params, inputs):
+    def reference(self, params, inputs, more=0):
         from {package}late import nothing
 
-        return nothing(inputs, SHIFT)
+        return nothing(inputs, SHIFT + more)
+"""
+LOOPS = """for (int y = 0; y < 4; ++y) {  /* rows */
+    to[y] = from[y] + 1;
+}
 """
 
 
@@ -41,9 +50,9 @@ def folder(request, tmp_path, monkeypatch) -> Path:
         "pointers.py": "SHIFT = 1\n",
         "late.py": "def nothing(inputs, shift):\n    return [inputs[0] + shift]\n",
         "stranger.py": "SHIFT = 3\n",
-        "c_forms/shifted_u8.c": "/* loops */\n",
-        "c_forms/shifted_u8.quads.c": "/* loops */\n",
-        "c_forms/other_u8.c": "/* loops */\n",
+        "c_forms/shifted_u8.c": LOOPS,
+        "c_forms/shifted_u8.quads.c": LOOPS,
+        "c_forms/other_u8.c": LOOPS,
     }
     for name, content in files.items():
         (place / name).write_text(content)
@@ -60,7 +69,12 @@ def another_process() -> None:
     for module in list(sys.modules):
         if module.split(".")[0] in ("shifted", "pointers", "late", "stranger", "family"):
             del sys.modules[module]
-    for cached in (sources.content_of, sources._digest_of, sources._names_imported):
+    for cached in (
+        sources.content_of,
+        sources._digest_of,
+        sources._source_of,
+        sources._own_digest,
+    ):
         cached.cache_clear()
     importlib.invalidate_caches()
 
@@ -70,23 +84,127 @@ def source_now() -> str:
     return find_kernel("shifted_u8").workload().source
 
 
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
 @pytest.mark.parametrize(
-    "name",
-    ["shifted.py", "pointers.py", "late.py", "c_forms/shifted_u8.c", "c_forms/shifted_u8.quads.c"],
+    ("name", "old", "new"),
+    [
+        ("shifted.py", "SHIFT + more", "SHIFT - more"),
+        ("shifted.py", "more=0", "more=1"),
+        ("shifted.py", "(inputs, SHIFT", "(inputs, 1 + SHIFT"),
+        ("pointers.py", "1", "2"),
+        ("pointers.py", "1", "True"),
+        ("pointers.py", "1", "1.0"),
+        ("late.py", "[0]", "[-1]"),
+        ("late.py", "def nothing", "@staticmethod\ndef nothing"),
+        ("c_forms/shifted_u8.c", "+ 1", "+ 2"),
+        ("c_forms/shifted_u8.quads.c", "++y", "y ++"),
+    ],
 )
-def test_a_file_that_changed_makes_another_workload(folder: Path, name: str) -> None:
+def test_code_that_changed_makes_another_workload(
+    folder: Path, name: str, old: str, new: str
+) -> None:
     before = source_now()
     assert before
     assert source_now() == before
-    with (folder / name).open("a") as file:
-        file.write("\n")
+    edit(folder / name, old, new)
     assert source_now() != before
+
+
+def test_another_module_of_the_same_names_makes_another_workload(folder: Path) -> None:
+    before = source_now()
+    edit(folder / "shifted.py", "pointers import", "stranger import")
+    assert source_now() != before
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("shifted.py", "\nclass", "\n# a comment\n\n\nclass"),
+        ("shifted.py", '"shifted_u8"\n', '"shifted_u8"\n    """Of its own."""\n'),
+        ("shifted.py", "params, inputs, more=0", "params: dict[str, int], inputs, more: int=0"),
+        ("shifted.py", "inputs, more=0):", 'inputs, more=0):\n        """Said again."""'),
+        ("shifted.py", "import ScaleU8", "import ScaleU8 as ScaleU8"),
+        (
+            "shifted.py",
+            "(inputs, SHIFT + more)",
+            "(\n            inputs,\n            SHIFT + more\n        )",
+        ),
+        ("pointers.py", "SHIFT", "from __future__ import annotations\nimport sys\nSHIFT: int"),
+        ("late.py", "def", '"""Does it."""\n\ndef'),
+        ("c_forms/shifted_u8.c", "/* rows */", "// all\n"),
+        ("c_forms/shifted_u8.c", "    to[y]", "\tto[y]"),
+    ],
+)
+def test_what_cannot_matter_does_not(folder: Path, name: str, old: str, new: str) -> None:
+    before = source_now()
+    edit(folder / name, old, new)
+    assert source_now() == before
+
+
+def test_a_module_may_move_and_be_imported_in_another_way(folder: Path) -> None:
+    before = source_now()
+    (folder / "pointers.py").rename(folder / "moved.py")
+    edit(folder / "shifted.py", "pointers import SHIFT", "moved import SHIFT as BY")
+    edit(folder / "shifted.py", "inputs, SHIFT", "inputs, BY")
+    assert source_now() == before
+
+
+def test_the_form_is_the_same_in_every_version_of_python() -> None:
+    """Written here as one version made it, and compared by the tests of all."""
+    text = 'def f(a, /, b=1, *, c="x"):\n    return f"{a!r:>{b}}" + c[1:] if b else (yield)\n'
+    assert hashlib.sha256(canonical_python(text).encode()).hexdigest()[:16] == "d409e5f0d97bc8fb"
+
+
+@pytest.mark.parametrize("name", ["gemm_u8", "byte_sums", "tiling"])
+def test_constants_and_operators_of_a_module_count(name: str) -> None:
+    text = (Path(kernels.__file__).parent / f"{name}.py").read_text()
+    form = canonical_python(text)
+    tree = ast.parse(text)
+    assert canonical_python(ast.unparse(tree)) == form
+    numbers = [
+        number
+        for number, node in enumerate(ast.walk(tree))
+        if isinstance(node, ast.Constant | ast.BinOp | ast.Compare) and is_used(node, tree)
+    ]
+    for number in Random(1).sample(numbers, min(len(numbers), 30)):
+        tree = ast.parse(text)
+        node = list(ast.walk(tree))[number]
+        if isinstance(node, ast.Constant):
+            node.value = "another" if node.value != "another" else 1
+        elif isinstance(node, ast.BinOp):
+            node.op = ast.Sub() if isinstance(node.op, ast.Add) else ast.Add()
+        elif isinstance(node, ast.Compare):
+            node.ops[0] = ast.Lt() if isinstance(node.ops[0], ast.NotEq) else ast.NotEq()
+        assert canonical_python(tree_text := ast.unparse(tree)) != form, tree_text
+
+
+def is_used(found: ast.AST, tree: ast.AST) -> bool:
+    """Whether it is part of the code: not a docstring, and not in an annotation."""
+    within: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            within.add(id(node.value))
+        for annotation in (getattr(node, field, None) for field in ("annotation", "returns")):
+            within |= {id(inner) for inner in ast.walk(annotation)} if annotation else set()
+    return id(found) not in within
+
+
+def test_blanks_in_strings_of_c_are_kept() -> None:
+    kept = 'say("a  /* b */  // c", \'"\');'
+    assert canonical_c(f"  {kept}   /* gone */\n\n#define  A  1 \\\n  2 // gone\n") == (
+        f"{kept}\n#define A 1 \\\n2"
+    )
 
 
 @pytest.mark.parametrize("name", ["stranger.py", "__init__.py", "c_forms/other_u8.c"])
 def test_a_file_that_is_no_part_of_it_does_not(folder: Path, name: str) -> None:
     before = source_now()
-    (folder / name).write_text("# another\n")
+    (folder / name).write_text("another = 1\n")
     assert source_now() == before
 
 

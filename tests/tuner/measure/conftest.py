@@ -8,8 +8,8 @@ import pytest
 
 from tests.rig.scale_u8 import KERNELS
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
-from tuner.machine.paths import STATE_DIR_VARIABLE, writable
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
+from tuner.paths import STATE_DIR_VARIABLE, writable
 
 
 @pytest.fixture(scope="package", autouse=True)

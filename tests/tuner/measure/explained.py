@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.tuner.measure.candidates import scale_problem
-from tests.tuner.measure.microbenchmark import MODEL, PREAMBLE, TARGET, run_packets
+from tests.tuner.measure.qemu.microbenchmark import MODEL, PREAMBLE, TARGET, run_packets
+from tuner.conformance.candidates import scale_problem
 from tuner.measure.explanation import ExplainedPacket, Explanation, Region
 from tuner.measure.qemu.explain import explanation_of
 from tuner.measure.qemu.session import Caches

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.tuner.measure.candidates import scale_problem
+from tuner.conformance.candidates import scale_problem
 from tuner.errors import InternalError
 from tuner.kernels import find_kernel
 from tuner.measure import cases as cases_module

@@ -9,9 +9,7 @@ import pytest
 
 from tests.tuner.measure.explained import explain_packets
 from tuner.kernels import find_kernel
-from tuner.measure.comparison import compare
-from tuner.measure.explanation import Explanation
-from tuner.measure.roofline import Roofline, roofline_of
+from tuner.measure.explanation import Explanation, Roofline, compare, roofline_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 

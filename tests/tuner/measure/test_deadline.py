@@ -11,7 +11,7 @@ from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInMeasurer
 from tuner.errors import CandidateError, DeviceError, OutOfTimeError
 from tuner.identity import digest_of_bytes
-from tuner.measure.deadline import AbandonableMeasurer
+from tuner.measure.measurer import AbandonableMeasurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact

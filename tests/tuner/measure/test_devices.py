@@ -11,11 +11,11 @@ import pytest
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.rig.phones import running_phones
 from tests.tuner.measure.android.phones import adb_of_the_rig
-from tests.tuner.measure.device_conformance import DeviceConformance
-from tuner.measure.android.phone import open_phone
-from tuner.measure.farm.device import Device
-from tuner.measure.farm.settings import Limits, PhoneSettings, SimulatorSettings
-from tuner.measure.farm.simulator import open_simulator
+from tuner.conformance.devices import DeviceConformance
+from tuner.measure.android.call import PhoneSettings
+from tuner.measure.android.phone import Phone
+from tuner.measure.device import Device, Limits
+from tuner.measure.qemu.device import SimulatorSettings, SimulatorSlot
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ class TestSimulatorSlot(DeviceConformance):
     has_clock = False
 
     def make(self, task_s: float) -> Device:
-        return open_simulator(SimulatorSettings("sim"), "sim-1", Limits(task_s=task_s))
+        return SimulatorSlot(SimulatorSettings(name="sim"), "sim-1", Limits(task_s=task_s))
 
 
 class TestPhone(DeviceConformance):
@@ -40,8 +40,10 @@ class TestPhone(DeviceConformance):
             yield
 
     def make(self, task_s: float) -> Device:
-        settings = PhoneSettings("p", "v66", address=self.emulated.address, folder=self._folder)
-        return open_phone(settings, "phone-1", Limits(task_s=task_s, bundle=4))
+        settings = PhoneSettings(
+            name="p", arch="v66", address=self.emulated.address, folder=self._folder
+        )
+        return Phone(settings, "phone-1", Limits(task_s=task_s, bundle=4))
 
     def leftovers(self) -> Sequence[str]:
         """The folder itself may stay; busybox's time-out lives on for up to a second."""

@@ -11,16 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rig.stand_ins import StandInMeasurer
-from tests.tuner.measure.candidates import scale_artifact, scale_problem
 from tests.tuner.measure.explained import explain_packets, packet_with, region_with
-from tests.tuner.measure.microbenchmark import MODEL, TARGET, nops
-from tests.tuner.measure.test_control_rules import parallel
+from tests.tuner.measure.qemu.microbenchmark import MODEL, TARGET, nops
+from tests.tuner.measure.qemu.test_control_rules import parallel
+from tuner.conformance.candidates import scale_artifact, scale_problem
 from tuner.errors import UserError
 from tuner.measure.explanation import Explanation
 from tuner.measure.qemu.cycles import CAUSES, DEPENDENCY, ISSUE
-from tuner.measure.qemu.explain import group_of
+from tuner.measure.qemu.explain import apportion, group_of
 from tuner.measure.qemu.measurer import QemuMeasurer
-from tuner.measure.qemu.placement import apportion
 
 HEAP = "{ r4 = ##0x80000000 }\n"
 MIXED = (

@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.rig.scale_u8 import ScaleU8
-from tests.tuner.measure.candidates import scale_problem
+from tuner.conformance.candidates import scale_problem
 from tuner.measure.cases import CaseSet, case_of
 from tuner.measure.image import Image, image_of
 from tuner.problem.contract import Contract
@@ -67,7 +67,6 @@ def test_the_report_may_say_anything() -> None:
     assert (report.finished_cases, report.result, report.message) == (2, -7, "ouch!")
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_any_other_changed_byte_is_noticed(data: st.DataObject) -> None:
     image = make_image(data.draw(st.sampled_from([Contract.NONE, Contract.STRIDE])))

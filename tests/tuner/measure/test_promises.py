@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.tuner.measure.candidates import artifact_of, scale_problem
+from tuner.conformance.candidates import artifact_of, scale_problem
 from tuner.errors import CandidateError
-from tuner.measure.poison import poison
+from tuner.measure.cases import poison
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Artifact, Problem

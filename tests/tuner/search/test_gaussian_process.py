@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tuner.search.samplers.fitting import Fitter, Settings, loss_and_slope
-from tuner.search.samplers.gaussian_process import GaussianProcess
-from tuner.search.samplers.metric import Metric
+from tuner.search.samplers.gaussian_process import (
+    Fitter,
+    GaussianProcess,
+    Metric,
+    Settings,
+    loss_and_slope,
+    lower_inverse,
+)
 from tuner.search.samplers.points import INACTIVE
-from tuner.search.samplers.triangles import lower_inverse
 from tuner.space import Knob, Space
 
 CHOICES = (3, 4, 2, 5)

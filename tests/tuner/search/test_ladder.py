@@ -16,8 +16,7 @@ from tuner.records.candidate import Artifact
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Budget, JobSpec, JobState
 from tuner.search.ladder import Rung, SearchProgress, pairs_of, progress_of
-from tuner.search.loop import TuningLoop
-from tuner.search.progress import Progress
+from tuner.search.loop import Progress, TuningLoop
 
 TOOLCHAIN = {"generator": "stand-in"}
 PHONES = {**TOOLCHAIN, "phones": "stand-ins"}

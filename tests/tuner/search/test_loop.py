@@ -16,7 +16,7 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Budget, JobRequest, JobSpec, JobState, PendingTrial
-from tuner.search.agreement import DisagreementError
+from tuner.search.evaluation import DisagreementError
 from tuner.search.loop import TuningLoop
 from tuner.space import Config, Knob, Space
 

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.records.candidate import Fidelity, Measurement
-from tuner.search.ranking import Pair, agreement, fit, kendall_tau
+from tuner.search.ranking import FidelityPair, agreement, fit, kendall_tau
 
 
 def measured(cycles: float, fidelity: Fidelity = "model", **breakdown: int) -> Measurement:
     return Measurement(round(cycles), None, None, True, fidelity, "d", breakdown=breakdown)
 
 
-def pair(number: int, low: Measurement, high: float) -> Pair:
-    return Pair(number, low, measured(high, "hardware"))
+def pair(number: int, low: Measurement, high: float) -> FidelityPair:
+    return FidelityPair(number, low, measured(high, "hardware"))
 
 
 def kernel(dice: random.Random) -> Measurement:
@@ -31,7 +31,7 @@ def on_phone(low: Measurement, dice: random.Random, noise: float = 0.01) -> floa
     return 1.4 * (low.breakdown["issue"] + 3 * low.breakdown["ddr"]) * dice.gauss(1, noise)
 
 
-def drawn(count: int, seed: int = 0) -> list[Pair]:
+def drawn(count: int, seed: int = 0) -> list[FidelityPair]:
     dice = random.Random(seed)
     return [pair(n, low := kernel(dice), on_phone(low, dice)) for n in range(count)]
 

@@ -7,7 +7,6 @@ from random import Random
 
 import pytest
 
-from tuner.kernels.settle import settle
 from tuner.problem.target import find_target
 from tuner.space import Config, Directive, Space
 from tuner.space.derivation import (
@@ -82,10 +81,10 @@ def schedules(facts: PipelineFacts) -> list[tuple[Config, list[Directive]]]:
 @pytest.mark.parametrize("facts", [CHAIN, TOTAL, DENSE, SCAN], ids=["chain", "sum", "dot", "scan"])
 def test_a_space_has_the_unscheduled_pipeline_and_a_textbook_schedule(facts):
     space = derived_space("pipeline:test", facts, TARGET)
-    unscheduled = settle(space, {"lanes": 1})
+    unscheduled = space.nearest_config({"lanes": 1})
     assert unscheduled.as_dict() == {"lanes": 1}
     assert derived_schedule(facts, TARGET, unscheduled) == []
-    textbook = settle(space, textbook_values(facts, TARGET))
+    textbook = space.nearest_config(textbook_values(facts, TARGET))
     assert textbook.integer("lanes") == TARGET.lanes(1)
     assert derived_schedule(facts, TARGET, textbook)
     assert Space.from_dict(space.as_dict()).digest == space.digest
@@ -188,7 +187,7 @@ def test_odd_names_of_stages_become_knobs():
 def test_an_output_too_narrow_for_vectors_still_has_a_space():
     facts = pipeline(stage("out", extents=(3, 5)))
     space = derived_space("pipeline:test", facts, TARGET)
-    directives = derived_schedule(facts, TARGET, settle(space, {"lanes": 128}))
+    directives = derived_schedule(facts, TARGET, space.nearest_config({"lanes": 128}))
     assert [d.op for d in directives] == ["compute_root"]
 
 
@@ -219,7 +218,7 @@ PIXELS = pipeline(
 
 
 def test_colours_beside_each_other_are_unrolled_or_part_of_the_vectors():
-    assert settle(derived_space("p", PIXELS, TARGET), {"lanes": 128})["channels"] == "apart"
+    assert derived_space("p", PIXELS, TARGET).nearest_config({"lanes": 128})["channels"] == "apart"
     for config, directives in schedules(PIXELS):
         form = config.get("channels", "none")
         of_colour = [d.op for d in directives if d.args == ("c",)]

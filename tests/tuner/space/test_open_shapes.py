@@ -16,7 +16,6 @@ from tests.tuner.space.test_derivation import (
     pipeline,
     stage,
 )
-from tuner.kernels.settle import settle
 from tuner.space import Config
 from tuner.space.derivation import (
     PipelineFacts,
@@ -58,7 +57,7 @@ def test_extents_of_whole_vectors_need_no_tail_of_one():
 def test_an_edge_is_computed_before_it_is_read_many_times():
     assert "inline" not in {config["place_repeat_edge"] for config in samples(PADDED)}
     space = derived_space("pipeline:test", PADDED, TARGET, 1)
-    textbook = settle(space, textbook_values(PADDED, TARGET, 1))
+    textbook = space.nearest_config(textbook_values(PADDED, TARGET, 1))
     assert textbook["place_repeat_edge"] == "rows"
 
 

@@ -9,7 +9,6 @@ from random import Random
 import pytest
 
 from tests.tuner.space.test_derivation import TARGET, stage
-from tuner.kernels.settle import settle
 from tuner.space import Config, Directive
 from tuner.space.derivation import (
     BufferFacts,
@@ -128,4 +127,4 @@ def test_reductions_ask_along_the_loop_that_is_around_the_others():
 
 def test_a_textbook_asks_two_rows_of_tiles_ahead():
     space = derived_space("pipeline:test", CHAIN, TARGET)
-    assert settle(space, textbook_values(CHAIN, TARGET))["prefetch"] == 2
+    assert space.nearest_config(textbook_values(CHAIN, TARGET))["prefetch"] == 2

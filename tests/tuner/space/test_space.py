@@ -4,7 +4,7 @@ import json
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import UserError
@@ -64,7 +64,6 @@ def test_enumeration_is_every_valid_config_once():
 
 
 @given(spaces(), st.integers(0, 2**32))
-@settings(deadline=None)
 def test_samples_are_members_of_the_space(space, seed):
     members = set(space)
     if not members:
@@ -78,7 +77,6 @@ def test_samples_are_members_of_the_space(space, seed):
 
 
 @given(spaces())
-@settings(deadline=None)
 def test_every_member_can_come_up(space):
     members = set(space)
     if not members or len(members) > 12:
@@ -88,7 +86,6 @@ def test_every_member_can_come_up(space):
 
 
 @given(spaces())
-@settings(deadline=None)
 def test_json_round_trip_keeps_digest_and_members(space):
     copy = Space.from_dict(json.loads(json.dumps(space.as_dict())))
     assert copy == space
@@ -128,7 +125,6 @@ def accepted(space, values):
 
 
 @given(spaces(), st.data())
-@settings(deadline=None)
 def test_a_space_admits_exactly_what_makes_a_config(space, data):
     for config in list(space)[:20]:
         assert space.admits(config.as_dict())

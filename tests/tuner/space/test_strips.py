@@ -17,7 +17,6 @@ from tests.tuner.space.test_derivation import (
     pipeline,
     stage,
 )
-from tuner.kernels.settle import settle
 from tuner.space import Config, Directive
 from tuner.space.derivation import (
     PipelineFacts,
@@ -160,4 +159,4 @@ def test_predicates_and_vectors_moved_inwards_do_not_meet_in_strips():
 
 def test_a_textbook_uses_all_contexts():
     space = derived_space("pipeline:test", CHAIN, TARGET, parallel=True)
-    assert settle(space, textbook_values(CHAIN, TARGET))["strips"] == CONTEXTS
+    assert space.nearest_config(textbook_values(CHAIN, TARGET))["strips"] == CONTEXTS

@@ -2,7 +2,7 @@
 
 All rights that the kernel's version of landlock knows are handled, so whatever no rule allows is
 refused (linux/landlock.h; versions as in the kernel's userspace-api/landlock.rst). What it cannot
-refuse are questions: whether there is a file of some name, and its size.
+refuse are questions: whether a file of some name exists, and its size.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CREATE, _ADD, _RESTRICT = 444, 445, 446  # the same on every machine
 _VERSION_FLAG = 1
 _BELOW_A_PATH = 1
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
-"""How many rights over files each version knows; 16 from version 5 on."""
+"""The number of rights over files in each version; 16 from version 5 on."""
 _TCP = 0b11
 """Bind and connect: from version 4 on."""
 _SCOPES = 0b11
@@ -33,7 +33,7 @@ WORK = (
     USE | _LIST | _REMOVE_FOLDER | _REMOVE | _MAKE_FOLDER | _MAKE | _MOVE | _TRUNCATE
 )  # no links, sockets, pipes, devices
 _OF_FILES = _EXECUTE | USE | _TRUNCATE
-"""Rights that mean something for what is no folder."""
+"""Rights that mean something for a file."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -1,11 +1,21 @@
-"""The roles that processes with untrusted work play, and all that each may still ask of the kernel.
+"""The roles that processes with untrusted work play, and all that each may ask of the kernel.
 
 A role is a list of system calls, in groups that say why; whatever is not on it fails with EPERM.
 A call that is harmless only with certain arguments is listed with a test of them.
+
+The list becomes a program for the kernel's seccomp filter (:class:`Filter`). There ``clone3``,
+whose flags no filter can see, fails with ENOSYS, upon which libraries use ``clone``; others fail
+with EPERM, so that a library that asks for something harmless goes on without it. Calls of another
+machine's or of the x32 interface end the process.
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import os
+import platform
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -42,7 +52,7 @@ class Without:
 
 @dataclass(frozen=True)
 class With:
-    """All of ``bits``, of which there is one, are set in the argument."""
+    """The one bit in ``bits`` is set in the argument."""
 
     argument: int
     bits: int
@@ -100,7 +110,7 @@ _OPEN_FILES: Calls = {
     "fcntl": (OneOf(1, (_DUPLICATE, _GET_FLAGS, _SET_FLAGS, _GET_STATUS, _DUPLICATE_CLOEXEC)),),
     "ioctl": (OneOf(1, _HARMLESS_REQUESTS),),
 }
-"""Descriptors that are there. F_SETOWN and F_SETLEASE would send signals, other ioctls do all."""
+"""Open descriptors. F_SETOWN and F_SETLEASE would send signals, other ioctls can do anything."""
 _NAMED_FILES: Calls = _plain(
     *("open", "openat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat"),
     *("faccessat2", "readlink", "readlinkat", "getdents64", "getcwd"),
@@ -193,3 +203,117 @@ PROGRAMS = Role(
 """Becomes a program that starts others, such as Qualcomm's simulator."""
 
 ROLES = (READER, COMPILER, PROGRAM, PROGRAMS)
+
+
+_AUDIT_ARCH = {"x86_64": 0xC000003E}  # linux/audit.h
+
+
+def _numbered(text: str) -> dict[str, int]:
+    """Names by their numbers: each is one more than that before, but after a number that one."""
+    numbers: dict[str, int] = {}
+    following = 0
+    for word in text.split():
+        if word.isdecimal():
+            following = int(word)
+        else:
+            numbers[word] = following
+            following += 1
+    return numbers
+
+
+NUMBERS = {
+    "x86_64": _numbered(
+        """
+        0 read write open close stat fstat lstat poll lseek mmap mprotect munmap brk rt_sigaction
+        rt_sigprocmask rt_sigreturn ioctl pread64 pwrite64 readv writev access pipe select
+        sched_yield mremap 28 madvise 32 dup dup2 pause nanosleep getitimer alarm setitimer getpid
+        56 clone fork vfork execve exit wait4 kill uname 72 fcntl flock fsync 77 ftruncate
+        79 getcwd chdir fchdir rename mkdir rmdir 87 unlink 89 readlink 95 umask gettimeofday
+        98 getrusage sysinfo times 102 getuid 104 getgid 107 geteuid getegid 110 getppid getpgrp
+        127 rt_sigpending rt_sigtimedwait 130 rt_sigsuspend sigaltstack 137 statfs fstatfs
+        143 sched_getparam 145 sched_getscheduler 157 prctl arch_prctl 186 gettid 201 time futex
+        204 sched_getaffinity 217 getdents64 set_tid_address restart_syscall 221 fadvise64
+        228 clock_gettime clock_getres clock_nanosleep exit_group epoll_wait epoll_ctl tgkill
+        247 waitid 257 openat mkdirat 262 newfstatat unlinkat renameat 267 readlinkat
+        269 faccessat pselect6 ppoll 273 set_robust_list 281 epoll_pwait 285 fallocate
+        290 eventfd2 epoll_create1 dup3 pipe2 302 prlimit64 309 getcpu 316 renameat2 318 getrandom
+        322 execveat 324 membarrier 332 statx 334 rseq 436 close_range 439 faccessat2
+        """
+    )
+}
+"""Of the calls on the roles' lists (asm/unistd_64.h). Other machines go without this layer."""
+_CLONE3 = {"x86_64": 435}
+_SECCOMP = {"x86_64": 317}
+_X32 = 0x40000000
+"""From here on the same calls come again, for the x32 interface."""
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # linux/bpf_common.h
+_ALLOW, _FAIL, _KILL = 0x7FFF0000, 0x00050000, 0x80000000  # linux/seccomp.h
+_AT_NUMBER, _AT_MACHINE, _AT_ARGUMENTS = 0, 4, 16  # struct seccomp_data
+_SET_MODE_FILTER, _ALL_THREADS = 1, 1
+
+_Instruction = tuple[int, int, int, int]
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Filter:
+    """The program for ``calls``, ready to be installed: that takes one system call.
+
+    ``None`` of :meth:`made` on machines whose numbers are not in the table.
+    """
+
+    def __init__(self, program: list[_Instruction]) -> None:
+        code = b"".join(struct.pack("<HBBI", *instruction) for instruction in program)
+        self._code = ctypes.create_string_buffer(code, len(code))
+        address = ctypes.addressof(self._code)
+        self._header = struct.pack("@HP", len(program), address)  # struct sock_fprog
+        self._call = _SECCOMP[platform.machine()]
+
+    @classmethod
+    def made(cls, calls: Calls, refusal: int = errno.EPERM) -> Filter | None:
+        """The filter of this process that lets ``calls`` pass; others fail with ``refusal``."""
+        machine = platform.machine()
+        return cls(_program(calls, machine, refusal)) if machine in _AUDIT_ARCH else None
+
+    def install(self) -> bool:
+        """Puts it around all threads of this process, for good."""
+        done = _libc.syscall(self._call, _SET_MODE_FILTER, _ALL_THREADS, self._header)
+        return int(done) == 0
+
+
+def _program(calls: Calls, machine: str, refusal: int) -> list[_Instruction]:
+    refuse = (_RETURN, 0, 0, _FAIL | refusal)
+    program = [
+        (_LOAD, 0, 0, _AT_MACHINE),
+        (_EQUAL, 1, 0, _AUDIT_ARCH[machine]),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _AT_NUMBER),
+        (_AT_LEAST, 0, 1, _X32),
+        (_RETURN, 0, 0, _KILL),
+        (_EQUAL, 0, 1, _CLONE3[machine]),
+        (_RETURN, 0, 0, _FAIL | errno.ENOSYS),
+    ]
+    for name, tests in calls.items():
+        body = [step for test in tests for step in _tested(test, refuse)]
+        body.append((_RETURN, 0, 0, _ALLOW))
+        program += [(_EQUAL, 0, len(body), NUMBERS[machine][name]), *body]
+    return [*program, refuse]
+
+
+def _tested(test: Test, refuse: _Instruction) -> list[_Instruction]:
+    """Refuses unless the test is passed, else goes on behind."""
+    low = (_LOAD, 0, 0, _AT_ARGUMENTS + 8 * test.argument)
+    high = (_LOAD, 0, 0, _AT_ARGUMENTS + 8 * test.argument + 4)
+    match test:
+        case OneOf(_, values):
+            steps = [(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
+            return [low, *steps, refuse]
+        case Itself():
+            return [low, (_EQUAL, 1, 0, os.getpid()), refuse]
+        case Null():
+            return [low, (_EQUAL, 1, 0, 0), refuse, high, (_EQUAL, 1, 0, 0), refuse]
+        case Without(_, bits):
+            return [low, (_ANY_BIT, 0, 1, bits), refuse]
+        case With(_, bits):
+            return [low, (_ANY_BIT, 1, 0, bits), refuse]

@@ -10,8 +10,8 @@ import time
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 PATIENCE = 4
-"""Of a compilation: it may take so many times its limit where other work keeps the processors from
-it, so that what becomes of a candidate does not depend on what else the machine does."""
+"""Of a compilation: it may take this many times its limit while other work keeps the processors
+busy, so that the outcome of a candidate does not depend on what else the machine does."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _LEAST_WAIT_S = 0.05
 
@@ -21,7 +21,7 @@ def wait_for(
 ) -> tuple[str, int]:
     """How the child ended: ``("exit", status)``, ``("signal", number)`` or ``("timeout", 0)``.
 
-    ``("signal", SIGKILL)`` means that somebody else killed it.
+    ``("signal", SIGKILL)`` means that another process killed it.
 
     Ends the child after ``time_limit_s`` of processor time, or ``patience`` times that by the
     clock. Ends it and this process when the client goes away, whose end of the descriptor
@@ -64,7 +64,7 @@ def wait_for(
 
 
 def _processor_s(pid: int) -> float:
-    """Seconds of processor time of process ``pid``, and of those children it has waited for."""
+    """Seconds of processor time of process ``pid``, and of the children it has waited for."""
     with open(f"/proc/{pid}/stat", "rb") as stat:
         fields = stat.read().rpartition(b")")[2].split()
     return sum(map(int, fields[11:15])) / _TICKS_PER_S  # utime, stime, cutime, cstime

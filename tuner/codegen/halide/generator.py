@@ -7,19 +7,23 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Final
 
-from tuner.codegen.halide.client import LLVM_ARGUMENTS, CompileServer
-from tuner.codegen.halide.servers import ServerGenerator
+from tuner.codegen.halide.servers import LLVM_ARGUMENTS, CompileServer, ServerGenerator
 from tuner.errors import ToolchainError
 from tuner.identity import digest_of_bytes
-from tuner.kernels import find_kernel
+from tuner.kernels import Kernel, find_kernel
+from tuner.kernels.sources import source_digest
 from tuner.records.candidate import Artifact, Candidate, Problem
-from tuner.space import Config
+from tuner.space import Config, Knob, Space
 
 _BASE_KINDS = ("header", "schedule")
-_TUNER = Path(__file__).parents[2]
-_LOADED = ("codegen", "kernels", "space", "uploaded")
-"""Rooms of ``tuner`` that a compile server loads."""
+TUNER = Path(__file__).parents[2]
+LOADED = (
+    *("codegen", "kernels", "problem", "records", "space", "uploaded"),
+    *("__init__.py", "errors.py", "fairness.py", "identity.py", "paths.py", "registry.py"),
+)
+"""Rooms and modules of ``tuner`` that a compile server loads."""
 
 
 class HalideGenerator(ServerGenerator):
@@ -30,11 +34,12 @@ class HalideGenerator(ServerGenerator):
     def fingerprint(self) -> Mapping[str, str]:
         try:
             return {
-                "generator": "halide",
+                "generator": self.name,
                 "halide": version("halide"),
                 "llvm_arguments": LLVM_ARGUMENTS,
                 "python": platform.python_version(),
-                "compile server": digest_of_sources(_TUNER)[:16],
+                "compile server": digest_of_sources(TUNER)[:16],
+                **_code_of_others(type(self)),
             }
         except PackageNotFoundError:
             raise ToolchainError(
@@ -71,6 +76,13 @@ class HalideGenerator(ServerGenerator):
         return self.servers.made(server, request, [*kinds, "loopnest"])
 
 
+def _code_of_others(generator: type) -> dict[str, str]:
+    """Names the code of a generator that another package adds; that of ours is known."""
+    if generator.__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return {}
+    return {"generator code": source_digest(generator)}
+
+
 @cache
 def digest_of_sources(tuner: Path) -> str:
     """Names the code that compile servers load from the folder ``tuner``.
@@ -78,7 +90,51 @@ def digest_of_sources(tuner: Path) -> str:
     Not only what describes pipelines and schedules decides the object: LLVM goes through sets in
     the order of memory addresses, and those move with all that is loaded, and with the interpreter.
     """
-    sources = sorted(
-        path for room in _LOADED for kind in ("*.py", "*.c") for path in (tuner / room).rglob(kind)
-    )
+    places = [tuner / name for name in LOADED]
+    sources = [path for path in places if path.is_file()]
+    sources += [path for room in places for kind in ("*.py", "*.c") for path in room.rglob(kind)]
+    sources.sort()
     return digest_of_bytes(b"\0".join(path.read_bytes() for path in sources))
+
+
+NONE: Final = "none"
+_AUTOSCHEDULER = Knob(
+    "autoscheduler",
+    # Anderson2021, the fourth that Halide brings, is for GPUs only.
+    (NONE, "Mullapudi2016", "Li2018", "Adams2019"),
+    "which of Halide's autoschedulers, if any",
+)
+
+
+class AutoscheduledGenerator(HalideGenerator):
+    """For comparison: what users have who do not schedule. Its space is a single knob.
+
+    None of the autoschedulers was made for HVX: some give wrong code, some abort. Both are outcomes
+    as of any candidate.
+    """
+
+    name = "halide-auto"
+
+    @classmethod
+    def space(cls, kernel: Kernel, problem: Problem) -> Space:
+        return Space(kernel.name, (_AUTOSCHEDULER,))
+
+    @classmethod
+    def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
+        return {
+            "default": Config({"autoscheduler": NONE}),
+            "textbook": Config({"autoscheduler": "Mullapudi2016"}),
+        }
+
+    def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
+        problem, chosen = candidate.problem, candidate.config.text("autoscheduler")
+        kinds = ["object", "header", *(["assembly"] if with_assembly else [])]
+        with self.servers.one() as server:
+            files = self._emitted(
+                server,
+                problem,
+                candidate.config,
+                kinds,
+                autoscheduler="" if chosen == NONE else chosen,
+            )
+        return Artifact(digest_of_bytes(files["object"]), problem.symbol, files)

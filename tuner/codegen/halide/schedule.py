@@ -8,7 +8,7 @@ from typing import Any
 
 import halide as hl
 
-from tuner.space.directive import Directive, TailStrategy
+from tuner.space.directives import Directive, TailStrategy
 
 _PLACEMENTS = {"compute_at", "store_at", "hoist_storage"}
 """Operations whose first argument is a stage and whose second is one of its loops."""

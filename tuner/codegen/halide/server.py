@@ -47,7 +47,6 @@ EXIT_INSTALLATION = 4
 _NEEDED = (
     "tuner.codegen.halide.compilation",
     "tuner.codegen.halide.uploads.deserialized",
-    "tuner.uploaded",
 )
 """Modules that children use, who can open no file to load one."""
 _THREAD_STACK_BYTES = 64 << 20
@@ -159,14 +158,11 @@ def _serve(time_limit_s: float) -> None:
 def main() -> None:
     """Loads everything a child may need, then serves until standard input closes."""
     _switch_off_randomization()
-    from tuner.errors import HvxtuneError
-    from tuner.kernels import find_kernel, kernel_names
+    from tuner.kernels import load_kernels
 
     for module in _NEEDED:
         import_module(module)
-    for name in kernel_names():
-        with contextlib.suppress(HvxtuneError):  # one that cannot be loaded fails in its own jobs
-            find_kernel(name)
+    load_kernels()
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
     try:

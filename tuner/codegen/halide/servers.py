@@ -1,17 +1,23 @@
-"""A pool of compile servers, and what becomes of the ways in which their children end.
+"""A pool of compile servers, and the outcomes of the ways in which their children end.
 
 A compiler that ends by itself, however badly, is its candidate's doing. A compiler or a server
-killed from outside (by the kernel short of memory, by an operator) tells nothing of the candidate:
-such an incident is tried again on a fresh server, and blamed on nobody if it goes on.
+killed from outside (by the kernel short of memory, by an operator) says nothing about the
+candidate, which is tried again on a fresh server, and not blamed if that happens each time.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import select
 import shutil
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,13 +25,15 @@ from queue import LifoQueue
 from typing import Any
 
 from tuner.codegen.generator import CodeGenerator
-from tuner.codegen.halide.client import CompileServer, ServerDiedError
-from tuner.codegen.halide.server import EXIT_INSTALLATION
+from tuner.codegen.halide.children import PATIENCE
+from tuner.codegen.halide.server import EXIT_INSTALLATION, MODULE
+from tuner.codegen.toolchain import NativePart, built
 from tuner.errors import CandidateError, OutOfTimeError, ToolchainError
+from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.records.outcome import Outcome
 
 TIME_LIMIT_S = 20.0
-"""Wall time of one step of a compilation (typical 0.2 to 0.8 s; some hang for ever)."""
+"""Wall time of one step of a compilation (typical 0.2 to 0.8 s; some never end)."""
 MEMORY_LIMIT_BYTES = 1 << 30
 """Address space on top of the loaded compiler (typical use 90 MB, up to 450 MB)."""
 INCIDENT_ATTEMPTS = 3
@@ -34,7 +42,7 @@ LEAST_ROOM_BYTES = 1 << 20
 """On the disk that compilers write to; an object with its listings has a tenth of that."""
 _MAX_ERROR_CHARACTERS = 2000
 _CRASHED = "PLEASE submit a bug report"
-"""What a compiler that caught its own crash prints."""
+"""Printed by a compiler that caught its own crash."""
 _log = logging.getLogger("hvxtune.compile")
 
 
@@ -113,14 +121,14 @@ class CompileServers:
     def _ended(
         self, server: CompileServer, request: Mapping[str, Any], given: Mapping[str, bytes]
     ) -> tuple[str, int]:
-        """How a compilation ended that nobody outside put an end to."""
+        """How a compilation ended that was not killed from outside."""
         incident = ""
         for attempt in range(1, INCIDENT_ATTEMPTS + 1):
             if self._abandoned.is_set():
                 raise OutOfTimeError("abandoned before it was compiled")
             try:
                 how, number = server.run(request, given)
-                # Time-outs are told as such: this one was killed by somebody else.
+                # Time-outs are told apart: this one was killed from outside.
                 if (how, number) != ("signal", signal.SIGKILL):
                     return how, number
                 incident = "the compiler was killed from outside (SIGKILL)"
@@ -175,7 +183,7 @@ def _require_room(folder: Path) -> None:
 
 
 def _refusal(server: CompileServer) -> CandidateError:
-    """What a compiler that ended by itself, but badly, had to say."""
+    """The message of a compiler that ended by itself, but badly."""
     if (server.directory / "error").exists():
         return CandidateError(Outcome.COMPILE_ERROR, _tail(server, "error"))
     said = _tail(server, "log")
@@ -191,3 +199,156 @@ def _tail(server: CompileServer, name: str) -> str:
         text = ""
     words = " ".join(text.split())
     return words[-_MAX_ERROR_CHARACTERS:] or "no message"
+
+
+_START_LIMIT_S = 60.0
+_ANSWER_GRACE_S = 10.0
+VECTOR_COPIES = ("-disable-memcpy-idiom", "-disable-loop-idiom-memcpy")
+"""Loops over vectors that copy stay loops. Two passes of LLVM make calls of ``memcpy`` of them, and
+Hexagon's goes eight bytes at a time: ten times as long for rows that are copied tile by tile."""
+LLVM_ARGUMENTS = " ".join(("-ifcvt-limit=0", *VECTOR_COPIES))
+"""Switches LLVM's If Converter pass off: under register pressure it aborts on one HVX candidate in
+ten ("Couldn't find the register class"), and without it the code is as fast."""
+_ENVIRONMENT = {
+    "HL_LLVM_ARGS": LLVM_ARGUMENTS,
+    "PYTHONHASHSEED": "0",
+    # Python's own allocator maps memory when the history of small objects makes it, and what the
+    # compiling thread frees of the server's memory must not come back to it by its cache.
+    "PYTHONMALLOC": "malloc",
+    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
+    # A fixed threshold: by default glibc moves it with the history of frees.
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
+}
+
+
+TEMPORARY_FOLDERS = NativePart(
+    name="temporary-folders",
+    machine="host",
+    sources=(Path(__file__).with_name("temporary_folders.c"),),
+)
+"""Keeps Halide from making folders in /tmp."""
+
+
+class ServerDiedError(Exception):
+    """The compile server itself ended or stopped answering. It only forks and waits, so that no
+    candidate makes it do so."""
+
+
+class CompileServer:
+    """One compile server process and its scratch directory. Not for several threads at once."""
+
+    def __init__(self, time_limit_s: float, memory_limit_bytes: int) -> None:
+        self._time_limit_s = time_limit_s
+        self._memory_limit_bytes = memory_limit_bytes
+        self._process: subprocess.Popen[bytes] | None = None
+        scratch = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - a tmpfs
+        self.directory = Path(tempfile.mkdtemp(prefix="hvxtune-compile-", dir=scratch))
+
+    def start(self) -> None:
+        """Starts the process if it does not run. ``ToolchainError`` if it cannot."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.directory.mkdir(exist_ok=True)  # a server that ends takes it along
+        environment = {
+            **_ENVIRONMENT,
+            "LD_PRELOAD": str(built(TEMPORARY_FOLDERS)),
+            "TMPDIR": str(self.directory),
+        }
+        for variable in ("PYTHONPATH", EXTRA_KERNELS_VARIABLE):
+            if variable in os.environ:
+                environment[variable] = os.environ[variable]
+        log_path = self.directory / "server.log"
+        with open(log_path, "wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    MODULE,
+                    str(self._time_limit_s),
+                    str(self.directory),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+        try:
+            self._read_answer(_START_LIMIT_S)
+        except ServerDiedError as error:
+            tail = log_path.read_text(errors="replace").strip().splitlines()[-1:] or [str(error)]
+            raise ToolchainError(
+                f"the Halide compile server does not start: {tail[0]}",
+                next_step="run `hvxtune doctor`, or `make setup` to install again",
+            ) from None
+
+    def run(self, request: Mapping[str, Any], given: Mapping[str, bytes]) -> tuple[str, int]:
+        """Has the server do ``request``; the files end up in :attr:`directory`, where it finds
+        those ``given``.
+
+        Returns how the child ended, as :func:`tuner.codegen.halide.children.wait_for` tells it.
+        Raises ``ServerDiedError`` if the server went down with it.
+        """
+        self.start()
+        assert self._process is not None  # noqa: S101
+        assert self._process.stdin is not None  # noqa: S101
+        self._clean()
+        for name, content in given.items():
+            (self.directory / name).write_bytes(content)
+        job = {**request, "memory_limit_bytes": self._memory_limit_bytes}
+        try:
+            self._process.stdin.write(json.dumps(job).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self.stop()
+            raise ServerDiedError("it had ended before the job") from None
+        answer = self._read_answer(PATIENCE * self._time_limit_s + _ANSWER_GRACE_S)
+        return str(answer["how"]), int(answer["number"])
+
+    def _read_answer(self, limit_s: float) -> dict[str, Any]:
+        assert self._process is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101
+        deadline = time.monotonic() + limit_s
+        line = b""
+        fd = self._process.stdout.fileno()
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
+            piece = os.read(fd, 4096) if ready else b""
+            if not piece:
+                self.stop()
+                raise ServerDiedError("it ended" if ready else f"no answer in {limit_s:.0f} s")
+            line += piece
+        return dict(json.loads(line))
+
+    def _clean(self) -> None:
+        for left in self.directory.iterdir():
+            if left.is_dir() and not left.is_symlink():  # of a compilation that was ended
+                shutil.rmtree(left)
+            elif left.name != "server.log":
+                left.unlink()
+
+    def kill(self) -> None:
+        """Ends the process, from another thread: what it is doing raises ``ServerDiedError``."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def stop(self) -> None:
+        """Ends the process, and with it what it compiles."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def close(self) -> None:
+        """Ends the process and removes the scratch directory."""
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A batch on its way through calls of the phone's tool: who is in which call, who came to what.
+"""A bundle of candidates on its way through calls of the driver, and the outcome of each run.
 
 A candidate that dies ends its call; those after it are run by the next. What a bad candidate may
 have done to memory is not blamed on another: one that dies after it in the same call runs again.
@@ -12,22 +12,24 @@ from dataclasses import dataclass, field, replace
 from statistics import median_low
 
 from tuner.errors import CandidateError, DeviceError
-from tuner.measure.dsp.problem_image import IMAGES
-from tuner.measure.dsp.results import DspState, Record
+from tuner.measure.device import BundleEntry, RunResult, Sampled
+from tuner.measure.dsp.queue import CallResult, DspState, QueuedRun, Record
 from tuner.measure.dsp.shared_object import shared_object
-from tuner.measure.dsp.turn import Called, Turn
-from tuner.measure.dsp.verdict import judge, stopped
-from tuner.measure.farm.device import Sampled, Task
+from tuner.measure.image import Image, ImageCache, failed_call
+from tuner.problem.target import Target
 from tuner.records.candidate import Fidelity, Measurement
 from tuner.records.outcome import Outcome
 
+IMAGES = ImageCache()
+"""Shared by all DSPs of a process."""
+
 
 @dataclass(eq=False)
-class Passenger:
-    """A task on its way. ``turn`` is ``None`` if it cannot be run at all, ``error`` why not."""
+class PackedEntry:
+    """An entry ready to run. ``run`` is ``None`` if it cannot be run at all, ``error`` why not."""
 
-    task: Task
-    turn: Turn | None = None
+    entry: BundleEntry
+    run: QueuedRun | None = None
     error: CandidateError | DeviceError | None = None
     code_bytes: int = 0
     link_s: float = 0.0
@@ -38,22 +40,21 @@ class Passenger:
     reference_cycles: list[int] = field(default_factory=list)
 
     @property
-    def settled(self) -> bool:
-        """It has samples, or an error."""
+    def is_done(self) -> bool:
+        """Whether it has samples, or an error."""
         return self.error is not None or bool(self.samples)
 
     @property
     def kept_bytes(self) -> int:
-        """What it leaves on the phone's disk until its call ends."""
-        return self.turn.image.kept_bytes if self.turn else 0
+        """Size of the memory it leaves on the device's disk until its call ends."""
+        return self.run.image.case_bytes if self.run else 0
 
-    def result(self, device: str, fidelity: Fidelity) -> Sampled | CandidateError | DeviceError:
-        """What the farm gets of a ``device`` of this fidelity."""
+    def result(self, device: str, fidelity: Fidelity) -> RunResult:
+        """Its result on a ``device`` of this fidelity."""
         if self.error is not None:
             return self.error
-        cycles = max(median_low(self.samples) - self.overhead_cycles, 1)
         measurement = Measurement(
-            cycles=cycles,
+            cycles=max(median_low(self.samples) - self.overhead_cycles, 1),
             packets=None,
             stalls=None,
             verified=True,
@@ -67,148 +68,148 @@ class Passenger:
         return Sampled(measurement, tuple(self.reference_cycles), self.link_s, self.run_s)
 
 
-def boarding(task: Task, arch: str, repeats: int) -> Passenger:
-    """``task`` linked for a DSP of ``arch``, to be timed ``repeats`` times."""
+def pack(entry: BundleEntry, arch: str, repeats: int) -> PackedEntry:
+    """``entry`` linked for a DSP of ``arch``, to be timed ``repeats`` times."""
     begin = time.perf_counter()
     try:
-        linked = shared_object(task.artifact, arch)
+        linked = shared_object(entry.artifact, arch)
     except CandidateError as error:
-        return Passenger(task, error=error)
-    turn = Turn(
+        return PackedEntry(entry, error=error)
+    run = QueuedRun(
         content=linked.content,
-        image=IMAGES.of(task.problem),
-        warm_ups=task.warm_ups,
+        image=IMAGES.of(entry.problem),
+        warm_ups=entry.warm_ups,
         repeats=repeats,
-        budget_cycles=task.budget_cycles or 0,
+        budget_cycles=entry.budget_cycles or 0,
     )
     link_s = time.perf_counter() - begin
-    return Passenger(task, turn, code_bytes=linked.code_bytes, link_s=link_s)
-
-
-def carry(
-    passengers: Sequence[Passenger],
-    choose: Callable[[list[Passenger]], list[Seat]],
-    call: Callable[[Sequence[Turn]], Called],
-    task_s: float,
-) -> None:
-    """Calls until all of ``passengers`` are settled; ``choose`` seats those that may go together.
-
-    ``DeviceError`` if the first call failed as a whole; of those after it, it is the result of
-    whoever was not settled yet.
-    """
-    ran = False
-    while pending := [one for one in passengers if not one.settled]:
-        places = choose(pending)
-        try:
-            settle(places, call([seat.turn for seat in places]), task_s)
-        except DeviceError as error:
-            if not ran:
-                raise
-            for one in pending:
-                one.error = one.error if one.settled else error
-        ran = True
+    return PackedEntry(entry, run, code_bytes=linked.code_bytes, link_s=link_s)
 
 
 @dataclass(frozen=True)
-class Seat:
-    """A turn of a call, and whose it is: a passenger's, or the reference's (``None``)."""
+class Slot:
+    """A run of a call, and the entry it is for: ``None`` for the reference."""
 
-    turn: Turn
-    passenger: Passenger | None
+    run: QueuedRun
+    packed: PackedEntry | None
 
 
-def seats(passengers: Sequence[Passenger], reference: Turn | None) -> list[Seat]:
-    """The turns of a call: the reference before, between and after the passengers.
+def run_packed(
+    entries: Sequence[PackedEntry],
+    choose: Callable[[list[PackedEntry]], list[Slot]],
+    call: Callable[[Sequence[QueuedRun]], CallResult],
+    task_s: float,
+) -> None:
+    """Calls until all of ``entries`` are done; ``choose`` picks those that may share a call.
+
+    ``DeviceError`` if the first call failed as a whole; of a later one, that is the result of
+    every entry that was not done.
+    """
+    has_run = False
+    while pending := [one for one in entries if not one.is_done]:
+        slots = choose(pending)
+        try:
+            assign_results(slots, call([slot.run for slot in slots]), task_s)
+        except DeviceError as error:
+            if not has_run:
+                raise
+            for one in pending:
+                one.error = one.error if one.is_done else error
+        has_run = True
+
+
+def slots_of(entries: Sequence[PackedEntry], reference: QueuedRun | None) -> list[Slot]:
+    """The runs of a call: the reference before, between and after the entries.
 
     It is verified the first time; after that only its time counts.
     """
-    taken = [Seat(one.turn, one) for one in passengers if one.turn is not None]
+    own = [Slot(one.run, one) for one in entries if one.run is not None]
     if reference is None:
-        return taken
-    again = Seat(replace(reference, verified=False), None)
-    found = [Seat(reference, None)]
-    for seat in taken:
-        found += [seat, again]
+        return own
+    again = Slot(replace(reference, verified=False), None)
+    found = [Slot(reference, None)]
+    for slot in own:
+        found += [slot, again]
     return found
 
 
-def settle(places: Sequence[Seat], called: Called, task_s: float) -> None:
-    """Gives every passenger of a call what it came to; those without a fair run get nothing.
+def assign_results(slots: Sequence[Slot], called: CallResult, task_s: float) -> None:
+    """Gives every entry of a call its result; those without a fair run get none.
 
-    Raises ``DeviceError`` if nobody got anything, or if the reference failed.
+    Raises ``DeviceError`` if no entry got one, or if the reference failed.
     """
-    settled_before = sum(_settled(places))
+    done_before = _done(slots)
     suspect = False
     last_reference: tuple[int, ...] = ()
     for record in called.results.ended:
-        seat = places[record.entry]
-        error = _failure(record, seat, called)
-        if seat.passenger is None:
+        slot = slots[record.entry]
+        packed = slot.packed
+        error = _failure(record, slot, called)
+        if packed is None:
             if error is not None and not suspect:
                 raise DeviceError(f"the reference candidate failed: {error.message}")
             if error is not None:
                 return
             last_reference = record.net_samples
-            _tell(places, record, last_reference)
+            before = slots[record.entry - 1].packed if record.entry else None
+            if before is not None:
+                before.reference_cycles += last_reference
             continue
-        seat.passenger.reference_cycles += last_reference
-        seat.passenger.run_s = called.run_s / len(places)
-        seat.passenger.temperature_c = called.temperature_c
+        packed.reference_cycles += last_reference
+        packed.run_s = called.run_s / len(slots)
+        packed.temperature_c = called.temperature_c
         if error is None:
-            seat.passenger.samples = record.samples
-            seat.passenger.overhead_cycles = record.overhead_cycles
+            packed.samples = record.samples
+            packed.overhead_cycles = record.overhead_cycles
         else:
-            seat.passenger.error = error
-            suspect |= _may_have_done_harm(error)
-    _blame(places, called, suspect, task_s)
-    if sum(_settled(places)) == settled_before:
+            packed.error = error
+            # It may have done harm to what those after it use, unless it was only slow.
+            cut_off = isinstance(error, CandidateError) and error.outcome is Outcome.CUTOFF
+            suspect |= not cut_off
+    if not suspect:
+        _assign_interruption(slots, called, task_s)
+    if _done(slots) == done_before:
         raise _why_nothing_ran(called)
 
 
-def _settled(places: Sequence[Seat]) -> list[bool]:
-    return [seat.passenger.settled for seat in places if seat.passenger is not None]
+def _done(slots: Sequence[Slot]) -> int:
+    return sum(slot.packed.is_done for slot in slots if slot.packed is not None)
 
 
-def _failure(record: Record, seat: Seat, called: Called) -> CandidateError | DeviceError | None:
-    task = seat.passenger.task if seat.passenger else None
+def _failure(record: Record, slot: Slot, called: CallResult) -> CandidateError | DeviceError | None:
+    target = slot.packed.entry.problem.target if slot.packed else None
     try:
-        judge(record, seat.turn, called, task.problem.target if task else None)
+        check_run(record, slot.run, called, target)
     except (CandidateError, DeviceError) as error:
         return error
     return None
 
 
-def _tell(places: Sequence[Seat], record: Record, samples: tuple[int, ...]) -> None:
-    """The passenger before the reference's turn hears of it; the one after does later."""
-    before = places[record.entry - 1].passenger if record.entry else None
-    if before is not None:
-        before.reference_cycles += samples
-
-
-def _may_have_done_harm(error: CandidateError | DeviceError) -> bool:
-    return not (isinstance(error, CandidateError) and error.outcome is Outcome.CUTOFF)
-
-
-def _blame(places: Sequence[Seat], called: Called, suspect: bool, task_s: float) -> None:
-    """For a call that ended in the middle of a turn."""
+def _assign_interruption(slots: Sequence[Slot], called: CallResult, task_s: float) -> None:
+    """For a call that ended in the middle of a run."""
     begun = called.results.begun
-    if begun is None or suspect:
+    if begun is None:
         return
-    passenger = places[begun].passenger
-    if passenger is None:
+    packed = slots[begun].packed
+    if packed is None:
         raise DeviceError(
             f"the DSP's process ended in the reference candidate (status {called.status})"
         )
-    passenger.run_s = called.run_s / len(places)
-    passenger.error = stopped(called, task_s)
+    packed.run_s = called.run_s / len(slots)
+    if called.timed_out:
+        packed.error = CandidateError(Outcome.TIMEOUT, f"still ran after {task_s:g} s")
+        return
+    said = f": {called.said}" if called.said else ""
+    packed.error = CandidateError(
+        Outcome.RUN_ERROR, f"the DSP's process died in it (status {called.status}){said}"
+    )
 
 
-def _why_nothing_ran(called: Called) -> DeviceError:
-    results = called.results
-    if results.gave_up is DspState.NO_MEMORY:
+def _why_nothing_ran(called: CallResult) -> DeviceError:
+    if called.results.gave_up is DspState.NO_MEMORY:
         return DeviceError(
             "the DSP has no memory for what candidates may take",
-            next_step="lower heap_bytes of the phone in the farm file",
+            next_step="lower heap_bytes of the device in the farm file",
         )
     if called.timed_out:
         return DeviceError("the driver did not begin in time")
@@ -217,3 +218,79 @@ def _why_nothing_ran(called: Called) -> DeviceError:
         f"{called.said or 'it says nothing'}",
         next_step="run `hvxtune farm check`",
     )
+
+
+def check_run(record: Record, run: QueuedRun, called: CallResult, target: Target | None) -> None:
+    """Returns if the run of ``record`` ended well and every byte it left is right.
+
+    Raises ``CandidateError`` with the outcome if the candidate is at fault, ``DeviceError`` if the
+    device is. ``target`` is ``None`` for the reference, which must be good.
+    """
+    state = DspState(record.state)
+    if state is DspState.FINISHED:
+        _check_samples(record, run)
+        if run.verified:
+            _check_memory(record, run.image, called)
+    elif state is DspState.CALL_FAILED:
+        if target is None:
+            raise DeviceError(f"a call returned {record.report.result}")
+        if record.vtcm_bytes < target.vtcm_bytes and record.report.vtcm_refused_bytes:
+            raise DeviceError(
+                f"the device gave {record.vtcm_bytes} of {target.vtcm_bytes} bytes of VTCM",
+                next_step="end other users of the DSP",
+            )
+        raise failed_call(record.report, run.image.cases, target)
+    elif state is DspState.UNSTEADY:
+        # All of this case's memory came back, before the calls that went another way.
+        _refuse_wrong(run.image.difference_in_cases(called.wrong.get(record.entry, b"")))
+        raise CandidateError(
+            Outcome.RUN_ERROR,
+            "left other bytes in a later call on the same inputs: it keeps results between calls",
+        )
+    elif state is DspState.DAMAGED:
+        raise CandidateError(Outcome.RUN_ERROR, "wrote into memory that is not its own")
+    elif state is DspState.CUT_OFF:
+        least = run.budget_cycles + record.overhead_cycles
+        if not record.samples or min(record.samples) <= least or not run.budget_cycles:
+            raise DeviceError("a candidate was cut off that was within its budget")
+        raise CandidateError(
+            Outcome.CUTOFF,
+            f"stopped after {len(record.samples)} calls of {min(record.samples)} cycles or more",
+        )
+    else:
+        raise DeviceError(_FAILURES[state])
+
+
+_FAILURES = {
+    DspState.NOT_LOADED: "the DSP did not load a candidate",
+    DspState.NO_MEMORY: "the DSP has no memory for the problem",
+    DspState.NO_PROBLEM: "the DSP could not read the problem",
+    DspState.NOT_KEPT: "the device could not write a candidate's memory: is its disk full?",
+}
+
+
+def _check_samples(record: Record, run: QueuedRun) -> None:
+    if len(record.samples) != run.repeats:
+        raise DeviceError(f"{len(record.samples)} of {run.repeats} samples came back")
+    if run.repeats and min(record.samples) == 0:
+        raise DeviceError("the DSP's clock stands still")
+
+
+def _check_memory(record: Record, image: Image, called: CallResult) -> None:
+    got = called.sums.get(record.entry)
+    if got is None:
+        raise DeviceError("a candidate's memory did not come back")
+    if got == image.expected_digest:
+        return
+    kept = called.wrong.get(record.entry, b"")
+    if len(kept) != image.case_bytes:
+        raise DeviceError(f"{len(kept)} of {image.case_bytes} bytes of memory came back")
+    refused = record.report.refused_cases
+    _refuse_wrong(image.difference_in_cases(kept, refused))
+    if not refused & image.refusable:
+        raise DeviceError("the device's sum of a file is not that of its bytes")
+
+
+def _refuse_wrong(difference: str | None) -> None:
+    if difference is not None:
+        raise CandidateError(Outcome.WRONG_OUTPUT, difference)

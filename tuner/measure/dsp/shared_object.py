@@ -11,8 +11,7 @@ import numpy as np
 from tuner.codegen.toolchain import built, find_toolchain, first_diagnostic
 from tuner.errors import CandidateError, InternalError
 from tuner.measure.harness import DSP_EXPORTS, dsp_driver, dsp_harness
-from tuner.measure.harness.linking import contents, linked_file
-from tuner.measure.qemu.screen import open_elf, relocatable, screen
+from tuner.measure.harness.linking import contents, linked_file, open_elf, relocatable, screen
 from tuner.records.candidate import Artifact
 from tuner.records.outcome import Outcome
 

@@ -1,12 +1,7 @@
-"""A farm of measuring devices: which there are, how they are, and who gets which candidate when.
+"""A farm of measuring devices: which there are, who gets which candidate when, and their health.
 
-- ``device`` is the contract of a device: it runs batches and says how it is, and keeps no policy.
-- ``farm_file``, ``settings``, ``kinds``: which there are. A new kind is one line in ``kinds``.
-- ``states``, ``roster``: how they stand and who holds them; ``memory_roster`` here, SQL in ``db``.
-- ``health``, ``gold``, ``caretaker``: when devices are checked, by what, and who does it.
-- ``orders``, ``driver``, ``verdicts``, ``measurer``: work shared out, and what results are worth.
+- ``farm_file`` reads which devices there are; kinds of device are in :mod:`tuner.measure.device`.
+- ``roster``: the state of each and who holds it, in memory here, in SQL in ``db``.
+- ``health``: when devices are checked, by what, and who does it.
+- ``work``, ``driver``, ``measurer``: candidates shared out, and their results reviewed.
 """
-
-from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled, Task
-
-__all__ = ["Batch", "Device", "DeviceReport", "Sampled", "Task"]

@@ -1,4 +1,4 @@
-"""Drives one device for one measurer, in a thread of its own: checks, leases, batches."""
+"""Drives one device for one measurer, in a thread of its own: checks, leases, bundles."""
 
 from __future__ import annotations
 
@@ -9,30 +9,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tuner.errors import DeviceError, HvxtuneError, InternalError, StoreError, ToolchainError
+from tuner.measure.device import Bundle, Device, Limits
 from tuner.measure.farm import health
-from tuner.measure.farm.device import Batch, Device
 from tuner.measure.farm.health import MakeGold
-from tuner.measure.farm.orders import Order, OrderQueue, Standing
-from tuner.measure.farm.roster import LEASE_S, Roster
-from tuner.measure.farm.settings import Limits
-from tuner.measure.farm.states import (
+from tuner.measure.farm.roster import (
+    LEASE_S,
     DeviceRecord,
     DeviceState,
     Lease,
     LeaseLostError,
     Purpose,
+    Roster,
     Tally,
 )
-from tuner.measure.farm.verdicts import Blame, Judge, Result
+from tuner.measure.farm.work import Availability, Blame, Result, ResultReview, WorkItem, WorkQueue
 
 TICK_S = 0.25
 """How often a device that has nothing to do is looked at."""
 _LINGER_S = 0.05
 """An empty queue is waited at for so long before the lease is given back."""
 _GRACE_S = 60.0
-"""Beyond what the tasks of a batch may take together: then the call is broken off."""
+"""Beyond what the tasks of a bundle may take together: then the call is broken off."""
 _EXCUSES_A_FAULT = 3
-"""Phones get warm, noise looks like that at times, and adb's server may end; so many batches that
+"""Phones get warm, noise looks like that at times, and adb's server may end; so many bundles that
 came to nothing in a row are a fault of the device all the same."""
 _log = logging.getLogger("hvxtune.farm")
 
@@ -61,8 +60,8 @@ class Driver:
         open_device: Callable[[], Device],
         *,
         roster: Roster,
-        queue: OrderQueue,
-        judge: Judge,
+        queue: WorkQueue,
+        review: ResultReview,
         gold: MakeGold,
         limits: Limits,
         fingerprint: Mapping[str, str],
@@ -73,7 +72,7 @@ class Driver:
         self._open_device = open_device
         self._roster = roster
         self._queue = queue
-        self._judge = judge
+        self._review = review
         self._gold = gold
         self._limits = limits
         self._fingerprint = dict(fingerprint)
@@ -152,19 +151,19 @@ class Driver:
         """Does what is to be done next; how long to wait before looking again."""
         devices = self._roster.devices()
         record = next(one for one in devices if one.name == self.name)
-        self._queue.stand(self.name, self._standing(record))
+        self._queue.set_availability(self.name, self._availability(record))
         if record.state is DeviceState.LEASED or record.lease is not None:
             return TICK_S
         if record.state in (DeviceState.QUARANTINED, DeviceState.DRAINED):
             self._close_device()
             return TICK_S
-        if self._settle_blame(record):
+        if self._apply_blame(record):
             return 0.0
         if time.monotonic() < self._rest_until:
             return TICK_S
         if health.is_due(record, self._limits, self._roster.clock(), devices):
             self._same = None
-            self._queue.stand(self.name, Standing.CHECKED)
+            self._queue.set_availability(self.name, Availability.CHECKED)
             health.attend(
                 self._roster,
                 record,
@@ -177,22 +176,22 @@ class Driver:
             return 0.0
         if record.state is not DeviceState.READY or self._same is False:
             return TICK_S
-        orders = self._queue.take(self.name, self._most(), TICK_S)
-        if orders:
-            self._turn(orders)
+        items = self._queue.take(self.name, self._most(), TICK_S)
+        if items:
+            self._turn(items)
         return 0.0
 
-    def _standing(self, record: DeviceRecord) -> Standing:
+    def _availability(self, record: DeviceRecord) -> Availability:
         if self._same is False or record.state is DeviceState.QUARANTINED:
-            return Standing.OUT
+            return Availability.OUT
         if record.state is DeviceState.READY:
-            return Standing.SERVING
+            return Availability.SERVING
         if record.lease is not None:
             checked = record.lease.purpose is Purpose.CHECK
-            return Standing.CHECKED if checked else Standing.ELSEWHERE
-        return Standing.AWAITED
+            return Availability.CHECKED if checked else Availability.ELSEWHERE
+        return Availability.AWAITED
 
-    def _settle_blame(self, record: DeviceRecord) -> bool:
+    def _apply_blame(self, record: DeviceRecord) -> bool:
         with self._lock:
             reasons, self._blamed = self._blamed, []
         if not reasons:
@@ -203,46 +202,46 @@ class Driver:
                 self._blamed = [*reasons, *self._blamed]
             return False
         found = health.after_fault(record, len(reasons), reasons[-1], self._limits)
-        self._roster.settle(lease, found.state, found.reason, tally=Tally(faults=len(reasons)))
+        self._roster.give_back(lease, found.state, found.reason, tally=Tally(faults=len(reasons)))
         return True
 
     def _most(self) -> int:
-        return max(1, min(self._opened().most_tasks, self._limits.bundle))
+        return max(1, min(self._opened().max_entries, self._limits.bundle))
 
-    def _turn(self, orders: list[Order]) -> None:
-        """Leases the device and runs batches until the turn, or the work, is over."""
+    def _turn(self, items: list[WorkItem]) -> None:
+        """Leases the device and runs bundles until the turn, or the work, is over."""
         lease = self._roster.lease(self.name, self._holder)
         if lease is None:
-            self._queue.again(orders)
+            self._queue.again(items)
             return
         holding = Holding(lease, time.monotonic() + LEASE_S / 3)
         with self._lock:
             self._holding = holding
         try:
             record = self._roster.device(self.name)
-            if not self._may_serve(orders, lease, record):
+            if not self._may_serve(items, lease, record):
                 return
             ends = time.monotonic() + self._limits.turn_s
-            while orders:
-                record = self._batch(orders, holding, record)
+            while items:
+                record = self._bundle(items, holding, record)
                 if record.lease is None:
                     return
                 over = self._stopping.is_set() or time.monotonic() > ends or bool(self._blamed)
                 if over or record.state is not DeviceState.LEASED:
                     break
-                orders = self._queue.take(self.name, self._most(), _LINGER_S)
-            self._roster.settle(lease, DeviceState.READY, "worked without fault")
+                items = self._queue.take(self.name, self._most(), _LINGER_S)
+            self._roster.give_back(lease, DeviceState.READY, "worked without fault")
         except LeaseLostError:
             raise
         except HvxtuneError as error:
-            self._roster.settle(lease, DeviceState.SUSPECT, error.message)
+            self._roster.give_back(lease, DeviceState.SUSPECT, error.message)
             raise
         finally:
             with self._lock:
                 self._holding = None
 
-    def _may_serve(self, orders: list[Order], lease: Lease, record: DeviceRecord) -> bool:
-        """Whether the device's numbers may be compared with the others'. If not, the orders are
+    def _may_serve(self, items: list[WorkItem], lease: Lease, record: DeviceRecord) -> bool:
+        """Whether the device's numbers may be compared with the others'. If not, the items are
         put back and the device is given back."""
         try:
             if self._same is None:
@@ -254,49 +253,53 @@ class Driver:
             faults = int(error.attempts > 0)
             found = health.after_fault(record, faults, error.message, self._limits)
             state, reason = found.state, found.reason
-        self._queue.again(orders)
-        self._roster.settle(lease, state, reason, tally=Tally(faults=faults))
+        self._queue.again(items)
+        self._roster.give_back(lease, state, reason, tally=Tally(faults=faults))
         return False
 
-    def _batch(self, orders: list[Order], holding: Holding, record: DeviceRecord) -> DeviceRecord:
-        """Runs one batch and settles its orders. The lease is proven again before a result counts.
+    def _bundle(
+        self, items: list[WorkItem], holding: Holding, record: DeviceRecord
+    ) -> DeviceRecord:
+        """Runs one bundle and settles its items. The lease is proven again before a result counts.
 
         The record returned has no lease if the device was given back.
         """
         try:
-            results, error, busy_s = self._run(orders, holding)
+            results, error, busy_s = self._run(items, holding)
             if error is None:
                 error = self._throttled(results, record)
             failed = [one for one in results if isinstance(one, DeviceError)]
             faults = self._faults(failed, error)
-            tally = Tally(0 if error else len(orders) - len(failed), faults, busy_s)
+            tally = Tally(0 if error else len(items) - len(failed), faults, busy_s)
             if error is not None and self._stopping.is_set():  # broken off by us
-                record = self._roster.settle(
+                record = self._roster.give_back(
                     holding.lease, DeviceState.SUSPECT, "left in the middle of its work"
                 )
             elif error is not None or failed:
                 reason = error or failed[0]
                 found = health.after_fault(record, faults, reason.message, self._limits)
-                record = self._roster.settle(holding.lease, found.state, found.reason, tally=tally)
+                record = self._roster.give_back(
+                    holding.lease, found.state, found.reason, tally=tally
+                )
             else:
                 record = self._roster.renew(holding.lease, tally)
                 holding.renew_at = time.monotonic() + LEASE_S / 3
         except BaseException:
-            self._queue.again(orders)
+            self._queue.again(items)
             raise
-        self._queue.stand(self.name, self._standing_after(record))
+        self._queue.set_availability(self.name, self._availability_after(record))
         if error is None:
-            for blame in self._judge.settle(orders, results, record):
+            for blame in self._review.apply(items, results, record):
                 self._blame(blame)
         elif error.attempts == 0:
-            self._queue.again(orders)
+            self._queue.again(items)
         else:
-            for order in orders:
-                self._queue.failed(order, self.name, error)
+            for item in items:
+                self._queue.failed(item, self.name, error)
         return record
 
     def _faults(self, failed: list[DeviceError], error: DeviceError | None) -> int:
-        """How many runs of a batch count against the device, in which some ``failed`` or all of it
+        """How many runs of a bundle count against the device, in which some ``failed`` or all of it
         did with ``error``."""
         if error is None:
             self._excuses = 0
@@ -305,31 +308,35 @@ class Driver:
         return 1 if error.attempts or self._excuses >= _EXCUSES_A_FAULT else 0
 
     def _throttled(self, results: list[Result], record: DeviceRecord) -> DeviceError | None:
-        """Why a batch is thrown away though it ran; the device rests then."""
-        slow = self._judge.throttled(results, record)
+        """Why a bundle is thrown away though it ran; the device rests then."""
+        slow = self._review.throttled(results, record)
         if not slow:
             return None
         self._rest_until = time.monotonic() + self._limits.cool_down_s
         return DeviceError(slow, attempts=0)
 
-    def _standing_after(self, record: DeviceRecord) -> Standing:
-        return Standing.SERVING if record.state is DeviceState.LEASED else self._standing(record)
+    def _availability_after(self, record: DeviceRecord) -> Availability:
+        return (
+            Availability.SERVING
+            if record.state is DeviceState.LEASED
+            else self._availability(record)
+        )
 
     def _run(
-        self, orders: list[Order], holding: Holding
+        self, items: list[WorkItem], holding: Holding
     ) -> tuple[list[Result], DeviceError | None, float]:
-        """What the device makes of the orders, or how it failed as a whole; and the seconds."""
+        """What the device makes of the items, or how it failed as a whole; and the seconds."""
         device = self._opened()
         reference = self._gold() if device.fidelity == "hardware" else None
-        allowed_s = self._limits.task_s * (2 * len(orders) + 1) + _GRACE_S
+        allowed_s = self._limits.task_s * (2 * len(items) + 1) + _GRACE_S
         began = time.monotonic()
         holding.overdue_at = began + allowed_s
         results: list[Result] = []
         error: DeviceError | None = None
         try:
-            results = list(device.run(Batch([order.task() for order in orders], reference)))
-            if len(results) != len(orders):
-                error = DeviceError(f"{len(results)} results for {len(orders)} candidates")
+            results = list(device.run(Bundle([item.entry() for item in items], reference)))
+            if len(results) != len(items):
+                error = DeviceError(f"{len(results)} results for {len(items)} candidates")
         except DeviceError as raised:
             error = DeviceError(holding.broken) if holding.broken else raised
         finally:

@@ -14,12 +14,26 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tuner.errors import UserError
-from tuner.measure.farm.kinds import Member
-from tuner.measure.farm.settings import SETTINGS, DeviceSettings, Limits, PhoneSettings
+from tuner.measure.device import (
+    Device,
+    DeviceSettings,
+    Limits,
+    Member,
+    device_kinds,
+    find_kind,
+)
 from tuner.problem.target import TARGETS
 
 FARM_FILE_VARIABLE = "HVXTUNE_FARM_FILE"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,58}")
+_WORDS = {
+    str: "a text",
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    tuple[str, ...]: 'a list of texts, such as ["lab-2"]',
+}
+"""Types of keys, for people."""
 _T = TypeVar("_T")
 
 
@@ -29,14 +43,14 @@ class NoFarmError(UserError):
 
 @dataclass(frozen=True)
 class Farm:
-    """The devices of this machine's farm file, and what holds for all of them."""
+    """The devices of this machine's farm file, and the limits that hold for all of them."""
 
     members: tuple[Member, ...]
     limits: Limits = field(default_factory=Limits)
 
     def selected(self, on: str) -> tuple[Member, ...]:
-        """Those that have every tag in ``on`` (commas between; empty: all). ``UserError`` if
-        there is none."""
+        """Those that have every tag in ``on`` (commas between; empty: all). ``UserError`` if no
+        device has."""
         wanted = [tag.strip() for tag in on.split(",") if tag.strip()]
         found = tuple(m for m in self.members if all(tag in m.tags for tag in wanted))
         if found:
@@ -47,6 +61,31 @@ class Farm:
             accepted=", ".join(known[:40]),
             next_step="`hvxtune farm list` shows devices and tags",
         )
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a table of the farm file, for people. ``default`` is ``None`` where it must be
+    given."""
+
+    name: str
+    type: str
+    default: Any
+    help: str
+
+
+def keys_of(shape: type[DeviceSettings] | type[Limits]) -> list[Key]:
+    """The keys of a table, in the order of its fields."""
+    hints = typing.get_type_hints(shape)
+    return [
+        Key(
+            one.name,
+            _WORDS[hints[one.name]].partition(",")[0],
+            None if one.default is dataclasses.MISSING else one.default,
+            one.metadata["help"],
+        )
+        for one in dataclasses.fields(shape)
+    ]
 
 
 def farm_file() -> Path:
@@ -60,8 +99,8 @@ def farm_file() -> Path:
 
 
 def read_farm(path: Path | None = None) -> Farm:
-    """The farm of ``path``, by default :func:`farm_file`. ``UserError`` if there is none, or for
-    the first thing in it that is wrong."""
+    """The farm of ``path``, by default :func:`farm_file`. ``NoFarmError`` without such a file,
+    ``UserError`` for the first thing in it that is wrong."""
     path = path or farm_file()
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -83,16 +122,17 @@ class _Reader:
         self._path = path
 
     def farm(self, tables: Mapping[str, Any]) -> Farm:
-        kinds = {settings.kind: settings for settings in SETTINGS}
+        kinds = device_kinds()
         self._known("", tables, ["limits", *kinds])
         limits = self._fields("limits", tables.get("limits", {}), Limits)
         members: list[Member] = []
-        for kind, shape in kinds.items():
-            for index, table in enumerate(self._list(kind, tables.get(kind, []))):
-                place = f"{kind} {index + 1}"
-                settings = self._fields(place, table, shape)
+        for name in (name for name in kinds if name in tables):
+            kind = find_kind(name)
+            for index, table in enumerate(self._list(name, tables[name])):
+                place = f"{name} {index + 1}"
+                settings = self._fields(place, table, kind.Settings)
                 self._check(place, settings)
-                members += members_of(settings)
+                members += members_of(kind, settings)
         names = [member.name for member in members]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -116,7 +156,7 @@ class _Reader:
 
     def _fields(self, place: str, table: Any, shape: type[_T]) -> _T:
         if not isinstance(table, dict):
-            raise self._wrong(f"{place} is no table", "keys and values")
+            raise self._wrong(f"{place} is not a table", "keys and values")
         fields = {f.name: f for f in dataclasses.fields(shape)}  # type: ignore[arg-type]
         hints = typing.get_type_hints(shape)
         self._known(place, table, list(fields))
@@ -130,19 +170,17 @@ class _Reader:
         return shape(**values)
 
     def _value(self, place: str, value: Any, hint: Any) -> Any:
-        if hint == tuple[str, ...]:
-            if isinstance(value, list) and all(isinstance(one, str) for one in value):
-                return tuple(value)
-            raise self._wrong(f"{place} = {value!r:.60}", 'a list of texts, such as ["lab-2"]')
-        words = {str: "a text", int: "an integer", float: "a number", bool: "true or false"}
         if hint is float and type(value) is int:
             return float(value)
         if type(value) is hint:
             return value
-        raise self._wrong(f"{place} = {value!r:.60}", words[hint])
+        texts = hint == tuple[str, ...] and isinstance(value, list)
+        if texts and all(isinstance(one, str) for one in value):
+            return tuple(value)
+        raise self._wrong(f"{place} = {value!r:.60}", _WORDS[hint])
 
     def _bounds(self, place: str, value: Any, metadata: Mapping[str, Any]) -> None:
-        if metadata and not metadata["least"] <= value <= metadata["most"]:
+        if "least" in metadata and not metadata["least"] <= value <= metadata["most"]:
             accepted = f"{metadata['least']:g} to {metadata['most']:g}"
             raise self._wrong(f"{place} = {value}", accepted)
 
@@ -155,11 +193,9 @@ class _Reader:
         archs = sorted({target.arch for target in TARGETS.values()})
         if settings.arch not in archs:
             raise self._wrong(f"{place}: arch '{settings.arch:.60}'", ", ".join(archs))
-        if isinstance(settings, PhoneSettings) and bool(settings.serial) == bool(settings.address):
-            raise self._wrong(
-                f"{place}: serial '{settings.serial}', address '{settings.address}'",
-                "one of them: serial for USB, address for the network",
-            )
+        found = settings.conflict()
+        if found is not None:
+            raise self._wrong(f"{place}: {found[0]}", found[1])
 
     def _wrong(self, what: str, accepted: str, next_step: str = "") -> UserError:
         return UserError(
@@ -167,14 +203,13 @@ class _Reader:
         )
 
 
-def members_of(settings: DeviceSettings) -> list[Member]:
+def members_of(kind: type[Device], settings: DeviceSettings) -> list[Member]:
     """The devices that one table of a farm file stands for: one a slot."""
-    slots = getattr(settings, "slots", 1)
+    slots = settings.slots
     names = (
         [f"{settings.name}-{slot}" for slot in range(1, slots + 1)]
         if slots > 1
         else [settings.name]
     )
-    common = {settings.kind, settings.name, settings.arch, *settings.tags}
-    common |= {getattr(settings, "soc", "")} - {""}
-    return [Member(name, settings, tuple(sorted({*common, name}))) for name in names]
+    common = {kind.kind, *settings.implied_tags, *settings.tags}
+    return [Member(name, kind, settings, tuple(sorted({*common, name}))) for name in names]

@@ -5,25 +5,25 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 from tuner.errors import DeviceError, HvxtuneError, ToolchainError, UserError
-from tuner.measure.farm import health
-from tuner.measure.farm.device import Device, Task
+from tuner.measure.device import Member
 from tuner.measure.farm.driver import Driver
 from tuner.measure.farm.farm_file import Farm, read_farm
-from tuner.measure.farm.gold import gold_task
-from tuner.measure.farm.health import MakeGold
-from tuner.measure.farm.kinds import Member
-from tuner.measure.farm.memory_roster import MemoryRoster
-from tuner.measure.farm.orders import Order, OrderQueue, Standing
-from tuner.measure.farm.roster import Roster
-from tuner.measure.farm.settings import Limits
-from tuner.measure.farm.states import DeviceRecord, Enrolment
-from tuner.measure.farm.verdicts import Blame, Judge
-from tuner.measure.measurer import Measurer, Timed
+from tuner.measure.farm.health import (
+    Caretaker,
+    GoldFor,
+    MakeGold,
+    OpenDevice,
+    enrol,
+    gold_for,
+)
+from tuner.measure.farm.roster import MemoryRoster
+from tuner.measure.farm.work import Availability, Blame, ResultReview, WorkItem, WorkQueue
+from tuner.measure.measurer import ALL_DEVICES, DeviceAccess, Measurer, Timed
 from tuner.problem.target import Target
 from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
 
@@ -31,35 +31,24 @@ _KEEP_S = 1.0
 _CHECKS_AT_ONCE = 8
 MOST_USEFUL_WORKERS = 256
 """Threads of one job, at most."""
-OpenDevice = Callable[[Member, Limits], Device]
-GoldFor = Callable[[Member, Limits], Task]
-
-
-def gold_for(member: Member, limits: Limits) -> Task:
-    """The gold candidate for a device, repeated where there is noise: more often than others, as
-    it is what they are judged by."""
-    repeats = 3 * limits.repeats if member.kind.fidelity == "hardware" else 1
-    return gold_task(member.settings.arch, repeats)
 
 
 class FarmMeasurer(Measurer):
-    """Measures on the devices tagged ``on`` (commas between tags; empty: all) of the farm file.
+    """Measures on the devices of the farm file that ``access`` selects.
 
-    They must be of one fidelity and one fingerprint, or their numbers could not be compared.
-    ``roster`` is shared by all who use the devices; without one nobody else may. What fails on
-    one device is tried on another, ``DEVICE_ATTEMPTS`` times in all. ``holder`` says for people
-    who uses them. The rest is replaced in tests.
+    They must be of one fidelity and one fingerprint, or their numbers could not be compared. A
+    candidate that fails on one device is tried on another, ``DEVICE_ATTEMPTS`` times in all.
+    Tests replace the other arguments.
     """
 
     name: ClassVar[str] = "farm"
+    uses_devices: ClassVar[bool] = True
 
     def __init__(
         self,
         *,
         cache: CacheState = "warm",
-        on: str = "",
-        roster: Roster | None = None,
-        holder: str = "",
+        access: DeviceAccess = ALL_DEVICES,
         farm: Farm | None = None,
         open_device: OpenDevice = Member.open,
         make_gold: GoldFor = gold_for,
@@ -68,16 +57,19 @@ class FarmMeasurer(Measurer):
             raise UserError(
                 f"cache '{cache}' on a farm", accepted="warm: devices keep their caches"
             )
-        self._on = on
+        self._on = access.on
         self._farm = read_farm() if farm is None else farm
-        self._members = self._farm.selected(on)
+        self._members = self._farm.selected(access.on)
         self.fidelity = self._members[0].kind.fidelity
-        self._roster = MemoryRoster() if roster is None else roster
-        self._holder = holder or f"process {os.getpid()} on {socket.gethostname()}"
+        self._roster = MemoryRoster() if access.roster is None else access.roster
+        self._holder = access.holder or f"process {os.getpid()} on {socket.gethostname()}"
         self._open_device = open_device
         self._make_gold = make_gold
-        self._queue = OrderQueue(patience_s=self._farm.limits.wait_s)
-        self._judge = Judge(self._queue, self._farm.limits)
+        self._caretaker = Caretaker(
+            self._farm, self._roster, self._holder, open_device=open_device, make_gold=make_gold
+        )
+        self._queue = WorkQueue(patience_s=self._farm.limits.wait_s)
+        self._review = ResultReview(self._queue, self._farm.limits)
         self._lock = threading.Lock()
         self._drivers: dict[str, Driver] = {}
         self._fingerprint: dict[str, str] | None = None
@@ -95,7 +87,7 @@ class FarmMeasurer(Measurer):
             + "; ".join(f"{fidelity}: {', '.join(names)}" for fidelity, names in found.items())
             + "), whose numbers are never compared",
             accepted="a tag that devices of one fidelity have, such as their kind",
-            next_step=f"choose with --on {next(iter(self._members)).settings.kind}",
+            next_step=f"choose with --on {next(iter(self._members)).kind.kind}",
         )
 
     def require(self, target: Target) -> None:
@@ -114,7 +106,7 @@ class FarmMeasurer(Measurer):
         self.fidelity = able[0].kind.fidelity
 
     def fingerprint(self) -> Mapping[str, str]:
-        """That of its devices. What is not known of a phone yet is found out by checking it."""
+        """That of its devices. A phone whose fingerprint is not known yet is checked for it."""
         with self._lock:
             if self._fingerprint is None:
                 self._fingerprint = self._find_fingerprint()
@@ -125,7 +117,7 @@ class FarmMeasurer(Measurer):
         known = self._known_fingerprints()
         refused: list[str] = []
         if not known:
-            # Of a device that is known nobody waits for one that is not: it may be away.
+            # With one device known, the others need not be waited for: they may be away.
             known, refused = self._asked_fingerprints()
         found: dict[tuple[tuple[str, str], ...], list[str]] = {}
         for name, fingerprint in known.items():
@@ -150,7 +142,7 @@ class FarmMeasurer(Measurer):
         """By device, of those that need not be asked."""
         known: dict[str, Mapping[str, str]] = {}
         for member in self._members:
-            if member.kind.local:
+            if member.kind.is_local:
                 with self._open_device(member, self._farm.limits) as device:
                     known[member.name] = device.fingerprint()
         if len(known) < len(self._members):
@@ -163,9 +155,9 @@ class FarmMeasurer(Measurer):
         return known
 
     def _asked_fingerprints(self) -> tuple[dict[str, Mapping[str, str]], list[str]]:
-        """By device, from checking all of them at once; and what the others have."""
+        """By device, from checking all of them at once; and why the others have none."""
         with ThreadPoolExecutor(min(len(self._members), _CHECKS_AT_ONCE), "farm-ask") as pool:
-            list(pool.map(self.check, self._members))
+            list(pool.map(self._caretaker.check_one, self._members))
         known: dict[str, Mapping[str, str]] = {}
         refused = []
         for member in self._members:
@@ -181,28 +173,21 @@ class FarmMeasurer(Measurer):
             enrol(self._farm, self._roster)
             self._enrolled = True
 
-    def check(self, member: Member) -> DeviceRecord | None:
-        """Checks a device now, if it is to be had."""
-        limits = self._farm.limits
-        return check_device(
-            self._roster, member, limits, self._holder, self._open_device, self._make_gold
-        )
-
     def useful_workers(self) -> int:
-        """Of each device a batch that runs and one that waits."""
+        """Of each device a bundle that runs and one that waits."""
         bundle = self._farm.limits.bundle
-        batches = (bundle if m.kind.fidelity == "hardware" else 1 for m in self._members)
-        return min(2 * sum(batches), MOST_USEFUL_WORKERS)
+        bundles = (bundle if m.kind.fidelity == "hardware" else 1 for m in self._members)
+        return min(2 * sum(bundles), MOST_USEFUL_WORKERS)
 
     def measure(
         self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
     ) -> Timed:
         """As the contract says; ``ToolchainError`` too if there is no device left that could."""
         repeats = self._farm.limits.repeats if self.fidelity == "hardware" else 1
-        order = Order(problem, artifact, budget_cycles, repeats)
+        item = WorkItem(problem, artifact, budget_cycles, repeats)
         self._start()
-        self._queue.put(order)
-        return order.future.result()
+        self._queue.put(item)
+        return item.future.result()
 
     def _start(self) -> None:
         if self._drivers or self._closed.is_set():
@@ -215,7 +200,7 @@ class FarmMeasurer(Measurer):
             for member in self._members:
                 self._drivers[member.name] = self._driver(member, wanted)
                 # Any of them may serve: one that is ready first must not be its own second opinion.
-                self._queue.stand(member.name, Standing.CHECKED)
+                self._queue.set_availability(member.name, Availability.CHECKED)
             for driver in self._drivers.values():
                 driver.start()
             threading.Thread(target=self._keep, name="farm-keeper", daemon=True).start()
@@ -228,7 +213,7 @@ class FarmMeasurer(Measurer):
             lambda: self._open_device(member, limits),
             roster=self._roster,
             queue=self._queue,
-            judge=self._judge,
+            review=self._review,
             gold=gold,
             limits=limits,
             fingerprint=fingerprint,
@@ -271,35 +256,3 @@ class FarmMeasurer(Measurer):
             driver.stop()
         for driver in drivers:
             driver.thread.join(timeout=10.0)
-
-
-def enrol(farm: Farm, roster: Roster) -> None:
-    """Makes the devices of a farm file known to a roster."""
-    for member in farm.members:
-        kind = member.settings.kind
-        roster.enrol(Enrolment(member.name, kind, member.kind.fidelity, member.tags))
-
-
-def check_device(
-    roster: Roster,
-    member: Member,
-    limits: Limits,
-    holder: str,
-    open_device: OpenDevice = Member.open,
-    make_gold: GoldFor = gold_for,
-) -> DeviceRecord | None:
-    """Checks an enrolled device now; ``None`` if it is quarantined, drained or in use."""
-    record = roster.device(member.name)
-    opened: list[Device] = []
-
-    def open_it() -> Device:
-        opened.append(open_device(member, limits))
-        return opened[-1]
-
-    try:
-        return health.attend(
-            roster, record, open_it, lambda: make_gold(member, limits), limits, holder
-        )
-    finally:
-        for device in opened:
-            device.close()

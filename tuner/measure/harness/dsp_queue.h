@@ -57,6 +57,6 @@ struct record {
 
 _Static_assert(sizeof(struct queue_header) == 40 && sizeof(struct queue_problem) == 264 &&
                    sizeof(struct queue_entry) == 56 && sizeof(struct record) == 304,
-               "as tuner/measure/dsp/queue_file.py and results.py pack them");
+               "as tuner/measure/dsp/queue.py and results.py pack them");
 
 #endif

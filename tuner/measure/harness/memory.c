@@ -17,7 +17,7 @@ void arena_open(struct arena *arena, void *base, uint32_t bytes, uint32_t alignm
 }
 
 #ifdef KEEP_ARENA_MOST
-/* As tuner/measure/poison.py: no byte is 0 in either pattern, the second complements the first. */
+/* As tuner/measure/cases.py: no byte is 0 in either pattern, the second complements the first. */
 void poison_words(uint32_t *at, uint32_t bytes, uint32_t poison) {
     uint32_t turned = poison ? ~0u : 0, word = 1;
     for (uint32_t i = 0; i < bytes / 4; i++) {

@@ -2,7 +2,7 @@
  *
  * All addresses are fixed: whatever arguments and environment the process was given, a
  * candidate's addresses, and so its cache behaviour, repeat exactly. Below IMAGE_ADDRESS lies the
- * program (program.ld). tuner/measure/qemu/program.py knows these addresses too.
+ * program (program.ld). tuner/measure/qemu/simulation.py knows these addresses too.
  */
 #ifndef HVXTUNE_MEMORY_MAP_H
 #define HVXTUNE_MEMORY_MAP_H

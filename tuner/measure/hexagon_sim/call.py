@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -14,17 +15,23 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tuner.errors import DeviceError
-from tuner.machine.paths import writable
-from tuner.measure.dsp.bundle_files import bundle_files, images_of, output_name
-from tuner.measure.dsp.results import DspState, Results, read_records, results_of
-from tuner.measure.dsp.turn import Called, Turn
-from tuner.measure.hexagon_sim.command import PMU_FILE, command_line, configuration
-from tuner.measure.hexagon_sim.report import MOST_TEXT_BYTES, read_pmu_statistics, read_report
-from tuner.measure.hexagon_sim.sdk import SimulatorParts
+from tuner.measure.dsp.queue import (
+    CallResult,
+    DspState,
+    QueuedRun,
+    Results,
+    bundle_files,
+    images_of,
+    output_name,
+    read_records,
+    results_of,
+)
+from tuner.measure.dsp.sdk import SimulatorParts
+from tuner.paths import cached
 
 _POLL_S = 0.05
 _START_S = 120.0
@@ -35,14 +42,14 @@ _MEMORY_BYTES = 1 << 35
 _SAID_BYTES = 1 << 16
 _TOLD_CHARACTERS = 400
 _FOLDER = "hexagon-sim"
-"""In the state directory: a folder for each call under way, named after its process."""
+"""In the cache: a folder for each call under way, named after its process."""
 DRIVER, QUEUE, RESULTS, SAID = "driver.so", "queue", "results", "said"
 _PACKAGE_ROOT = Path(__file__).parents[3]
 
 
 def remove_leftovers() -> None:
     """Removes the folders of processes that are gone."""
-    for folder in writable(_FOLDER).iterdir():
+    for folder in cached(_FOLDER).iterdir():
         owner = folder.name.partition("-")[0]
         if owner.isdigit() and not Path("/proc", owner).exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -75,41 +82,41 @@ class SimulatorCalls:
             if self._process is not None:
                 _kill(self._process)
 
-    def call(self, turns: Sequence[Turn], task_s: float) -> Called:
-        """Runs ``turns`` in one process; each may take ``task_s`` wall seconds.
+    def call(self, runs: Sequence[QueuedRun], task_s: float) -> CallResult:
+        """Runs ``runs`` in one process; each may take ``task_s`` wall seconds.
 
         Raises ``DeviceError`` if the simulator failed as a whole.
         """
-        home = writable(_FOLDER)
+        home = cached(_FOLDER)
         with tempfile.TemporaryDirectory(dir=home, prefix=f"{os.getpid()}-") as made:
             folder = Path(made)
             nonce = secrets.token_bytes(16)
             try:
-                for name, content in self._bundle(turns, nonce).items():
+                for name, content in self._bundle(runs, nonce).items():
                     (folder / name).write_bytes(content)
                 begin = time.monotonic()
-                status, timed_out = self._run(folder, len(turns), task_s)
+                status, timed_out = self._run(folder, len(runs), task_s)
                 run_s = time.monotonic() - begin
-                return self._called(folder, turns, nonce, status, timed_out, run_s)
+                return self._called(folder, runs, nonce, status, timed_out, run_s)
             except OSError as error:
                 raise DeviceError(f"the simulator's folder: {error.strerror}") from None
 
-    def _bundle(self, turns: Sequence[Turn], nonce: bytes) -> dict[str, bytes]:
-        images = images_of(turns)
+    def _bundle(self, runs: Sequence[QueuedRun], nonce: bytes) -> dict[str, bytes]:
+        images = images_of(runs)
         names = {image.digest: f"image{number}" for number, image in enumerate(images)}
         bundle = bundle_files(
-            turns, lambda image: names[image.digest], nonce, self._settings.heap_bytes
+            runs, lambda image: names[image.digest], nonce, self._settings.heap_bytes
         )
         return {
             DRIVER: self._driver,
             QUEUE: bundle.queue,
             **configuration(self._settings.parts),
-            **{names[image.digest]: image.content for image in images},
+            **{names[image.digest]: image.before.tobytes() for image in images},
             **bundle.objects,
         }
 
     def _run(self, folder: Path, count: int, task_s: float) -> tuple[int, bool]:
-        """The exit status, and whether the process was ended because a turn took too long."""
+        """The exit status, and whether the process was ended because a run took too long."""
         settings = self._settings
         simulator = command_line(
             settings.parts, settings.arch, folder, DRIVER, ["."], stack_bytes=settings.stack_bytes
@@ -156,27 +163,23 @@ class SimulatorCalls:
     def _called(
         self,
         folder: Path,
-        turns: Sequence[Turn],
+        runs: Sequence[QueuedRun],
         nonce: bytes,
         status: int,
         timed_out: bool,
         run_s: float,
-    ) -> Called:
+    ) -> CallResult:
         with (folder / SAID).open("rb") as file:
             file.seek(max(0, (folder / SAID).stat().st_size - _SAID_BYTES))
             said = file.read().decode(errors="replace")
         results = Results()
         if (folder / RESULTS).exists():
             data = (folder / RESULTS).read_bytes()
-            results = results_of(read_records(data, nonce), len(turns))
-        if status == 0 and not results.complete and results.gave_up is None:
-            raise DeviceError(
-                "the simulator says that all went well, but results are missing "
-                f"({len(results.ended)} of {len(turns)})"
-            )
+            results = results_of(read_records(data, nonce), len(runs))
+        results.require_complete(status, len(runs), "the simulator")
         _require_plausible(results, said)
-        sums, wrong = _kept(folder, turns, results)
-        return Called(
+        sums, wrong = _kept(folder, runs, results)
+        return CallResult(
             results=results,
             sums=sums,
             wrong=wrong,
@@ -209,7 +212,7 @@ def _require_plausible(results: Results, said: str) -> None:
 
 
 def _kept(
-    folder: Path, turns: Sequence[Turn], results: Results
+    folder: Path, runs: Sequence[QueuedRun], results: Results
 ) -> tuple[dict[int, str], dict[int, bytes]]:
     """Sums of what candidates left in memory, and what differs from what is right."""
     sums, wrong = {}, {}
@@ -218,10 +221,10 @@ def _kept(
         if record.state not in (DspState.FINISHED, DspState.UNSTEADY) or not file.exists():
             continue
         content = file.read_bytes()
-        image = turns[record.entry].image
+        image = runs[record.entry].image
         sums[record.entry] = hashlib.sha256(content).hexdigest()
-        if sums[record.entry] != image.expected:
-            wrong[record.entry] = content[: image.kept_bytes]
+        if sums[record.entry] != image.expected_digest:
+            wrong[record.entry] = content[: image.case_bytes]
     return sums, wrong
 
 
@@ -236,3 +239,103 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+COSIM_FILE, OSAM_FILE, PMU_FILE = "q6ss.cfg", "osam.cfg", "pmu_stats.txt"
+
+
+def configuration(parts: SimulatorParts) -> dict[str, bytes]:
+    """The files that describe the subsystem and the operating system, by name.
+
+    Addresses and interrupt as in the SDK's own examples.
+    """
+    devices = (
+        f"{parts.timer} --csr_base=0xFC900000 --irq_p=1 --freq=19200000 --cnttid=1\n"
+        f"{parts.interrupts} 32 0xFC910000\n"
+    )
+    return {COSIM_FILE: devices.encode(), OSAM_FILE: f"{parts.os_model}\n".encode()}
+
+
+def command_line(
+    parts: SimulatorParts,
+    arch: str,
+    folder: Path,
+    shared_object: str,
+    arguments: Sequence[str],
+    *,
+    stack_bytes: int,
+) -> list[str]:
+    """Runs ``main`` of ``shared_object``, a file in ``folder``, with ``arguments``.
+
+    ``--timing`` simulates caches and the bus; without it cycles are those of an ideal memory.
+    ``--simulated_returnval`` makes the exit status tell of a failure; without it it is always 0.
+    """
+    return [
+        str(parts.simulator),
+        f"-m{arch}",
+        *("--timing", "--quiet", "--simulated_returnval"),
+        *("--usefs", str(folder)),
+        *("--pmu_statsfile", str(folder / PMU_FILE)),
+        *("--cosim_file", str(folder / COSIM_FILE)),
+        *("--l2tcm_base", "0xd800"),
+        *("--rtos", str(folder / OSAM_FILE)),
+        str(parts.boot),
+        "--",
+        str(parts.loader),
+        f"stack_size={stack_bytes:#x}",
+        "--",
+        shared_object,
+        *arguments,
+    ]
+
+
+MOST_TEXT_BYTES = 1 << 20
+_COUNT = r"(\d{1,19})(?!\d)"
+_THREAD = re.compile(rf"^\s*T(\d{{1,3}}):\s+Insns=\s*{_COUNT}\s+Packets=\s*{_COUNT}\s*$", re.M)
+_INSTRUCTIONS = re.compile(rf"^\s*Total:\s+Insns=\s*{_COUNT}", re.M)
+_PCYCLES = re.compile(rf"Pcycles\s*[=:]\s*{_COUNT}")
+_COUNTER = re.compile(
+    rf"^\s*([A-Za-z_][\w .()/-]{{0,79}}?|0x[0-9a-fA-F]+)\s*[=:,\s]\s*{_COUNT}\s*$"
+)
+
+
+@dataclass(frozen=True)
+class SimulatorReport:
+    """Counts of a whole run, from boot to end; ``None`` where the simulator does not say.
+
+    ``packets`` are summed over threads. ``pcycles`` are clock cycles of the core.
+    """
+
+    instructions: int | None
+    packets: int | None
+    pcycles: int | None
+
+
+@dataclass(frozen=True)
+class PmuStatistics:
+    """Counters by the name or number they stand under, the last value of each."""
+
+    counters: Mapping[str, int] = field(hash=False)
+
+
+def read_report(text: str) -> SimulatorReport:
+    """Reads the end of what the simulator printed. The last hit of each counts: what a candidate
+    prints itself comes before."""
+    tail = text[-MOST_TEXT_BYTES:]
+    totals, cycles = _INSTRUCTIONS.findall(tail), _PCYCLES.findall(tail)
+    threads = {int(number): int(packets) for number, _, packets in _THREAD.findall(tail)}
+    return SimulatorReport(
+        instructions=int(totals[-1]) if totals else None,
+        packets=sum(threads.values()) if threads else None,
+        pcycles=int(cycles[-1]) if cycles else None,
+    )
+
+
+def read_pmu_statistics(text: str) -> PmuStatistics:
+    """Reads the file of ``--pmu_statsfile``; lines that are no counter are passed over."""
+    counters: dict[str, int] = {}
+    for line in text[-MOST_TEXT_BYTES:].splitlines():
+        found = _COUNTER.match(line)
+        if found is not None:
+            counters[found[1].strip()] = int(found[2])
+    return PmuStatistics(counters)

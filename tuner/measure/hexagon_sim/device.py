@@ -1,133 +1,146 @@
-"""Qualcomm's simulator as a device of the farm: one slot, one process at a time."""
+"""Qualcomm's simulator: a kind of device, and a measurer that needs no farm."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import CandidateError, DeviceError, ToolchainError, UserError
+from tuner.finding import Finding
 from tuner.identity import digest_of_bytes
-from tuner.measure.cases import CASES_VERSION
-from tuner.measure.dsp.bundle import boarding, carry, seats
+from tuner.measure.device import (
+    Bundle,
+    BundleEntry,
+    DeviceReport,
+    DeviceSettings,
+    Limits,
+    about,
+)
+from tuner.measure.dsp.device import DspDevice
+from tuner.measure.dsp.queue import CallResult, QueuedRun
+from tuner.measure.dsp.sdk import (
+    SDK_VARIABLES,
+    SimulatorParts,
+    archs_of,
+    find_parts,
+    locate,
+    sdk_root,
+)
 from tuner.measure.dsp.shared_object import driver
-from tuner.measure.dsp.turn import Called, Turn
-from tuner.measure.farm.device import Batch, Device, DeviceReport, Sampled
-from tuner.measure.farm.settings import HexagonSimSettings, Limits
-from tuner.measure.harness import dsp_driver, dsp_harness
 from tuner.measure.hexagon_sim.call import CallSettings, SimulatorCalls, remove_leftovers
-from tuner.measure.hexagon_sim.sdk import SimulatorParts, find_parts
-from tuner.problem.target import TARGETS, Target
-from tuner.records.candidate import Fidelity
+from tuner.measure.measurer import Measurer, Timed
+from tuner.problem.target import DEFAULT_TARGET, TARGETS, Target, find_target
+from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
 
 _MOST_COUNTERS = 20
 
 
-def open_hexagon_sim(settings: HexagonSimSettings, name: str, limits: Limits) -> HexagonSim:
-    """One slot of the simulator that a farm file's table names. Nothing is started yet."""
-    return HexagonSim(settings, name, limits)
+@dataclass(frozen=True, kw_only=True)
+class HexagonSimSettings(DeviceSettings):
+    """Slots of Qualcomm's simulator."""
+
+    root: str = field(metadata=about("the folder of the SDK"))
+    slots: int = field(  # type: ignore[misc] # in other kinds it is a constant
+        default=1, metadata=about("devices NAME-1, NAME-2 and so on", 1, 64)
+    )
+    stack_bytes: int = field(
+        default=1 << 20,
+        metadata=about("the stack of the thread that runs candidates", 1 << 14, 1 << 28),
+    )
+    heap_bytes: int = field(
+        default=1 << 25, metadata=about("the memory a candidate may allocate", 1 << 16, 1 << 30)
+    )
 
 
-class HexagonSim(Device):
-    """Runs batches of shared objects under QuRT in hexagon-sim, with timing.
+class HexagonSim(DspDevice):
+    """Runs bundles of shared objects under QuRT in hexagon-sim, with timing.
 
-    A process runs the whole batch: booting is dear. Where a candidate dies in it, those after it
-    run in another. It is deterministic: repeats and references add nothing, and are not run.
+    A process runs the whole bundle: booting takes long. Where a candidate dies in it, those after
+    it run in another. It is deterministic.
     """
 
     kind: ClassVar[str] = "hexagon-sim"
     fidelity: ClassVar[Fidelity] = "cycle_accurate"
+    Settings: ClassVar[type[DeviceSettings]] = HexagonSimSettings
+    is_local: ClassVar[bool] = True
 
     def __init__(self, settings: HexagonSimSettings, name: str, limits: Limits) -> None:
+        super().__init__(settings, name, limits)
         self._settings = settings
-        self._name = name
-        self._limits = limits
         self._calls: SimulatorCalls | None = None
         self._closed = False
         self._counters: Mapping[str, int] = {}
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def most_tasks(self) -> int:
-        return self._limits.bundle
+    @classmethod
+    def doctor(cls) -> Sequence[Finding]:
+        """Its parts in the SDK that the environment names."""
+        root, arch = sdk_root(), find_target(DEFAULT_TARGET).arch
+        archs = set() if root is None else archs_of(root)
+        if root is None:
+            found = f"neither {' nor '.join(SDK_VARIABLES)} is set"
+        elif archs:
+            parts = find_parts(root, sorted(archs)[0])
+            found = f"{parts.simulator}, for {', '.join(sorted(archs))}"
+        else:
+            found = f"{root} has no {' and no '.join(locate(root, arch).missing())}"
+        return (
+            Finding(
+                "hexagon-sim",
+                bool(archs),
+                found,
+                "measuring on Qualcomm's simulator, without a farm file",
+                f"install the Hexagon SDK and set {SDK_VARIABLES[0]} to its folder; in it lie "
+                + ", ".join(locate(Path("SDK"), arch).missing()),
+                required=False,
+            ),
+        )
 
     def _parts(self) -> SimulatorParts:
-        return find_parts(Path(self._settings.root).expanduser(), self._settings.arch)
+        return find_parts(Path(self._settings.root).expanduser(), self._arch)
 
     def fingerprint(self) -> Mapping[str, str]:
-        parts, toolchain, arch = self._parts(), find_toolchain(), self._settings.arch
+        parts = self._parts()
         return {
             "simulator": f"hexagon-sim {parts.version}, timing",
             "boot": digest_of_bytes(parts.boot.read_bytes())[:16],
             "loader": digest_of_bytes(parts.loader.read_bytes())[:16],
-            "arch": arch,
-            "harness": dsp_harness(arch).digest(toolchain)[:16],
-            "driver": dsp_driver(arch).digest(toolchain)[:16],
-            "linker": toolchain.version,
-            "cases": CASES_VERSION,
-            "cache": "warm",
+            "arch": self._arch,
+            **self.harness_fingerprint(),
         }
 
-    def require(self, target: Target) -> None:
-        if target.arch != self._settings.arch:
-            raise UserError(
-                f"the simulator {self._name} runs {self._settings.arch} code, not {target.name}'s",
-                accepted=", ".join(
-                    t.name for t in TARGETS.values() if t.arch == self._settings.arch
-                ),
-                next_step="name another device with --on, or choose another --target",
-            )
-
     def probe(self, nonce: str) -> DeviceReport:
-        """Nothing runs that could give a nonce back: it answers if all its parts are there."""
+        """Nothing runs that could give a nonce back: it answers if it has all its parts."""
         try:
             parts = self._parts()
         except ToolchainError as error:
             raise DeviceError(error.message, next_step=error.next_step) from None
         return DeviceReport(details={"simulator": f"hexagon-sim {parts.version}"})
 
-    def run(self, batch: Batch) -> list[Sampled | CandidateError | DeviceError]:
-        for task in batch.tasks:
-            self.require(task.problem.target)
-        arch = self._settings.arch
-        passengers = [boarding(task, arch, min(task.repeats, 1)) for task in batch.tasks]
-        carry(
-            passengers,
-            lambda pending: seats(pending[: self.most_tasks], None),
-            self._call,
-            self._limits.task_s,
-        )
-        return [one.result(self._name, self.fidelity) for one in passengers]
-
-    def _caller(self) -> SimulatorCalls:
+    def call(self, runs: Sequence[QueuedRun]) -> CallResult:
         if self._closed:
-            raise DeviceError(f"{self._name} was closed")
+            raise DeviceError(f"{self.name} was closed")
         if self._calls is None:
             settings = self._settings
             made = CallSettings(
-                self._parts(), settings.arch, settings.stack_bytes, settings.heap_bytes
+                self._parts(), self._arch, settings.stack_bytes, settings.heap_bytes
             )
-            self._calls = SimulatorCalls(made, driver(settings.arch))
-        return self._calls
-
-    def _call(self, turns: Sequence[Turn]) -> Called:
-        called = self._caller().call(turns, self._limits.task_s)
+            self._calls = SimulatorCalls(made, driver(self._arch))
+        called = self._calls.call(runs, self._limits.task_s)
         self._counters = called.counters
         return called
 
     def noticed(self) -> Mapping[str, str]:
-        """What its counters said of the latest run. They count from boot on and over the whole
-        batch: nobody can book them to one candidate's cycles."""
+        """Its counters of the latest run. They count from boot on and over the whole bundle:
+        nobody can book them to one candidate's cycles."""
         shown = [f"{name} {count:,}" for name, count in self._counters.items()]
         return {"PMU": ", ".join(shown[:_MOST_COUNTERS])} if shown else {}
 
     def clean(self) -> DeviceReport:
-        """Processes end with their calls and with whoever made them; folders are left by those
-        who were killed."""
+        """Processes end with their calls and with the process that made them; a killed process
+        leaves folders."""
         remove_leftovers()
         return self.probe("")
 
@@ -135,3 +148,91 @@ class HexagonSim(Device):
         self._closed = True
         if self._calls is not None:
             self._calls.close()
+
+
+_TIMEOUT_S = 600.0
+"""Wall seconds of one candidate: the simulator runs some hundred thousand cycles a second."""
+
+
+class HexagonSimMeasurer(Measurer):
+    """Runs each candidate in hexagon-sim of the SDK that ``$HVXTUNE_HEXAGON_SDK`` names.
+
+    The arch is that of the first target it is asked for. ``timeout_s`` bounds the wall time of a
+    candidate.
+    """
+
+    name: ClassVar[str] = "hexagon-sim"
+    fidelity: Fidelity = "cycle_accurate"
+
+    def __init__(self, *, cache: CacheState = "warm", timeout_s: float = _TIMEOUT_S) -> None:
+        if cache != "warm":
+            raise UserError(
+                f"cache '{cache}' on Qualcomm's simulator", accepted="warm: it keeps its caches"
+            )
+        self._limits = Limits(task_s=timeout_s, bundle=1)
+        self._arch: str | None = None
+        self._open: set[HexagonSim] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def fingerprint(self) -> Mapping[str, str]:
+        if self._arch is None:
+            raise ToolchainError(
+                "the arch of Qualcomm's simulator is not chosen yet",
+                next_step="ask it whether it can run a target first",
+            )
+        return self._device(self._arch).fingerprint()
+
+    def require(self, target: Target) -> None:
+        root = sdk_root()
+        if root is None:
+            raise UserError(
+                f"no Hexagon SDK is named: Qualcomm's simulator for {target.arch} is part of one",
+                accepted=f"its folder in {SDK_VARIABLES[0]}",
+                next_step="install the SDK and set it; `hvxtune doctor` says what is missing",
+            )
+        try:
+            find_parts(root, target.arch)
+        except ToolchainError as error:
+            archs = archs_of(root)
+            runnable = [known.name for known in TARGETS.values() if known.arch in archs]
+            raise UserError(
+                f"Qualcomm's simulator cannot run {target.arch} code: {error.message}",
+                accepted=", ".join(runnable) or "no target with what is installed",
+                next_step=error.next_step,
+            ) from None
+        self._arch = target.arch
+
+    def _device(self, arch: str) -> HexagonSim:
+        root = sdk_root()
+        settings = HexagonSimSettings(
+            name=self.name, root="" if root is None else str(root), arch=arch
+        )
+        return HexagonSim(settings, self.name, self._limits)
+
+    def measure(
+        self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
+    ) -> Timed:
+        self.require(problem.target)
+        device = self._device(problem.target.arch)
+        with self._lock:
+            if self._closed:
+                raise DeviceError("the measurer was closed")
+            self._open.add(device)
+        try:
+            (found,) = device.run(
+                Bundle([BundleEntry(problem, artifact, budget_cycles=budget_cycles)])
+            )
+        finally:
+            with self._lock:
+                self._open.discard(device)
+        if isinstance(found, CandidateError | DeviceError):
+            raise found
+        return Timed(found.measurement, found.link_s, found.run_s)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            running = list(self._open)
+        for device in running:
+            device.close()

@@ -26,7 +26,7 @@ from tuner.measure.qemu.events import (
     Counts,
     Events,
 )
-from tuner.measure.qemu.parameters import Parameters
+from tuner.measure.qemu.model import Parameters
 
 Floats = NDArray[np.float64]
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, ClassVar
 
 from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import UserError
 from tuner.goals import GOALS
-from tuner.measure.cases import CASES_VERSION, cases_of
+from tuner.measure.cases import CASES_VERSION
 from tuner.measure.harness import linux_user_harness
-from tuner.measure.image import Image, image_of
+from tuner.measure.image import ImageCache
 from tuner.measure.measurer import Measurer, Timed
-from tuner.measure.qemu.instructions import first_release_running, runnable_archs
-from tuner.measure.qemu.launch import Runs
 from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders
-from tuner.measure.qemu.simulation import Simulation, simulate
-from tuner.measure.qemu.simulator import PLUGIN, find_simulator
+from tuner.measure.qemu.simulation import Runs, Simulation, simulate
+from tuner.measure.qemu.simulator import (
+    PLUGIN,
+    find_simulator,
+    first_release_running,
+    runnable_archs,
+)
 from tuner.problem.target import TARGETS, Target
 from tuner.records.candidate import (
     CACHE_STATES,
@@ -38,8 +38,6 @@ _NAMED_ARCH = "v66"
 """Whose harness and rules the fingerprint names: those of other archs change with them."""
 TIMEOUT_S = 60.0
 """Wall time of one run of all cases."""
-_IMAGE_BYTES_KEPT = 1 << 29
-"""Images of the latest problems are kept up to this size together, the latest one in any case."""
 
 
 class QemuMeasurer(Measurer):
@@ -59,9 +57,8 @@ class QemuMeasurer(Measurer):
             raise UserError(f"cache '{cache}'", accepted=", ".join(CACHE_STATES))
         self._cache: CacheState = cache
         self._timeout_s = timeout_s
-        self._lock = threading.Lock()
         self._runs = Runs()
-        self._images: OrderedDict[str, Future[Image]] = OrderedDict()
+        self._images = ImageCache()
 
     def fingerprint(self) -> Mapping[str, str]:
         toolchain = find_toolchain()
@@ -83,7 +80,7 @@ class QemuMeasurer(Measurer):
         needed = first_release_running(target.arch)
         instead = (
             f"build QEMU {needed[0]}.{needed[1]} or newer, which can, with "
-            "`python -m tuner.machine.build_qemu TARBALL`"
+            "`python -m tuner.machine.provision TARBALL`"
             if needed
             else "measure with Qualcomm's simulator or a phone: no QEMU can so far"
         )
@@ -139,7 +136,8 @@ class QemuMeasurer(Measurer):
             cpu_seconds=int(self._timeout_s) + 1,
             keep_text=keep_text,
         )
-        return simulate(artifact, self._image(problem, orders), orders, self._timeout_s, self._runs)
+        image = self._images.of(problem, practice_calls=orders.timed_call - 1)
+        return simulate(artifact, image, orders, self._timeout_s, self._runs)
 
     def explain(self, problem: Problem, artifact: Artifact) -> Explanation:
         from tuner.measure.qemu.explain import explanation_of
@@ -150,36 +148,4 @@ class QemuMeasurer(Measurer):
 
     def close(self) -> None:
         self._runs.end()
-        with self._lock:
-            self._images.clear()
-
-    def _image(self, problem: Problem, orders: Orders) -> Image:
-        """The problem's image, made once: references take longer than most runs.
-
-        Whoever asks while it is being made waits; those with other problems do not.
-        """
-        with self._lock:
-            image = self._images.pop(problem.digest, None)
-            mine = image is None
-            image = image or Future()
-            self._images[problem.digest] = image
-        if mine:
-            self._make(image, problem, practice_calls=orders.timed_call - 1)
-        return image.result()
-
-    def _make(self, image: Future[Image], problem: Problem, *, practice_calls: int) -> None:
-        try:
-            made = image_of(cases_of(problem), problem.target, practice_calls=practice_calls)
-        except BaseException as error:
-            with self._lock:
-                self._images.pop(problem.digest, None)
-            image.set_exception(error)
-            raise
-        image.set_result(made)
-        with self._lock:
-            while len(self._images) > 1 and self._kept_bytes() > _IMAGE_BYTES_KEPT:
-                self._images.popitem(last=False)
-
-    def _kept_bytes(self) -> int:
-        made = [image.result() for image in self._images.values() if image.done()]
-        return sum(image.before.nbytes + image.after.nbytes for image in made)
+        self._images.clear()

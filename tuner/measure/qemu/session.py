@@ -1,6 +1,6 @@
-"""The memory shared with the plugin: orders go in, counts come out.
+"""Where harness and candidate lie in the simulated address space.
 
-Mirrors ``plugin/session.h``; the plugin refuses a session of another version.
+The same as ``harness/program.ld``, ``harness/call.S`` and ``harness/memory_map.h``.
 """
 
 from __future__ import annotations
@@ -15,21 +15,72 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.measure.qemu.bounds import BOUNDS_BYTES
+from tuner.measure.cases import Argument
+from tuner.measure.image import Image
 from tuner.measure.qemu.cycles import weights
 from tuner.measure.qemu.events import EVENT_COUNT, INDEX
-from tuner.measure.qemu.hierarchy import SYSTEM
-from tuner.measure.qemu.memory_map import (
-    CANDIDATE_BEGIN,
-    MARKS_BEGIN,
-    STACK_BEGIN,
-    STACK_BYTES,
-    VTCM_BEGIN,
-    WINDOW_BEGIN,
-    WINDOW_END,
-)
-from tuner.measure.qemu.model import TimingModel
+from tuner.measure.qemu.model import SYSTEM, TimingModel
 from tuner.problem.target import Target
+
+WINDOW_BEGIN = 0x00010000
+"""The packet that calls the candidate: program.ld puts it first."""
+WINDOW_END = WINDOW_BEGIN + 4
+"""The packet after it, which the candidate returns to (call.S)."""
+MARKS_BEGIN = WINDOW_BEGIN + 8
+"""Three packets that mark parallel loops: begin, task, end (call.S)."""
+CANDIDATE_BEGIN = 0x00100000
+"""Code from here on is the candidate's (program.ld)."""
+CASE_BEGIN = 0x30000000
+"""The buffers of the case under way."""
+VTCM_BEGIN = 0xD8000000
+STACK_BEGIN = 0xE0000000
+"""The candidate's stack."""
+STACK_BYTES = 0x00100000
+
+
+_CALLS, _REGIONS, _DIMENSIONS = 32, 512, 6
+_HEAD = struct.Struct("<2I")
+_CALL = struct.Struct("<3I")
+_REGION = struct.Struct(f"<4I{_DIMENSIONS}I{_DIMENSIONS}I")
+BOUNDS_BYTES = _HEAD.size + _CALLS * _CALL.size + _REGIONS * _REGION.size
+
+
+def packed_bounds(image: Image) -> bytes:
+    """``struct bounds`` for the practice calls of ``image`` and its watched cases."""
+    watched = image.watched_calls
+    calls: list[bytes] = []
+    regions: list[bytes] = []
+    for case, (part, size), starts in list(
+        zip(image.cases.cases, image.parts, image.starts, strict=True)
+    )[:watched]:
+        calls.append(_CALL.pack(len(regions), len(case.arguments), size))
+        regions += [
+            _region(argument, CASE_BEGIN + start - part)
+            for argument, start in zip(case.arguments, starts, strict=True)
+        ]
+    table = b"".join(calls).ljust(_CALLS * _CALL.size, b"\0")
+    return _HEAD.pack(CASE_BEGIN, watched) + table + b"".join(regions)
+
+
+def _region(argument: Argument, begin: int) -> bytes:
+    size = argument.spec.element_bytes
+    run = size
+    outer: list[tuple[int, int]] = []
+    for extent, stride in zip(
+        reversed(argument.spec.shape), reversed(argument.layout.strides), strict=True
+    ):
+        if not outer and stride * size == run:
+            run *= extent
+        elif extent > 1:
+            outer.insert(0, (extent, stride * size))
+    unused = (0,) * (_DIMENSIONS - len(outer))
+    extents, strides = ([pair[part] for pair in outer] for part in (0, 1))
+    return _REGION.pack(
+        *(begin, run, argument.spec.role == "output", len(outer)),
+        *(*extents, *unused),
+        *(*strides, *unused),
+    )
+
 
 _MAGIC, _VERSION = 0x53565848, 6
 _RULES, _BLOCKS, _TRANSITIONS, _PACKETS = 512, 32768, 131072, 262144
@@ -205,7 +256,7 @@ class Results:
 
 class Session:
     """Shared memory for one run. Close it when the results are read. Accesses of the calls in
-    ``bounds`` (:func:`tuner.measure.qemu.bounds.packed_bounds`) are checked against them."""
+    ``bounds`` (:func:`tuner.measure.qemu.session.packed_bounds`) are checked against them."""
 
     def __init__(self, orders: Orders, bounds: bytes = b"") -> None:
         self._offsets = _table_offsets()

@@ -1,4 +1,4 @@
-"""Finds a qemu-hexagon that loads TCG plugins."""
+"""Which instructions and archs a version of qemu-hexagon implements, from ``instructions.toml``."""
 
 from __future__ import annotations
 
@@ -7,23 +7,114 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tuner.codegen.toolchain import NativePart, built
 from tuner.errors import ToolchainError
-from tuner.machine.paths import state_dir
-from tuner.measure.qemu.instructions import Release, release_of
+from tuner.measure.harness.linking import FindLacking
 from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders, Session, State
+from tuner.paths import cache_dir, state_dir
 from tuner.problem.target import DEFAULT_TARGET, find_target
+
+_TABLE = Path(__file__).with_name("instructions.toml")
+_PARSE_BITS = np.uint32(0xC000)
+_CLASS_BITS = np.uint32(0xF0000000)
+
+Release = tuple[int, int]
+"""Major and minor version of QEMU."""
+
+_ARCHS: tuple[tuple[Release, tuple[str, ...]], ...] = (
+    ((6, 2), ("v65", "v66")),
+    ((8, 1), ("v67", "v68", "v69", "v71", "v73")),
+)
+"""Archs whose integer code runs, by the first release of QEMU that runs it: 6.2 brought HVX up to
+v66, 8.1 "Add support for v68/v69/v71/v73" (commits of 2021 and 2023 in target/hexagon)."""
+
+
+def runnable_archs(release: Release) -> tuple[str, ...]:
+    """The archs whose integer code QEMU of ``release`` executes, oldest first."""
+    return tuple(arch for first, archs in _ARCHS if first <= release for arch in archs)
+
+
+def first_release_running(arch: str) -> Release | None:
+    """The first release of QEMU that runs integer code for ``arch``; ``None`` if none does."""
+    return next((first for first, archs in _ARCHS if arch in archs), None)
+
+
+def release_of(version: str) -> Release:
+    """The release in the line QEMU prints about its version; ``(0, 0)`` if there is none."""
+    found = re.search(r"version (\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An instruction some release lacks: words ``w`` with ``w & mask == match``.
+
+    ``syntax`` is as assemblers write it, ``group`` the part of the instruction set.
+    """
+
+    mask: int
+    match: int
+    syntax: str
+    group: str
+
+
+@cache
+def missing_instructions(release: Release) -> tuple[Instruction, ...]:
+    """What QEMU of ``release`` does not implement, or takes for something else."""
+    return tuple(
+        Instruction(mask, match, syntax, group["name"])
+        for group in tomllib.loads(_TABLE.read_text())["group"]
+        if release < _first(group)
+        for mask, match, syntax in group["instructions"]
+    )
+
+
+def _first(group: dict[str, Any]) -> tuple[float, ...]:
+    since = group.get("since")
+    return tuple(map(int, since.split("."))) if since else (float("inf"),)
+
+
+def find_missing(words: NDArray[np.uint32], release: Release) -> Iterator[tuple[int, Instruction]]:
+    """Position and instruction of each among ``words`` of code that ``release`` lacks.
+
+    Constant extenders (class 0) and duplexes (parse bits 0), whose bits mean other things, are
+    passed over; duplexes hold only instructions of the first archs.
+    """
+    parse, kind = words & _PARSE_BITS, words & _CLASS_BITS
+    candidates = np.flatnonzero((parse != 0) & (kind != 0))
+    chosen = words[candidates]
+    for instruction in missing_instructions(release):
+        hits = (chosen & np.uint32(instruction.mask)) == np.uint32(instruction.match)
+        if hits.any():
+            yield int(candidates[int(np.argmax(hits))]), instruction
+
+
+def lacked_by(release: Release) -> FindLacking:
+    """:func:`find_missing` as :func:`tuner.measure.harness.linking.screen` takes it."""
+
+    def find(words: NDArray[np.uint32]) -> Iterator[tuple[int, str, str]]:
+        for position, found in find_missing(words, release):
+            shown = f"the instruction {found.syntax} ({found.group})"
+            yield position, shown, f"QEMU {release[0]}.{release[1]}"
+
+    return find
+
 
 QEMU_VARIABLE = "HVXTUNE_QEMU"
 PROGRAM = "qemu-hexagon"
 BUILT_PREFIX = "built-"
-"""Begins the names of folders with programs made by build_qemu.py: they come before all others."""
+"""Begins the names of folders with programs built by provision.py: they come before all others."""
 _PROBE_SECONDS = 60
 NEEDED = "a build with plugins (configure --enable-plugins), such as version 7.2 of Debian 12"
 """What serves, for messages."""
@@ -84,7 +175,7 @@ def find_simulator() -> Simulator:
     if given:
         return probe(command_of(Path(given).expanduser().absolute()))
     failures = []
-    for command in _known_commands():
+    for command in known_commands():
         try:
             return probe(command)
         except ToolchainError as error:
@@ -96,11 +187,14 @@ def find_simulator() -> Simulator:
     )
 
 
-def _known_commands() -> list[tuple[str, ...]]:
+def known_commands() -> list[tuple[str, ...]]:
+    """Commands of the programs on this machine, the preferred first; not tried yet."""
     on_path = shutil.which(PROGRAM)
     unpacked = [
         path
-        for path in (state_dir() / "qemu").glob(f"*/{PROGRAM}")
+        # Until 0.2 they were unpacked into the state directory: they need not be fetched again.
+        for home in (cache_dir(), state_dir())
+        for path in (home / "qemu").glob(f"*/{PROGRAM}")
         if not path.parent.name.startswith(".")  # one that was never finished
     ]
     newest_first = sorted(unpacked, key=_release_in_name, reverse=True)

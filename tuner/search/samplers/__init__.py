@@ -24,12 +24,12 @@ _REGISTRY: Registry[Sampler] = Registry(
     "sampler",
     "hvxtune.samplers",
     {
-        "tpe": "tuner.search.samplers.tpe:Tpe",
-        "random": "tuner.search.samplers.random:Random",
+        "tpe": "tuner.search.samplers.optuna_samplers:Tpe",
+        "random": "tuner.search.samplers.optuna_samplers:Random",
         "surrogate": "tuner.search.samplers.surrogate:Surrogate",
         "hill": "tuner.search.samplers.hill_climbing:HillClimbing",
-        "nsga2": "tuner.search.samplers.nsga2:Nsga2",
-        "cmaes": "tuner.search.samplers.cma_es:CmaEs",
+        "nsga2": "tuner.search.samplers.optuna_samplers:Nsga2",
+        "cmaes": "tuner.search.samplers.optuna_samplers:CmaEs",
         "brute": "tuner.search.samplers.brute_force:BruteForce",
     },
     Sampler,
@@ -43,7 +43,7 @@ def sampler_names() -> list[str]:
 
 
 def require_sampler(name: str) -> None:
-    """``UserError`` naming the accepted ones if there is no sampler called ``name``."""
+    """Raises ``UserError`` with the accepted names if no sampler is called ``name``."""
     _REGISTRY.require(name)
 
 
@@ -61,18 +61,19 @@ def require_fits(name: str, space: Space) -> None:
 
 
 def sampler_for(name: str | None, goals: Sequence[str]) -> str:
-    """The sampler called ``name``, or the usual one for these goals if none is named.
+    """The sampler called ``name``, or the usual one for these objectives (``goals``) if it is
+    ``None``.
 
-    ``UserError`` if there is none of that name, or it cannot search for several goals at once.
+    ``UserError`` if no sampler has that name, or it cannot search for several objectives at once.
     """
     if name is None:
         return DEFAULT_SAMPLER if len(goals) == 1 else DEFAULT_FOR_SEVERAL
     if len(goals) > 1 and not find_sampler(name).several_objectives:
         able = [n for n in sampler_names() if find_sampler(n).several_objectives]
         raise UserError(
-            f"sampler={name} searches for one goal, not for {', '.join(goals)}",
+            f"sampler={name} searches for one objective, not for {', '.join(goals)}",
             accepted=", ".join(able),
-            next_step="choose one of these, or none, with --sampler",
+            next_step="choose one of these with --sampler, or leave it out",
         )
     require_sampler(name)
     return name

@@ -2,53 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-from optuna.distributions import BaseDistribution
-from optuna.samplers import BaseSampler, RandomSampler
+from optuna.samplers import BaseSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
-from tuner.search.encoding import distributions, encode
+from tuner.search.samplers.points import ConfigSampler
 from tuner.search.samplers.sampler import Sampler, SpaceExhaustedError
 from tuner.space import Config, Space
 
 
-class BruteForceSampler(BaseSampler):
+class BruteForceSampler(ConfigSampler):
     """Walks a space in the order of its knobs and choices.
 
     Unlike ``optuna.samplers.BruteForceSampler`` it knows the constraints, so it never proposes
-    an invalid config, and it says when it is through by raising ``SpaceExhaustedError``.
+    an invalid config, and it raises ``SpaceExhaustedError`` at the end.
     """
 
     def __init__(self, space: Space) -> None:
-        self._configs: Iterator[Config] = iter(space)
-        self._space = space
-        self._fallback = RandomSampler(seed=0)
+        super().__init__(space, seed=0)
+        self._configs = iter(space)
 
-    def infer_relative_search_space(
-        self, study: Study, trial: FrozenTrial
-    ) -> dict[str, BaseDistribution]:
-        return distributions(self._space)
-
-    def sample_relative(
-        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        if trial.system_attrs.get("fixed_params"):
-            return {}
+    def next_config(self, study: Study, trial: FrozenTrial) -> Config:
         for config in self._configs:
-            return encode(self._space, config)
+            return config
         raise SpaceExhaustedError
-
-    def sample_independent(
-        self,
-        study: Study,
-        trial: FrozenTrial,
-        param_name: str,
-        param_distribution: BaseDistribution,
-    ) -> Any:
-        return self._fallback.sample_independent(study, trial, param_name, param_distribution)
 
 
 class BruteForce(Sampler):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from optuna.samplers import BaseSampler
 
-from tuner.search.samplers.point_sampler import History, PointSampler
+from tuner.search.samplers.points import History, PointSampler
 from tuner.search.samplers.sampler import Sampler
 from tuner.space import Space
 
@@ -13,8 +13,8 @@ from tuner.space import Space
 class HillClimbingSampler(PointSampler):
     """Proposes configs that differ in the fewest knobs from the best of the climb.
 
-    It moves as soon as one is better. Where all that differ in one knob were tried (or two: a
-    constraint can tie knobs together), the climb is over and the next begins anywhere.
+    It moves as soon as one is better. Once all that differ in one knob (or two: a constraint can
+    tie knobs together) have been tried, the climb is over and the next begins anywhere.
     """
 
     def __init__(self, space: Space, seed: int) -> None:

@@ -21,10 +21,12 @@ class Sampler(ABC):
     The search asks and tells in memory, several candidates in flight, and rebuilds the study of
     a resumed job from its trials: a sampler must take trials that it did not propose, and trials
     whose parameters were fixed (``fixed_params`` in their system attributes). Its distributions are
-    those of :mod:`tuner.search.encoding`. What breaks a constraint is told as ``PRUNED``, and a
-    valid config drawn in its place: a sampler need not know constraints, but searches better if it
-    does. One that has proposed every valid config raises :class:`SpaceExhaustedError` from
-    ``sample_relative``. The same seed and the same results give the same proposals.
+    those of :mod:`tuner.search.encoding`. A proposal that breaks a constraint is told as
+    ``PRUNED``, and a valid config drawn in its place: a sampler need not know constraints, but
+    searches better if it does. One that has proposed every valid config raises
+    :class:`SpaceExhaustedError` from ``sample_relative``. The same seed and the same results give
+    the same proposals. :class:`tuner.search.samplers.points.ConfigSampler` is a base for Optuna
+    samplers that propose whole configs.
 
     The conformance suite is :class:`tuner.conformance.samplers.SamplerConformance`.
     """
@@ -32,14 +34,14 @@ class Sampler(ABC):
     several_objectives: ClassVar[bool] = False
     """Whether it can minimize several objectives at once."""
     walks_all: ClassVar[bool] = False
-    """Whether it proposes every config of a space, whatever becomes of them."""
+    """Whether it proposes every config of a space, whatever the results."""
 
     @abstractmethod
     def make(self, space: Space, seed: int) -> BaseSampler:
         """A fresh Optuna sampler for ``space``. Raises what :meth:`require_fits` raises."""
 
     def require_fits(self, space: Space) -> None:
-        """Returns at once if it can search ``space``; by default it can search any.
+        """Checks quickly that it can search ``space``; by default it can search any.
 
         Raises ``UserError`` if it cannot, ``ToolchainError`` naming a missing package.
         """

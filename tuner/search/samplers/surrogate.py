@@ -10,40 +10,47 @@ import numpy as np
 from numpy.typing import NDArray
 from optuna.samplers import BaseSampler
 
-from tuner.search.samplers.fitting import Fitter, Settings
-from tuner.search.samplers.gaussian_process import GaussianProcess
-from tuner.search.samplers.metric import Features, Floats, Indices, Metric
-from tuner.search.samplers.point_sampler import History, PointSampler
-from tuner.search.samplers.points import Rows
+from tuner.search.samplers.gaussian_process import (
+    Features,
+    Fitter,
+    Floats,
+    GaussianProcess,
+    Indices,
+    Metric,
+    Settings,
+)
+from tuner.search.samplers.points import History, PointSampler, Rows
 from tuner.search.samplers.sampler import Sampler
 from tuner.space import Space
 
 CHOSEN_ON = frozenset({"add_u8", "depthwise_conv2d_u8"})
-"""The kernels by whose tables the settings below were chosen, beside published tables of GPU
-kernels: how good the search is, others tell."""
+"""The kernels whose tables, beside published tables of GPU kernels, the settings below were chosen
+on: other kernels judge how good the search is."""
 _SPREAD_TRIALS = 6
 """Trials before the model is asked."""
 _SPREAD_CHOICES = 30
 _POOL = 800
-"""Configs the model rates for one proposal: what it takes grows with them."""
+"""Configs the model rates for one proposal: its time grows with them."""
 _NEAR_SHARE = 3
-"""One part in so many of the pool lies near the best configs; the rest is anywhere."""
+"""One in three of the pool lies near the best configs; the rest is anywhere."""
 _BEST = 5
-"""So many of the best configs have their neighbourhood in the pool."""
+"""The best configs, whose neighbourhoods are in the pool."""
 _FIT_STEPS, _LEAST_FIT_STEPS = 8, 2
 _FIT_WORK = 400
-"""Steps of the weights at each trial, times results known: a step costs their cube, and with many
-results the weights hardly move any more."""
+"""Steps of the weights at each trial, times results known: a step costs the cube of the results,
+and with many results the weights hardly move any more."""
 _MOST_FITTED = 100
 """Results that weights are fitted to."""
 _MOST_KNOWN = 120
-"""Results the model learns from: half of them the best, half the latest. As many say what fails."""
+"""Results the model learns from: half of them the best, half the latest. The model of validity
+learns from as many."""
 _REFIT = 4
 """With many results known, one more moves the weights little: trials between two fits."""
 _CHUNK = 150
-"""Configs whose validity is asked for at once, those that promise most first."""
+"""Configs whose validity is predicted at once, the most promising first."""
 _WORST = 3.0
-"""Results further above the median than so many times what the best is below it are alike bad."""
+"""Results further above the median than this many times the best's distance below it count as
+equally bad."""
 _LEAST_VALIDITY = 1e-4
 _CYCLES_WEIGHT, _VALIDITY_WEIGHT = 0.0, -2.5
 """Logarithms. Most knobs matter for the cycles, few for whether the schedule works."""
@@ -52,13 +59,13 @@ _NORMAL = NormalDist()
 
 
 class SurrogateSampler(PointSampler):
-    """Fits a Gaussian process to the logarithm of cycles and proposes what promises most.
+    """Fits a Gaussian process to the logarithm of cycles and proposes the most promising config.
 
-    That is the config with the highest expected improvement on the best, times its probability
-    of being valid (by the outcomes of configs like it: failures have no cycles to learn from).
-    The first few trials are spread out instead. The pool of what is rated holds the neighbourhood
-    of the best configs and configs from anywhere. Candidates in flight are not proposed again,
-    and count as measured at what the model expects of them.
+    That is the one with the highest expected improvement on the best, times its probability of
+    being valid (by the outcomes of configs like it: failures have no cycles to learn from). The
+    first few trials are spread out instead. The pool of rated configs holds the neighbourhood of
+    the best and configs from anywhere. Candidates in flight are not proposed again, and count as
+    measured at the cycles the model expects of them.
     """
 
     def __init__(self, space: Space, seed: int) -> None:
@@ -98,8 +105,8 @@ class SurrogateSampler(PointSampler):
     def _best_valid(self, pool: Indices, promise: Floats, done: Indices, history: History) -> int:
         """The config with the highest promise times probability of being valid.
 
-        Probabilities are at most 1: where the best so far is ahead of what is left even so, the
-        rest need not be asked for.
+        Probabilities are at most 1: once the best so far beats the promise of all that are left,
+        their validity need not be predicted.
         """
         order = np.argsort(-promise, kind="stable")
         validity = self._validity_model(done, history.failed, len(history.seen))
@@ -121,7 +128,7 @@ class SurrogateSampler(PointSampler):
         if len(rows) == self._known_features:
             return
         more = self._metric.features(rows[self._known_features :])
-        if len(rows) > len(self._kept_features):  # with room, as copying all takes its time
+        if len(rows) > len(self._kept_features):  # with room to spare, as copying all is slow
             room = np.empty((2 * len(rows), more.shape[1]), more.dtype)
             room[: self._known_features] = self._features
             self._kept_features = room
@@ -161,10 +168,11 @@ class SurrogateSampler(PointSampler):
     def _validity_model(
         self, done: Indices, failed: Sequence[int], results: int
     ) -> GaussianProcess:
-        """What says how far from valid a config is: 0 is valid, and so is what is unlike all known.
+        """The model of how far from valid a config is: 0 is valid, and expected of configs unlike
+        any known.
 
-        Another process, with weights of its own: the knobs that break a schedule are not those
-        that make it slow.
+        A process with weights of its own: the knobs that break a schedule are not those that make
+        it slow.
         """
         latest = np.array(failed[-_MOST_KNOWN // 2 :])
         valid = (
@@ -178,9 +186,9 @@ class SurrogateSampler(PointSampler):
         return GaussianProcess(self._metric, rows, targets, settings)
 
     def _fit(self, fitter: Fitter, rows: Rows, targets: Floats, results: int) -> Settings:
-        """What ``fitter`` makes of these results, or of some of them where they are many.
+        """The settings that ``fitter`` fits to these results, or to some of them if they are many.
 
-        ``results`` are those there are in all: with many, most of the time nothing is fitted.
+        ``results`` counts all results so far: with many, most calls fit nothing.
         """
         if results > _MOST_FITTED and results % _REFIT:
             return fitter.settings
@@ -200,10 +208,10 @@ def _worth_knowing(order: Indices) -> Indices:
 
 
 def _standardized(logs: Floats) -> Floats:
-    """Targets of the model: half what the results are, half how they rank.
+    """Targets of the model: half the results themselves, half their ranks.
 
-    The cycles tell how much better a config is, but a few that are slow beyond measure would then
-    be most of what the model explains; ranks are always spread evenly (normal scores).
+    The cycles tell how much better a config is, but alone they would have the model explain little
+    else than a few very slow ones; ranks are always spread evenly (normal scores).
     """
     middle, low = float(np.median(logs)), float(logs.min())
     held = np.minimum(logs, middle + _WORST * (middle - low) + 0.1)
@@ -221,7 +229,8 @@ _erf = np.vectorize(math.erf, otypes=[float])
 
 
 def _log_expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
-    """Of a normally distributed value, below ``best`` (Mockus 1975)."""
+    """The logarithm of how far a normally distributed value is expected below ``best`` (Mockus
+    1975)."""
     z = np.clip((best - mean) / deviation, -30.0, 30.0)
     density = np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
     below = 0.5 * (1.0 + _erf(z / math.sqrt(2.0)))

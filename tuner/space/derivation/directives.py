@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from tuner.problem.target import Target
-from tuner.space import Config, Directive, TailStrategy
+from tuner.space import Config, Directive, Stage, Steps, TailStrategy, tail
 from tuner.space.derivation.facts import PipelineFacts, UpdateFacts
 from tuner.space.derivation.prefetches import prefetch
 from tuner.space.derivation.roles import Role, Roles, is_whole
 from tuner.space.derivation.strips import output_strip, stage_strip
-from tuner.space.steps import Stage, Steps
 
-_STRATEGIES = {
-    "round_up": TailStrategy.ROUND_UP,
-    "shift_inwards": TailStrategy.SHIFT_INWARDS,
-    "guard_with_if": TailStrategy.GUARD_WITH_IF,
-    "predicate_stores": TailStrategy.PREDICATE_STORES,
-}
 _ROUND_UP = TailStrategy.ROUND_UP
 _QUAD = 4
 """Bytes that one vrmpy lane reduces."""
@@ -35,11 +28,6 @@ def derived_schedule(
     return steps.directives
 
 
-def _tail(config: Config, name: str) -> TailStrategy:
-    """The chosen strategy; rounding up where the step divides the extent."""
-    return _STRATEGIES[config.text(name)] if name in config else _ROUND_UP
-
-
 def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
     role = roles.output
     stage = steps.stage(role.facts.name).compute_root()
@@ -52,9 +40,9 @@ def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
     x, y = role.vector, role.row
     lanes, rows = config.integer("lanes") // roles.pixel_share, config.integer("tile_rows")
     if y is not None:
-        stage.split(y, f"{y}_o", f"{y}_i", rows, _tail(config, "tail_y"))
-    tail, unroll = _tail(config, "tail_x"), config.integer("unroll")
-    stage.split(x, f"{x}_o", f"{x}_i", lanes * unroll, tail)
+        stage.split(y, f"{y}_o", f"{y}_i", rows, tail(config, "tail_y"))
+    unroll = config.integer("unroll")
+    stage.split(x, f"{x}_o", f"{x}_i", lanes * unroll, tail(config, "tail_x"))
     inner, outer = [f"{x}_i"], list(role.outer)
     strip = output_strip(roles, config)
     if strip is not None:
@@ -122,7 +110,7 @@ def _vectors(stage: Stage, roles: Roles, role: Role, config: Config) -> None:
     x, unroll = role.vector, config.integer(f"unroll_{role.key}")
     lanes = config.integer("lanes")
     assert x is not None  # noqa: S101 - callers saw to it
-    stage.split(x, f"{x}_o", f"{x}_i", lanes * unroll, _tail(config, f"tail_{role.key}"))
+    stage.split(x, f"{x}_o", f"{x}_i", lanes * unroll, tail(config, f"tail_{role.key}"))
     stage.split(f"{x}_i", f"{x}_u", f"{x}_i", lanes, _ROUND_UP)
     outer = [d for d in (role.row, *role.outer) if d is not None]
     strip = stage_strip(roles, role, config)
@@ -161,11 +149,11 @@ def _vector_update(
 ) -> None:
     x, lanes = role.vector, config.integer("lanes")
     assert x is not None  # noqa: S101 - it is vectorized
-    tail = _tail(config, f"tail_{role.key}")
-    if tail is TailStrategy.SHIFT_INWARDS:
-        tail = TailStrategy.GUARD_WITH_IF  # an update must not happen twice
+    last = tail(config, f"tail_{role.key}")
+    if last is TailStrategy.SHIFT_INWARDS:
+        last = TailStrategy.GUARD_WITH_IF  # an update must not happen twice
     step = lanes * config.integer(f"unroll_{role.key}")
-    stage.split(x, f"{x}_o", f"{x}_i", step, tail).split(f"{x}_i", f"{x}_u", f"{x}_i", lanes)
+    stage.split(x, f"{x}_o", f"{x}_i", step, last).split(f"{x}_i", f"{x}_u", f"{x}_i", lanes)
     rvars = [name for name, _ in update.rvars]
     first = [f"{x}_i", f"{x}_u"]
     if config.get(f"form_{role.key}_{number}") == "vrmpy":

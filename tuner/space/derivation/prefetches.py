@@ -14,7 +14,7 @@ import numpy as np
 from tuner.space import Config, Knob
 from tuner.space.derivation.facts import BufferFacts
 from tuner.space.derivation.roles import Role, Roles, is_whole
-from tuner.space.steps import Stage
+from tuner.space.directives import Stage
 
 KNOB = "prefetch"
 _DISTANCES = (0, 1, 2, 4)

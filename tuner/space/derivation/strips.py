@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tuner.space import Config, Constraint, Knob, TailStrategy
 from tuner.space.derivation.roles import Role, Roles, is_whole
-from tuner.space.steps import Stage
+from tuner.space.directives import Stage
 
 KNOB = "strips"
 _ROUNDS = (1, 2, 4)

@@ -9,11 +9,11 @@ import pytest
 
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.rig.phones import require_rig, running_phones
-from tests.tuner.measure.candidates import scale_artifact, scale_problem
+from tuner.conformance.candidates import scale_artifact, scale_problem
 from tuner.errors import CandidateError, DeviceError
+from tuner.measure.android.call import PhoneSettings
 from tuner.measure.android.phone import Phone
-from tuner.measure.farm.device import Batch, Sampled, Task
-from tuner.measure.farm.settings import Limits, PhoneSettings
+from tuner.measure.device import Bundle, BundleEntry, Limits, Sampled
 
 TASK_S = 2.0
 
@@ -30,16 +30,16 @@ def adb_of_the_rig() -> Iterator[None]:
 def phone_device(**settings: object) -> Iterator[tuple[Phone, EmulatedPhone]]:
     """A phone as the farm has it, and the switch of the emulated one behind it."""
     with adb_of_the_rig(), running_phones(1) as [emulated]:
-        table = PhoneSettings("emu", "v66", address=emulated.address, **settings)  # type: ignore[arg-type]
+        table = PhoneSettings(name="emu", arch="v66", address=emulated.address, **settings)  # type: ignore[arg-type]
         with Phone(table, "emu", Limits(task_s=TASK_S)) as device:
             yield device, emulated
 
 
-def task(behaviour: str = "WELL", n: int = 500, **changed: int) -> Task:
-    """The candidate of ``sources/scale_u8.c`` that does ``behaviour`` on rows of ``n`` bytes."""
+def task(behaviour: str = "WELL", n: int = 500, **changed: int) -> BundleEntry:
+    """The candidate of ``scale_u8.c`` that does ``behaviour`` on rows of ``n`` bytes."""
     problem = scale_problem(n=n)
     values = {"warm_ups": 1, "repeats": 3, **changed}
-    return Task(problem, scale_artifact(problem, behaviour, ("-fPIC",)), **values)
+    return BundleEntry(problem, scale_artifact(problem, behaviour, ("-fPIC",)), **values)
 
 
 def outcomes(results: Sequence[Sampled | CandidateError | DeviceError]) -> list[str]:
@@ -55,6 +55,6 @@ def outcomes(results: Sequence[Sampled | CandidateError | DeviceError]) -> list[
 
 
 def run(device: Phone, *behaviours: str, reference: bool = True) -> list[str]:
-    """What a batch of candidates comes to."""
-    batch = Batch([task(b) for b in behaviours], task() if reference else None)
-    return outcomes(device.run(batch))
+    """The outcomes of a bundle of candidates."""
+    bundle = Bundle([task(b) for b in behaviours], task() if reference else None)
+    return outcomes(device.run(bundle))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import DeviceError, InternalError
-from tuner.measure.android.adb.frames import (
+from tuner.measure.android.adb import (
     CHUNK_BYTES,
     ProtocolError,
     RefusedError,

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import DeviceError
-from tuner.measure.android import lock
+from tuner.measure.android import call as lock
 from tuner.measure.android.adb import ShellOutput
-from tuner.measure.android.lock import PhoneLock, release_script, renew_script, take_script
+from tuner.measure.android.call import PhoneLock, release_script, renew_script, take_script
 
 ONE, OTHER = "ab" * 16, "cd" * 16
 
@@ -83,7 +83,7 @@ def test_one_of_another_machine_is_not_before(folder: Path, phone_lock: PhoneLoc
 def test_one_of_a_process_that_has_ended_here_is_at_once(
     folder: Path, phone_lock: PhoneLock
 ) -> None:
-    code = "from tuner.measure.android.lock import _owner; print(_owner())"
+    code = "from tuner.measure.android.call import _owner; print(_owner())"
     owner = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.strip()

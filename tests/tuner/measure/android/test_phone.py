@@ -14,16 +14,15 @@ import pytest
 from tests.rig.phones import Fault
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.tuner.measure.android.phones import outcomes, phone_device, run, task
-from tests.tuner.measure.candidates import artifact_of, scale_problem
+from tuner.conformance.candidates import artifact_of, scale_problem
 from tuner.errors import DeviceError, ToolchainError, UserError
 from tuner.measure.android import link
-from tuner.measure.android.background import background
-from tuner.measure.android.call import Caller
+from tuner.measure.android.call import Caller, PhoneSettings
+from tuner.measure.android.link import background
 from tuner.measure.android.phone import Phone
-from tuner.measure.farm.device import Batch, Sampled, Task
+from tuner.measure.device import Bundle, BundleEntry, Limits, Sampled
 from tuner.measure.farm.health import examine
-from tuner.measure.farm.settings import Limits, PhoneSettings
-from tuner.measure.farm.states import DeviceState, Enrolment, enrolled
+from tuner.measure.farm.roster import DeviceState, Enrolment, enrolled
 from tuner.problem.target import find_target
 
 pytestmark = pytest.mark.slow
@@ -86,7 +85,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_good_candidate_is_verified_and_timed(device: Phone, emulated: EmulatedPhone) -> None:
-    [found] = device.run(Batch([task(repeats=5)], task(repeats=2)))
+    [found] = device.run(Bundle([task(repeats=5)], task(repeats=2)))
     assert isinstance(found, Sampled)
     measurement = found.measurement
     assert measurement.verified
@@ -108,7 +107,7 @@ def test_a_bundle_is_one_call(device: Phone, calls: list[int]) -> None:
 
 def test_candidates_of_several_problems_travel_together(device: Phone, calls: list[int]) -> None:
     batch = [task(), task(n=512), task("WRONG_BYTE", n=512), task(n=1000), task()]
-    results = device.run(Batch(batch, task(n=300)))
+    results = device.run(Bundle(batch, task(n=300)))
     assert outcomes(results) == ["ok", "ok", "wrong_output", "ok", "ok"]
     cycles = [found.measurement.cycles for found in results if isinstance(found, Sampled)]
     assert cycles[0] == cycles[3] < cycles[1] < cycles[2]
@@ -140,17 +139,17 @@ def test_what_one_candidate_leaves_does_not_help_the_next(device: Phone, place: 
     problem = scale_problem()
     source = Path(__file__).parents[1] / "sources/leftovers.c"
 
-    def candidate(flag: str) -> Task:
+    def candidate(flag: str) -> BundleEntry:
         flags = (f"-DENTRY={problem.symbol}", "-fPIC", flag)
-        return Task(problem, artifact_of(source, problem.symbol, flags))
+        return BundleEntry(problem, artifact_of(source, problem.symbol, flags))
 
     batch = [candidate("-DLEAVES"), candidate(f"-DTAKES={place}")]
-    assert outcomes(device.run(Batch(batch))) == ["ok", "wrong_output"]
+    assert outcomes(device.run(Bundle(batch))) == ["ok", "wrong_output"]
 
 
 def test_messages_say_where_a_candidate_is_wrong(device: Phone) -> None:
     batch = [task(b) for b in ("WRONG_BYTE", "PAST_THE_END", "REPORTS_AN_ERROR", "NULL_STORE")]
-    found = [str(error) for error in device.run(Batch(batch))]
+    found = [str(error) for error in device.run(Bundle(batch))]
     assert "output[1, 7]" in found[0]
     assert "past the end of output" in found[1]
     assert "the moon is in the wrong house" in found[2]
@@ -158,10 +157,10 @@ def test_messages_say_where_a_candidate_is_wrong(device: Phone) -> None:
 
 
 def test_a_candidate_beyond_its_budget_is_cut_off(device: Phone) -> None:
-    quick = device.run(Batch([task()]))[0]
+    quick = device.run(Bundle([task()]))[0]
     assert isinstance(quick, Sampled)
     budget = 2 * quick.measurement.cycles
-    results = device.run(Batch([task("SLOW", budget_cycles=budget), task(budget_cycles=budget)]))
+    results = device.run(Bundle([task("SLOW", budget_cycles=budget), task(budget_cycles=budget)]))
     assert outcomes(results) == ["cutoff", "ok"]
 
 
@@ -292,9 +291,9 @@ def test_a_server_that_is_killed_in_a_call_is_no_fault_of_the_phone(
 def test_cleaning_ends_what_a_broken_call_left(device: Phone, emulated: EmulatedPhone) -> None:
     def broken() -> None:
         with pytest.raises(DeviceError):
-            other.run(Batch([task("HANGS")]))
+            other.run(Bundle([task("HANGS")]))
 
-    settings = PhoneSettings("emu", "v66", address=emulated.address)
+    settings = PhoneSettings(name="emu", arch="v66", address=emulated.address)
     other = Phone(settings, "other", Limits(task_s=60))
     thread = threading.Thread(target=broken)
     thread.start()
@@ -325,12 +324,14 @@ def test_the_fingerprint_names_what_decides_the_numbers(device: Phone) -> None:
 
 
 def test_a_missing_tool_is_named_with_its_place_in_the_sdk(emulated: EmulatedPhone) -> None:
-    settings = PhoneSettings("emu", "v66", address=emulated.address, tool="/vendor/bin/lost")
+    settings = PhoneSettings(
+        name="emu", arch="v66", address=emulated.address, tool="/vendor/bin/lost"
+    )
     with Phone(settings, "emu", Limits()) as device:
         with pytest.raises(ToolchainError, match="libs/run_main_on_hexagon/ship"):
             device.fingerprint()
         with pytest.raises(DeviceError, match="did not run the driver"):
-            device.run(Batch([task()]))
+            device.run(Bundle([task()]))
 
 
 def test_code_for_another_arch_or_soc_is_refused_with_what_fits(device: Phone) -> None:
@@ -342,7 +343,7 @@ def test_code_for_another_arch_or_soc_is_refused_with_what_fits(device: Phone) -
 
 
 def test_a_closed_phone_refuses_calls() -> None:
-    device = Phone(PhoneSettings("p", "v66", serial="nobody"), "p", Limits())
+    device = Phone(PhoneSettings(name="p", arch="v66", serial="nobody"), "p", Limits())
     device.close()
     device.close()
     with pytest.raises(DeviceError, match="closed"):
@@ -352,4 +353,4 @@ def test_a_closed_phone_refuses_calls() -> None:
 def test_a_path_that_the_tool_would_take_apart_is_refused() -> None:
     for path in ("/data/my folder", "relative", "/data/../etc", "/data/a;b"):
         with pytest.raises(UserError, match="path"):
-            Phone(PhoneSettings("p", "v66", serial="s", folder=path), "p", Limits())
+            Phone(PhoneSettings(name="p", arch="v66", serial="s", folder=path), "p", Limits())

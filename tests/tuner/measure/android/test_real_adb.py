@@ -21,8 +21,8 @@ from tuner.measure.android.adb import (
     Push,
     RefusedError,
     find_adb,
+    request,
 )
-from tuner.measure.android.adb.frames import request
 from tuner.measure.android.link import PhoneLink
 
 pytestmark = pytest.mark.slow

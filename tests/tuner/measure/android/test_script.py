@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from tuner.errors import DeviceError
 from tuner.measure.android.adb import ShellOutput
-from tuner.measure.android.script import (
+from tuner.measure.android.call import (
     LOCK_FILE,
     DamagedError,
+    PhoneSettings,
     clean_script,
     ended,
     hottest,
     run_script,
 )
-from tuner.measure.farm.settings import PhoneSettings
 
 NONCE = "ab" * 16
 SUM = "0" * 64
@@ -84,7 +84,7 @@ class TestOnThisMachine:
         tool = tmp_path / "tool"
         tool.write_text("#!/bin/sh\necho $*\nprintf x >results; printf y >000.out\nexit 9\n")
         tool.chmod(0o755)
-        return PhoneSettings("p", "v66", tool=str(tool), folder=str(tmp_path / "hvxtune"))
+        return PhoneSettings(name="p", arch="v66", tool=str(tool), folder=str(tmp_path / "hvxtune"))
 
     def run(self, settings: PhoneSettings, sums: dict[str, str], lock: str = NONCE) -> ShellOutput:
         folder = Path(settings.folder) / "run-1"

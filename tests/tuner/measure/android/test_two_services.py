@@ -20,10 +20,10 @@ from tests.rig.phones import Phone as EmulatedPhone
 from tests.rig.phones import require_rig, running_phones
 from tests.tuner.measure.android.phones import outcomes, task
 from tuner.errors import DeviceError
-from tuner.measure.android.adb.server import ADB_VARIABLE
+from tuner.measure.android.adb import ADB_VARIABLE
+from tuner.measure.android.call import PhoneSettings
 from tuner.measure.android.phone import Phone
-from tuner.measure.farm.device import Batch
-from tuner.measure.farm.settings import Limits, PhoneSettings
+from tuner.measure.device import Bundle, Limits
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[4]
@@ -32,14 +32,14 @@ BATCHES = 2
 
 def service(address: str, way: str) -> None:
     """What one service does with the phone; a line of JSON on standard output for each batch."""
-    settings = PhoneSettings("emu", "v66", address=address)
+    settings = PhoneSettings(name="emu", arch="v66", address=address)
     with Phone(settings, "emu", Limits(task_s=20.0 if way == "hang" else 5.0)) as device:
         print("ready", flush=True)  # noqa: T201 - to the test
         sys.stdin.readline()
         for _ in range(BATCHES):
             device.clean()  # as a check does
             behaviours = ["HANGS"] if way == "hang" else ["WELL", "WRONG_BYTE"]
-            found = device.run(Batch([task(behaviour) for behaviour in behaviours], task()))
+            found = device.run(Bundle([task(behaviour) for behaviour in behaviours], task()))
             print(json.dumps(outcomes(found)), flush=True)  # noqa: T201
 
 
@@ -85,7 +85,7 @@ def test_one_that_waits_is_told_who_works_there_and_follows_when_that_is_killed(
     while not any(path.endswith("/results") for path in emulated.files()):
         assert time.monotonic() < give_up
         time.sleep(0.1)
-    settings = PhoneSettings("emu", "v66", address=emulated.address)
+    settings = PhoneSettings(name="emu", arch="v66", address=emulated.address)
     monkeypatch.setattr("tuner.measure.android.phone._BUSY_S", 0.0)
     with Phone(settings, "emu", Limits(task_s=5.0)) as device:
         with pytest.raises(DeviceError, match=f"in use by process {first.pid} on ") as caught:
@@ -95,5 +95,5 @@ def test_one_that_waits_is_told_who_works_there_and_follows_when_that_is_killed(
         first.send_signal(signal.SIGKILL)
         first.wait()
         # What it left on the phone is ended before anything else runs there.
-        assert outcomes(device.run(Batch([task()], task()))) == ["ok"]
+        assert outcomes(device.run(Bundle([task()], task()))) == ["ok"]
         assert not [path for path in emulated.files() if "run-" in path]

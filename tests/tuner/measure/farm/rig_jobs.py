@@ -12,12 +12,12 @@ from typing import ClassVar
 import pytest
 
 from tests.rig.phones import TOOL, Phone
-from tests.tuner.measure.candidates import scale_artifact
 from tuner import tuning
 from tuner.codegen import CodeGenerator, find_generator
+from tuner.conformance.candidates import scale_artifact
 from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
-from tuner.measure.farm.orders import Order, OrderQueue
-from tuner.measure.farm.states import DeviceRecord, DeviceState
+from tuner.measure.farm.roster import DeviceRecord, DeviceState
+from tuner.measure.farm.work import WorkItem, WorkQueue
 from tuner.memory_store import MemoryStore
 from tuner.records.candidate import Artifact, Candidate
 from tuner.records.outcome import Outcome
@@ -190,14 +190,14 @@ class Waits:
 
     def __init__(self) -> None:
         self._waited: dict[str, list[Span]] = defaultdict(list)
-        self._queue_of: dict[str, OrderQueue] = {}
-        self._first: dict[OrderQueue, float] = {}
+        self._queue_of: dict[str, WorkQueue] = {}
+        self._first: dict[WorkQueue, float] = {}
 
     def watch(self, patch: pytest.MonkeyPatch) -> None:
         """Notes orders and waits from here on, until ``patch`` is undone."""
-        take, put = OrderQueue.take, OrderQueue.put
+        take, put = WorkQueue.take, WorkQueue.put
 
-        def noting_take(queue: OrderQueue, device: str, most: int, wait_s: float) -> list[Order]:
+        def noting_take(queue: WorkQueue, device: str, most: int, wait_s: float) -> list[WorkItem]:
             asked = time.time()
             self._queue_of[device] = queue
             try:
@@ -205,12 +205,12 @@ class Waits:
             finally:
                 self._waited[device].append((asked, time.time()))
 
-        def noting_put(queue: OrderQueue, order: Order) -> None:
+        def noting_put(queue: WorkQueue, order: WorkItem) -> None:
             self._first.setdefault(queue, time.time())
             put(queue, order)
 
-        patch.setattr(OrderQueue, "take", noting_take)
-        patch.setattr(OrderQueue, "put", noting_put)
+        patch.setattr(WorkQueue, "take", noting_take)
+        patch.setattr(WorkQueue, "put", noting_put)
 
     def of(self, device: str, began: float) -> list[Span]:
         """The times without work for ``device`` in a job that began then."""

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tuner.errors import InternalError, UserError
-from tuner.measure.farm.roster import LEASE_S, Roster
-from tuner.measure.farm.states import (
+from tuner.measure.farm.roster import (
+    LEASE_S,
     Checked,
     DeviceRecord,
     DeviceState,
@@ -17,6 +17,7 @@ from tuner.measure.farm.states import (
     Lease,
     LeaseLostError,
     Purpose,
+    Roster,
     Tally,
 )
 
@@ -56,7 +57,7 @@ class RosterConformance:
         """The phone, enrolled and checked."""
         roster.enrol(PHONE)
         lease = self.leased(roster, Purpose.CHECK)
-        return roster.settle(lease, DeviceState.READY, "checked", checked=PASSED)
+        return roster.give_back(lease, DeviceState.READY, "checked", checked=PASSED)
 
     def test_a_new_device_is_suspect_until_it_passed_a_check(
         self, roster: Roster, clock: Clock
@@ -87,7 +88,7 @@ class RosterConformance:
         assert roster.device("pixel").state is DeviceState.LEASED
         assert roster.lease("pixel", "bob") is None
         assert roster.lease("pixel", "bob", Purpose.CHECK) is None
-        roster.settle(lease, DeviceState.READY, tally=Tally(trials=16, busy_s=2.5))
+        roster.give_back(lease, DeviceState.READY, tally=Tally(trials=16, busy_s=2.5))
         again = roster.lease("pixel", "bob")
         assert again is not None
         assert again.token > lease.token
@@ -102,11 +103,11 @@ class RosterConformance:
     def test_a_stale_token_is_refused(self, roster: Roster) -> None:
         self.ready(roster)
         stale = self.leased(roster)
-        roster.settle(stale, DeviceState.READY)
+        roster.give_back(stale, DeviceState.READY)
         lease = self.leased(roster)
         for late in (
             lambda: roster.renew(stale),
-            lambda: roster.settle(stale, DeviceState.READY, tally=Tally(trials=1)),
+            lambda: roster.give_back(stale, DeviceState.READY, tally=Tally(trials=1)),
         ):
             with pytest.raises(LeaseLostError, match="lease of ann"):
                 late()
@@ -127,7 +128,7 @@ class RosterConformance:
         assert (lapsed.state, lapsed.lease) == (DeviceState.SUSPECT, None)
         assert "lease of ann ran out" in lapsed.reason
         with pytest.raises(LeaseLostError):
-            roster.settle(lease, DeviceState.READY)
+            roster.give_back(lease, DeviceState.READY)
         assert roster.lease("pixel", "bob") is None
         assert roster.lease("pixel", "bob", Purpose.CHECK) is not None
         assert (lapsed.recent, lapsed.failure_share) == ("...x", 0.25)
@@ -167,13 +168,13 @@ class RosterConformance:
         for count in (1, 2):
             lease = self.leased(roster, Purpose.CHECK)
             failed = Checked("no answer in 3 s")
-            found = roster.settle(lease, DeviceState.OFFLINE, failed.failure, checked=failed)
+            found = roster.give_back(lease, DeviceState.OFFLINE, failed.failure, checked=failed)
             assert (found.failed_checks, found.last_check) == (count, "no answer in 3 s")
             assert found.gold_cycles == 900
         assert roster.events("pixel")[0].reason == "no answer in 3 s"
         assert len(roster.events("pixel")) == 3, "the same reason twice is told once"
         lease = self.leased(roster, Purpose.CHECK)
-        back = roster.settle(lease, DeviceState.READY, "answers again", checked=PASSED)
+        back = roster.give_back(lease, DeviceState.READY, "answers again", checked=PASSED)
         assert back.failed_checks == 0
 
     def test_draining_lets_work_end_and_then_gives_none(self, roster: Roster) -> None:
@@ -181,7 +182,7 @@ class RosterConformance:
         lease = self.leased(roster)
         roster.drain("pixel", "new battery")
         assert roster.renew(lease).state is DeviceState.DRAINED
-        after = roster.settle(lease, DeviceState.READY, tally=Tally(trials=2))
+        after = roster.give_back(lease, DeviceState.READY, tally=Tally(trials=2))
         assert (after.state, after.reason, after.trials) == (
             DeviceState.DRAINED,
             "new battery",
@@ -206,7 +207,7 @@ class RosterConformance:
         self.ready(roster)
         with pytest.raises(UserError, match="ready: there is nothing to release it from"):
             roster.release("pixel", "no")
-        roster.settle(self.leased(roster), DeviceState.QUARANTINED, "3 x", tally=Tally(faults=3))
+        roster.give_back(self.leased(roster), DeviceState.QUARANTINED, "3 x", tally=Tally(faults=3))
         found = roster.release("pixel", "mended")
         assert (found.state, found.reason, found.recent) == (DeviceState.SUSPECT, "mended", "")
         assert found.faults == 3
@@ -218,9 +219,9 @@ class RosterConformance:
     ) -> None:
         self.ready(roster)
         for _ in range(3):
-            roster.settle(self.leased(roster), DeviceState.READY, tally=Tally(trials=1))
+            roster.give_back(self.leased(roster), DeviceState.READY, tally=Tally(trials=1))
         clock.now += 7
-        roster.settle(self.leased(roster), DeviceState.SUSPECT, "no \0 answer")
+        roster.give_back(self.leased(roster), DeviceState.SUSPECT, "no \0 answer")
         told = roster.events("pixel")
         assert [(e.before, e.after) for e in told] == [
             (DeviceState.LEASED, DeviceState.SUSPECT),
@@ -238,14 +239,14 @@ class RosterConformance:
         before = roster.device("pixel")
         for state in (DeviceState.LEASED, DeviceState.DRAINED):
             with pytest.raises(InternalError, match=f"given back {state}"):
-                roster.settle(lease, state, "x", tally=Tally(trials=1))
+                roster.give_back(lease, state, "x", tally=Tally(trials=1))
         assert roster.device("pixel") == before
 
     def test_rates_are_of_the_latest_minutes(self, roster: Roster, clock: Clock) -> None:
         self.ready(roster)
         for _ in range(20):
             clock.now += 60
-            roster.settle(self.leased(roster), DeviceState.READY, tally=Tally(trials=30))
+            roster.give_back(self.leased(roster), DeviceState.READY, tally=Tally(trials=30))
         record = roster.device("pixel")
         assert record.trials_per_minute(clock.now) == 30
         assert record.trials_per_minute(clock.now + 300) == 15

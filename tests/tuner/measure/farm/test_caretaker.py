@@ -8,10 +8,9 @@ import time
 import pytest
 
 from tests.rig.stand_in_devices import Script, StandInFarm, gold
-from tuner.measure.farm import caretaker as module
-from tuner.measure.farm.caretaker import Caretaker
-from tuner.measure.farm.memory_roster import MemoryRoster
-from tuner.measure.farm.states import DeviceState
+from tuner.measure.farm import health as module
+from tuner.measure.farm.health import Caretaker
+from tuner.measure.farm.roster import DeviceState, MemoryRoster
 
 
 @pytest.fixture(autouse=True)

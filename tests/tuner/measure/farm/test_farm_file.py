@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.rig.stand_in_devices import StandInDevice
 from tuner.errors import UserError
-from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE, farm_file, read_farm
-from tuner.measure.farm.kinds import KINDS
-from tuner.measure.farm.settings import SETTINGS, HexagonSimSettings, Limits, PhoneSettings
+from tuner.measure import device as devices
+from tuner.measure.android.call import PhoneSettings
+from tuner.measure.device import DeviceSettings, Limits, about, find_kind
+from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE, farm_file, keys_of, read_farm
+from tuner.measure.hexagon_sim.device import HexagonSimSettings
 
+DOCS = Path(__file__).parents[4] / "docs" / "devices.md"
 WHOLE = """
 [limits]
 max_temperature_c = 65
@@ -53,9 +57,9 @@ def test_a_whole_file_becomes_devices(file: Path) -> None:
     farm = read_farm()
     assert [member.name for member in farm.members] == ["sim-1", "sim-2", "sdk", "pixel", "remote"]
     assert farm.limits == Limits(max_temperature_c=65.0, bundle=8)
-    assert farm.members[2].settings == HexagonSimSettings("sdk", "/opt/sdk", "v68")
+    assert farm.members[2].settings == HexagonSimSettings(name="sdk", root="/opt/sdk", arch="v68")
     assert farm.members[3].settings == PhoneSettings(
-        "pixel", "v68", serial="R58M1", soc="sm8350", tags=("lab-2",)
+        name="pixel", arch="v68", serial="R58M1", soc="sm8350", tags=("lab-2",)
     )
 
 
@@ -90,7 +94,7 @@ def test_a_tag_nobody_has_is_refused_with_those_there_are(file: Path) -> None:
         ("[[phone", "is not TOML", ""),
         ("[[phones]]\nname='x'", "unknown key 'phones'", "phone"),
         ("[phone]\nname='x'", "[phone] is one table", "[[phone]]"),
-        ("phone=[1]", "phone 1 is no table", "keys"),
+        ("phone=[1]", "phone 1 is not a table", "keys"),
         ("[[simulator]]", "simulator 1 has no name", "name"),
         ("[[simulator]]\nname=3", "simulator 1: name = 3", "a text"),
         ("[[simulator]]\nname='a b'", "simulator 1: name 'a b'", "letters"),
@@ -129,21 +133,54 @@ def test_without_a_file_it_says_where_one_would_be(
     assert farm_file() == tmp_path / "config" / "hvxtune" / "farm.toml"
 
 
-def test_every_kind_has_a_table() -> None:
-    assert {settings.kind for settings in SETTINGS} == set(KINDS)
-
-
 def test_every_bound_holds_its_default() -> None:
-    for shape in (Limits, *SETTINGS):
-        for field in dataclasses.fields(shape):
-            if field.metadata and field.default is not dataclasses.MISSING:
-                assert field.metadata["least"] <= field.default <= field.metadata["most"]
-
-
-def test_every_key_is_documented_with_its_default() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "devices.md").read_text()
     for field in dataclasses.fields(Limits):
-        assert f"| `{field.name}` | {field.default:g} |" in page
-    for shape in SETTINGS:
-        row = next(line for line in page.splitlines() if line.startswith(f"| `[[{shape.kind}]]` |"))
-        assert [f.name for f in dataclasses.fields(shape) if f"`{f.name}`" not in row] == []
+        assert field.metadata["least"] <= field.default <= field.metadata["most"]
+
+
+def shown(default: object) -> str:
+    return f"{default:g}" if isinstance(default, int | float) else str(default)
+
+
+def test_every_limit_is_documented_as_it_is() -> None:
+    for key in keys_of(Limits):
+        assert f"| `{key.name}` | {shown(key.default)} | {key.help} |" in DOCS.read_text()
+
+
+@pytest.mark.parametrize("name", ["simulator", "hexagon-sim", "phone"])
+def test_every_key_is_documented(name: str) -> None:
+    kind = find_kind(name)
+    assert kind.kind == name
+    rows = DOCS.read_text().splitlines()
+    (row,) = (line for line in rows if line.startswith(f"| `[[{name}]]` |"))
+    assert [key.name for key in keys_of(kind.Settings) if f"`{key.name}`" not in row] == []
+
+
+def test_a_kind_of_an_installed_package_has_its_table(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(devices._KINDS._built_in, "board", f"{__name__}:Board")
+    file.write_text("[[board]]\nname = 'b'\narch = 'v66'\nport = 7\n")
+    (member,) = read_farm().members
+    assert member.kind is Board
+    assert member.settings == BoardSettings(name="b", arch="v66", port=7)
+    assert member.tags == ("b", "board", "v66")
+    file.write_text("[[board]]\nname = 'b'\narch = 'v66'\n")
+    with pytest.raises(UserError, match="board 1 has no port"):
+        read_farm()
+    file.write_text("[[board]]\nname = 'b'\narch = 'v66'\nport = 13\n")
+    with pytest.raises(UserError, match="board 1: port 13"):
+        read_farm()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BoardSettings(DeviceSettings):
+    port: int = dataclasses.field(metadata=about("where it listens", 1, 99))
+
+    def conflict(self) -> tuple[str, str] | None:
+        return ("port 13", "any other") if self.port == 13 else None
+
+
+class Board(StandInDevice):
+    kind = "board"
+    Settings = BoardSettings

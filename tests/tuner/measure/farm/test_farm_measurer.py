@@ -26,10 +26,8 @@ from tests.rig.stand_in_devices import (
 from tuner.errors import CandidateError, DeviceError, HvxtuneError, ToolchainError, UserError
 from tuner.measure.farm import driver
 from tuner.measure.farm.measurer import FarmMeasurer
-from tuner.measure.farm.memory_roster import MemoryRoster
-from tuner.measure.farm.roster import Roster
-from tuner.measure.farm.states import DeviceState
-from tuner.measure.measurer import DEVICE_ATTEMPTS, Timed
+from tuner.measure.farm.roster import DeviceState, MemoryRoster, Roster
+from tuner.measure.measurer import DEVICE_ATTEMPTS, DeviceAccess, Timed
 from tuner.records.outcome import Outcome
 
 GOOD = [f"{cycles}" for cycles in range(2000, 2060)]
@@ -40,12 +38,10 @@ def measuring(
     rig: StandInFarm, on: str = "", roster: Roster | None = None
 ) -> Iterator[FarmMeasurer]:
     with FarmMeasurer(
-        on=on,
-        roster=roster,
+        access=DeviceAccess(on, roster, "test"),
         farm=rig.farm,
         open_device=rig.open,
         make_gold=gold,
-        holder="test",
     ) as measurer:
         yield measurer
 
@@ -198,7 +194,7 @@ def test_a_device_without_room_for_a_batch_is_quarantined_though_gold_fits() -> 
         roster._change("b", lambda record: replace(record, last_check_at=0.0))
         reason = wait_for(roster, "b", DeviceState.QUARANTINED)
     assert reason.endswith(
-        "/data has 0.7 MiB free, a batch may need 1.0 MiB: free space on the device"
+        "/data has 0.7 MiB free, a bundle may need 1.0 MiB: free space on the device"
     )
     assert "checks failed in a row" in reason
 

@@ -24,10 +24,10 @@ from tests.rig.phones import Fault, Phone, Setting, require_rig, running_phones
 from tests.tuner.measure.farm.rig_jobs import TRIALS, Busy, KeptObjects, Ran, Truth, run_job
 from tuner import tuning
 from tuner.measure.android import call
-from tuner.measure.android.background import background
-from tuner.measure.farm.caretaker import Caretaker
+from tuner.measure.android.link import background
 from tuner.measure.farm.farm_file import read_farm
-from tuner.measure.farm.states import DeviceRecord, DeviceState
+from tuner.measure.farm.health import Caretaker
+from tuner.measure.farm.roster import DeviceRecord, DeviceState
 from tuner.memory_store import MemoryStore
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState
@@ -148,7 +148,7 @@ def truths(tmp_path_factory: pytest.TempPathFactory) -> tuple[Truth, Truth]:
     return on_phones, climbed.truth()
 
 
-def settled(
+def given_back(
     store: MemoryStore, farm: Path, name: str, ends: Callable[[DeviceRecord], bool]
 ) -> DeviceRecord:
     """A phone, once those who look after the farm have made up their minds."""
@@ -183,10 +183,10 @@ def test_jobs_end_well_whatever_happens_to_a_phone(
             phones[bad].ok()
         else:
             switch(1 << 30)  # whatever the job came to, the phone is bad now
-        record = settled(ran.store, farm, f"phone-{bad}", trouble.ends)
+        record = given_back(ran.store, farm, f"phone-{bad}", trouble.ends)
         good = [f"phone-{n}" for n in range(3) if n != bad]
         for name in good:  # one may wait for a check: its server, not it, had ended
-            settled(ran.store, farm, name, _is(DeviceState.READY))
+            given_back(ran.store, farm, name, _is(DeviceState.READY))
     off = ran.worst_error(truths[1] if ladder else None, truths[0])
     with capsys.disabled():
         print_row(seed, trouble, ladder, ran, off, record, good)

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from tests.rig.stand_in_devices import GOLD_CYCLES, Script, StandInFarm
 from tests.tuner.measure.farm.test_farm_measurer import GOOD, cycles, measured, measuring, wait_for
-from tuner.measure.farm.memory_roster import MemoryRoster
-from tuner.measure.farm.states import DeviceState
+from tuner.measure.farm.roster import DeviceState, MemoryRoster
 
 
 def test_slow_results_are_measured_again_where_it_is_fast() -> None:

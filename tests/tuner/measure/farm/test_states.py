@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.errors import InternalError, UserError
-from tuner.measure.farm.memory_roster import MemoryRoster
-from tuner.measure.farm.roster import LEASE_S
-from tuner.measure.farm.states import (
+from tuner.measure.farm.roster import (
+    LEASE_S,
     LEGAL,
     RECENT_RUNS,
     Checked,
@@ -20,6 +19,7 @@ from tuner.measure.farm.states import (
     Enrolment,
     Lease,
     LeaseLostError,
+    MemoryRoster,
     Purpose,
     Tally,
     enrolled,
@@ -54,7 +54,7 @@ def test_only_legal_moves_are_made(before: DeviceState, after: DeviceState) -> N
 
 
 @given(steps)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_order_of_things_leaves_a_sound_record(happened: list[tuple]) -> None:
     now = 1000.0
     roster = MemoryRoster(lambda: now)
@@ -81,7 +81,9 @@ def test_any_order_of_things_leaves_a_sound_record(happened: list[tuple]) -> Non
                             roster.renew(lease, Tally(trials=1))
                         else:
                             checked = Checked("x") if lease.purpose is Purpose.CHECK else None
-                            roster.settle(lease, details[1], tally=Tally(trials=1), checked=checked)
+                            roster.give_back(
+                                lease, details[1], tally=Tally(trials=1), checked=checked
+                            )
                         counted += 1
                         assert valid, "a stale token was accepted"
                     except LeaseLostError:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.rig.phones.packages import linked_loader
-from tuner.measure.hexagon_sim.sdk import MORE_READS_VARIABLE
+from tuner.measure.dsp.sdk import MORE_READS_VARIABLE
 from tuner.measure.qemu.simulator import find_simulator
 
 

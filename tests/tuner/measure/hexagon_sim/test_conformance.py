@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.rig.stand_in_sdk import make_sdk
-from tests.tuner.measure.device_conformance import DeviceConformance
-from tuner.machine.paths import writable
-from tuner.measure.farm.device import Device
-from tuner.measure.farm.settings import HexagonSimSettings, Limits
-from tuner.measure.hexagon_sim.device import open_hexagon_sim
+from tuner.conformance.devices import DeviceConformance
+from tuner.measure.device import Device, Limits
+from tuner.measure.hexagon_sim.device import HexagonSim, HexagonSimSettings
+from tuner.paths import writable
 
 pytestmark = pytest.mark.slow
 
@@ -26,8 +25,8 @@ class TestHexagonSim(DeviceConformance):
         self.root = make_sdk(tmp_path / "sdk")
 
     def make(self, task_s: float) -> Device:
-        settings = HexagonSimSettings("sdk", str(self.root), "v66")
-        return open_hexagon_sim(settings, "sdk-1", Limits(task_s=task_s))
+        settings = HexagonSimSettings(name="sdk", root=str(self.root), arch="v66")
+        return HexagonSim(settings, "sdk-1", Limits(task_s=task_s))
 
     def leftovers(self) -> Sequence[str]:
         folders = [str(folder) for folder in writable("hexagon-sim").iterdir()]

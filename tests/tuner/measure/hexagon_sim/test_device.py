@@ -11,14 +11,19 @@ from pathlib import Path
 import pytest
 
 from tests.rig.stand_in_sdk import make_sdk, trouble
-from tests.tuner.measure.candidates import scale_artifact, scale_problem
+from tuner.conformance.candidates import scale_artifact, scale_problem
 from tuner.errors import CandidateError, DeviceError, UserError
-from tuner.machine.paths import writable
-from tuner.measure.farm.device import Batch, Sampled, Task
-from tuner.measure.farm.kinds import KINDS, Member
-from tuner.measure.farm.settings import HexagonSimSettings, Limits
-from tuner.measure.hexagon_sim.device import HexagonSim
+from tuner.measure.device import (
+    Bundle,
+    BundleEntry,
+    Limits,
+    Member,
+    Sampled,
+    find_kind,
+)
+from tuner.measure.hexagon_sim.device import HexagonSim, HexagonSimSettings
 from tuner.measure.qemu.measurer import QemuMeasurer
+from tuner.paths import writable
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
 
@@ -40,14 +45,14 @@ def sdk(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def device(sdk: Path) -> Iterator[HexagonSim]:
-    settings = HexagonSimSettings("sdk", str(sdk), "v66")
+    settings = HexagonSimSettings(name="sdk", root=str(sdk), arch="v66")
     with HexagonSim(settings, "sdk-1", Limits(task_s=3.0)) as made:
         yield made
 
 
-def task(behaviour: str = "WELL", **more: int) -> Task:
+def entry(behaviour: str = "WELL", **more: int) -> BundleEntry:
     problem = scale_problem()
-    return Task(problem, scale_artifact(problem, behaviour, PIC), **more)
+    return BundleEntry(problem, scale_artifact(problem, behaviour, PIC), **more)
 
 
 def told(result: object) -> str:
@@ -57,8 +62,8 @@ def told(result: object) -> str:
 
 
 def test_a_batch_is_one_process_and_each_gets_its_own_result(device: HexagonSim) -> None:
-    batch = Batch([task(), task("WRONG_BYTE"), task("USES_HEAP_AND_VTCM"), task()])
-    results = device.run(batch)
+    bundle = Bundle([entry(), entry("WRONG_BYTE"), entry("USES_HEAP_AND_VTCM"), entry()])
+    results = device.run(bundle)
     assert [told(r) for r in results] == ["ok", "wrong_output", "ok", "ok"]
     first, last = results[0], results[3]
     assert isinstance(first, Sampled)
@@ -74,12 +79,12 @@ def test_the_harness_is_no_part_of_a_candidates_cycles(device: HexagonSim) -> No
     """The stand-in's clock counts packets, and so does QEMU's plugin, which stops at the harness:
     without its share both come to the same."""
     problems = [scale_problem(h=h, n=n) for h, n in ((1, 8), (4, 500))]
-    tasks = [Task(one, scale_artifact(one, "WELL", PIC)) for one in problems]
-    found = [result for result in device.run(Batch(tasks)) if isinstance(result, Sampled)]
+    entries = [BundleEntry(one, scale_artifact(one, "WELL", PIC)) for one in problems]
+    found = [result for result in device.run(Bundle(entries)) if isinstance(result, Sampled)]
     told = [one.measurement for one in found]
     assert len({one.overhead_cycles for one in told}) == 1, "the same for all"
     with QemuMeasurer() as qemu:
-        for one, measured in zip(tasks, told, strict=True):
+        for one, measured in zip(entries, told, strict=True):
             packets = qemu.measure(one.problem, one.artifact).measurement.packets
             assert measured.overhead_cycles
             assert measured.samples == (measured.cycles + measured.overhead_cycles,)
@@ -88,15 +93,15 @@ def test_the_harness_is_no_part_of_a_candidates_cycles(device: HexagonSim) -> No
 
 
 def test_one_that_dies_or_hangs_loses_only_itself(device: HexagonSim) -> None:
-    results = device.run(Batch([task(), task("NULL_STORE"), task(), task("HANGS"), task()]))
+    results = device.run(Bundle([entry(), entry("NULL_STORE"), entry(), entry("HANGS"), entry()]))
     assert [told(r) for r in results] == ["ok", "run_error", "ok", "timeout", "ok"]
 
 
 def test_a_slow_candidate_is_cut_off(device: HexagonSim) -> None:
-    (quick,) = device.run(Batch([task()]))
+    (quick,) = device.run(Bundle([entry()]))
     assert isinstance(quick, Sampled)
-    slow = replace(task("SLOW"), budget_cycles=2 * quick.measurement.cycles)
-    (result,) = device.run(Batch([slow]))
+    slow = replace(entry("SLOW"), budget_cycles=2 * quick.measurement.cycles)
+    (result,) = device.run(Bundle([slow]))
     assert told(result) == Outcome.CUTOFF
 
 
@@ -113,9 +118,9 @@ def test_a_simulator_that_fails_is_never_the_candidates_fault(
 ) -> None:
     trouble(sdk, kind)
     with pytest.raises(DeviceError, match=says):
-        device.run(Batch([task()]))
+        device.run(Bundle([entry()]))
     trouble(sdk, "")
-    assert [told(r) for r in device.run(Batch([task()]))] == ["ok"]
+    assert [told(r) for r in device.run(Bundle([entry()]))] == ["ok"]
 
 
 def test_closing_from_another_thread_ends_a_call(device: HexagonSim) -> None:
@@ -123,10 +128,10 @@ def test_closing_from_another_thread_ends_a_call(device: HexagonSim) -> None:
     timer = threading.Timer(1.5, patient.close)
     timer.start()
     with pytest.raises(DeviceError, match="closed"):
-        patient.run(Batch([task("HANGS")]))
+        patient.run(Bundle([entry("HANGS")]))
     timer.join()
     with pytest.raises(DeviceError, match="closed"):
-        patient.run(Batch([task()]))
+        patient.run(Bundle([entry()]))
 
 
 def test_it_answers_and_names_itself(device: HexagonSim, sdk: Path) -> None:
@@ -152,7 +157,7 @@ def test_folders_of_killed_processes_are_removed(device: HexagonSim) -> None:
 
 
 def test_the_farm_opens_it(sdk: Path) -> None:
-    settings = HexagonSimSettings("sdk", str(sdk), "v66")
-    with Member("sdk-1", settings, ()).open(Limits()) as device:
+    settings = HexagonSimSettings(name="sdk", root=str(sdk), arch="v66")
+    with Member("sdk-1", HexagonSim, settings).open(Limits()) as device:
         assert isinstance(device, HexagonSim)
-        assert device.fidelity == KINDS["hexagon-sim"].fidelity
+        assert find_kind("hexagon-sim") is HexagonSim

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.rig.stand_in_sdk import make_sdk
-from tests.tuner.measure.measurer_conformance import MeasurerConformance
+from tuner.conformance.measurers import MeasurerConformance
 from tuner.errors import UserError
 from tuner.measure import Measurer, find_measurer
-from tuner.measure.hexagon_sim.measurer import HexagonSimMeasurer
-from tuner.measure.hexagon_sim.sdk import SDK_VARIABLES
+from tuner.measure.dsp.sdk import SDK_VARIABLES
+from tuner.measure.hexagon_sim.device import HexagonSimMeasurer
 from tuner.problem.target import find_target
 
 pytestmark = pytest.mark.slow

@@ -2,28 +2,28 @@
 
 Nothing about the bytes can be trusted: Halide's reader follows offsets it finds in them, and a
 flipped bit can crash it. ``reader`` is the process whose contained children open them, one each;
-``readers`` keeps it running, ``description`` is what a child may say, and ``contained`` asks and
-believes nothing else.
+``readers`` keeps it running and asks it, and believes only what ``answers`` accepts.
 
-Wherever bytes are opened, ``contents`` goes through all of them first (``serialized`` reads them,
-``serialized_form`` is their schema) and accepts only what is listed there and in ``intrinsics``.
-What passes is given to Halide (``deserialized``), and ``analysis`` finds what a space is derived
-from. The reference does without Halide: ``interpretation`` evaluates the definitions. No upload is
-ever compiled for this machine.
+Wherever bytes are opened, ``contents`` goes through all of them first (``serialized`` reads them)
+and accepts only what is listed there and in ``intrinsics``. What passes is given to Halide
+(``deserialized``), and ``analysis`` finds what a space is derived from; ``expressions`` reads what
+Halide prints. The reference does without Halide: ``interpretation`` evaluates the definitions. No
+upload is ever compiled for this machine.
 """
 
 from __future__ import annotations
 
-from tuner.codegen.halide.uploads.analysis_form import Analysis, SizeParam
-from tuner.codegen.halide.uploads.contained import (
-    analyse_pipeline,
-    describe_pipeline,
-    reference_outputs,
-)
-from tuner.codegen.halide.uploads.description import (
+from tuner.codegen.halide.uploads.answers import (
+    Analysis,
     PipelineDescription,
     PipelineInput,
     PipelineStage,
+    SizeParam,
+)
+from tuner.codegen.halide.uploads.readers import (
+    analyse_pipeline,
+    describe_pipeline,
+    reference_outputs,
 )
 
 __all__ = [

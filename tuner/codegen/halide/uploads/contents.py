@@ -1,4 +1,4 @@
-"""What a serialized pipeline may contain. Checked before Halide sees a byte of it.
+"""The contents that a serialized pipeline may have, checked before Halide sees a byte of it.
 
 :func:`checked` reads the bytes (``serialized``) and goes through all that is in them: every
 expression wherever it hangs, every definition and update, every schedule, every parameter. It
@@ -16,17 +16,16 @@ from dataclasses import dataclass
 from math import isfinite, prod
 from typing import Any
 
-from tuner.codegen.halide.uploads.description import (
+from tuner.codegen.halide.uploads.answers import (
     MOST_DIMENSIONS,
     MOST_INPUTS,
     MOST_OUTPUTS,
     MOST_STAGES,
     MOST_UPDATES,
+    NotTunableError,
 )
 from tuner.codegen.halide.uploads.intrinsics import BOOL, INTRINSICS, Type
-from tuner.codegen.halide.uploads.refusals import NotTunableError
-from tuner.codegen.halide.uploads.serialized import DamagedError, Node, read
-from tuner.codegen.halide.uploads.serialized_form import SERIALIZATION_VERSION
+from tuner.codegen.halide.uploads.serialized import SERIALIZATION_VERSION, DamagedError, Node, read
 
 _NAME = re.compile(r"[A-Za-z0-9_.$]{1,200}")
 _MOST_BUFFER_BYTES = 16 << 20
@@ -84,7 +83,7 @@ class Contents:
 
 
 def checked(data: bytes) -> Contents:
-    """What is in ``data``.
+    """The contents of ``data``.
 
     ``DamagedError`` if Halide did not write that, ``NotTunableError``, which names what and where,
     if it holds what is not accepted.
@@ -163,7 +162,7 @@ def alike(a: Sequence[Node], b: Sequence[Node]) -> bool:
 
 
 def _plain(node: Node) -> list[Any]:
-    """What an expression says itself."""
+    """The fields of an expression, without the expressions in it."""
     values = [value for value in node.fields.values() if not isinstance(value, Node | tuple)]
     kind = node.fields.get("type")
     return [*values, *(kind.fields.values() if kind is not None else ())]
@@ -196,7 +195,7 @@ class _Check:
         self._funcs = [self._signature(func) for func in root["funcs"]]
 
     def contents(self) -> Contents:
-        """Goes through all of it."""
+        """Checks all of it."""
         inputs = self._inputs()
         tables = {t.name: t.table for t in map(_table, self._root["buffers"])}
         _require(len(tables) == len(self._root["buffers"]), "two buffers have one name")
@@ -252,7 +251,7 @@ class _Check:
         return found
 
     def _expression(self, node: Node) -> None:
-        """Settles the type of an expression; anything else is left to others."""
+        """Finds the type of an expression; other nodes are checked elsewhere."""
         if (code := _IMMEDIATES.get(node.kind)) is not None:
             self._types[node] = _immediate(node, code)
         elif node.kind in ("Cast", "Reinterpret"):
@@ -371,7 +370,7 @@ def _immediate(node: Node, code: str) -> Type:
 
 @dataclass(frozen=True)
 class _Known:
-    """What expressions may refer to."""
+    """All that expressions may refer to."""
 
     names: Sequence[str]
     funcs: Sequence[tuple[str, tuple[Type, ...], tuple[str, ...]]]

@@ -8,8 +8,8 @@ from typing import Any
 
 import halide as hl
 
+from tuner.codegen.halide.uploads.answers import MOST_INPUTS, MOST_STAGES
 from tuner.codegen.halide.uploads.contents import checked
-from tuner.codegen.halide.uploads.description import MOST_INPUTS, MOST_STAGES
 
 
 @dataclass(frozen=True)
@@ -24,18 +24,18 @@ class Deserialized:
 
     @property
     def outputs(self) -> Sequence[hl.Func]:
-        """What it computes."""
+        """The Funcs that it computes."""
         found: Sequence[hl.Func] = self.pipeline.outputs()
         return found
 
     @property
     def arguments(self) -> list[hl.Argument]:
-        """What a compiled function takes before its outputs: the inputs, then the scalars."""
+        """The arguments of a compiled function before its outputs: the inputs, then the scalars."""
         return [hl.Argument(one) for one in (*self.inputs.values(), *self.scalars.values())]
 
 
 def deserialized(data: bytes) -> Deserialized:
-    """Opens ``data``, which is gone through before Halide sees it (``contents``).
+    """Opens ``data``, which is checked before Halide sees it (``contents``).
 
     Raises what :func:`checked` does. Whatever Halide's reader makes of bad bytes that passed comes
     out, a crash included.
@@ -69,7 +69,7 @@ def _functions(pipeline: hl.Pipeline) -> list[hl.Func]:
 
 
 def described(data: bytes) -> dict[str, Any]:
-    """What there is to see without lowering: the JSON form of ``PipelineDescription``."""
+    """All that is visible without lowering: the JSON form of ``PipelineDescription``."""
     opened = deserialized(data)
     wrappers = {f"{name}_im" for name in opened.inputs}
     return {

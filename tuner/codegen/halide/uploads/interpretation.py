@@ -1,7 +1,7 @@
 """The values of a pipeline, from its definitions alone: no code is made of them.
 
 Arrays are evaluated whole, with NumPy, over the region that is read of each Func. That is
-independent of Halide's compiler, front end to back, which is what a reference is for. Reductions
+independent of Halide's compiler, front end to back, as a reference has to be. Reductions
 go step by step where a step reads what another wrote, and as a whole where the order is free or
 the steps have nothing to do with one another.
 
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from tuner.codegen.halide.uploads.answers import NotTunableError
 from tuner.codegen.halide.uploads.contents import (
     Contents,
     Func,
@@ -28,17 +29,17 @@ from tuner.codegen.halide.uploads.contents import (
     Update,
     alike,
     callees,
+    checked,
     expressions_in,
     is_read,
     is_variable,
     parts_of,
 )
 from tuner.codegen.halide.uploads.intrinsics import INTRINSICS, Array, Type
-from tuner.codegen.halide.uploads.refusals import NotTunableError
 from tuner.codegen.halide.uploads.serialized import MOST_DEPTH, Node
 
 _BLOCK_ELEMENTS = 1 << 18
-"""Evaluated at once: intermediate values of so many stay in a cache."""
+"""Evaluated at once: intermediate values of this many stay in a cache."""
 _MOST_INDEX_ELEMENTS = 1 << 20
 """Places that are looked at in advance to find what is read of a Func."""
 _FRAMES_A_LEVEL = 4
@@ -58,7 +59,7 @@ class Buffer:
 
     @property
     def region(self) -> Region:
-        """What there are elements of."""
+        """Where it has elements."""
         return _region(self.mins, self.elements.shape[::-1])
 
 
@@ -127,7 +128,7 @@ def _blocks(nest: Nest, limit: int) -> Iterator[list[range]]:
 
 @dataclass
 class _Scope:
-    """What an expression is evaluated in: variables, and which points count (``None``: all)."""
+    """The scope of an expression: variables, and which points count (``None``: all)."""
 
     variables: dict[str, Array]
     rank: int
@@ -400,7 +401,7 @@ class _Total:
 
     @classmethod
     def of(cls, func: Func, update: Update, types: Mapping[Node, Type]) -> _Total | None:
-        """What ``update`` sums up; ``None`` if it is no such update."""
+        """The total that ``update`` makes; ``None`` if it makes none."""
         value = update.values[0]
         name = value["name"] if value.kind == "Call" else value.kind
         if len(update.values) > 1 or name not in _FREE or types[value][0] not in ("int", "uint"):
@@ -452,7 +453,7 @@ _FREE = {
     "bitwise_or": np.bitwise_or,
     "bitwise_xor": np.bitwise_xor,
 }
-"""What integers may be combined by in any order."""
+"""Operations that combine integers in any order."""
 
 
 def _divided(a: Array, b: Array) -> Array:
@@ -666,3 +667,36 @@ def _assign(target: Array, positions: Sequence[Array], value: Array, scope: _Sco
         counted = _whole_mask(scope)
         places, value = [place[counted] for place in places], value[counted]
     target[tuple(places)] = value if places else value.reshape(-1)[-1]
+
+
+def reference(
+    data: bytes,
+    pipeline_bytes: int,
+    inputs: Sequence[Mapping[str, Any]],
+    scalars: Mapping[str, int],
+    outputs: Sequence[Mapping[str, Any]],
+) -> bytes:
+    """The outputs of the pipeline in the first ``pipeline_bytes`` of ``data``.
+
+    ``inputs`` and ``outputs`` say of each buffer its ``name``, ``dtype``, ``mins`` and ``extents``,
+    innermost first, ``scalars`` what the others are. After the pipeline come the elements of the
+    inputs.
+    """
+    contents = checked(data[:pipeline_bytes])
+    position, buffers = pipeline_bytes, {}
+    for one in inputs:
+        flat = np.frombuffer(data, one["dtype"], prod(one["extents"]), position)
+        position += flat.nbytes
+        buffers[one["name"]] = Buffer(flat.reshape(one["extents"][::-1]), tuple(one["mins"]))
+    found = interpreted(contents, buffers, scalars, _wanted(contents.outputs, outputs))
+    return b"".join(values.tobytes() for name in contents.outputs for values in found[name])
+
+
+def _wanted(names: Sequence[str], outputs: Sequence[Mapping[str, Any]]) -> dict[str, Region]:
+    """The region of each output Func. Those of a tuple are alike: NAME.0, NAME.1 and so on."""
+    regions = {}
+    for one in outputs:
+        name = one["name"] if one["name"] in names else one["name"].rpartition(".")[0]
+        ends = zip(one["mins"], one["extents"], strict=True)
+        regions[name] = tuple((least, least + extent - 1) for least, extent in ends)
+    return regions

@@ -1,9 +1,9 @@
 """The one list of calls that an upload may make besides those of its Funcs and inputs.
 
 An intrinsic of Halide is accepted if it stands here, with the type of its value and what that is.
-Nothing else is a call that an upload may make: no extern function of any kind, for that is code
-that whoever loads the object supplies, and no intrinsic that prints, traces, allocates, asks for
-memory to be loaded, or has a meaning in lowered code only.
+Nothing else is a call that an upload may make: no extern function of any kind, for that is code of
+the program that loads the object, and no intrinsic that prints, traces, allocates, asks for memory
+to be loaded, or has a meaning in lowered code only.
 
 The groups, and why each is here:
 
@@ -20,6 +20,7 @@ value undefined, so does this.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,16 +33,16 @@ Type = tuple[str, int]
 """Code and bits: ``("uint", 8)``."""
 
 BOOL: Type = ("uint", 1)
+Rule = Callable[[Sequence[Type], Type], Type | None]
 
 
 @dataclass(frozen=True)
 class Intrinsic:
-    """``type_of`` gives the type of the value for those of the arguments, ``None`` if they do not
-    fit; ``wanted`` is the type that the call has, for those that are conversions. ``value`` takes
-    the type of the value, then the arguments. ``call_type`` is as which kind of call Halide makes
-    it."""
+    """``type_of`` gives the type of the value for those of the arguments and, for conversions, that
+    of the call; ``None`` if they do not fit. ``value`` takes the type of the value, then the
+    arguments. ``call_type`` is the kind of call that Halide makes of it."""
 
-    type_of: Callable[[Sequence[Type], Type], Type | None]
+    type_of: Rule
     value: Callable[..., Array]
     call_type: str = "PureIntrinsic"
 
@@ -56,7 +57,7 @@ def _saturated(values: Array, kind: np.dtype[Any]) -> Array:
     return np.clip(values, bounds.min, bounds.max).astype(kind)
 
 
-def _product(kind: np.dtype[Any], a: Array, b: Array) -> Array:
+def _product(a: Array, b: Array) -> Array:
     """Exact products: of two unsigned ones of 32 bits they need all 64."""
     wide = np.uint64 if a.dtype.kind == b.dtype.kind == "u" else np.int64
     return a.astype(wide) * b.astype(wide)
@@ -123,9 +124,9 @@ def _saturating_cast(kind: np.dtype[Any], a: Array) -> Array:
 
 
 def _toward_zero(a: Array, b: Array) -> Array:
-    """Quotients in 64 bits; those by zero, which are undefined, are 0."""
-    divisor = np.where(b == 0, 1, _wide(b))
-    quotient = abs(_wide(a)) // abs(divisor) * np.sign(_wide(a)) * np.sign(divisor)
+    """Quotients of 64 bits; those by zero, which are undefined, are 0."""
+    divisor = np.where(b == 0, 1, b)
+    quotient = abs(a) // abs(divisor) * np.sign(a) * np.sign(divisor)
     return np.where(b == 0, 0, quotient)
 
 
@@ -144,66 +145,67 @@ def _is_integer(kind: Type) -> bool:
     return kind[0] in ("int", "uint") and kind != BOOL
 
 
-def _integers(count: int) -> Callable[[Sequence[Type], Type], Type | None]:
+def _rule(count: int, fits: Callable[..., bool], made: Callable[..., Type]) -> Rule:
+    """Both are given the types of the arguments, of which there are ``count``."""
+
     def type_of(types: Sequence[Type], wanted: Type) -> Type | None:
-        fit = len(types) == count and len(set(types)) == 1
-        return types[0] if fit and (_is_integer(types[0]) or types[0] == BOOL) else None
+        return made(*types) if len(types) == count and fits(*types) else None
 
     return type_of
 
 
-def _unsigned_of(count: int) -> Callable[[Sequence[Type], Type], Type | None]:
-    def type_of(types: Sequence[Type], wanted: Type) -> Type | None:
-        fit = len(types) == count and len(set(types)) == 1 and types[0] != BOOL
-        if not fit:
-            return None
-        code, bits = types[0]
-        return (code if code == "float" else "uint", bits)
-
-    return type_of
+def _first_of(first: Type, *_: Type) -> Type:
+    return first
 
 
-def _shift(types: Sequence[Type], wanted: Type) -> Type | None:
-    fit = len(types) == 2 and all(map(_is_integer, types)) and types[0][1] == types[1][1]
-    return types[0] if fit else None
+def _doubled(kind: Type, *_: Type) -> Type:
+    return kind[0], 2 * kind[1]
 
 
-def _wide_shift(types: Sequence[Type], wanted: Type) -> Type | None:
-    fit = len(types) == 2 and all(map(_is_integer, types)) and types[0][1] <= 32
-    return (types[0][0], 2 * types[0][1]) if fit else None
+def _integers(count: int) -> Rule:
+    def fits(first: Type, *others: Type) -> bool:
+        return (_is_integer(first) or first == BOOL) and {first}.issuperset(others)
+
+    return _rule(count, fits, _first_of)
 
 
-def _widening(types: Sequence[Type], wanted: Type) -> Type | None:
-    fit = len(types) == 2 and types[0] == types[1] and _is_integer(types[0]) and types[0][1] <= 32
-    return (types[0][0], 2 * types[0][1]) if fit else None
+def _unsigned_of(count: int) -> Rule:
+    def made(first: Type, *_: Type) -> Type:
+        return (first[0] if first[0] == "float" else "uint"), first[1]
+
+    return _rule(count, lambda first, *others: first != BOOL and {first}.issuperset(others), made)
 
 
-def _widening_sub(types: Sequence[Type], wanted: Type) -> Type | None:
-    found = _widening(types, wanted)
-    return found and ("int", found[1])
+def _are_widened(a: Type, b: Type) -> bool:
+    return a == b and _is_integer(a) and a[1] <= 32
 
 
-def _widening_mul(types: Sequence[Type], wanted: Type) -> Type | None:
-    fit = len(types) == 2 and all(map(_is_integer, types)) and types[0][1] == types[1][1] <= 32
-    return (
-        ("int" if "int" in (types[0][0], types[1][0]) else "uint", 2 * types[0][1]) if fit else None
-    )
+def _have_one_size(a: Type, b: Type) -> bool:
+    return _is_integer(a) and _is_integer(b) and a[1] == b[1]
 
 
-def _widen_right(types: Sequence[Type], wanted: Type) -> Type | None:
-    fit = len(types) == 2 and all(map(_is_integer, types)) and types[0][1] == 2 * types[1][1]
-    return types[0] if fit else None
+def _are_mixed(a: Type, b: Type, weight: Type) -> bool:
+    fit = a == b and _is_integer(a) and weight != BOOL and weight[0] in ("uint", "float")
+    return fit and max(a[1], weight[1]) <= 32
 
 
-def _scaled(types: Sequence[Type], wanted: Type) -> Type | None:
-    fit = len(types) == 3 and types[0] == types[1] and all(map(_is_integer, types))
-    return types[0] if fit and types[0][1] <= 32 else None
-
-
-def _mix(types: Sequence[Type], wanted: Type) -> Type | None:
-    fit = len(types) == 3 and types[0] == types[1] and _is_integer(types[0]) and types[2] != BOOL
-    weights = ("uint", "float")
-    return types[0] if fit and types[2][0] in weights and max(b for _, b in types) <= 32 else None
+_SAME = _rule(1, lambda a: True, _first_of)
+_PROMISE = _rule(3, lambda a, b, c: a == b == c, _first_of)
+_CHOICE = _rule(3, lambda condition, a, b: condition == BOOL and a == b, lambda _, a, b: a)
+_SHIFT = _rule(2, _have_one_size, _first_of)
+_WIDE_SHIFT = _rule(2, lambda a, b: _is_integer(a) and _is_integer(b) and a[1] <= 32, _doubled)
+_WIDENING = _rule(2, _are_widened, _doubled)
+_WIDENING_SUB = _rule(2, _are_widened, lambda a, b: ("int", 2 * a[1]))
+_WIDENING_MUL = _rule(
+    2,
+    lambda a, b: _have_one_size(a, b) and a[1] <= 32,
+    lambda a, b: ("int" if "int" in (a[0], b[0]) else "uint", 2 * a[1]),
+)
+_WIDEN_RIGHT = _rule(
+    2, lambda a, b: _is_integer(a) and _is_integer(b) and a[1] == 2 * b[1], _first_of
+)
+_SCALED = _rule(3, lambda a, b, q: _are_widened(a, b) and _is_integer(q), _first_of)
+_MIX = _rule(3, _are_mixed, _first_of)
 
 
 def _conversion(types: Sequence[Type], wanted: Type) -> Type | None:
@@ -221,22 +223,19 @@ def _extracted(types: Sequence[Type], wanted: Type) -> Type | None:
     return wanted if fit and wanted[1] <= types[0][1] <= 32 else None
 
 
-def _choice(types: Sequence[Type], wanted: Type) -> Type | None:
-    fit = len(types) == 3 and types[0] == BOOL and types[1] == types[2]
-    return types[1] if fit else None
-
-
 def _chosen(types: Sequence[Type], wanted: Type) -> Type | None:
     fit = len(types) >= 2 and types[0] == ("int", 32) and len(set(types[1:])) == 1
     return types[1] if fit else None
 
 
-def _same(types: Sequence[Type], wanted: Type) -> Type | None:
-    return types[0] if len(types) == 1 else None
+def _exact(value: Callable[..., Array]) -> Callable[..., Array]:
+    """``value`` of the arguments in 64 bits, cut to the type that it has."""
+    return lambda kind, *arguments: value(*map(_wide, arguments)).astype(kind)
 
 
-def _promise(types: Sequence[Type], wanted: Type) -> Type | None:
-    return types[0] if len(types) == 3 and len(set(types)) == 1 else None
+def _clamped(value: Callable[..., Array]) -> Callable[..., Array]:
+    """The same, but brought into the range of that type."""
+    return lambda kind, *arguments: _saturated(value(*map(_wide, arguments)), kind)
 
 
 def _concat(kind: np.dtype[Any], *parts: Array) -> Array:
@@ -251,14 +250,16 @@ def _first(kind: np.dtype[Any], a: Array, *_: Array) -> Array:
     return a
 
 
+_add, _sub, _mul = operator.add, operator.sub, operator.mul
+
 INTRINSICS: dict[str, Intrinsic] = {
     # Bits
     "bitwise_and": Intrinsic(_integers(2), lambda kind, a, b: a & b),
     "bitwise_or": Intrinsic(_integers(2), lambda kind, a, b: a | b),
     "bitwise_xor": Intrinsic(_integers(2), lambda kind, a, b: a ^ b),
     "bitwise_not": Intrinsic(_integers(1), lambda kind, a: ~a),
-    "shift_left": Intrinsic(_shift, lambda kind, a, b: shifted(_wide(a), b).astype(kind)),
-    "shift_right": Intrinsic(_shift, lambda kind, a, b: shifted(_wide(a), -_wide(b)).astype(kind)),
+    "shift_left": Intrinsic(_SHIFT, _exact(shifted)),
+    "shift_right": Intrinsic(_SHIFT, _exact(lambda a, b: shifted(a, -b))),
     "count_leading_zeros": Intrinsic(_integers(1), _leading),
     "count_trailing_zeros": Intrinsic(_integers(1), _trailing),
     "popcount": Intrinsic(
@@ -278,68 +279,38 @@ INTRINSICS: dict[str, Intrinsic] = {
         _unsigned_of(2),
         lambda kind, a, b: abs(a - b if kind.kind == "f" else _wide(a) - _wide(b)).astype(kind),
     ),
-    "halving_add": Intrinsic(
-        _integers(2), lambda kind, a, b: ((_wide(a) + _wide(b)) >> 1).astype(kind)
-    ),
-    "halving_sub": Intrinsic(
-        _integers(2), lambda kind, a, b: ((_wide(a) - _wide(b)) >> 1).astype(kind)
-    ),
-    "rounding_halving_add": Intrinsic(
-        _integers(2), lambda kind, a, b: ((_wide(a) + _wide(b) + 1) >> 1).astype(kind)
-    ),
-    "sorted_avg": Intrinsic(
-        _integers(2), lambda kind, a, b: ((_wide(a) + _wide(b)) >> 1).astype(kind)
-    ),
-    "saturating_add": Intrinsic(
-        _integers(2), lambda kind, a, b: _saturated(_wide(a) + _wide(b), kind)
-    ),
-    "saturating_sub": Intrinsic(
-        _integers(2), lambda kind, a, b: _saturated(_wide(a) - _wide(b), kind)
-    ),
+    "halving_add": Intrinsic(_integers(2), _exact(lambda a, b: (a + b) >> 1)),
+    "halving_sub": Intrinsic(_integers(2), _exact(lambda a, b: (a - b) >> 1)),
+    "rounding_halving_add": Intrinsic(_integers(2), _exact(lambda a, b: (a + b + 1) >> 1)),
+    "sorted_avg": Intrinsic(_integers(2), _exact(lambda a, b: (a + b) >> 1)),
+    "saturating_add": Intrinsic(_integers(2), _clamped(_add)),
+    "saturating_sub": Intrinsic(_integers(2), _clamped(_sub)),
     "saturating_cast": Intrinsic(_conversion, _saturating_cast),
-    "rounding_shift_left": Intrinsic(
-        _shift, lambda kind, a, b: _rounded_right(_wide(a), -_wide(b)).astype(kind)
-    ),
-    "rounding_shift_right": Intrinsic(
-        _shift, lambda kind, a, b: _rounded_right(_wide(a), b).astype(kind)
-    ),
-    "widening_add": Intrinsic(_widening, lambda kind, a, b: (_wide(a) + _wide(b)).astype(kind)),
-    "widening_sub": Intrinsic(_widening_sub, lambda kind, a, b: (_wide(a) - _wide(b)).astype(kind)),
-    "widening_mul": Intrinsic(_widening_mul, lambda kind, a, b: _product(kind, a, b).astype(kind)),
-    "widening_shift_left": Intrinsic(
-        _wide_shift, lambda kind, a, b: shifted(_wide(a), b).astype(kind)
-    ),
-    "widening_shift_right": Intrinsic(
-        _wide_shift, lambda kind, a, b: shifted(_wide(a), -_wide(b)).astype(kind)
-    ),
-    "widen_right_add": Intrinsic(
-        _widen_right, lambda kind, a, b: (_wide(a) + _wide(b)).astype(kind)
-    ),
-    "widen_right_sub": Intrinsic(
-        _widen_right, lambda kind, a, b: (_wide(a) - _wide(b)).astype(kind)
-    ),
-    "widen_right_mul": Intrinsic(
-        _widen_right, lambda kind, a, b: (_wide(a) * _wide(b)).astype(kind)
-    ),
+    "rounding_shift_left": Intrinsic(_SHIFT, _exact(lambda a, b: _rounded_right(a, -b))),
+    "rounding_shift_right": Intrinsic(_SHIFT, _exact(_rounded_right)),
+    "widening_add": Intrinsic(_WIDENING, _exact(_add)),
+    "widening_sub": Intrinsic(_WIDENING_SUB, _exact(_sub)),
+    "widening_mul": Intrinsic(_WIDENING_MUL, lambda kind, a, b: _product(a, b).astype(kind)),
+    "widening_shift_left": Intrinsic(_WIDE_SHIFT, _exact(shifted)),
+    "widening_shift_right": Intrinsic(_WIDE_SHIFT, _exact(lambda a, b: shifted(a, -b))),
+    "widen_right_add": Intrinsic(_WIDEN_RIGHT, _exact(_add)),
+    "widen_right_sub": Intrinsic(_WIDEN_RIGHT, _exact(_sub)),
+    "widen_right_mul": Intrinsic(_WIDEN_RIGHT, _exact(_mul)),
     "mul_shift_right": Intrinsic(
-        _scaled, lambda kind, a, b, q: _saturated(shifted(_product(kind, a, b), -_wide(q)), kind)
+        _SCALED, lambda kind, a, b, q: _saturated(shifted(_product(a, b), -_wide(q)), kind)
     ),
     "rounding_mul_shift_right": Intrinsic(
-        _scaled, lambda kind, a, b, q: _saturated(_rounded_right(_product(kind, a, b), q), kind)
+        _SCALED, lambda kind, a, b, q: _saturated(_rounded_right(_product(a, b), q), kind)
     ),
-    "lerp": Intrinsic(_mix, _lerp),
-    "div_round_to_zero": Intrinsic(
-        _integers(2), lambda kind, a, b: _toward_zero(a, b).astype(kind)
-    ),
-    "mod_round_to_zero": Intrinsic(
-        _integers(2), lambda kind, a, b: (_wide(a) - _toward_zero(a, b) * _wide(b)).astype(kind)
-    ),
+    "lerp": Intrinsic(_MIX, _lerp),
+    "div_round_to_zero": Intrinsic(_integers(2), _exact(_toward_zero)),
+    "mod_round_to_zero": Intrinsic(_integers(2), _exact(lambda a, b: a - _toward_zero(a, b) * b)),
     # Choices
-    "if_then_else": Intrinsic(_choice, _if_then_else),
+    "if_then_else": Intrinsic(_CHOICE, _if_then_else),
     "mux": Intrinsic(_chosen, _mux),
     # Hints
-    "likely": Intrinsic(_same, _first),
-    "likely_if_innermost": Intrinsic(_same, _first),
-    "promise_clamped": Intrinsic(_promise, _first),
-    "unsafe_promise_clamped": Intrinsic(_promise, _first),
+    "likely": Intrinsic(_SAME, _first),
+    "likely_if_innermost": Intrinsic(_SAME, _first),
+    "promise_clamped": Intrinsic(_PROMISE, _first),
+    "unsafe_promise_clamped": Intrinsic(_PROMISE, _first),
 }

@@ -32,7 +32,7 @@ from tuner.codegen.confinement import (
     confine,
 )
 from tuner.codegen.halide.children import PR_SET_PDEATHSIG, wait_for
-from tuner.codegen.halide.uploads.refusals import EXIT_NOT_TUNABLE, EXIT_REFUSED, NotTunableError
+from tuner.codegen.halide.uploads.answers import EXIT_NOT_TUNABLE, EXIT_REFUSED, NotTunableError
 
 _THREAD_STACK_BYTES = 64 << 20  # expressions nest, and Halide follows them by recursion
 _IDLE_S = 600.0
@@ -59,7 +59,7 @@ def answer_to(task: str, arguments: dict[str, Any], data: bytes) -> bytes:
 
         return json.dumps(analyse(data, arguments["sizes"], is_open=arguments["is_open"])).encode()
     if task == "reference":
-        from tuner.codegen.halide.uploads.reference import reference
+        from tuner.codegen.halide.uploads.interpretation import reference
 
         named = ("pipeline_bytes", "inputs", "scalars", "outputs")
         return reference(data, **{name: arguments[name] for name in named})
@@ -110,7 +110,7 @@ def _child(request: dict[str, Any], question: int, answer: int) -> None:
 
 
 def serve(idle_s: float = _IDLE_S) -> None:
-    """Answers requests until the client closes its end, or there is none for ``idle_s``."""
+    """Answers requests until the client closes its end, or sends none for ``idle_s``."""
     # Detached at the end: the descriptor stays that of standard input.
     client = socket.socket(fileno=os.dup(0))
     poll = select.poll()
@@ -136,7 +136,7 @@ def serve(idle_s: float = _IDLE_S) -> None:
 
 def main() -> None:
     """Loads everything that a child needs, while files can be opened, then serves."""
-    for module in ("analysis", "deserialized", "reference"):
+    for module in ("analysis", "deserialized", "interpretation"):
         import_module(f"tuner.codegen.halide.uploads.{module}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
     try:

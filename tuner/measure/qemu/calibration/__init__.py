@@ -10,20 +10,16 @@ from tuner.measure.qemu.calibration.calibrate import (
     TOLERANCE,
     Calibration,
     FittedParameter,
+    UnresolvedError,
     calibrate,
-    parameters_to_fit,
-)
-from tuner.measure.qemu.calibration.counting import count_events
-from tuner.measure.qemu.calibration.fit import require_scipy
-from tuner.measure.qemu.calibration.observation import Observation
-from tuner.measure.qemu.calibration.parameter_file import (
     calibrated_text,
     default_place,
+    parameters_to_fit,
     require_writable,
     write_parameters,
 )
-from tuner.measure.qemu.calibration.resolution import UnresolvedError
-from tuner.measure.qemu.calibration.samples import Sample, SampleSet, read_samples
+from tuner.measure.qemu.calibration.fit import Observation, require_scipy
+from tuner.measure.qemu.calibration.samples import Sample, SampleSet, count_events, read_samples
 
 __all__ = [
     "TOLERANCE",

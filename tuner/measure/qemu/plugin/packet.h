@@ -59,7 +59,7 @@ struct prefetch {
 enum unit { UNIT_SCALAR, UNIT_VECTOR };
 
 /* One line of the class table. Stages are LLVM's operand cycles; the first match decides.
- * tuner/measure/qemu/rules.py writes the same layout. */
+ * tuner/measure/qemu/model.py writes the same layout. */
 struct rule {
     char mnemonic[MNEMONIC_BYTES]; /* a trailing '*' matches any rest */
     uint8_t unit;

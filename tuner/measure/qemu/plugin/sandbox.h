@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* Layers in place; tuner/measure/qemu/containment.py names them. */
+/* Layers in place; tuner/measure/qemu/device.py names them. */
 enum sandbox_layer {
     SANDBOX_LIMITS = 1 << 0,       /* resource limits: memory, CPU, files, processes */
     SANDBOX_NO_NETWORK = 1 << 1,   /* a network namespace without interfaces */

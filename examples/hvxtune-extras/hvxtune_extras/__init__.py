@@ -1,0 +1,1 @@
+"""A kernel, a sampler and a code generator that entry points add to hvxtune."""

@@ -1,0 +1,243 @@
+"""Tokens: their text, ``hvx_<id>_<secret>``, and how they are made.
+
+Both parts are base32 in small letters, so a double click marks a token whole. The secret is 256
+random bits; only its SHA-256 is stored. That needs no salt and no slow hash: there is nothing to
+guess and no dictionary of such secrets.
+"""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import hashlib
+import logging
+import re
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from service.auth.caller import Quotas, Reads, Scope
+from tuner.errors import InternalError, UserError
+
+if TYPE_CHECKING:
+    from db.access.tokens import Token
+    from db.sql_store import SqlStore
+
+PREFIX = "hvx_"
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}"
+"""Of the users that tokens are for."""
+ID_CHARACTERS = 8
+SECRET_BYTES = 32
+SECRET_CHARACTERS = 52
+
+_WHOLE = re.compile(rf"hvx_([a-z2-7]{{{ID_CHARACTERS}}})_([a-z2-7]{{{SECRET_CHARACTERS}}})")
+_INSIDE = re.compile(rf"(hvx_[a-z2-7]{{{ID_CHARACTERS}}})_[a-z2-7]{{20,}}", re.IGNORECASE)
+"""Also one that was cut off or is in capitals, but no name such as ``hvx_quantize_rows``."""
+
+
+@dataclass(frozen=True)
+class TokenText:
+    """The two parts of a token. Its ``repr`` does not show the secret."""
+
+    id: str
+    secret: str = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """What the holder keeps and sends."""
+        return f"{PREFIX}{self.id}_{self.secret}"
+
+    @property
+    def digest(self) -> str:
+        """What is stored: SHA-256 of the secret, in hexadecimal."""
+        return hashlib.sha256(self.secret.encode()).hexdigest()
+
+
+def new_token_text() -> TokenText:
+    """A new random token."""
+    return TokenText(
+        _base32(secrets.token_bytes(ID_CHARACTERS * 5 // 8)),
+        _base32(secrets.token_bytes(SECRET_BYTES)),
+    )
+
+
+def parse(text: str) -> TokenText | None:
+    """The parts of ``text``, or ``None`` unless it has exactly the form of a token."""
+    found = _WHOLE.fullmatch(text)
+    return None if found is None else TokenText(found[1], found[2])
+
+
+def holds_token(text: str) -> bool:
+    """Whether there is a whole token in ``text``."""
+    return PREFIX in text and _WHOLE.search(text) is not None
+
+
+def redact(text: str) -> str:
+    """``text`` with the secrets of all tokens in it left out."""
+    return _INSIDE.sub(r"\1_***", text) if PREFIX in text.lower() else text
+
+
+def redact_all(value: Any) -> Any:
+    """``value`` (as JSON has them) with the secrets of all tokens in its texts left out."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {redact(str(name)): redact_all(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [redact_all(part) for part in value]
+    return value
+
+
+class RedactingFormatter(logging.Formatter):
+    """Keeps tokens out of logs, tracebacks included: somebody will put one into an address."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without the secrets of tokens."""
+        return redact(super().format(record))
+
+
+def _base32(data: bytes) -> str:
+    return base64.b32encode(data).decode().rstrip("=").lower()
+
+
+DEFAULT_EXPIRES = "365d"
+MOST_QUOTA = 1 << 62
+
+_NAMES = "1 to 100 letters, digits and . _ @ + -, such as ci or ann@lab"
+_SPAN = re.compile(r"([0-9]{1,6})([mhdw])")
+_UNIT_S = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def local_user() -> str:
+    """The login name of this process's user, if it will do for a token; else ``admin``."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):
+        name = ""
+    return name if re.fullmatch(NAME_PATTERN, name) else "admin"
+
+
+def issue(
+    store: SqlStore,
+    *,
+    name: str,
+    scopes: Sequence[Scope],
+    quotas: Quotas,
+    expires_at: float | None,
+    owner: str | None = None,
+    reads: Reads = Reads.OWN,
+) -> tuple[TokenText, Token]:
+    """Stores a new token; only here is its text known. ``UserError`` if it would be useless."""
+    from db.access.tokens import add_token
+
+    _require_useful(name, scopes, quotas, expires_at)
+    whose = name if owner is None else owner
+    if not re.fullmatch(NAME_PATTERN, whose):
+        raise UserError(f"the owner {whose[:120]!r} of a token", accepted=_NAMES)
+    for _ in range(5):
+        text, token = prepare(name=name, scopes=scopes, quotas=quotas, expires_at=expires_at)
+        token = replace(token, owner=whose, reads=reads.value)
+        if add_token(store, token):
+            return text, token
+    raise InternalError("random ids of tokens repeat", next_step="check the machine's randomness")
+
+
+def prepare(
+    *, name: str, scopes: Sequence[Scope], quotas: Quotas, expires_at: float | None
+) -> tuple[TokenText, Token]:
+    """A new token that is not stored yet."""
+    from db.access.tokens import Token
+
+    text = new_token_text()
+    limits = {key: value for key, value in quotas.as_dict().items() if value is not None}
+    token = Token(
+        id=text.id,
+        name=name,
+        secret_digest=text.digest,
+        scopes=[scope.value for scope in Scope if scope in scopes],
+        quotas=limits,
+        created_at=time.time(),
+        expires_at=expires_at,
+    )
+    return text, token
+
+
+def _require_useful(
+    name: str, scopes: Sequence[Scope], quotas: Quotas, expires_at: float | None
+) -> None:
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise UserError(f"the name {name[:120]!r} of a token", accepted=_NAMES)
+    if not scopes:
+        raise UserError("a token without a scope", accepted=", ".join(Scope))
+    for quota, limit in quotas.as_dict().items():
+        if limit is not None and not 0 <= limit <= MOST_QUOTA:
+            raise UserError(f"{quota}={limit}", accepted=f"0 to {MOST_QUOTA}")
+    if quotas.requests_per_minute == 0:
+        raise UserError("requests_per_minute=0 lets nothing in", accepted="1 or more")
+    if expires_at is not None and expires_at <= time.time():
+        raise UserError(
+            f"the token would have expired on {date_text(expires_at)}",
+            accepted="a time in the future",
+        )
+
+
+def read_expiry(text: str) -> float | None:
+    """When a token that is made now expires: ``90d``, ``2027-01-31`` or ``never``."""
+    if text == "never":
+        return None
+    span = _SPAN.fullmatch(text)
+    if span:
+        return time.time() + int(span[1]) * _UNIT_S[span[2]]
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise UserError(
+            f"a token cannot expire at '{text[:40]}'",
+            accepted="a span such as 12h, 90d or 52w; a date such as 2027-01-31 (UTC); never",
+        ) from None
+
+
+def date_text(at: float) -> str:
+    """A time for people."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def token_json(token: Token) -> dict[str, Any]:
+    """A token as commands and routes show it: without its secret."""
+    now = time.time()
+    state = "revoked" if token.revoked_at is not None else "valid"
+    if state == "valid" and not token.is_valid(now):
+        state = "expired"
+    return {
+        "id": token.id,
+        "name": token.name,
+        "owner": token.owner,
+        "state": state,
+        "scopes": list(token.scopes),
+        "read": token.reads,
+        "quotas": Quotas.from_dict(token.quotas).as_dict(),
+        "created_at": token.created_at,
+        "expires_at": token.expires_at,
+        "revoked_at": token.revoked_at,
+        "last_used_at": token.last_used_at,
+    }
+
+
+def issued_json(text: TokenText, token: Token) -> dict[str, Any]:
+    """A token that was just made, with its secret: shown this once."""
+    return {"token": text.text, **token_json(token)}
+
+
+def issue_detail(token: Token) -> dict[str, Any]:
+    """What the audit keeps of a new token."""
+    return {
+        "name": token.name,
+        "owner": token.owner,
+        "scopes": list(token.scopes),
+        "read": token.reads,
+        "quotas": dict(token.quotas),
+    }

@@ -1,0 +1,191 @@
+"""What a Prometheus server reads at ``/metrics``.
+
+Whether the service can do its work: proved by writing, and believed for some seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from db.files.disk import prove_writable
+from db.sql_store import SqlStore
+from db.tallies import Tallies, count_all
+from tuner.errors import StoreError
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_NO_ROUTE = "(none)"
+_FRESH_S = 1.0
+_SHARE = 20
+"""Counts are kept for this many times what counting took: at most 5 % of a thread goes there."""
+
+
+class Metrics:
+    """The registry of one service: its requests, and what its database holds."""
+
+    def __init__(self, store: SqlStore, conductors_alive: Callable[[], int]) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._latency = Histogram(
+            "hvxtune_request_seconds",
+            "Time from a request's head to the end of its answer.",
+            ["method", "route", "status"],
+            buckets=_BUCKETS_S,
+            registry=self._registry,
+        )
+        # The histogram's own look-up by labels takes a lock and makes strings of them each time.
+        self._observers: dict[tuple[str, str, int], Callable[[float], None]] = {}
+        self._registry.register(_FromDatabase(store, conductors_alive))
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Notes one answered request."""
+        key = (method, route, status)
+        observe = self._observers.get(key)
+        if observe is None:
+            observe = self._latency.labels(method, route, str(status)).observe
+            self._observers[key] = observe
+        observe(seconds)
+
+    def text(self) -> bytes:
+        """Everything in Prometheus's text form. Blocks: reads the database."""
+        return generate_latest(self._registry)
+
+
+class _FromDatabase:
+    """Gauges and counts that are taken when somebody asks."""
+
+    def __init__(self, store: SqlStore, conductors_alive: Callable[[], int]) -> None:
+        self._store = store
+        self._conductors_alive = conductors_alive
+        self._lock = threading.Lock()
+        self._counted: Tallies | None = None
+        self._until = 0.0
+
+    def collect(self) -> Iterator[Metric]:
+        """One metric family after the other; those of the database only while it answers."""
+        yield GaugeMetricFamily(
+            "hvxtune_conductors_alive",
+            "Conductor processes of this service that run.",
+            value=self._conductors_alive(),
+        )
+        try:
+            counted = self._counts()
+        except StoreError:
+            yield GaugeMetricFamily("hvxtune_database_up", "1 if the database answers.", value=0)
+            return
+        yield GaugeMetricFamily("hvxtune_database_up", "1 if the database answers.", value=1)
+        yield from _families(counted)
+
+    def _counts(self) -> Tallies:
+        with self._lock:
+            began = time.monotonic()
+            if self._counted is None or began >= self._until:
+                self._counted = count_all(self._store)
+                now = time.monotonic()
+                self._until = now + max(_FRESH_S, _SHARE * (now - began))
+            return self._counted
+
+
+def _families(counted: Tallies) -> Iterator[Metric]:
+    jobs = GaugeMetricFamily(
+        "hvxtune_jobs", "Jobs by state; the queue is 'queued'.", labels=["state"]
+    )
+    for state, count in counted.jobs.items():
+        jobs.add_metric([state], count)
+    yield jobs
+    trials = CounterMetricFamily(
+        "hvxtune_trials", "Finished trials by outcome.", labels=["outcome"]
+    )
+    for outcome, count in counted.trials.items():
+        trials.add_metric([outcome], count)
+    yield trials
+    schedules = GaugeMetricFamily("hvxtune_schedules", "Stored schedules.", labels=["state"])
+    schedules.add_metric(["valid"], counted.schedules)
+    schedules.add_metric(["quarantined"], counted.quarantined)
+    yield schedules
+    # The simulator inside every worker is up when the service is: one line, beside the farm's.
+    devices = GaugeMetricFamily(
+        "hvxtune_devices", "Measuring devices by state.", labels=["kind", "state"]
+    )
+    devices.add_metric(["embedded", "ready"], 1)
+    for (kind, state), count in counted.devices.items():
+        devices.add_metric([kind, state], count)
+    yield devices
+
+
+class MetricsMiddleware:
+    """Times every request, by the template of its route. A plain ASGI wrapper: a few
+    microseconds, where Starlette's ``BaseHTTPMiddleware`` takes as long as an empty route."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        status = 500
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        finally:
+            method: str = scope["method"]
+            route = getattr(scope.get("route"), "path", _NO_ROUTE)
+            self._metrics.observe(
+                method if method in _METHODS else "other",
+                scope.get("root_path", "") + route,  # where an application is mounted in ours
+                status,
+                time.perf_counter() - began,
+            )
+
+
+BELIEVED_S = 5.0
+FAILURE_BELIEVED_S = 1.0
+PATIENCE_S = 5.0
+"""Beyond that the database is as good as not there."""
+
+
+class Readiness:
+    """Proves that the store can be written to, in a thread of its own: those of the routes may
+    all be busy. ``app.state.readiness``."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+        self._thread = ThreadPoolExecutor(1, "readiness")
+        self._proof: Future[None] | None = None
+        self._until = 0.0
+
+    async def require(self) -> None:
+        """``StoreError`` says what cannot be written."""
+        if self._proof is None or (self._proof.done() and time.monotonic() >= self._until):
+            self._proof = self._thread.submit(prove_writable, self._store)
+            self._proof.add_done_callback(self._proved)
+        try:
+            proof = asyncio.shield(asyncio.wrap_future(self._proof))
+            await asyncio.wait_for(proof, PATIENCE_S)
+        except TimeoutError:
+            raise StoreError(
+                f"the database {self._store.place.name} has taken no write for {PATIENCE_S:g} s",
+                next_step="see what else writes to it, or whether its disk hangs",
+            ) from None
+
+    def _proved(self, proof: Future[None]) -> None:
+        failed = not proof.cancelled() and proof.exception() is not None
+        self._until = time.monotonic() + (FAILURE_BELIEVED_S if failed else BELIEVED_S)

@@ -1,0 +1,278 @@
+"""``hvxtune serve``: the web application with its conductors, from start to orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import math
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, cast
+
+import uvicorn
+from fastapi import FastAPI
+
+from db import open_store
+from db.failure import URL_VARIABLE
+from db.sql_store import SqlStore
+from service.admission.connections import BACKLOG, Connections, within_descriptors
+from service.admission.lookups import ProcessLookers
+from service.admission.request_ids import NamesRequests
+from service.app import create_app
+from service.auth.gate import Gate
+from service.auth.local_token import check_exposure, ensure_token, local_token_notes
+from service.auth.tokens import RedactingFormatter
+from service.server.settings import Settings
+from service.server.supervision import CONDUCTOR, Conductors
+from service.webhooks.sending import Sender
+from tuner.errors import UserError
+
+FINISH_REQUESTS_S = 10
+"""How long answers that are under way may take once the service is told to end."""
+
+_log = logging.getLogger("hvxtune.service")
+
+Announce = Callable[[Mapping[str, Any]], None]
+"""Is told ``url``, ``database``, ``conductors`` and ``notes`` (lines to read) once clients can
+connect; at the first start also the ``token`` that was made and the ``token_file`` it lies in."""
+
+
+def serve(settings: Settings, announce: Announce, *, access_log: bool = False) -> None:
+    """Serves until SIGTERM or SIGINT; from the main thread.
+
+    At the first signal no more is accepted, answers under way are finished, and the conductors
+    finish the candidates in flight and release their jobs; the second ends everything at once,
+    which loses no committed trial. Raises ``UserError`` for an address that cannot be had and
+    for TLS files that cannot be used, ``StoreError`` for the database, all before it listens.
+    """
+    _log_to_stderr()
+    _require_tls(settings)
+    _ = settings.webhook_networks  # refused before anything starts
+    with _listening(settings) as listener:
+        settings = replace(settings, port=listener.getsockname()[1])
+        store = open_store(settings.database_url)
+        try:
+            _serve(settings, store, listener, announce, access_log=access_log)
+        finally:
+            store.close()
+
+
+def _serve(
+    settings: Settings,
+    store: SqlStore,
+    listener: socket.socket,
+    announce: Announce,
+    *,
+    access_log: bool,
+) -> None:
+    about = _access(store, settings)
+    app = create_app(store, Gate(store), settings, _lookers(settings))
+    conductors = _conductors(settings)
+    app.state.conductors_alive = lambda: conductors.alive
+    server = _Server(
+        configured(app, settings, access_log=access_log),
+        conductors=conductors,
+        stopping=app.state.stopping,
+        when_listening=lambda: announce(
+            {
+                "url": settings.url,
+                "database": store.place.name,
+                "conductors": settings.conductors,
+                **about,
+            }
+        ),
+    )
+    app.state.answers.reads.warm()
+    settle_memory()
+    try:
+        with Sender(store, settings.webhook_networks):
+            server.run([listener])
+    finally:
+        app.state.lookups.close()
+
+
+def configured(app: FastAPI, settings: Settings, *, access_log: bool = False) -> uvicorn.Config:
+    """How ``app`` is served."""
+    limits = within_descriptors(settings.connections)
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        http=cast("type[asyncio.Protocol]", Connections(limits).protocol),
+        lifespan="off",
+        log_config=None,
+        access_log=access_log,
+        proxy_headers=False,  # the application sees to them: service.server.settings
+        server_header=False,
+        backlog=BACKLOG,
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
+        timeout_keep_alive=math.ceil(limits.keep_alive_s),
+        timeout_graceful_shutdown=FINISH_REQUESTS_S,
+    )
+
+
+def _lookers(settings: Settings) -> ProcessLookers | None:
+    if not settings.lookup_processes:
+        return None
+    return ProcessLookers(settings.database_url, settings.lookup_processes)
+
+
+def settle_memory() -> None:
+    """Tells the garbage collector that what there is now stays until the end.
+
+    Else each of its full rounds visits some hundred thousand objects of libraries and schemas,
+    and all requests wait for tens of milliseconds.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def _access(store: SqlStore, settings: Settings) -> dict[str, Any]:
+    """Sees to it that who should can get in and nobody else; what is to be said about that.
+    ``UserError`` if the address is not to be served yet."""
+    notes = check_exposure(store, settings)
+    first = ensure_token(store)
+    if first is None:
+        return {"notes": [*notes, *local_token_notes(store)]}
+    if first.note:
+        return {"notes": [*notes, f"warning: {first.note}"], "token": first.text}
+    return {"notes": notes, "token": first.text, "token_file": str(first.file)}
+
+
+def _conductors(settings: Settings) -> Conductors:
+    arguments = ["--until-eof", "--slots", str(settings.slots)]
+    # By environment: a URL may hold a password, and everybody can read command lines.
+    environment = {URL_VARIABLE: settings.database_url} if settings.database_url else {}
+    return Conductors(settings.conductors, [*CONDUCTOR, *arguments], environment)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, which takes its conductors along."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        *,
+        conductors: Conductors,
+        stopping: threading.Event,
+        when_listening: Callable[[], None],
+    ) -> None:
+        super().__init__(config)
+        self._conductors = conductors
+        self._stopping = stopping
+        self._when_listening = when_listening
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        # From before the first conductor until the last has ended, not only while serving.
+        before = {n: signal.signal(n, self.handle_exit) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            self._conductors.start()
+            super().run(sockets)
+            self._conductors.drain()
+            self._conductors.wait()
+        finally:
+            self._conductors.kill()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._when_listening()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal drains, the second ends. Not noted for uvicorn, which would raise it
+        again in the end: an orderly end has status 0."""
+        if not self.should_exit:
+            self.should_exit = True
+            self._stopping.set()
+            # In a thread: a handler may interrupt whoever holds the lock that is needed.
+            threading.Thread(target=self._conductors.drain).start()
+            _log.info("ending: answers and candidates in flight are finished; once more to stop")
+        else:
+            self.force_exit = True
+            threading.Thread(target=self._conductors.kill).start()
+
+
+def _require_tls(settings: Settings) -> None:
+    """Both files, readable, and of one pair."""
+    certificate, key = settings.tls_certificate, settings.tls_key
+    if certificate is None and key is None:
+        return
+    if certificate is None or key is None:
+        given, missing = (
+            ("--tls-key", "--tls-certificate")
+            if certificate is None
+            else ("--tls-certificate", "--tls-key")
+        )
+        raise UserError(f"{given} without {missing}", accepted="both or neither")
+    for option, path in (("--tls-certificate", certificate), ("--tls-key", key)):
+        if not Path(path).is_file():
+            raise UserError(f"{option} '{path}' is no file", accepted="a PEM file")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (ssl.SSLError, OSError) as error:
+        raise UserError(
+            f"--tls-certificate '{certificate}' and --tls-key '{key}' cannot be used: {error}",
+            accepted="a PEM certificate with its chain and its unencrypted PEM key",
+            next_step="check them with: openssl x509 -noout -text -in CERTIFICATE",
+        ) from None
+
+
+def _listening(settings: Settings) -> socket.socket:
+    """A socket bound to the address; clients wait in its queue until they are served."""
+    host, port = settings.host, settings.port
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise UserError(
+            f"--host '{host}' is no address: {getattr(error, 'strerror', None) or error}",
+            accepted="an address or name of this machine, such as 127.0.0.1",
+        ) from None
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise _cannot_bind(host, port, error) from None
+    return listener
+
+
+def _cannot_bind(host: str, port: int, error: OSError) -> UserError:
+    import errno
+
+    if error.errno == errno.EADDRINUSE:
+        return UserError(
+            f"--port {port} on {host} is in use by another process",
+            accepted="a free port, or 0 for any",
+            next_step=f"end that process (ss -ltnp 'sport = :{port}' names it) or choose --port",
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return UserError(
+            f"--port {port} is not for this user", accepted="1024 to 65535, or 0 for any"
+        )
+    return UserError(
+        f"--host '{host}' is no address of this machine: {error.strerror}",
+        accepted="127.0.0.1, or an address that `ip addr` shows",
+    )
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.addFilter(NamesRequests())
+    handler.setFormatter(
+        RedactingFormatter("%(asctime)s %(levelname)s %(name)s [%(request_id)s]: %(message)s")
+    )
+    logging.basicConfig(handlers=[handler], force=True)
+    for name in ("hvxtune", "uvicorn.access"):
+        logging.getLogger(name).setLevel(logging.INFO)

@@ -1,0 +1,159 @@
+"""Tables: what is read and refused, the spaces they stand for, and searches replayed on them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from benchmarks.search.comparison import BUDGETS, Comparison, compare
+from benchmarks.search.replay import Replay, replay
+from benchmarks.search.tables import Row, Table, read_table, write_table
+from tests.tuner.space.test_space import TILING
+from tuner.errors import UserError
+from tuner.records.outcome import Outcome
+from tuner.search.samplers import sampler_names
+from tuner.space import Config
+
+HEADER = {"table": "small", "knobs": {"tile": [1, 2, 4], "form": ["a", "b"]}, "objective": "cycles"}
+
+
+def written(path, *lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def row(cycles, **config):
+    return {"config": config, "outcome": "ok", "cycles": cycles}
+
+
+def cycles_of(config):
+    return 100 * config["tile"] + 7 * len(config) + (config["form"] == "plain")
+
+
+def tiling_table(fails=lambda config: False):
+    """The space ``TILING`` as a table: conditional knobs, constraints, some configs that fail."""
+    rows = tuple(
+        Row(c, Outcome.WRONG_OUTPUT, None) if fails(c) else Row(c, Outcome.OK, cycles_of(c))
+        for c in TILING
+    )
+    knobs = {knob.name: knob.choices for knob in TILING.knobs}
+    return Table("tiling", knobs, rows, (rows[3].config,), {"toolchain": {"llvm": "21"}})
+
+
+@pytest.mark.parametrize("name", ["table.jsonl", "table.jsonl.gz"])
+def test_what_is_written_is_read_again(tmp_path, name):
+    table = tiling_table()
+    write_table(tmp_path / name, table)
+    found = read_table(tmp_path / name)
+    assert found == table
+    assert (tmp_path / name).read_bytes()[:2] == (b"\x1f\x8b" if name.endswith("gz") else b'{"')
+    once = (tmp_path / name).read_bytes()
+    write_table(tmp_path / name, table)
+    assert (tmp_path / name).read_bytes() == once
+
+
+def test_a_table_in_its_least_form(tmp_path):
+    path = written(tmp_path / "t", HEADER, row(9, tile=1, form="a"), row(5, tile=4, form="b"))
+    table = read_table(path)
+    assert (table.optimum, len(table.rows), table.starts) == (5, 2, ())
+    assert set(table.space) == {Config({"tile": 1, "form": "a"}), Config({"tile": 4, "form": "b"})}
+
+
+def test_what_has_no_row_breaks_a_constraint():
+    space = tiling_table().space
+    assert space.violation({"tile": 1, "form": "plain"}) is None
+    assert "does not list" in space.violation({"tile": 8, "form": "vrmpy", "unroll": 1}).reason
+
+
+def test_knobs_are_active_where_the_configs_have_them():
+    space = tiling_table().space
+    assert [k.name for k in space.walk({"tile": 1, "form": "plain"})] == ["tile", "form"]
+    active = [k.name for k in space.walk({"tile": 4, "form": "vrmpy", "unroll": 2})]
+    assert active == ["tile", "form", "unroll", "fold"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        ([], "is empty"),
+        ([{"knobs": {"tile": [1]}}], r"line 1: 'table' is missing"),
+        ([{**HEADER, "knobs": {"tile": [2, 1]}}], "line 1: knob tile: integer choices must rise"),
+        ([{**HEADER, "objective": "joules"}], "'joules'"),
+        ([{**HEADER, "starts": [{"tile": 2}]}, row(3, tile=1)], "starts has no row"),
+        ([HEADER, row(3, tile=3)], "line 2: tile=3 is none of the header's values"),
+        ([HEADER, row(3, tile=True)], "line 2: tile=True"),
+        ([HEADER, row(3, depth=3)], "line 2: knob depth is not in the header"),
+        ([HEADER, row(-3, tile=1)], "line 2: cycles -3"),
+        ([HEADER, row(3, tile=1), row(4, tile=1)], "line 3: the config has a row already"),
+        ([HEADER, {"config": {"tile": 1}, "outcome": "ok"}], "line 2: cycles belong"),
+        ([HEADER, {"config": {"tile": 1}, "outcome": "good"}], "line 2: 'good'"),
+        ([HEADER, 7], "line 2"),
+        ([HEADER], "no row with outcome ok"),
+        ([HEADER, row(3, tile=1), row(3, tile=1, form="a")], "before form, some have it"),
+    ],
+)
+def test_bad_tables_are_refused_by_line(tmp_path, lines, complaint):
+    with pytest.raises(UserError, match=complaint) as refusal:
+        read_table(written(tmp_path / "t", *lines))
+    assert refusal.value.accepted
+
+
+def test_damaged_and_missing_files_are_refused(tmp_path):
+    whole = gzip.compress(json.dumps(HEADER).encode())
+    (tmp_path / "cut.gz").write_bytes(whole[:-12])
+    (tmp_path / "noise").write_bytes(b"\xff\xfe\x00")
+    for name in ("cut.gz", "noise", "none"):
+        with pytest.raises(UserError, match=name):
+            read_table(tmp_path / name)
+
+
+@pytest.mark.parametrize("sampler", [name for name in sampler_names() if name != "cmaes"])
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_a_replay_ends_at_the_optimum_when_the_space_is_through(sampler, in_flight):
+    table = tiling_table(fails=lambda c: c["tile"] == 4)
+    run = replay(table, sampler, 1, trials=200, in_flight=in_flight)
+    assert len(run.best) == len(table.rows)
+    assert run.at(200) == 1.0
+    assert list(run.best) == sorted(run.best, reverse=True)
+
+
+def test_a_replay_can_begin_with_the_starts_of_the_table():
+    table = tiling_table()
+    run = replay(table, "random", 1, trials=5, starts=True)
+    assert run.best[0] == cycles_of(table.starts[0]) / table.optimum
+
+
+def test_a_replay_without_a_valid_trial_so_far_is_infinite():
+    table = tiling_table(fails=lambda c: c["tile"] < 8)
+    first = replay(table, "brute", 0, trials=1)
+    assert first.at(1) == float("inf")
+
+
+def test_figures_are_geometric_means_with_intervals_and_worst_runs():
+    runs = (
+        Replay("t", "one", 0, (2.0,) * 20 + (1.0,), 3.0),
+        Replay("t", "one", 1, (8.0,) * 20 + (1.0,), 5.0),
+    )
+    [result] = Comparison((tiling_table(),), ("one",), runs).of_table("t")
+    at_20, *later = result.figures
+    assert (at_20.trials, at_20.worst) == (20, 8.0)
+    assert at_20.geometric_mean == pytest.approx(4.0)
+    assert at_20.interval[0] < 4.0 < at_20.interval[1]
+    assert at_20.interval[0] * at_20.interval[1] == pytest.approx(16.0)
+    assert all(f.geometric_mean == f.worst == 1.0 for f in later)
+    assert result.own_ms == 4.0
+
+
+@pytest.mark.slow
+def test_all_samplers_have_the_same_tables_and_seeds(tmp_path):
+    write_table(tmp_path / "t.jsonl", tiling_table())
+    *runs, found = compare([tmp_path / "t.jsonl"], ["random", "brute"], seeds=2, workers=2)
+    assert isinstance(found, Comparison)
+    assert [(r.sampler, r.seed) for r in runs] == [
+        ("random", 0), ("random", 1), ("brute", 0), ("brute", 1),
+    ]  # fmt: skip
+    assert [f.trials for f in found.overall()[0].figures] == list(BUDGETS)
+    with pytest.raises(UserError, match="two tables are called 'tiling'"):
+        next(compare([tmp_path / "t.jsonl"] * 2, ["random"], seeds=1, workers=1))

@@ -1,0 +1,47 @@
+"""For all tests: Hypothesis fails none for being slow, and none waits for the disk."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+# A loaded machine is no failure; tests never assert wall time.
+settings.register_profile("hvxtune", deadline=None)
+settings.load_profile("hvxtune")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Nothing is flushed to the disk: no test cuts the power, and whatever else ends a process
+    leaves what it has written in the system's memory. Only in this process; those that tests start
+    write as users' do. Each commit would cost milliseconds otherwise, more beside other writers.
+    """
+    from db import engine
+
+    with pytest.MonkeyPatch.context() as patches:
+        set_up = engine._set_up_sqlite
+
+        def quick(
+            busy_timeout_s: float, connection: sqlite3.Connection, record: Any = None
+        ) -> None:
+            set_up(busy_timeout_s, connection, record)
+            connection.execute("PRAGMA synchronous = OFF")
+
+        quick.as_shipped = set_up  # type: ignore[attr-defined]
+        patches.setattr(engine, "_set_up_sqlite", quick)
+        patches.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture
+def durable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Databases are set up as they are for users."""
+    from db import engine
+
+    set_up = getattr(engine._set_up_sqlite, "as_shipped", engine._set_up_sqlite)
+    monkeypatch.setattr(engine, "_set_up_sqlite", set_up)

@@ -1,0 +1,130 @@
+"""A service from its start to its end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from db import open_store
+from service.server.serving import serve
+from service.server.settings import Settings
+from tests.service.served import Served, command, environment, served
+from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.errors import UserError
+
+
+def never(_about: object) -> None:
+    raise AssertionError("it listens")
+
+
+def refusal(**settings: object) -> UserError:
+    with pytest.raises(UserError) as refused:
+        serve(Settings(conductors=0, **settings), never)  # type: ignore[arg-type]
+    return refused.value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_where_it_listens_answers_and_ends_in_order(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with served(tmp_path / "state", "--conductors", "0") as service:
+        assert service.url.startswith("http://127.0.0.1:")
+        assert service.get("/readyz").json()["status"] == "ready"
+        assert service.about["database"].startswith(str(tmp_path))
+        assert service.end(number) == 0
+        assert "Traceback" not in service.log.read_text()
+
+
+@pytest.mark.slow
+def test_who_follows_a_job_does_not_keep_it_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
+    with open_store() as store:
+        job = store.create_job(spec(), SPACE, TOOLCHAIN)
+    with served(tmp_path / "state", "--conductors", "0") as service:
+        headers = {"Authorization": f"Bearer {service.about['token']}"}
+        with httpx.stream(
+            "GET", f"{service.url}/v1/jobs/{job.id}/events", headers=headers, timeout=30.0
+        ) as stream:
+            lines = stream.iter_lines()
+            assert next(lines).startswith(("id:", "event:", ":", "retry:"))
+            assert service.end() == 0
+        assert "timeout graceful shutdown" not in service.log.read_text()
+
+
+@pytest.mark.slow
+def test_its_conductors_run_and_leave_with_it(tmp_path: Path) -> None:
+    with served(tmp_path / "state", "--conductors", "2") as service:
+        conductors = conductors_of(service)
+        assert len(conductors) == 2
+        assert service.get("/readyz").json()["conductors"] == 2
+        assert service.end() == 0
+        assert not any(process.is_running() for process in conductors)
+
+
+@pytest.mark.slow
+def test_killed_it_leaves_no_conductor_behind(tmp_path: Path) -> None:
+    with served(tmp_path / "state") as service:
+        conductors = conductors_of(service)
+        assert conductors
+        service.process.kill()
+        gone, alive = psutil.wait_procs(conductors, timeout=30)
+        assert (len(gone), alive) == (1, [])
+
+
+def conductors_of(service: Served) -> list[psutil.Process]:
+    return psutil.Process(service.process.pid).children()
+
+
+def test_a_port_in_use_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        error = refusal(port=port)
+    assert f"--port {port}" in error.message
+    assert "0" in error.accepted
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "a" * 300])
+def test_a_host_that_is_no_address_is_named(host: str) -> None:
+    assert host in refusal(host=host, port=0).message
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    # TEST-NET-1 (RFC 5737): nobody has it.
+    assert "192.0.2.1" in refusal(host="192.0.2.1", port=0).message
+
+
+def test_tls_needs_both_files_and_usable_ones(tmp_path: Path) -> None:
+    nonsense = tmp_path / "nonsense.pem"
+    nonsense.write_text("no certificate")
+    gone = str(tmp_path / "gone.pem")
+    assert "without --tls-key" in refusal(tls_certificate=gone).message
+    assert "without --tls-certificate" in refusal(tls_key=gone).message
+    assert gone in refusal(tls_certificate=gone, tls_key=str(nonsense)).message
+    refused = refusal(tls_certificate=str(nonsense), tls_key=str(nonsense))
+    assert str(nonsense) in refused.message
+    assert refused.next_step
+
+
+def test_what_cannot_be_is_one_line_and_status_2(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        done = subprocess.run(
+            command("--port", str(other.getsockname()[1])),
+            capture_output=True,
+            text=True,
+            env=environment(tmp_path),
+            timeout=60,
+        )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: --port")
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,98 @@
+"""Every code generator keeps the contract."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+
+from tests.rig.scale_u8 import KERNELS
+from tuner import one_config
+from tuner.codegen import clang, find_generator, generator_names
+from tuner.codegen.halide.servers import ServerGenerator
+from tuner.codegen.portfolio import GENERATOR
+from tuner.conformance.generators import GeneratorConformance
+from tuner.errors import CandidateError
+from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Candidate
+from tuner.records.outcome import Outcome
+from tuner.space import Config, KnobValue
+
+
+class HostileConformance(GeneratorConformance):
+    """For those that let a kernel's schedule run in the compiler. ``extra`` are the knobs that they
+    add to the kernel's own."""
+
+    extra: ClassVar[dict[str, KnobValue]] = {}
+
+    @pytest.fixture(autouse=True)
+    def _test_kernels(
+        self, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    ) -> None:
+        monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
+        monkeypatch.setenv("PYTHONPATH", str(request.config.rootpath))
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("behave", "outcome"),
+        [
+            ("abort", Outcome.COMPILER_CRASH),
+            ("memory", Outcome.COMPILE_ERROR),
+            ("hang", Outcome.TIMEOUT),
+        ],
+    )
+    def test_a_bad_candidate_is_an_outcome_and_the_next_one_compiles(self, behave, outcome) -> None:
+        problem = find_kernel("hostile_u8").problem({}, Contract.STATIC, find_target("hexagon-v66"))
+        good = Config({**self.extra, "vectors": 1, "unroll_rows": 1, "behave": "well"})
+        bad = Config({**good, "behave": behave})
+        candidate = Candidate(problem, good, self.name)
+        made: type[ServerGenerator] = find_generator(self.name)  # type: ignore[assignment]
+        with made(1, time_limit_s=3.0 if behave == "hang" else 120.0) as generator:
+            with pytest.raises(CandidateError) as caught:
+                generator.compile(replace(candidate, config=bad))
+            assert caught.value.outcome is outcome
+        with self.opened() as generator:
+            assert generator.compile(candidate).object_bytes
+
+
+class TestHalide(HostileConformance):
+    name = "halide"
+
+
+class TestHalideClang(HostileConformance):
+    name = "halide-clang"
+    extra: ClassVar[dict[str, KnobValue]] = clang.DEFAULTS
+
+
+class TestC(GeneratorConformance):
+    name = "c-autovec"
+
+
+class TestHalideAuto(GeneratorConformance):
+    name = "halide-auto"
+
+    @pytest.mark.slow
+    def test_every_start_is_right_code_with_its_symbol_and_header(self, generator):
+        """Autoschedulers are wrong at times: no schedule is right."""
+        problem = self.problem()
+        trial, _ = one_config.measure(
+            problem, Config({"autoscheduler": "none"}), generator=self.name
+        )
+        assert trial.outcome is Outcome.OK
+
+
+class TestPortfolio(HostileConformance):
+    name = "portfolio"
+    extra: ClassVar[dict[str, KnobValue]] = {GENERATOR: "halide-clang", **clang.DEFAULTS}
+
+
+def test_no_generator_goes_untested() -> None:
+    tested = {
+        one.name
+        for one in globals().values()
+        if isinstance(one, type) and issubclass(one, GeneratorConformance) and hasattr(one, "name")
+    }
+    assert tested == set(generator_names())

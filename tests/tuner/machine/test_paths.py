@@ -1,0 +1,60 @@
+"""State and cache are apart, and one variable still moves both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import StoreError
+from tuner.paths import (
+    CACHE_DIR_VARIABLE,
+    STATE_DIR_VARIABLE,
+    cache_dir,
+    cached,
+    state_dir,
+    writable,
+)
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in (CACHE_DIR_VARIABLE, STATE_DIR_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg-state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg-cache"))
+
+
+def test_by_default_they_are_in_the_xdg_homes(tmp_path: Path) -> None:
+    assert state_dir() == tmp_path / "xdg-state/hvxtune"
+    assert cache_dir() == tmp_path / "xdg-cache/hvxtune"
+    assert cached("native") == tmp_path / "xdg-cache/hvxtune/native"
+    assert cached("native").stat().st_mode & 0o777 == 0o700
+    assert not (tmp_path / "xdg-state").exists()
+
+
+def test_the_state_variable_alone_moves_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "all"))
+    assert writable("timing") == tmp_path / "all/timing"
+    assert cached("native") == tmp_path / "all/cache/native"
+
+
+def test_the_cache_variable_moves_the_cache_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
+    assert (state_dir(), cache_dir()) == (tmp_path / "state", tmp_path / "cache")
+
+
+def test_a_cache_that_cannot_be_made_is_named_with_its_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "file"))
+    with pytest.raises(StoreError) as caught:
+        cached("native")
+    assert str(tmp_path / "file") in caught.value.message
+    assert CACHE_DIR_VARIABLE in caught.value.next_step

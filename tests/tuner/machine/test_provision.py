@@ -1,0 +1,203 @@
+"""Finding a simulator and fetching one, with stand-ins for QEMU and for apt."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import ToolchainError
+from tuner.machine.provision import main, provision
+from tuner.measure.qemu.simulator import PROGRAM, QEMU_VARIABLE, find_simulator, known_commands
+from tuner.paths import CACHE_DIR_VARIABLE, STATE_DIR_VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def fresh_search() -> Iterator[None]:
+    find_simulator.cache_clear()
+    yield
+    find_simulator.cache_clear()
+
+
+@pytest.fixture
+def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without simulator: programs are only those in the returned folder."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("dpkg-deb", "tar", "sh", "rm"):
+        found = shutil.which(name)
+        if found:
+            (programs / name).symlink_to(found)
+    monkeypatch.delenv(QEMU_VARIABLE, raising=False)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
+    return programs
+
+
+def put_program(place: Path, text: str) -> Path:
+    place.write_text(text)
+    place.chmod(0o755)
+    return place
+
+
+def put_apt(programs: Path, *, deb: Path | None, says: str = "") -> Path:
+    """A stand-in for apt that offers one package file. Returns the log of its calls."""
+    log = programs / "apt.log"
+    script = f"""#!{sys.executable}
+import pathlib, shutil, sys
+with open({str(log)!r}, "a") as log:
+    log.write(" ".join(sys.argv[1:]) + "\\n")
+if "policy" in sys.argv:
+    print("  Candidate: {"1:7.2-stand-in" if deb else "(none)"}")
+if "install" in sys.argv:
+    sys.stderr.write({says!r})
+    if not {says!r}:
+        folder = [a.partition("=")[2] for a in sys.argv if a.startswith("-oDir::Cache::archives=")]
+        shutil.copy({str(deb)!r}, pathlib.Path(folder[0]) / "qemu-user_7.2_amd64.deb")
+sys.exit(100 if {says!r} else 0)
+"""
+    put_program(programs / "apt-get", script)
+    put_program(programs / "apt-cache", script)
+    return log
+
+
+def make_deb(folder: Path, files: dict[str, Path]) -> Path:
+    """A package with ``files``, installed name to content."""
+    root = folder / "package"
+    for name, content in files.items():
+        place = root / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(content, place)
+    (root / "DEBIAN").mkdir()
+    (root / "DEBIAN/control").write_text(
+        "Package: qemu-user\nVersion: 7.2\nArchitecture: amd64\nMaintainer: nobody\n"
+        "Description: stand-in\n"
+    )
+    deb = folder / "stand-in.deb"
+    subprocess.run(["dpkg-deb", "--build", root, deb], check=True, capture_output=True)
+    return deb
+
+
+needs_dpkg = pytest.mark.skipif(
+    shutil.which("dpkg-deb") is None, reason="needs dpkg-deb (Debian or Ubuntu)"
+)
+
+
+def test_the_simulator_in_use_is_told_by_version() -> None:
+    assert find_simulator().version.startswith("qemu-hexagon version")
+
+
+def test_a_simulator_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(QEMU_VARIABLE, "/nowhere/qemu-hexagon")
+    with pytest.raises(ToolchainError, match="/nowhere/qemu-hexagon") as caught:
+        find_simulator()
+    assert QEMU_VARIABLE in caught.value.next_step
+
+
+def test_another_program_is_not_taken_for_a_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(QEMU_VARIABLE, "/bin/true")
+    with pytest.raises(ToolchainError, match="/bin/true is no qemu-hexagon"):
+        find_simulator()
+
+
+def test_a_simulator_without_plugins_says_what_is_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without = put_program(
+        tmp_path / "qemu-hexagon",
+        '#!/bin/sh\n[ "$1" = --version ] && echo qemu-hexagon version 99.1 && exit\n'
+        "echo unknown option plugin >&2\nexit 1\n",
+    )
+    monkeypatch.setenv(QEMU_VARIABLE, str(without))
+    with pytest.raises(ToolchainError) as caught:
+        find_simulator()
+    assert "version 99.1" in caught.value.message
+    assert "unknown option plugin" in caught.value.message
+    assert "--enable-plugins" in caught.value.accepted
+
+
+def test_a_machine_without_simulator_is_told_to_set_up(bare_machine: Path) -> None:
+    with pytest.raises(ToolchainError) as caught:
+        find_simulator()
+    assert "make setup" in caught.value.next_step
+
+
+def test_a_simulator_the_user_chose_is_never_replaced(
+    bare_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = put_apt(bare_machine, deb=None)
+    monkeypatch.setenv(QEMU_VARIABLE, "/bin/true")
+    with pytest.raises(ToolchainError, match="/bin/true"):
+        provision()
+    assert not log.exists()
+
+
+def test_without_apt_the_user_is_asked_for_a_simulator(
+    bare_machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([]) == 1
+    said = capsys.readouterr().err
+    assert "apt-get" in said
+    assert "Traceback" not in said
+
+
+def test_sources_without_the_package_say_so(bare_machine: Path) -> None:
+    put_apt(bare_machine, deb=None)
+    with pytest.raises(ToolchainError, match="there is no package qemu-user"):
+        provision()
+
+
+@needs_dpkg
+def test_what_apt_complains_about_is_told(bare_machine: Path, tmp_path: Path) -> None:
+    put_apt(bare_machine, deb=tmp_path / "none.deb", says="E: Unable to locate the moon\n")
+    with pytest.raises(ToolchainError, match="Unable to locate the moon"):
+        provision()
+
+
+@needs_dpkg
+@pytest.mark.slow
+def test_a_fetched_simulator_is_unpacked_once_and_found_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path(find_simulator().command[-1])
+    files = {"usr/bin/qemu-hexagon": real, "usr/bin/qemu-arm": Path("/bin/true")}
+    files |= {f"usr/lib/here/{path.name}": path for path in real.parent.glob("lib*.so*")}
+    deb = make_deb(tmp_path, files)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    log = put_apt(programs, deb=deb)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.delenv(QEMU_VARIABLE, raising=False)
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
+    find_simulator.cache_clear()
+    interrupted = tmp_path / "state/cache/qemu/.fetching-before/simulator"
+    interrupted.mkdir(parents=True)
+    (interrupted / "qemu-hexagon").touch()
+
+    found = provision()
+    assert found.command[-1] == str(tmp_path / "state/cache/qemu/1_7.2-stand-in/qemu-hexagon")
+    assert not (tmp_path / "state/cache/qemu/1_7.2-stand-in/qemu-arm").exists()
+    calls = log.read_text()
+    find_simulator.cache_clear()
+    assert provision() == found
+    assert log.read_text() == calls
+
+
+def test_a_simulator_of_an_old_state_directory_is_found_beside_the_cache(
+    bare_machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was unpacked there until 0.2, and need not be fetched again."""
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
+    old = tmp_path / "state/qemu/1_7.2"
+    old.mkdir(parents=True)
+    put_program(old / PROGRAM, "")
+    assert known_commands() == [(str(old / PROGRAM),)]
+    new = tmp_path / "cache/qemu/1_8.0"
+    new.mkdir(parents=True)
+    put_program(new / PROGRAM, "")
+    assert known_commands() == [(str(new / PROGRAM),), (str(old / PROGRAM),)]

@@ -1,0 +1,264 @@
+"""Objects that are refused before they run: instructions the simulator lacks, and odd forms."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner import conformance
+from tuner.conformance.candidates import artifact_of, scale_artifact, scale_problem
+from tuner.errors import CandidateError
+from tuner.measure.harness.linking import screen
+from tuner.measure.qemu.measurer import QemuMeasurer
+from tuner.measure.qemu.simulator import (
+    find_missing,
+    find_simulator,
+    lacked_by,
+    missing_instructions,
+    release_of,
+    runnable_archs,
+)
+from tuner.records.candidate import Artifact, Problem
+from tuner.records.outcome import Outcome
+
+OLD, NEW = (7, 2), (10, 0)
+ALL = "-mcpu=hexagonv81+hvxv81+hvx_length128b+hvx_qfloat+hvx_ieee_fp+zreg+audio"
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HVXTUNE_KERNELS", "scale_u8=tests.rig.scale_u8:ScaleU8")
+
+
+@pytest.fixture
+def problem() -> Problem:
+    return scale_problem()
+
+
+def assembled(folder: Path, text: str, flags: str = ALL) -> Artifact:
+    source = folder / "object.S"
+    source.write_text(f"  .text\n  .globl entry\nentry:\n{text}\n  {{ jumpr r31 }}\n")
+    return artifact_of(source, "entry", (flags,))
+
+
+def compiled(folder: Path, text: str, *flags: str) -> Artifact:
+    source = folder / "object.c"
+    source.write_text(text)
+    return artifact_of(source, "entry", flags)
+
+
+def refusal(artifact: Artifact, arch: str = "v81", release: tuple[int, int] = OLD) -> str:
+    with pytest.raises(CandidateError) as caught:
+        screen(artifact.object_bytes, arch, lacked_by(release))
+    assert caught.value.outcome is Outcome.INFEASIBLE
+    return caught.value.message
+
+
+def skeleton(instruction: str) -> str:
+    """What is left of an instruction without the names of registers and the values of numbers."""
+    without = re.sub(r"\b([vrpq])([a-z]{1,4}|\d+(:\d+)?)(?=[.,)+ ]|$)", r"\1", instruction.lower())
+    return re.sub(r"#\w+|\s", "", without)
+
+
+LACKED_BY_ALL = [
+    "v1.sf = vadd(v2.sf,v3.sf)",
+    "v1.qf32 = vadd(v2.sf,v3.sf)",
+    "v1.qf16 = vmpy(v2.hf,v3.hf)",
+    "v1.sf = v2.qf32",
+    "v1.hf = v3:2.qf32",
+    "v1.sf = v2.w",
+    "v1.w = v2.sf",
+    "v1.hf = v2.h",
+    "v1.sf = vmax(v2.sf,v3.sf)",
+    "q0 = vcmp.gt(v2.sf,v3.sf)",
+    "v1:0.sf += vmpy(v2.hf,v3.hf)",
+    "v3:0.w = vrmpyz(v4.b,r3.b)",
+]
+LACKED_BY_THE_OLD = [
+    "v1.uh = vmpy(v2.uh,v3.uh):>>16",
+    "v1.ub = vasr(v3:2.uh,v4.ub):sat",
+    "v1:0.w = v6mpy(v3:2.ub,v5:4.b,#1):v",
+    "r1 = memw_aq(r2)",
+    "jumprh r1",
+]
+HAD_BY_ALL = [
+    "v1.b = vadd(v2.b,v3.b)",
+    "v1.uw += vrmpy(v2.ub,r3.ub)",
+    "v1:0.h = vmpy(v2.ub,v3.b)",
+    "v1 = vmemu(r0+#1)",
+    "if (!q0) v1.b += v2.b",
+    "v3:2.h |= vunpacko(v4.b)",
+    "v1.w = vadd(v2.w,v3.w,q0):carry",
+    "vmem(r0++#1):nt = v1",
+    "r1 = sfadd(r2,r3)",
+    "r1 = memw_locked(r2)",
+    "l2fetch(r0,r1)",
+    "r1 = add(r2,##0x12345678)",
+]
+
+
+@pytest.mark.parametrize("instruction", LACKED_BY_ALL + LACKED_BY_THE_OLD)
+def test_what_the_old_release_lacks_is_named(instruction: str, tmp_path: Path) -> None:
+    message = refusal(assembled(tmp_path, f"  {{ {instruction} }}"))
+    assert "uses the instruction" in message
+    assert "in entry, which QEMU 7.2 does not implement" in message
+    shown = message.removeprefix("uses the instruction ").split(" (")[0]
+    assert skeleton(shown) == skeleton(instruction)
+
+
+@pytest.mark.parametrize("instruction", LACKED_BY_ALL)
+def test_floating_point_is_lacked_by_every_release(instruction: str, tmp_path: Path) -> None:
+    assert "QEMU 10.0" in refusal(assembled(tmp_path, f"  {{ {instruction} }}"), release=NEW)
+
+
+@pytest.mark.parametrize("instruction", LACKED_BY_THE_OLD)
+def test_integer_instructions_pass_where_they_are_implemented(
+    instruction: str, tmp_path: Path
+) -> None:
+    screen(assembled(tmp_path, f"  {{ {instruction} }}").object_bytes, "v81", lacked_by(NEW))
+
+
+@pytest.mark.parametrize("instruction", HAD_BY_ALL)
+def test_instructions_of_every_release_pass(instruction: str, tmp_path: Path) -> None:
+    screen(assembled(tmp_path, f"  {{ {instruction} }}").object_bytes, "v81", lacked_by(OLD))
+
+
+def test_an_instruction_is_found_wherever_it_is_in_a_packet(tmp_path: Path) -> None:
+    packet = "  { r1 = ##0x12345678 ; r2 = #0 ; v0.sf = v1.w }\n  { r3 = #0 }"
+    artifact = assembled(tmp_path, packet.replace(" ; ", "\n"))
+    assert "Vd.sf = Vu.w" in refusal(artifact)
+
+
+def test_no_instruction_is_known_by_two_names() -> None:
+    table = missing_instructions(OLD)
+    assert len(table) > 200
+    words = np.array([i.match | 0xC000 for i in table], np.uint32)
+    for word, instruction in zip(words, table, strict=True):
+        assert [f.syntax for _, f in find_missing(np.array([word]), OLD)] == [instruction.syntax]
+
+
+def test_a_newer_release_lacks_less() -> None:
+    assert set(missing_instructions(NEW)) < set(missing_instructions(OLD))
+
+
+@pytest.mark.parametrize(
+    ("version", "release", "newest"),
+    [
+        ("qemu-hexagon version 7.2.22 (Debian 1:7.2+dfsg-7)", (7, 2), "v66"),
+        ("qemu-hexagon version 8.1.0", (8, 1), "v73"),
+        ("qemu-hexagon version 10.0.13", (10, 0), "v73"),
+    ],
+)
+def test_the_release_decides_the_archs(version: str, release: tuple[int, int], newest: str) -> None:
+    assert release_of(version) == release
+    assert runnable_archs(release)[-1] == newest
+
+
+# Odd forms
+
+ENTRY = "int entry(void) { return 0; }\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (
+            "volatile int n; __attribute__((constructor)) void early(void) { n++; }\n",
+            "to run before it is called",
+        ),
+        (
+            "volatile int n; __attribute__((destructor)) void late(void) { n++; }\n",
+            "to run at exit",
+        ),
+        ("_Thread_local int mine = 1; int *get(void) { return &mine; }\n", "thread-local"),
+        ("char huge[1 << 30];\n", "at most 67108864"),
+        ("char huge[1 << 25], another[1 << 25];\n", "at most 67108864"),
+        ("__attribute__((aligned(1 << 20))) char far = 1;\n", "an alignment of 1048576 bytes"),
+    ],
+)
+def test_an_object_that_asks_for_more_than_to_be_run_is_refused(
+    source: str, says: str, tmp_path: Path
+) -> None:
+    assert says in refusal(compiled(tmp_path, ENTRY + source))
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("  .type entry, @gnu_indirect_function\n", "chosen at load time"),
+        ("  .comm huge, 0x7fffffff, 8\n", "at most"),
+        ("  .comm far, 4, 0x40000000\n", "an alignment of 1073741824 bytes"),
+    ],
+)
+def test_an_object_with_odd_symbols_is_refused(source: str, says: str, tmp_path: Path) -> None:
+    assert says in refusal(assembled(tmp_path, source))
+
+
+def test_an_object_for_a_newer_arch_is_refused(tmp_path: Path) -> None:
+    artifact = assembled(tmp_path, "  { r0 = #0 }", "-mcpu=hexagonv73")
+    assert refusal(artifact, "v66", NEW) == "the object is made for v73, the target is v66"
+    screen(artifact.object_bytes, "v73", lacked_by(NEW))
+
+
+@pytest.mark.parametrize(
+    ("text", "symbol", "says"),
+    [
+        ("  .globl data\n  .data\ndata: .word 0\n  .text\n", "data", "no function"),
+        ("  .globl absolute\n  .set absolute, 0x10004\n", "absolute", "no function"),
+        (
+            '  { call 1f }\n  .section .evil, "ax"\n1:\n  { jumpr r31 }\n  .text\n',
+            "entry",
+            "cannot be linked",
+        ),
+        ("  .globl memcpy\nmemcpy:\n", "entry", "cannot be linked"),
+        ("  .globl run_cases\nrun_cases:\n", "entry", "cannot be linked"),
+        ("  { call printf }\n", "entry", "needs printf"),
+        ("  { call fopen }\n", "entry", "needs fopen"),
+    ],
+)
+def test_an_object_that_does_not_fit_the_harness_is_infeasible(
+    text: str, symbol: str, says: str, problem: Problem, tmp_path: Path
+) -> None:
+    source = tmp_path / "object.S"
+    source.write_text(f"  .text\n  .globl entry\nentry:\n  {{ jumpr r31 }}\n{text}\n")
+    artifact = artifact_of(source, symbol)
+    with QemuMeasurer() as measurer, pytest.raises(CandidateError) as caught:
+        measurer.measure(problem, artifact)
+    assert caught.value.outcome is Outcome.INFEASIBLE
+    assert says in caught.value.message
+
+
+def test_position_independent_code_is_welcome(problem: Problem) -> None:
+    source = Path(conformance.__file__).with_name("scale_u8.c")
+    flags = (f"-DENTRY={problem.symbol}", "-DBEHAVIOUR=WELL", "-fPIC")
+    artifact = artifact_of(source, problem.symbol, flags)
+    with QemuMeasurer() as measurer:
+        assert measurer.measure(problem, artifact).measurement.verified
+
+
+def test_screening_finds_nothing_wrong_in_ordinary_code(problem: Problem) -> None:
+    screen(scale_artifact(problem).object_bytes, "v66", lacked_by(OLD))
+
+
+def test_an_object_of_endless_tables_is_refused_at_once(tmp_path: Path) -> None:
+    many = "".join(f"  .globl s{n}\n  .set s{n}, {n}\n" for n in range(100_001))
+    assert "at most 100000 are accepted" in refusal(assembled(tmp_path, many))
+    padded = Artifact("0" * 64, "entry", {"object": bytes((1 << 26) + 1)})
+    assert "at most 67108864 are accepted" in refusal(padded)
+
+
+@pytest.mark.parametrize("arch", ["v66", "v68", "v69", "v71", "v73"])
+def test_integer_code_runs_on_every_arch_the_simulator_can_run(problem: Problem, arch: str) -> None:
+    if arch not in runnable_archs(find_simulator().release):
+        pytest.skip(f"{find_simulator().version} cannot run {arch} code")
+    target = replace(problem.target, arch=arch, name=f"hexagon-{arch}")
+    source = Path(conformance.__file__).with_name("scale_u8.c")
+    flags = (f"-DENTRY={problem.symbol}", "-DBEHAVIOUR=WELL", f"-mcpu=hexagon{arch}")
+    artifact = artifact_of(source, problem.symbol, flags)
+    with QemuMeasurer() as measurer:
+        timed = measurer.measure(replace(problem, target=target), artifact)
+    assert timed.measurement.verified

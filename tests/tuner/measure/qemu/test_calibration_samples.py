@@ -1,0 +1,337 @@
+"""Files of samples: read line by line, refused at the first bad one, simulated once."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rig.scale_u8 import KERNELS
+from tests.rig.stand_ins import StandInGenerator
+from tuner.conformance.candidates import scale_artifact, scale_problem
+from tuner.errors import CandidateError, UserError
+from tuner.kernels import EXTRA_KERNELS_VARIABLE
+from tuner.measure.qemu import calibration
+from tuner.measure.qemu.calibration import count_events, read_samples
+from tuner.measure.qemu.calibration import samples as counting
+from tuner.measure.qemu.events import Events
+from tuner.measure.qemu.measurer import QemuMeasurer
+from tuner.records.candidate import Artifact, Candidate
+from tuner.records.outcome import Outcome
+
+GOOD: dict[str, Any] = {
+    "kernel": "scale_u8",
+    "params": {"h": 4, "n": 500},
+    "contract": "static",
+    "target": "hexagon-v66",
+    "config": {"vectors": 1, "unroll_rows": 1, "behave": "well"},
+    "cache": "warm",
+    "cycles": 1234,
+    "device": "bench phone",
+}
+BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "unknown kernel": ({"kernel": "scale_u9"}, ["'scale_u9'", "scale_u8"]),
+    "kernel of another type": ({"kernel": 7}, ["kernel 7"]),
+    "unknown parameter": ({"params": {"w": 4}}, ["params: ", "'w'", "h, n"]),
+    "parameter out of range": ({"params": {"h": 0}}, ["h=0", "1 to 65536"]),
+    "params of another type": ({"params": [4]}, ["params [4]", "object"]),
+    "unknown contract": ({"contract": "fixed"}, ["'fixed'", "static"]),
+    "unknown target": ({"target": "hexagon-v60"}, ["v60", "hexagon-v66"]),
+    "unknown knob": ({"config": {"vektors": 1}}, ["config: ", "'vektors'", "vectors"]),
+    "knob value": ({"config": {**GOOD["config"], "vectors": 5.5}}, ["vectors=5.5", "1, 2, 3"]),
+    "unknown config": ({"config": "best"}, ["config 'best'", "default, textbook"]),
+    "unknown cache": ({"cache": "hot"}, ["cache 'hot'", "warm, cold"]),
+    "unknown fidelity": ({"fidelity": "guess"}, ["fidelity 'guess'", "hardware"]),
+    "the model's own cycles": ({"fidelity": "model"}, ["'model'", "cycle_accurate, hardware"]),
+    "unknown generator": ({"generator": "gcc"}, ["generator 'gcc'", "halide"]),
+    "no cycles": ({"cycles": 0}, ["cycles 0", "above 0"]),
+    "negative cycles": ({"cycles": -5.0}, ["cycles -5.0", "above 0"]),
+    "cycles not a number": ({"cycles": float("nan")}, ["cycles nan", "above 0"]),
+    "endless cycles": ({"cycles": float("inf")}, ["cycles inf", "above 0"]),
+    "cycles beyond any run": ({"cycles": 10**400}, ["cycles 1000", "at most 1e+15"]),
+    "cycles as text": ({"cycles": "1234"}, ["cycles 1234", "a number"]),
+    "cycles as truth": ({"cycles": True}, ["cycles True", "a number"]),
+    "both kinds of cycles": ({"pcycles": 2468}, ["both cycles and pcycles", "one of"]),
+    "no device": ({"device": " "}, ["device ' '"]),
+    "device over two lines": ({"device": "a\nphone"}, ["device 'a\\nphone'"]),
+    "endless device": ({"device": "x" * 200}, ["at most 100 characters"]),
+    "misspelt field": ({"fidelty": "hardware"}, ["'fidelty'", "did you mean fidelity?"]),
+    "digest of another type": ({"object_digest": 12}, ["object_digest 12"]),
+}
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Writes samples or raw lines to a file."""
+
+    def written(*lines: dict[str, Any] | str | bytes) -> Path:
+        path = tmp_path / "samples.jsonl"
+        texts = [json.dumps(line) if isinstance(line, dict) else line for line in lines]
+        path.write_bytes(b"\n".join(t.encode() if isinstance(t, str) else t for t in texts))
+        return path
+
+    return written
+
+
+def test_a_sample_is_what_its_line_says(write: Callable[..., Path]) -> None:
+    line = {**GOOD, "cache": "cold", "fidelity": "cycle_accurate", "object_digest": "ab12"}
+    found = read_samples(write("", line))
+    (sample,) = found.samples
+    assert sample.line == 2
+    assert sample.candidate.problem == scale_problem(h=4, n=500)
+    assert sample.candidate.config.as_dict() == GOOD["config"]
+    assert sample.candidate.generator == "halide"
+    assert (sample.cache, sample.cycles, sample.object_digest) == ("cold", 1234, "ab12")
+    assert found.origin == "hexagon-v66, cycle_accurate, measured on bench phone"
+
+
+def test_params_fidelity_and_named_configs_have_defaults(write: Callable[..., Path]) -> None:
+    line = {**GOOD, "config": "textbook"}
+    del line["params"]
+    (sample,) = read_samples(write(line)).samples
+    assert sample.candidate.problem.workload.params == {"h": 4, "n": 512}
+    assert sample.candidate.config["vectors"] == 2
+    assert sample.fidelity == "hardware"
+
+
+def test_the_sample_that_the_docs_show_is_one(write: Callable[..., Path]) -> None:
+    page = Path(calibration.__file__).parents[4] / "docs" / "simulator.md"
+    (line,) = re.findall(r"^```json\n(.*?)\n```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    (sample,) = read_samples(write(line)).samples
+    assert sample.cycles == json.loads(line)["pcycles"] / 2
+
+
+def test_clock_cycles_are_two_a_packet_time(write: Callable[..., Path]) -> None:
+    line = {**GOOD, "pcycles": 2468}
+    del line["cycles"]
+    assert read_samples(write(line)).samples[0].cycles == 1234
+
+
+@pytest.mark.parametrize(("change", "named"), BAD.values(), ids=BAD.keys())
+def test_a_bad_line_is_named_with_what_would_do(
+    change: dict[str, Any], named: list[str], write: Callable[..., Path]
+) -> None:
+    with pytest.raises(UserError) as caught:
+        read_samples(write(GOOD, {**GOOD, **change}))
+    assert caught.value.message.startswith("line 2 of ")
+    assert [text for text in named if text not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"{", "no JSON"),
+        (b"\xff\xfe\xfd", "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        (b"[1]", "a list. accepted: one JSON object"),
+        (b"{}", "field 'kernel' is missing"),
+        (b'{"cycles": 1, "cycles": 2}', "field 'cycles' stands there twice"),
+    ],
+    ids=["cut short", "not text", "nested", "a list", "empty", "two of a name"],
+)
+def test_a_line_that_is_no_object_is_named(
+    line: bytes, said: str, write: Callable[..., Path]
+) -> None:
+    with pytest.raises(UserError, match=r"line 2 of .*samples\.jsonl: ") as caught:
+        read_samples(write(GOOD, line))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("missing", ["kernel", "contract", "target", "config", "cache", "device"])
+def test_missing_fields_are_named(missing: str, write: Callable[..., Path]) -> None:
+    line = {name: value for name, value in GOOD.items() if name != missing}
+    with pytest.raises(UserError, match=f"line 1 of .*field '{missing}' is missing"):
+        read_samples(write(line))
+
+
+def test_targets_and_fidelities_are_not_mixed(write: Callable[..., Path]) -> None:
+    other = {**GOOD, "target": "hexagon-v66-sm8150"}
+    with pytest.raises(UserError, match=r"line 2 of .*target hexagon-v66-sm8150"):
+        read_samples(write(GOOD, other))
+    with pytest.raises(UserError, match=r"line 1 of .*accepted: hexagon-v66-sm8150"):
+        read_samples(write(GOOD, other), target="hexagon-v66-sm8150")
+    with pytest.raises(UserError, match=r"line 2 of .*hardware, as line 1 has"):
+        read_samples(write(GOOD, {**GOOD, "fidelity": "cycle_accurate"}))
+
+
+def test_files_without_samples_are_refused(tmp_path: Path, write: Callable[..., Path]) -> None:
+    with pytest.raises(UserError, match=r"cannot read .*missing"):
+        read_samples(tmp_path / "missing")
+    with pytest.raises(UserError, match="cannot read"):
+        read_samples(tmp_path)
+    with pytest.raises(UserError, match="holds no samples"):
+        read_samples(write("", " "))
+
+
+# Events
+
+
+class Precompiled(StandInGenerator):
+    """Compiles nothing: every config is the object of ``scale_u8.c``."""
+
+    fault_outcome: Outcome | None = None
+
+    def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
+        super().compile(candidate)
+        if self.fault_outcome:
+            raise CandidateError(self.fault_outcome, "it broke")
+        return scale_artifact(candidate.problem)
+
+
+@pytest.fixture
+def generator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Precompiled:
+    made = Precompiled()
+    monkeypatch.setattr(counting, "find_generator", lambda name: lambda workers: made)
+    monkeypatch.setattr(counting, "FOLDER", f"calibration-{tmp_path.name}")
+    return made
+
+
+def lines(number: int) -> list[dict[str, Any]]:
+    """Samples of different configs, warm and cold in turn."""
+    return [
+        {
+            **GOOD,
+            "config": {**GOOD["config"], "unroll_rows": 1 + i % 8, "vectors": 1 + i // 8},
+            "cache": ("warm", "cold")[i % 2],
+            "cycles": 1000 + i,
+        }
+        for i in range(number)
+    ]
+
+
+@pytest.mark.slow
+def test_each_sample_gets_the_events_of_its_own_cache_state(
+    write: Callable[..., Path], generator: Precompiled
+) -> None:
+    steps: list[tuple[int, int]] = []
+    found = count_events(
+        read_samples(write(*lines(4))),
+        workers=2,
+        on_progress=lambda done, total: steps.append((done, total)),
+    )
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert [seen.line for seen in found] == [1, 2, 3, 4]
+    assert [seen.cycles for seen in found] == [1000, 1001, 1002, 1003]
+    assert [seen.contexts for seen in found] == [4] * 4
+    problem = scale_problem()
+    for seen, cache in zip(found, ("warm", "cold") * 2, strict=True):
+        expected = QemuMeasurer(cache=cache).simulate(problem, scale_artifact(problem))  # type: ignore[arg-type]
+        assert (seen.events.counts == expected.timing.events.counts).all()
+        assert seen.object_digest == scale_artifact(problem).digest
+
+
+def test_what_was_simulated_is_not_compiled_again(
+    write: Callable[..., Path], generator: Precompiled
+) -> None:
+    first = count_events(read_samples(write(*lines(2))))
+    again = count_events(read_samples(write(*lines(3))))
+    assert sum(generator.compiled.values()) == 3
+    for before, after in zip(first, again, strict=False):
+        assert (before.events.counts == after.events.counts).all()
+
+
+def test_a_cut_off_call_goes_on_where_it_stopped(
+    write: Callable[..., Path], generator: Precompiled
+) -> None:
+    def stop(done: int, total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    samples = read_samples(write(*lines(24)))
+    with pytest.raises(KeyboardInterrupt):
+        count_events(samples, on_progress=stop)
+    before = sum(generator.compiled.values())
+    assert 2 <= before < 24
+    assert len(count_events(samples)) == 24
+    assert sum(generator.compiled.values()) == 24
+
+
+def test_kept_events_that_cannot_be_read_are_counted_anew(
+    write: Callable[..., Path], generator: Precompiled
+) -> None:
+    from tuner.paths import writable
+
+    samples = read_samples(write(*lines(1)))
+    (right,) = count_events(samples)
+    for text in (
+        '{"object": "x"',
+        "[]",
+        '{"object": "x", "events": {"loops": [0, 0], "counts": []}}',
+    ):
+        for kept in writable(counting.FOLDER).iterdir():
+            kept.write_text(text)
+        (seen,) = count_events(samples)
+        assert (seen.events.counts == right.events.counts).all()
+
+
+def test_other_costs_need_no_new_run(
+    write: Callable[..., Path],
+    generator: Precompiled,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tuner.measure.qemu.model import MODEL_VARIABLE, model_path
+
+    samples = read_samples(write(*lines(1)))
+    count_events(samples)
+    text = model_path("v66").read_text()
+    costs, rules = tmp_path / "costs.toml", tmp_path / "rules.toml"
+    costs.write_text(
+        text.replace("[parameters.l1_miss]\nvalue = 6", "[parameters.l1_miss]\nvalue = 7")
+    )
+    rules.write_text(
+        text.replace("[hierarchy.l1_ways]\nvalue = 8", "[hierarchy.l1_ways]\nvalue = 4")
+    )
+    assert text not in (costs.read_text(), rules.read_text())
+    monkeypatch.setenv(MODEL_VARIABLE, str(costs))
+    count_events(samples)
+    assert sum(generator.compiled.values()) == 1
+    monkeypatch.setenv(MODEL_VARIABLE, str(rules))
+    count_events(samples)
+    assert sum(generator.compiled.values()) == 2
+
+
+def test_a_sample_whose_schedule_fails_here_is_named(
+    write: Callable[..., Path], generator: Precompiled
+) -> None:
+    generator.fault_outcome = Outcome.COMPILER_CRASH
+    with pytest.raises(UserError, match=r"line 1 of .*ends with compiler_crash here: it broke"):
+        count_events(read_samples(write(*lines(2))))
+
+
+def test_a_sample_of_another_object_is_named(
+    write: Callable[..., Path], generator: Precompiled
+) -> None:
+    digest = scale_artifact(scale_problem()).digest
+    good = {**GOOD, "object_digest": digest[:16]}
+    assert count_events(read_samples(write(good)))
+    with pytest.raises(UserError, match=f"line 2 of .*object 00ff.*{digest[:16]}"):
+        count_events(read_samples(write(good, {**GOOD, "object_digest": "00ff"})))
+
+
+def test_targets_that_cannot_be_simulated_are_refused(
+    write: Callable[..., Path], generator: Precompiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(self: QemuMeasurer, target: object) -> None:
+        raise UserError("the embedded simulator cannot run this")
+
+    monkeypatch.setattr(QemuMeasurer, "require", cannot)
+    with pytest.raises(UserError, match="cannot run this"):
+        count_events(read_samples(write(GOOD)))
+
+
+def test_events_survive_being_kept() -> None:
+    problem = scale_problem()
+    events = QemuMeasurer().simulate(problem, scale_artifact(problem)).timing.events
+    read = Events.from_dict(json.loads(json.dumps(events.as_dict())))
+    assert (read.counts == events.counts).all()
+    assert (read.loops == events.loops).all()

@@ -1,0 +1,151 @@
+"""Branches, hardware loops and parallel loops: what they cost, each by the packets that show it.
+
+Costs are those of the parameter file, which names their sources; what they come to is worked out
+here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.measure.qemu.microbenchmark import MODEL, TARGET, run_packets, time_packets
+
+COST = MODEL.parameters
+
+
+def branching(rounds: int, taken_when: str) -> str:
+    """A loop of ``rounds`` with a conditional jump over one packet; r5 counts the rounds."""
+    return f"""
+        {{ r5 = #0 ; r6 = ##{rounds} }}
+        {{ loop0(1f, r6) }}
+        1: {{ r7 = {taken_when} }}
+        {{ nop }}
+        {{ p0 = cmp.eq(r7, #0) ; if (p0.new) jump:t 2f }}
+        {{ nop }}
+        2: {{ r5 = add(r5, #1) }}:endloop0
+    """
+
+
+@pytest.mark.parametrize(
+    ("taken_when", "mispredicted"),
+    [
+        ("#0", 0),  # always
+        ("#1", 0),  # never
+        ("and(r5, #1)", 500),  # every second time
+        ("and(r5, #7)", 125),  # every eighth time
+        ("sub(#0, r5)", 1),  # the first time only
+    ],
+)
+def test_the_rarer_way_of_a_conditional_jump_is_mispredicted(
+    tmp_path: Path, taken_when: str, mispredicted: int
+) -> None:
+    cost = time_packets(branching(1000, taken_when), tmp_path)
+    assert cost.events["mispredicts"] == mispredicted
+    assert cost.breakdown.get("branch", 0) == mispredicted * COST.mispredict
+    assert cost.cycles == cost.packets + cost.stalls + mispredicted * COST.mispredict
+
+
+def test_a_loop_closed_by_a_conditional_jump_mispredicts_its_end(tmp_path: Path) -> None:
+    body = """
+        { r5 = #100 }
+        1: { r5 = add(r5, #-1) }
+        { p0 = cmp.gt(r5, #0) ; if (p0.new) jump:t 1b }
+    """
+    cost = time_packets(body, tmp_path)
+    assert cost.events["mispredicts"] == 1
+    assert cost.packets == 1 + 2 * 100
+
+
+def test_a_hardware_loop_jumps_back_for_nothing(tmp_path: Path) -> None:
+    body = "{ loop0(1f, #100) }\n1: { nop }\n{ nop }:endloop0\n"
+    cost = time_packets(body, tmp_path)
+    assert cost.events["loop_ends"] == 100
+    assert cost.cycles == 1 + 2 * 100 + 100 * COST.loop_end
+
+
+def test_calls_and_returns_are_predicted(tmp_path: Path) -> None:
+    body = """
+        { r5 = r31 }
+        { call 1f }
+        { jump 2f }
+        1: { jumpr r31 }
+        2: { r31 = r5 }
+        { nop }
+    """
+    cost = time_packets(body, tmp_path)
+    assert cost.cycles == cost.packets == 6
+
+
+# Parallel loops
+
+
+def parallel(tasks: int, rounds: str, loops: int = 1) -> str:
+    """``loops`` parallel loops of ``tasks`` tasks; a task runs ``rounds`` x 2 packets."""
+    call = f"""
+        {{ r0 = #0 ; r1 = ##7f }}
+        {{ r3:2 = combine(#{tasks}, #0) ; r4 = #0 }}
+        {{ call halide_do_par_for }}
+    """
+    return f"""
+        {{ allocframe(#0) }}
+        {call * loops}
+        {{ deallocframe }}
+        {{ jump 9f }}
+        .p2align 4
+        7: {{ r5 = {rounds} }}
+        {{ loop0(8f, r5) }}
+        8: {{ nop }}
+        {{ nop }}:endloop0
+        {{ r0 = #0 ; jumpr r31 }}
+        9: {{ nop }}
+    """
+
+
+def cycles(body: str, folder: Path, contexts: int) -> int:
+    return run_packets(body, folder, "none", replace(TARGET, hvx_contexts=contexts)).timing.cycles
+
+
+@pytest.mark.parametrize("contexts", [1, 2, 4])
+@pytest.mark.parametrize("tasks", [4, 6])
+def test_tasks_go_to_the_first_context_that_is_free(
+    tmp_path: Path, contexts: int, tasks: int
+) -> None:
+    # 2000 packets more in every task make the loop longer by those of the context with most tasks.
+    more = cycles(parallel(tasks, "##2000"), tmp_path, contexts)
+    less = cycles(parallel(tasks, "##1000"), tmp_path, contexts)
+    assert more - less == -(-tasks // contexts) * 2000
+
+
+def test_tasks_of_unequal_length_wait_for_the_longest(tmp_path: Path) -> None:
+    # r1 is the number of the task: the last of 5 tasks is the long one, begun when one is done.
+    one, four, five = (cycles(parallel(5, "asl(r1, #10)"), tmp_path, n) for n in (1, 4, 5))
+    # Task 4 (8192 packets) follows task 0, which has next to nothing to do.
+    assert 0 < four - five <= COST.task + 20
+    # Alone, the tasks between them are in the way as well.
+    assert one - four == pytest.approx(2 * 1024 * (1 + 2 + 3) + 3 * COST.task, abs=60)
+
+
+def test_every_loop_and_every_task_has_its_price(tmp_path: Path) -> None:
+    one = run_packets(parallel(4, "#1"), tmp_path).timing
+    assert one.events.count("parallel_loops") == 1
+    assert one.events.count("tasks") == 4
+    # The four contexts take a task each.
+    each = COST.parallel_loop + COST.task
+    assert one.breakdown["parallel loop"] == pytest.approx(each, abs=5)
+    two = run_packets(parallel(4, "#1", loops=2), tmp_path).timing
+    assert two.breakdown["parallel loop"] == pytest.approx(2 * each, abs=10)
+
+
+def test_packets_of_all_tasks_are_counted(tmp_path: Path) -> None:
+    more = run_packets(parallel(6, "##2000"), tmp_path).timing
+    less = run_packets(parallel(6, "##1000"), tmp_path).timing
+    assert more.packets - less.packets == 6 * 2000
+    assert more.cycles < more.packets
+
+
+def test_core_cycles_of_a_parallel_loop_are_its_cycles_without_ddr(tmp_path: Path) -> None:
+    timing = run_packets(parallel(6, "##2000"), tmp_path, "warm").timing
+    assert timing.core_cycles == timing.cycles

@@ -1,0 +1,136 @@
+"""QEMU's disassembly as people read it: text, kinds of instructions, where control goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tuner.measure.qemu.microbenchmark import MODEL
+from tuner.measure.qemu.disassembly import Decoded, Flow, decode
+
+AT = 0x100010
+
+
+def packet(*words: str, end: str = "") -> Decoded:
+    """A packet at ``AT`` of which QEMU prints ``words``, as QEMU prints it."""
+    lines = [f"0x{0x11111111 * i:08x}\t\t{word}" for i, word in enumerate(words, 1)]
+    lines[0] = lines[0].replace("\t\t", "\t{\t", 1)
+    text = f"\n0x{AT:08x}:  ".join(lines) + " }" + (f"  :{end}" if end else "")
+    return decode(AT, text, MODEL.rules, {0x100100: "memcpy"})
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["R4 = memw(R2+#0x10)"], "{ r4 = memw(r2+#16) }"),
+        (["R5 = add(R4,#0xfffff900)"], "{ r5 = add(r4,#-1792) }"),
+        (["V4 = vmem(R4+#0xffffffff)"], "{ v4 = vmem(r4+#-1) }"),
+        (["V9:8.h = vmpa(V1:0.ub,R24.b)"], "{ v9:8.h = vmpa(v1:0.ub,r24.b) }"),
+        (["memw(R2+#0xc) = N6.new"], "{ memw(r2+#12) = r6.new }"),
+        (["vmem(R3+#0x0) = O1.new"], "{ vmem(r3+#0) = v1.new }"),
+        (["immext(#0x6060600)", "R17 = ##0x6060606"], "{ r17 = ##0x6060606 }"),
+        (["R0 = #0x3; R1 = memw(R0+#0x0)"], "{ r0 = #3 ; r1 = memw(r0+#0) }"),
+        (["nop", "V1.b = vshuffo(V3.b,V2.b)"], "{ nop ; v1.b = vshuffo(v3.b,v2.b) }"),
+        (["if (!P0) jump:nt PC+76"], "{ if (!p0) jump:nt 0x10005c }"),
+        (["call PC+240"], "{ call memcpy }"),
+        (["jump PC+##-16"], "{ jump 0x100000 }"),
+    ],
+)
+def test_text_is_hexagon_assembly(words: list[str], text: str) -> None:
+    assert packet(*words).text == text
+
+
+@pytest.mark.parametrize("end", ["endloop0", "endloop1", "endloop01"])
+def test_ends_of_hardware_loops_are_shown(end: str) -> None:
+    assert packet("nop", end=end).text == f"{{ nop }}:{end}"
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("V6.uw = vrmpy(V5.ub,V2.ub)", "vector multiply"),
+        ("V6.uw += vrmpy(V5.ub,R2.ub)", "vector multiply"),
+        ("V7:6.h = vadd(V5.ub,V2.ub)", "vector multiply"),
+        ("V7:6.h = vadd(V5:4.h,V3:2.h)", "vector arithmetic"),
+        ("V6 = valign(V5,V2,R1)", "vector permute"),
+        ("V6.h = vasr(V5.h,R1)", "vector shift"),
+        ("V6 = V5", "vector arithmetic"),
+        ("Q0 = vcmp.gt(V1.b,V2.b)", "vector arithmetic"),
+        ("R4 = vextract(V0,R0)", "vector to scalar"),
+        ("V5 = vmem(R10+#0x0)", "vector load"),
+        ("V5.cur = vmem(R10++#0x1)", "vector load"),
+        ("V5 = vmemu(R10+#0x0)", "vector load"),
+        ("vmem(R10+#0x0) = V5", "vector store"),
+        ("if (Q0) vmem(R10+#0x0) = V5", "vector store"),
+        ("vtmp.w = vgather(R4,M0,V5.w).w", "vector gather"),
+        ("vscatter(R4,M0,V5.w).w = V1", "vector scatter"),
+        ("R4 = memub(R18+R4<<#0x0)", "scalar load"),
+        ("memd(R3+#0x28) = R7:6", "scalar store"),
+        ("memw(R3+#0x28) += R7", "scalar store"),
+        ("R4 = mpyi(R1,R2)", "scalar"),
+        ("if (P0) R4 = #0x1", "scalar"),
+        ("if (cmp.gtu(R1,N7.new)) jump:t PC+24", "branch"),
+        ("loop0(PC+12,R5)", "branch"),
+        ("P3 = sp1loop0(PC+12,R5)", "branch"),
+        ("jumpr R31", "branch"),
+        ("R31:30 = dealloc_return(R30):raw", "branch"),
+        ("nop", "nop"),
+    ],
+)
+def test_kinds_of_instructions(word: str, kind: str) -> None:
+    assert packet(word).kinds == {kind: 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "slots"),
+    [
+        (["nop"], 1),
+        (["R1 = #0x1", "R2 = #0x2", "R3 = #0x3", "V1 = vmem(R4+#0x0)"], 4),
+        (["R0 = #0x3; R1 = memw(R0+#0x0)"], 2),
+        (["p0 = cmp.eq(R0,#0x0); if (!p0.new) jump:nt PC+48"], 1),
+        (["R0 = #0x0; jumpr r31"], 2),
+        (["immext(#0x100)", "loop0(PC+##292,#0x3)"], 2),
+    ],
+)
+def test_slots(words: list[str], slots: int) -> None:
+    assert packet(*words).slots == slots
+
+
+@pytest.mark.parametrize(
+    ("words", "end", "flow"),
+    [
+        (["nop"], "", Flow()),
+        (["jump PC+-32"], "", Flow(targets=(AT - 32,), falls_through=False)),
+        (["if (P0) jump:nt PC+8"], "", Flow(targets=(AT + 8,))),
+        (
+            ["p0 = cmp.eq(R1,#0x0); if (p0.new) jump:nt PC+##96"],
+            "",
+            Flow(targets=(AT + 96,)),
+        ),
+        (
+            ["if (P0) jump:nt PC+8", "jump PC+16"],
+            "",
+            Flow(targets=(AT + 8, AT + 16), falls_through=False),
+        ),
+        (["call PC+240"], "", Flow(calls=(0x100100,))),
+        (["callr R4"], "", Flow()),
+        (["jumpr R31"], "", Flow(falls_through=False)),
+        (["if (P0) jumpr:nt R31"], "", Flow()),
+        (["R31:30 = dealloc_return(R30):raw"], "", Flow(falls_through=False)),
+        (["loop0(PC+12,R5)", "loop1(PC+##24,#0x8)"], "",
+         Flow(loop_starts=((0, AT + 12), (1, AT + 24)))),
+        (["nop"], "endloop0", Flow(loop_ends=(0,))),
+        (["nop"], "endloop1", Flow(loop_ends=(1,))),
+        (["nop"], "endloop01", Flow(loop_ends=(0, 1))),
+    ],
+)  # fmt: skip
+def test_where_control_goes(words: list[str], end: str, flow: Flow) -> None:
+    assert packet(*words, end=end).flow == flow
+
+
+def test_size_counts_words_that_are_not_shown() -> None:
+    assert packet("immext(#0x100)", "R1 = ##0x101").size_bytes == 8
+
+
+def test_a_packet_whose_text_was_not_kept_is_empty() -> None:
+    empty = decode(AT, "", MODEL.rules, {})
+    assert (empty.instructions, empty.kinds, empty.slots) == ((), {}, 0)

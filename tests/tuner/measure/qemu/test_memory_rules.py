@@ -1,0 +1,378 @@
+"""The memory hierarchy's rules, each by the packets that show it.
+
+Costs and distances are those of the parameter file, which names their sources; what they come to
+is worked out here. Addresses below r10 are the candidate's stack, HEAP and VTCM are memory that no
+other code touches.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.measure.qemu.microbenchmark import MODEL, TARGET, nops, run_packets, time_packets
+from tuner.measure.qemu.events import Events
+from tuner.measure.qemu.session import VTCM_BEGIN
+
+COST, RULE = MODEL.parameters, MODEL.hierarchy
+HEAP = "{ r4 = ##0x80000000 }\n"
+VTCM = f"{{ r4 = ##{VTCM_BEGIN:#x} }}\n"
+LINE = RULE.l2_line_bytes
+VECTOR = TARGET.vector_bytes
+LONG = nops(100)
+"""Packets enough to hide the transfer of a few lines behind."""
+
+
+def walk(steps: int, stride: int, packet: str) -> str:
+    """``packet`` in a hardware loop, with r5 going from r4 in steps of ``stride`` bytes."""
+    return f"""
+        {{ r5 = r4 ; r6 = ##{steps} }}
+        {{ loop0(1f, r6) }}
+        1: {packet}
+        {{ r5 = add(r5, ##{stride}) }}:endloop0
+    """
+
+
+def events_of(body: str, folder: Path, caches: str) -> Events:
+    return run_packets(body, folder, caches).timing.events  # type: ignore[arg-type]
+
+
+# Scalar loads and stores: L1D
+
+
+def test_a_scalar_load_that_hits_l1_costs_nothing(tmp_path: Path) -> None:
+    cost = time_packets(HEAP + "{ r5 = memw(r4+#0) }", tmp_path, "warm")
+    assert cost.cycles == 2
+    assert cost.events["l1_misses"] == 0
+
+
+def test_a_scalar_load_of_a_line_only_l2_has_costs_an_l1_miss(tmp_path: Path) -> None:
+    body = HEAP + "{ v5 = vmem(r4+#0) }\n{ nop }\n{ r5 = memw(r4+#0) }\n" + LONG
+    cost = time_packets(body, tmp_path, "cold")
+    assert cost.breakdown["L1 miss"] == COST.l1_miss
+    assert cost.breakdown["DDR latency"] == COST.ddr_latency  # of the vector load
+
+
+def test_a_line_of_l1_is_fetched_once(tmp_path: Path) -> None:
+    loads = "".join(f"{{ r5 = memw(r4+#{4 * i}) }}\n" for i in range(RULE.l1_line_bytes // 4))
+    cost = time_packets(HEAP + loads + LONG, tmp_path, "cold")
+    assert cost.events["l1_misses"] == 1
+    beyond = f"{{ r5 = memw(r4+#{RULE.l1_line_bytes}) }}\n"
+    cost = time_packets(HEAP + loads + beyond + LONG, tmp_path, "cold")
+    assert cost.events["l1_misses"] == 2
+
+
+def test_a_scalar_store_waits_for_nothing_but_fetches_its_line(tmp_path: Path) -> None:
+    cost = time_packets(HEAP + "{ memw(r4+#0) = r1 }\n" + LONG, tmp_path, "cold")
+    assert cost.cycles == cost.packets
+    assert cost.events["ddr_read_bytes"] == LINE
+
+
+@pytest.mark.parametrize(("share", "misses_all"), [(0.5, False), (2.0, True)])
+def test_l1_holds_as_much_as_the_target_says(
+    tmp_path: Path, share: float, misses_all: bool
+) -> None:
+    lines = int(TARGET.l1d_bytes * share) // RULE.l1_line_bytes
+    loop = walk(lines, RULE.l1_line_bytes, "{ r7 = memw(r5+#0) }")
+    assert time_packets(HEAP + loop, tmp_path, "warm").events["l1_misses"] == lines * misses_all
+
+
+def test_a_vector_store_takes_its_lines_out_of_l1(tmp_path: Path) -> None:
+    body = (
+        HEAP
+        + """
+        { r5 = memw(r4+#0) }
+        { vmem(r4+#0) = v1 }
+        { r6 = memw(r4+#4) }
+        { r7 = memw(r4+#8) }
+    """
+    )
+    # Warm: of the call before, the last load left the line in L1.
+    assert time_packets(body, tmp_path, "warm").events["l1_misses"] == 1
+
+
+# Vectors: L2, lines, stores on their way
+
+
+def test_a_vector_load_that_hits_l2_costs_its_packet(tmp_path: Path) -> None:
+    cost = time_packets(HEAP + "{ v5 = vmem(r4+#0) }", tmp_path, "warm")
+    assert cost.cycles == 2
+    assert cost.events["l2_accesses"] == VECTOR // LINE
+
+
+@pytest.mark.parametrize(
+    ("packet", "offset", "splits"),
+    [
+        ("{ v5 = vmemu(r4+#0) }", 1, 1),
+        ("{ v5 = vmemu(r4+#0) }", VECTOR, 0),
+        ("{ vmemu(r4+#0) = v1 }", 64, 1),
+        ("{ vmemu(r4+#0) = v1 }", 0, 0),
+        ("{ v5 = vmem(r4+#0) }", 64, 0),  # the low bits of the address are ignored
+    ],
+)
+def test_an_unaligned_vector_costs_a_line_split(
+    tmp_path: Path, packet: str, offset: int, splits: int
+) -> None:
+    body = f"{HEAP}{{ r4 = add(r4, #{offset}) }}\n{{ nop }}\n{packet}\n"
+    cost = time_packets(body, tmp_path, "warm")
+    assert cost.events["line_splits"] == splits
+    assert cost.breakdown.get("line split", 0) == splits * COST.line_split
+    assert cost.events["l2_accesses"] == VECTOR // LINE + splits
+
+
+def test_a_vector_store_neither_reads_its_line_nor_waits(tmp_path: Path) -> None:
+    cost = time_packets(HEAP + "{ vmem(r4+#0) = v1 }\n" + LONG, tmp_path, "cold")
+    assert cost.cycles == cost.packets
+    assert cost.events["ddr_read_bytes"] == 0
+
+
+def test_an_unaligned_vector_store_reads_the_two_lines_it_fills_in_part(tmp_path: Path) -> None:
+    body = HEAP + "{ r4 = add(r4, #64) }\n{ nop }\n{ vmemu(r4+#0) = v1 }\n" + LONG
+    cost = time_packets(body, tmp_path, "cold")
+    assert cost.events["ddr_read_bytes"] == 2 * LINE
+    assert cost.cycles == cost.packets + COST.line_split
+
+
+@pytest.mark.parametrize("between", [0, 5, RULE.store_to_load - 1, RULE.store_to_load])
+def test_a_vector_load_waits_for_the_store_of_its_line_to_reach_l2(
+    tmp_path: Path, between: int
+) -> None:
+    body = HEAP + "{ vmem(r4+#0) = v1 }\n" + nops(between) + "{ v5 = vmem(r4+#0) }\n"
+    cost = time_packets(body, tmp_path, "warm")
+    waited = max(0, RULE.store_to_load - (between + 1))
+    assert cost.breakdown.get("store to load", 0) == waited
+    assert cost.cycles == cost.packets + waited
+
+
+def test_one_wait_for_stores_serves_the_loads_behind_it(tmp_path: Path) -> None:
+    stores = "{ vmem(r4+#0) = v1 }\n{ vmem(r4+#1) = v1 }\n"
+    loads = "{ v5 = vmem(r4+#0) }\n{ v6 = vmem(r4+#1) }\n"
+    cost = time_packets(HEAP + stores + loads, tmp_path, "warm")
+    assert cost.breakdown["store to load"] == RULE.store_to_load - 2
+
+
+def test_a_load_of_another_line_does_not_wait_for_a_store(tmp_path: Path) -> None:
+    body = HEAP + "{ vmem(r4+#0) = v1 }\n{ v5 = vmem(r4+#1) }\n"
+    assert time_packets(body, tmp_path, "warm").cycles == 3
+
+
+def test_a_vector_loaded_beside_a_scalar_is_told_apart_from_it(tmp_path: Path) -> None:
+    body = HEAP + "{ r5 = memd(r10+#8) ; v5 = vmem(r4+#0) }\n".replace("r5", "r7:6")
+    cost = time_packets(body, tmp_path, "warm")
+    assert (cost.events["scalar_accesses"], cost.events["l2_accesses"]) == (1, VECTOR // LINE)
+
+
+def test_a_vector_stored_where_one_is_loaded_counts_as_two_accesses(tmp_path: Path) -> None:
+    body = HEAP + "{ v5 = vmem(r4+#0) ; vmem(r4+#0) = v1 }\n"
+    assert time_packets(body, tmp_path, "warm").events["l2_accesses"] == 2 * VECTOR // LINE
+
+
+def test_a_masked_vector_store_is_one_access(tmp_path: Path) -> None:
+    body = HEAP + "{ q0 = vcmp.eq(v1.b, v2.b) }\n{ nop }\n{ if (q0) vmem(r4+#0) = v1 }\n"
+    assert time_packets(body, tmp_path, "warm").events["l2_accesses"] == VECTOR // LINE
+
+
+@pytest.mark.parametrize(("share", "misses_all"), [(0.5, False), (2.0, True)])
+def test_l2_holds_as_much_as_the_target_says(
+    tmp_path: Path, share: float, misses_all: bool
+) -> None:
+    lines = int(TARGET.l2_bytes * share) // LINE
+    loop = walk(lines, LINE, "{ v5 = vmem(r5+#0) }")
+    assert time_packets(HEAP + loop, tmp_path, "warm").events["l2_misses"] == lines * misses_all
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_a_set_of_l2_holds_as_many_lines_as_it_has_ways(tmp_path: Path, extra: int) -> None:
+    way_bytes = TARGET.l2_bytes // RULE.l2_ways
+    lines = RULE.l2_ways + extra
+    loop = walk(lines, way_bytes, "{ v5 = vmem(r5+#0) }")
+    assert time_packets(HEAP + loop, tmp_path, "warm").events["l2_misses"] == lines * extra
+
+
+# DDR
+
+
+def test_a_vector_load_from_ddr_waits_its_latency(tmp_path: Path) -> None:
+    cost = time_packets(HEAP + "{ v5 = vmem(r4+#0) }\n" + LONG, tmp_path, "cold")
+    assert cost.breakdown["DDR latency"] == COST.ddr_latency
+    assert cost.cycles == cost.packets + COST.ddr_latency
+    assert cost.events["ddr_read_bytes"] == LINE
+
+
+@pytest.mark.parametrize(("between", "waits"), [(0, 1), (14, 1), (15, 1), (16, 2), (60, 2)])
+def test_loads_close_to_one_that_waits_for_ddr_wait_with_it(
+    tmp_path: Path, between: int, waits: int
+) -> None:
+    assert COST.ddr_overlap == 16  # the distance is between packets: 15 in between
+    body = HEAP + "{ v5 = vmem(r4+#0) }\n" + nops(between) + "{ v6 = vmem(r4+#1) }\n" + LONG
+    cost = time_packets(body, tmp_path, "cold")
+    assert cost.breakdown["DDR latency"] == waits * COST.ddr_latency
+
+
+def test_core_cycles_leave_ddr_out(tmp_path: Path) -> None:
+    body = HEAP + walk(1000, LINE, "{ v5 = vmem(r5+#0) }")
+    cold = run_packets(body, tmp_path, "cold").timing
+    none = run_packets(body, tmp_path, "none").timing
+    assert cold.core_cycles == none.cycles
+    assert cold.cycles > cold.core_cycles
+
+
+def test_transfers_longer_than_the_work_are_what_counts(tmp_path: Path) -> None:
+    lines = 1000
+    stores = walk(lines, LINE, "{ vmem(r5+#0) = v1 }")
+    # Loads after them push out nothing: the lines just stored lie in L2. So fill L2 with others.
+    evict = "{ r4 = ##0x81000000 }\n" + walk(TARGET.l2_bytes // LINE, LINE, "{ vmem(r5+#0) = v1 }")
+    timing = run_packets(HEAP + stores + evict, tmp_path, "cold").timing
+    written = timing.events.count("ddr_written_bytes")
+    assert written == lines * LINE
+    busy = timing.events.count("packets") + timing.events.count("stalls")
+    moved = (written + timing.events.count("ddr_read_bytes")) / COST.ddr_bandwidth
+    assert timing.breakdown.get("DDR bandwidth", 0) == max(0, round(moved - busy))
+    assert timing.cycles >= moved
+
+
+# Prefetches
+
+
+def fetch_box(width: int, height: int, stride: int) -> str:
+    return f"{{ r6 = ##{width << 16 | height} ; r7 = #{stride} }}\n{{ l2fetch(r4, r7:6) }}\n"
+
+
+def test_l2fetch_early_enough_hides_the_latency(tmp_path: Path) -> None:
+    body = HEAP + fetch_box(LINE, 1, LINE) + nops(520) + "{ v5 = vmem(r4+#0) }\n"
+    cost = time_packets(body, tmp_path, "cold")
+    assert cost.cycles == cost.packets
+    assert cost.events["prefetched_lines"] == 1
+    assert cost.events["l2_misses"] == 0
+
+
+@pytest.mark.parametrize("ahead", [20, 50, 100])
+def test_l2fetch_too_late_hides_what_it_can(tmp_path: Path, ahead: int) -> None:
+    body = HEAP + fetch_box(LINE, 1, LINE) + nops(ahead - 1) + "{ v5 = vmem(r4+#0) }\n" + LONG
+    cost = time_packets(body, tmp_path, "cold")
+    # Leads are counted in classes, the widest of them 32 packets wide up to here.
+    assert cost.breakdown["DDR latency"] == pytest.approx(COST.ddr_latency - ahead, abs=16)
+
+
+def test_l2fetch_fetches_the_rows_of_its_box(tmp_path: Path) -> None:
+    row_bytes, rows, stride = 3 * LINE, 5, 16 * LINE
+    body = HEAP + fetch_box(row_bytes, rows, stride) + LONG
+    cost = time_packets(body, tmp_path, "cold")
+    assert cost.events["prefetched_lines"] == rows * row_bytes // LINE
+    assert cost.events["ddr_read_bytes"] == rows * row_bytes
+
+
+def test_l2fetch_of_what_l2_has_moves_nothing(tmp_path: Path) -> None:
+    body = HEAP + fetch_box(LINE, 4, LINE) + LONG
+    assert time_packets(body, tmp_path, "warm").events["prefetched_lines"] == 0
+
+
+def row_by_row(rows: int, fetch: str) -> str:
+    """Loads ``rows`` of 8 vectors each from r5 on; ``fetch`` is done for each, r8 four ahead."""
+    loads = "\n".join(f"{{ v{1 + i % 4} = vmem(r5+#{i}) }}" for i in range(8))
+    return f"""
+        {{ r5 = r4 ; r9 = ##{rows} }}
+        {{ r8 = add(r4, #4096) ; r6 = ##{1024 << 16 | 1} }}
+        {{ r7 = #1024 }}
+        {{ loop0(1f, r9) }}
+        1: {fetch}
+        {loads}
+        {{ r8 = add(r8, #1024) }}
+        {{ r5 = add(r5, #1024) }}:endloop0
+    """
+
+
+def test_prefetching_row_by_row_leaves_only_the_bandwidth(tmp_path: Path) -> None:
+    rows = 200
+    without = time_packets(HEAP + row_by_row(rows, "{ nop }"), tmp_path, "cold")
+    fetched = time_packets(HEAP + row_by_row(rows, "{ l2fetch(r8, r7:6) }"), tmp_path, "cold")
+    # Rows are 11 packets apart: at most every second one waits with the one before.
+    assert without.breakdown["DDR latency"] >= rows / 2 * COST.ddr_latency
+    # A row takes DDR 64 packet times: four ahead is more than its latency. Nobody asks for the
+    # first four; from then on DDR is busy all the time.
+    moved = fetched.events["ddr_read_bytes"] / COST.ddr_bandwidth
+    assert moved < fetched.cycles < 1.1 * moved
+    assert fetched.cycles < without.cycles / 1.5
+
+
+def test_the_lines_of_one_l2fetch_come_one_after_the_other(tmp_path: Path) -> None:
+    lines = 40
+    late = f"{{ r8 = add(r4, ##{(lines - 1) * LINE}) }}\n{{ nop }}\n{{ v5 = vmem(r8+#0) }}\n"
+    ahead = 200
+    body = HEAP + fetch_box(lines * LINE, 1, LINE) + nops(ahead - 3) + late + LONG * 2
+    cost = time_packets(body, tmp_path, "cold")
+    arrives = (lines - 1) * RULE.line_transfer + COST.ddr_latency
+    assert cost.breakdown["DDR latency"] == min(COST.ddr_latency, arrives - ahead)
+
+
+@pytest.mark.parametrize(("between", "misses"), [(0, 1), (RULE.l1_fetch, 0)])
+def test_dcfetch_brings_a_line_from_l2_to_l1(tmp_path: Path, between: int, misses: int) -> None:
+    body = (
+        HEAP
+        + "{ vmem(r4+#0) = v1 }\n"  # now L2 has the line and L1 has not
+        + "{ dcfetch(r4+#32) }\n"
+        + nops(between)
+        + "{ r5 = memw(r4+#32) }\n"
+    )
+    assert time_packets(body, tmp_path, "warm").events["l1_misses"] == misses
+
+
+# VTCM, gather and scatter
+
+
+def test_vectors_in_vtcm_never_wait_for_ddr(tmp_path: Path) -> None:
+    body = VTCM + "{ v5 = vmem(r4+#0) }\n{ vmem(r4+#1) = v1 }\n"
+    cost = time_packets(body, tmp_path, "cold")
+    assert cost.cycles == 3 + 2 * COST.vtcm_access
+    assert cost.events["vtcm_accesses"] == 2
+    assert cost.events["l2_accesses"] == cost.events["ddr_read_bytes"] == 0
+
+
+def test_a_scalar_load_from_vtcm_is_as_slow_as_an_l1_miss(tmp_path: Path) -> None:
+    cost = time_packets(VTCM + "{ r5 = memw(r4+#0) }\n" * 1, tmp_path, "warm")
+    assert cost.breakdown["L1 miss"] == COST.l1_miss
+
+
+def test_vtcm_ends_where_the_target_says(tmp_path: Path) -> None:
+    last = f"{{ r4 = add(r4, ##{TARGET.vtcm_bytes - VECTOR}) }}\n{{ nop }}\n"
+    body = VTCM + last + "{ v5 = vmem(r4+#0) }\n"
+    assert time_packets(body, tmp_path, "warm").events["vtcm_accesses"] == 1
+
+
+@pytest.mark.parametrize(
+    ("packets", "used"),
+    [
+        ("", 0),
+        ("{ v5 = vmem(r4+#1) }\n{ vmem(r4+#0) = v1 }\n", 2 * VECTOR),
+        ("{ r5 = memw(r4+#4) }\n", VECTOR),
+    ],
+)
+def test_vtcm_is_used_as_far_as_it_is_touched(packets: str, used: int, tmp_path: Path) -> None:
+    assert run_packets(VTCM + packets, tmp_path, "warm").results.vtcm_used_bytes == used
+
+
+GATHER = "{ r6 = #255 }\n{ m0 = r6 ; v5 = vsplat(r0) }\n" + nops(8)
+
+
+@pytest.mark.parametrize("between", [0, 10, RULE.gather_to_load])
+def test_a_load_waits_for_what_a_gather_brings(tmp_path: Path, between: int) -> None:
+    body = (
+        VTCM
+        + "{ r7 = add(r4, #1024) ; r0 = #0 }\n"
+        + GATHER
+        + "{ vtmp.w = vgather(r4, m0, v5.w).w ; vmem(r7+#0) = vtmp.new }\n"
+        + nops(between)
+        + "{ v6 = vmem(r7+#0) }\n"
+    )
+    cost = time_packets(body, tmp_path, "warm")
+    assert cost.breakdown["gather and scatter"] == COST.gather
+    waited = max(0, RULE.gather_to_load - (between + 1))
+    assert cost.breakdown.get("store to load", 0) == waited
+
+
+def test_a_scatter_costs_what_its_elements_take(tmp_path: Path) -> None:
+    body = VTCM + "{ r0 = #0 }\n" + GATHER + "{ vscatter(r4, m0, v5.w).w = v1 }\n"
+    cost = time_packets(body, tmp_path, "warm")
+    assert cost.breakdown["gather and scatter"] == COST.scatter
+    assert cost.events["l2_accesses"] == 0

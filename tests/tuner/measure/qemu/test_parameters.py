@@ -1,0 +1,178 @@
+"""The file of timing parameters: hierarchy and costs, and what a broken file says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tuner.errors import ToolchainError
+from tuner.measure.qemu import model
+from tuner.measure.qemu.measurer import QemuMeasurer
+from tuner.measure.qemu.model import (
+    MODEL_VARIABLE,
+    PARAMETER_NAMES,
+    Parameters,
+    find_model,
+    load_model,
+)
+from tuner.measure.qemu.simulator import find_simulator
+
+V66 = Path(model.__file__).with_name("v66.toml")
+
+
+def changed(tmp_path: Path, old: str, new: str) -> Path:
+    text = V66.read_text()
+    assert old in text
+    path = tmp_path / "v66.toml"
+    path.write_text(text.replace(old, new, 1))
+    return path
+
+
+def test_every_parameter_has_bounds_and_a_source() -> None:
+    specs = find_model("v66").specs
+    assert tuple(specs) == PARAMETER_NAMES == tuple(f.name for f in fields(Parameters))
+    for spec in specs.values():
+        assert spec.low <= spec.value <= spec.high
+        assert spec.source
+    assert any(spec.assumed for spec in specs.values())
+    assert any(not spec.assumed for spec in specs.values())
+
+
+def test_every_number_of_the_hierarchy_has_a_source() -> None:
+    found = find_model("v66")
+    assert set(found.hierarchy_sources) == {f.name for f in fields(found.hierarchy)}
+    assert all(found.hierarchy_sources.values())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("value = 125", "value = 1250", "value = 1250 in [parameters.ddr_latency]"),
+        ("value = 125", 'value = "slow"', "value = 'slow' in [parameters.ddr_latency]"),
+        ("value = 125", "value = true", "value = True in [parameters.ddr_latency]"),
+        ("low = 20\n", "low = 500\n", "high = 400 in [parameters.ddr_latency]"),
+        ("high = 400", "hihg = 400", "high = None in [parameters.ddr_latency]"),
+        ("[parameters.ddr_latency]", "[parameters.dram_latency]", "'dram_latency'"),
+        ("value = 125", "value = = 125", "Invalid value"),
+        ("value = 32\n", "value = 48\n", "value = 48 in [hierarchy.l1_line_bytes]"),
+        ("value = 15\n", "value = 1.5\n", "value = 1.5 in [hierarchy.store_to_load]"),
+        ("[hierarchy.l1_fetch]", "[hierarchy.l1_fetches]", "l1_fetch"),
+    ],
+)
+def test_a_broken_entry_is_named_with_its_line(
+    tmp_path: Path, old: str, new: str, says: str
+) -> None:
+    path = changed(tmp_path, old, new)
+    with pytest.raises(ToolchainError) as caught:
+        load_model(path)
+    assert says in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "line" in str(caught.value)
+
+
+def test_the_line_is_that_of_the_entry(tmp_path: Path) -> None:
+    path = changed(tmp_path, "value = 125", "value = 1250")
+    line = path.read_text().splitlines().index("value = 1250") + 1
+    with pytest.raises(ToolchainError, match=f"at line {line}"):
+        load_model(path)
+
+
+def test_a_number_without_a_source_is_refused(tmp_path: Path) -> None:
+    source = find_model("v66").specs["task"].source
+    with pytest.raises(ToolchainError, match=r"\[parameters\.task\] tells no source"):
+        load_model(changed(tmp_path, f'"{source}"', '""'))
+
+
+@pytest.mark.parametrize("section", ["hierarchy", "parameters"])
+def test_a_missing_section_is_named(tmp_path: Path, section: str) -> None:
+    path = tmp_path / "v66.toml"
+    path.write_text(V66.read_text().replace(f"[{section}.", f"[other_{section}."))
+    with pytest.raises(ToolchainError, match=f"'{section}' is missing"):
+        load_model(path)
+
+
+def test_another_file_can_be_named_and_is_part_of_the_fingerprint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = QemuMeasurer().fingerprint()["timing model"]
+    path = changed(tmp_path, "value = 125", "value = 150")
+    monkeypatch.setenv(MODEL_VARIABLE, str(path))
+    assert find_model("v66").parameters.ddr_latency == 150
+    assert QemuMeasurer().fingerprint()["timing model"] != usual
+
+
+def test_the_state_of_the_caches_is_part_of_the_fingerprint() -> None:
+    warm, cold = (QemuMeasurer(cache=cache).fingerprint() for cache in ("warm", "cold"))  # type: ignore[arg-type]
+    assert warm != cold
+    assert QemuMeasurer().fingerprint() == warm
+
+
+JUNK = [
+    "",
+    "= 3",
+    '"text"',
+    "[]",
+    "{}",
+    "-1",
+    "nan",
+    "inf",
+    "true",
+    "[[x]]",
+    "[x]",
+    "1979-05-27",
+    "\x00",
+]
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_damaged_file_is_read_or_refused_by_its_line(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    lines = V66.read_text().splitlines()
+    at = random.randrange(len(lines))
+    key, equals, _ = lines[at].partition("=")
+    junk = random.choice(JUNK)
+    lines[at : at + 1] = random.choice(
+        [[], [lines[at]] * 2, [junk], [f"{key}= {junk}" if equals else junk], [lines[at][:-2]]]
+    )
+    path = tmp_path / "v66.toml"
+    path.write_text("\n".join(lines))
+    try:
+        load_model(path)
+    except ToolchainError as error:
+        assert re.search(r"line \d+", str(error)), error  # noqa: PT017 - either way is right
+
+
+@pytest.mark.parametrize("text", ["memory = 5", "vector = 5", "vector = [5]", "[vector]\nname = 1"])
+def test_a_section_of_another_kind_is_refused(tmp_path: Path, text: str) -> None:
+    name = re.split(r"\W+", text.strip("["))[0]
+    rest = "\n".join(
+        table
+        for table in re.split(r"\n(?=\[)", V66.read_text())
+        if not re.match(rf"\[\[?{name}\]", table)
+    )
+    path = tmp_path / "v66.toml"
+    path.write_text(f"{text}\n{rest}")
+    with pytest.raises(ToolchainError, match=rf"{name}.*line \d"):
+        load_model(path)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "v66.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ToolchainError, match=r"v66\.toml"):
+        load_model(path)
+
+
+def test_a_broken_file_that_was_named_is_not_blamed_on_the_simulator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MODEL_VARIABLE, str(changed(tmp_path, "value = 125", "value = 1250")))
+    find_simulator.cache_clear()
+    with pytest.raises(ToolchainError, match=r"line \d+") as caught:
+        find_simulator()
+    assert not caught.value.accepted
+    assert MODEL_VARIABLE in caught.value.next_step

@@ -1,0 +1,255 @@
+"""The pipeline's rules, each by the packets that show it.
+
+A result ready at stage W that is needed at stage R keeps the reader (W - R + 1) // 2 packets
+behind the writer: adjacent packets wait that many less one. The stages in the table are those
+LLVM's itineraries for hexagonv66 give (tuner/measure/qemu/v66.toml).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.measure.qemu.microbenchmark import time_packets
+
+
+def wait(written: int, read: int, *, between: int = 0) -> int:
+    """Packets lost between a result and its reader with ``between`` other packets in between."""
+    return max(0, (written - read + 1) // 2 - 1 - between)
+
+
+ADD, LOAD, MULTIPLY, VECTOR, UPDATED_BASE = 3, 4, 4, 9, 3  # stages at which results are ready
+
+RULES = [
+    ("independent packets", ["{ r4 = #4 }", "{ r5 = #5 }", "{ r6 = #6 }"], 0, None),
+    ("add to add", ["{ r4 = add(r1,r2) }", "{ r5 = add(r4,r4) }"], wait(ADD, 2), None),
+    ("add to address", ["{ r4 = add(r10,#0) }", "{ r5 = memw(r4+#0) }"], wait(ADD, 1), None),
+    ("load to add", ["{ r4 = memw(r10+#0) }", "{ r5 = add(r4,r4) }"], wait(LOAD, 2), None),
+    (
+        "load to address",
+        ["{ r4 = memw(r10+#0) }", "{ r5 = memw(r4+#0) }"],
+        wait(LOAD, 1),
+        "address",
+    ),
+    (
+        "load to address with a packet between",
+        ["{ r4 = memw(r10+#0) }", "{ r6 = #0 }", "{ r5 = memw(r4+#0) }"],
+        wait(LOAD, 1, between=1),
+        None,
+    ),
+    (
+        "load to multiply",
+        ["{ r4 = memw(r10+#0) }", "{ r5 = mpyi(r4,r1) }"],
+        wait(LOAD, 1),
+        "scalar multiply",
+    ),
+    ("load to store", ["{ r4 = memw(r10+#0) }", "{ memw(r10+#8) = r4 }"], wait(LOAD, 3), None),
+    (
+        "multiply to multiply",
+        ["{ r4 = mpyi(r1,r2) }", "{ r5 = mpyi(r4,r1) }"],
+        wait(MULTIPLY, 1),
+        "scalar multiply",
+    ),
+    ("multiply to add", ["{ r4 = mpyi(r1,r2) }", "{ r5 = add(r4,r1) }"], wait(MULTIPLY, 2), None),
+    (
+        "multiplies into one sum",
+        ["{ r4 += mpyi(r1,r2) }", "{ r4 += mpyi(r2,r3) }"],
+        wait(MULTIPLY, 2),
+        None,
+    ),
+    (
+        "post-increment to address",
+        ["{ r4 = memw(r10++#4) }", "{ r5 = memw(r10+#0) }"],
+        wait(UPDATED_BASE, 1),
+        None,
+    ),
+    (
+        "saturating add to address",
+        ["{ r4 = add(r10,r0):sat }", "{ r5 = memw(r4+#0) }"],
+        wait(4, 1),
+        "address",
+    ),
+    (
+        "compare and conditional transfer in one packet",
+        ["{ p0 = cmp.eq(r1,r2) ; if (p0.new) r4 = #1 }"],
+        0,
+        None,
+    ),
+    (
+        "vector add to add",
+        ["{ v5.b = vadd(v1.b,v2.b) }", "{ v6.b = vadd(v5.b,v2.b) }"],
+        wait(VECTOR, 7),
+        None,
+    ),
+    (
+        "vector add to multiply",
+        ["{ v5.b = vadd(v1.b,v2.b) }", "{ v6.uw = vrmpy(v5.ub,v2.ub) }"],
+        wait(VECTOR, 5),
+        "vector multiply",
+    ),
+    (
+        "vector add to multiply with a packet between",
+        ["{ v5.b = vadd(v1.b,v2.b) }", "{ nop }", "{ v6.uw = vrmpy(v5.ub,v2.ub) }"],
+        wait(VECTOR, 5, between=1),
+        None,
+    ),
+    (
+        "multiply into one vector sum",
+        ["{ v5.uw += vrmpy(v1.ub,v2.ub) }", "{ v5.uw += vrmpy(v3.ub,v2.ub) }"],
+        wait(VECTOR, 7),
+        None,
+    ),
+    (
+        "vector multiply by a scalar just loaded",
+        ["{ r4 = memw(r10+#0) }", "{ v5.uw = vrmpy(v1.ub,r4.ub) }"],
+        wait(LOAD, 2),
+        None,
+    ),
+    (
+        "vector add to shift",
+        ["{ v5.h = vadd(v1.h,v2.h) }", "{ v6.h = vasr(v5.h,r1) }"],
+        wait(VECTOR, 5),
+        "vector shift",
+    ),
+    (
+        "vector add to permute",
+        ["{ v5.b = vadd(v1.b,v2.b) }", "{ v6.b = vdeal(v5.b) }"],
+        wait(VECTOR, 5),
+        "vector permute",
+    ),
+    (
+        "vector add to align",
+        ["{ v5.b = vadd(v1.b,v2.b) }", "{ v6 = valign(v5,v2,r1) }"],
+        wait(VECTOR, 5),
+        "vector permute",
+    ),
+    (
+        "vector add to even shuffle, which no permute unit does",
+        ["{ v5.b = vadd(v1.b,v2.b) }", "{ v6.b = vshuffe(v5.b,v2.b) }"],
+        wait(VECTOR, 7),
+        None,
+    ),
+    (
+        "vector add to widening add, which runs in the multiplier",
+        ["{ v5.b = vadd(v1.b,v2.b) }", "{ v7:6.h = vadd(v5.ub,v2.ub) }"],
+        wait(VECTOR, 5),
+        "vector multiply",
+    ),
+    (
+        "vector add of pairs",
+        ["{ v5:4.h = vadd(v1:0.h,v3:2.h) }", "{ v7:6.h = vadd(v5:4.h,v3:2.h) }"],
+        wait(VECTOR, 7),
+        None,
+    ),
+    (
+        "vector load to add",
+        ["{ v5 = vmem(r10+#0) }", "{ v6.b = vadd(v5.b,v1.b) }"],
+        wait(VECTOR, 7),
+        None,
+    ),
+    (
+        "vector load to multiply",
+        ["{ v5 = vmem(r10+#0) }", "{ v6.uw = vrmpy(v5.ub,v1.ub) }"],
+        wait(VECTOR, 5),
+        "vector multiply",
+    ),
+    (
+        "vector load used in its own packet",
+        ["{ v5.cur = vmem(r10+#0) ; v6.uw = vrmpy(v5.ub,v1.ub) }"],
+        0,
+        None,
+    ),
+    (
+        "vector load used in its own packet, right after another into the same register",
+        [
+            "{ v5.cur = vmem(r10+#0) ; v6.uw = vrmpy(v5.ub,v1.ub) }",
+            "{ v5.cur = vmem(r10+#1) ; v7.uw = vrmpy(v5.ub,v1.ub) }",
+        ],
+        0,
+        None,
+    ),
+    (
+        "vector load used in its own packet and in the next one",
+        ["{ v5.cur = vmem(r10+#0) ; v6 = v5 }", "{ v7.uw = vrmpy(v5.ub,v1.ub) }"],
+        wait(VECTOR, 5),
+        "vector multiply",
+    ),
+    (
+        "vector load into its own packet alone",
+        ["{ v5.tmp = vmem(r10+#0) ; v6 = v5 }", "{ v7.uw = vrmpy(v5.ub,v1.ub) }"],
+        0,
+        None,
+    ),
+    (
+        "vector to aligned store",
+        ["{ v5.b = vadd(v1.b,v2.b) }", "{ vmem(r10+#0) = v5 }"],
+        wait(VECTOR, 7),
+        None,
+    ),
+    (
+        "vector to unaligned store",
+        ["{ v5.b = vadd(v1.b,v2.b) }", "{ vmemu(r10+#0) = v5 }"],
+        wait(VECTOR, 5),
+        "store data",
+    ),
+    (
+        "vector stored in its own packet",
+        ["{ v5.b = vadd(v1.b,v2.b) ; vmem(r10+#0) = v5.new }"],
+        0,
+        None,
+    ),
+    (
+        "vector compare to select",
+        ["{ q0 = vcmp.gt(v1.b,v2.b) }", "{ v5 = vmux(q0,v1,v2) }"],
+        wait(VECTOR, 7),
+        None,
+    ),
+    (
+        "vector element to address",
+        ["{ r4 = vextract(v0,r0) }", "{ r5 = memw(r4+r10<<#0) }"],
+        wait(4, 1),
+        "address",
+    ),
+    (
+        "a hardware loop whose end feeds its start",
+        [
+            "{ loop0(1f,#10) }",
+            "1: { v6.uw = vrmpy(v5.ub,v1.ub) }",
+            "{ v5.b = vadd(v2.b,v1.b) }:endloop0",
+        ],
+        9 * wait(VECTOR, 5),  # not in the first iteration
+        "vector multiply",
+    ),
+    (
+        "a result that crosses a jump",
+        ["{ v5.b = vadd(v2.b,v1.b) ; jump 1f }", "1: { v6.uw = vrmpy(v5.ub,v1.ub) }"],
+        wait(VECTOR, 5),
+        "vector multiply",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("packets", "stalls", "cause"), [r[1:] for r in RULES], ids=[r[0] for r in RULES]
+)
+def test_rule(packets: list[str], stalls: int, cause: str | None, tmp_path: Path) -> None:
+    timing = time_packets("\n".join(packets), tmp_path)
+    assert timing.stalls == stalls
+    assert timing.stalls_by_cause == ({} if cause is None else {cause: stalls})
+
+
+def test_packets_are_counted_exactly(tmp_path: Path) -> None:
+    timing = time_packets(
+        """
+        { r4 = #0 ; r5 = #1000 }
+        { loop0(1f,r5) }
+        1: { r4 = add(r4,#1) }
+        { r6 = add(r4,#1) ; p0 = cmp.eq(r4,#500) ; if (!p0.new) jump:t 2f }
+        { r7 = #1 }
+        2: { r8 = #1 }:endloop0
+        """,
+        tmp_path,
+    )
+    assert timing.packets == 2 + 3 * 1000 + 1
+    assert timing.cycles == timing.packets + timing.stalls + timing.breakdown["branch"]

@@ -1,0 +1,134 @@
+"""A portfolio's search spends little on generators that are behind, and as much as it likes on the
+one that is ahead."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tuner.codegen import space_of, starts_of
+from tuner.codegen.generator import Alternatives
+from tuner.codegen.portfolio import GENERATOR, Portfolio
+from tuner.kernels import find_kernel
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Trial
+from tuner.search.proposer import Proposer, Shares
+from tuner.space import Config, Constraint, Knob, Space
+
+FEW = Space(
+    "test",
+    (
+        Knob(GENERATOR, ("halide", "halide-clang", "c-autovec"), "what makes the code"),
+        Knob("tile", (1, 2, 4, 8), "tile", when=f"{GENERATOR} in ('halide', 'halide-clang')"),
+        Knob("rows", (1, 2, 4), "rows", when=f"{GENERATOR} in ('halide', 'halide-clang')"),
+        Knob("switch", ("a", "b", "c", "d"), "switch", when=f"{GENERATOR} == 'halide-clang'"),
+        Knob("form", ("plain", "quads"), "form", when=f"{GENERATOR} == 'c-autovec'"),
+    ),
+    (Constraint("tile * rows <= 16", "too large"),),
+)
+
+
+def portfolio_of_sobel():
+    kernel = find_kernel("sobel_u8")
+    problem = kernel.problem({}, Contract.STATIC, find_target("hexagon-v66"))
+    starts = starts_of("portfolio", kernel, problem)
+    return space_of("portfolio", kernel, problem), list(dict.fromkeys(starts.values()))
+
+
+def searched(space, starts, trials, factor, sampler="random"):
+    """The trials of each generator, if its code takes ``factor`` of the cycles of Halide's."""
+    proposer = Proposer(space, sampler, seed=1, alternatives=Portfolio.alternatives)
+    taken = Counter()
+    for number in range(trials):
+        proposal = proposer.propose(starts[number]) if number < len(starts) else proposer.ask()
+        if proposal is None:
+            break
+        name = proposal.config[GENERATOR]
+        taken[name] += 1
+        cycles = 1000 + 10 * sum(len(str(value)) for value in proposal.config.values())
+        proposer.tell(proposal, Outcome.OK, int(cycles * factor.get(name, 1.0)))
+    return taken
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", ["random", "surrogate"])
+def test_one_that_is_behind_gets_at_most_a_quarter(sampler):
+    space, starts = portfolio_of_sobel()
+    taken = searched(space, starts, 30, {"halide-clang": 1.1, "c-autovec": 2.0}, sampler)
+    assert taken["halide-clang"] <= 8
+    assert taken["c-autovec"] <= 2
+    assert taken.total() == 30
+
+
+@pytest.mark.slow
+def test_one_that_is_far_behind_gets_less():
+    space, starts = portfolio_of_sobel()
+    taken = searched(space, starts, 100, {"halide-clang": 1.5, "c-autovec": 3.0})
+    assert 1 <= taken["halide-clang"] <= 6
+    assert taken["c-autovec"] == 1
+
+
+@pytest.mark.slow
+def test_one_that_is_ahead_gets_what_the_sampler_wants():
+    space, starts = portfolio_of_sobel()
+    taken = searched(space, starts, 100, {"halide-clang": 0.8, "c-autovec": 3.0})
+    assert taken["halide-clang"] > 25
+
+
+def test_one_without_a_result_is_not_tried_for_ever():
+    shares = Shares(Portfolio.alternatives)
+    for _ in range(9):
+        shares.proposed(Config({GENERATOR: "halide", "tile": 1, "rows": 1}))
+    shares.learned(Config({GENERATOR: "halide", "tile": 1, "rows": 1}), 100.0)
+    form = Config({GENERATOR: "c-autovec", "form": "plain"})
+    for _ in range(3):
+        assert shares.allows(form)
+        shares.proposed(form)
+    assert not shares.allows(form)
+
+
+def test_what_is_refused_comes_by_the_main_generator():
+    """The same schedule: what was thought to be good of it need not be lost."""
+    proposer = Proposer(FEW, "random", seed=0, alternatives=Portfolio.alternatives)
+    tried = (
+        Config({GENERATOR: "halide-clang", "tile": 1, "rows": 1, "switch": "a"}),
+        Config({GENERATOR: "c-autovec", "form": "plain"}),
+    )
+    proposer.replay(Trial(n, c, "test", Outcome.TIMEOUT) for n, c in enumerate(tried))
+    names = {proposer.ask().config[GENERATOR] for _ in range(2)}
+    assert names == {"halide"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", ["random", "surrogate", "tpe", "brute"])
+def test_in_the_end_every_config_is_proposed_all_the_same(sampler):
+    """A limit on shares ends no search early."""
+    taken = searched(FEW, [], 1000, {"halide-clang": 2.0, "c-autovec": 2.0}, sampler)
+    assert taken == Counter({"halide": 11, "halide-clang": 44, "c-autovec": 2})
+
+
+def test_any_knob_may_hold_the_alternatives():
+    """A search knows the role of the knob, not its name."""
+    space = Space("test", (Knob("form", ("plain", "other"), ""), Knob("tile", (1, 2, 4, 8), "")))
+    proposer = Proposer(space, "random", seed=0, alternatives=Alternatives("form", "plain"))
+    seen = []
+    for _ in range(5):
+        proposal = proposer.ask()
+        behind = proposal.config["form"] == "other"
+        seen.append(proposal.config["form"])
+        proposer.tell(proposal, Outcome.OK, 900 if behind else 100)
+    assert seen.count("other") == 1
+
+
+def test_without_alternatives_there_are_no_shares():
+    assert Shares(None).allows(Config({"tile": 1}))
+    space = Space("test", (Knob("form", ("plain", "other"), ""), Knob("tile", (1, 2, 4, 8), "")))
+    proposer, seen = Proposer(space, "random", seed=0), []
+    for _ in range(8):
+        proposal = proposer.ask()
+        seen.append(proposal.config["form"])
+        proposer.tell(proposal, Outcome.OK, 900 if proposal.config["form"] == "other" else 100)
+    assert seen.count("other") == 4

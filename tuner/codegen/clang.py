@@ -1,0 +1,149 @@
+"""Objects by the clang of the ``ziglang`` wheel, whose LLVM is newer than Halide's.
+
+Its switches of LLVM's Hexagon back end that are worth a choice are knobs.
+
+Each choice changes the code of some kernel (measured on textbook schedules, packets against
+Halide's own LLVM: ``llvm_unroll`` off loses 20 % on stencils, ``llvm_combine`` off gains 6 % on
+sobel, a ``deep`` pipeliner gains 5 % on conv2d and loses 24 % on depthwise). Left out on purpose:
+packing without a look at bank conflicts, which only seems to gain on a simulator without banks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tuner.codegen.halide.generator import HalideGenerator
+from tuner.codegen.halide.servers import VECTOR_COPIES, CompileServer, CompileServers
+from tuner.codegen.toolchain import find_toolchain
+from tuner.identity import digest_of_bytes
+from tuner.kernels import Kernel, find_kernel
+from tuner.problem.target import Target
+from tuner.records.candidate import Artifact, Candidate, Problem
+from tuner.space import Config, Knob, KnobValue, Space
+
+KNOBS = (
+    Knob("llvm_optimize", ("O2", "O3"), "clang's level of optimization"),
+    Knob("llvm_unroll", ("on", "off"), "LLVM unrolls loops as it sees fit"),
+    Knob("llvm_pipeliner", ("default", "off", "deep"), "software pipelining, deep: more stages"),
+    Knob("llvm_combine", ("on", "off"), "LLVM aligns and merges vector loads"),
+)
+"""Knobs of code from clang. The first choice of each is clang's own default."""
+
+DEFAULTS: dict[str, KnobValue] = {knob.name: knob.choices[0] for knob in KNOBS}
+
+_SWITCHES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("llvm_unroll", "off"): ("-fno-unroll-loops",),
+    ("llvm_pipeliner", "off"): ("-mllvm", "-enable-pipeliner=0"),
+    ("llvm_pipeliner", "deep"): (
+        *("-mllvm", "-pipeliner-max-mii=100"),
+        *("-mllvm", "-pipeliner-max-stages=6"),
+    ),
+    ("llvm_combine", "off"): ("-mllvm", "-hexagon-vector-combine=0"),
+}
+BASE_SWITCHES = (
+    *("-fomit-frame-pointer", "-fno-crash-diagnostics", "-w"),
+    *(part for argument in VECTOR_COPIES for part in ("-mllvm", argument)),
+)
+OBJECT, ASSEMBLY = "object", "assembly"
+
+
+def switches(config: Config) -> list[str]:
+    """The switches for the knobs in ``config``; knobs that it lacks are at their defaults."""
+    chosen = {name: str(config.get(name, default)) for name, default in DEFAULTS.items()}
+    return [
+        f"-{chosen['llvm_optimize']}",
+        *(switch for choice in chosen.items() for switch in _SWITCHES.get(choice, ())),
+    ]
+
+
+def with_llvm_arguments(options: Sequence[str], needed: Sequence[str]) -> list[str]:
+    """``options``, with the arguments to LLVM that right code needs in place of others to the same
+    switches: LLVM takes none twice."""
+    names = {argument.partition("=")[0] for argument in needed}
+    kept: list[str] = []
+    for option in options:
+        if option.partition("=")[0] in names:
+            kept.pop()  # the -mllvm before it
+        else:
+            kept.append(option)
+    return kept + [part for argument in needed for part in ("-mllvm", argument)]
+
+
+def compiled(
+    servers: CompileServers,
+    server: CompileServer,
+    target: Target,
+    source: tuple[str, bytes],
+    options: Sequence[str],
+    *,
+    with_assembly: bool,
+) -> dict[str, bytes]:
+    """Object (and assembly) of ``source``, a file's name and content, by clang in ``server``.
+
+    Raises as :meth:`CompileServers.made`.
+    """
+    name, content = source
+    command = [
+        str(find_toolchain().zig),
+        "clang",
+        *("-target", "hexagon-unknown-none-elf", f"-mcpu=hexagon{target.arch}", "-mhvx"),
+        f"-mhvx-length={target.vector_bytes}b",
+        *BASE_SWITCHES,
+        *options,
+        name,
+    ]
+    files: dict[str, bytes] = {}
+    for kind, mode in ((OBJECT, "-c"), (ASSEMBLY, "-S")):
+        if kind == OBJECT or with_assembly:
+            request = {"program": [*command, mode, "-o", kind]}
+            files |= servers.made(server, request, [kind], {name: content})
+    return files
+
+
+_KINDS = ("header", "schedule", "bitcode")
+_INPUT = "input.bc"
+
+
+class HalideClangGenerator(HalideGenerator):
+    """Schedules as for Halide; instructions chosen, unrolled and packed by a newer LLVM.
+
+    Its space is the kernel's with the knobs of :data:`tuner.codegen.clang.KNOBS` behind.
+    """
+
+    name = "halide-clang"
+
+    @classmethod
+    def space(cls, kernel: Kernel, problem: Problem) -> Space:
+        space = kernel.space(problem)
+        return replace(space, knobs=(*space.knobs, *KNOBS))
+
+    @classmethod
+    def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
+        starts = super().starts(kernel, problem)
+        return {name: Config({**config, **DEFAULTS}) for name, config in starts.items()}
+
+    def fingerprint(self) -> Mapping[str, str]:
+        return {
+            **super().fingerprint(),
+            "clang": find_toolchain().version,
+            "clang switches": " ".join(BASE_SWITCHES),
+        }
+
+    def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
+        problem, config = candidate.problem, candidate.config
+        kernel = find_kernel(problem.workload.kernel)
+        needed = kernel.llvm_arguments(problem.workload.params)
+        options = with_llvm_arguments(switches(config), needed)
+        schedule = Config({k: v for k, v in config.items() if k not in DEFAULTS})
+        with self.servers.one() as server:
+            files = self._emitted(server, problem, schedule, _KINDS)
+            files |= compiled(
+                self.servers,
+                server,
+                problem.target,
+                (_INPUT, files.pop("bitcode")),
+                options,
+                with_assembly=with_assembly,
+            )
+        return Artifact(digest_of_bytes(files[OBJECT]), problem.symbol, files)

@@ -1,0 +1,131 @@
+"""Which of several searches gets the next trials: the one expected to save most.
+
+The rule of Ansor's task scheduler (Zheng et al., "Ansor: Generating High-Performance Tensor
+Programs for Deep Learning", OSDI 2020, section 6), for the sum of cycles of all workloads, each
+times its occurrences. The saving of a trial is estimated from the past (the saving of the last
+trials) and, with optimism, from the cycles left to save: a search that took t trials to reach g
+cycles may save g / t with the next, but not go below its HVX peak, nor reach twice the share of
+the peak that the best workload of the same kernel has reached. Two things are not Ansor's. Hope
+fades: the cycles left count by as much as all trials together have improved on the first, and one
+trial's share more, so that a workload that nothing helps makes room sooner. And where the budget is
+time, savings are by the second: trials of large workloads take longer, in compiler and simulator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+BACKWARD = 0.2
+"""Weight of the past against the cycles left; Ansor's alpha."""
+OPTIMISM = 2.0
+"""How much better than the best of its kernel a workload may become; Ansor's beta."""
+_PATIENCE = 8
+"""Trials that a search without one valid candidate gets."""
+_LEAST_SECONDS = 0.05
+"""A trial that repeats another's object takes less, but says nothing about the next one."""
+
+
+@dataclass
+class SearchState:
+    """One search and its results. ``peak_cycles`` is the least its work can need, ``family`` its
+    kernel."""
+
+    weight: int
+    peak_cycles: float
+    family: str
+    exhausted: bool = False
+    seconds: float = 0.0
+    """Wall time that its trials have taken."""
+    _history: list[tuple[int, int | None]] = field(default_factory=lambda: [(0, None)])
+
+    def record(self, trials: int, best_cycles: int | None, seconds: float = 0.0) -> None:
+        """After ``trials`` in all, which took ``seconds``, the best is ``best_cycles``; ``None``
+        without a valid one."""
+        self._history.append((trials, best_cycles))
+        self.seconds = seconds
+
+    @property
+    def trials(self) -> int:
+        """The number of trials so far."""
+        return self._history[-1][0]
+
+    @property
+    def best_cycles(self) -> int | None:
+        """The best so far."""
+        return self._history[-1][1]
+
+    @property
+    def first_cycles(self) -> int | None:
+        """The first best."""
+        return next((best for _, best in self._history if best is not None), None)
+
+    @property
+    def seconds_of_trial(self) -> float:
+        """Seconds of the next trial, if it is like those before; 0 while unknown."""
+        return self.seconds / self.trials if self.trials else 0.0
+
+    @property
+    def share_of_peak(self) -> float:
+        """Peak over best, 0 without a best."""
+        return self.peak_cycles / self.best_cycles if self.best_cycles else 0.0
+
+    @property
+    def saved_lately(self) -> float:
+        """Cycles that each of the latest trials saved."""
+        if len(self._history) < 2:
+            return 0.0
+        (before, then), (after, now) = self._history[-2:]
+        if then is None or now is None or after == before:
+            return 0.0
+        return (then - now) / (after - before)
+
+
+def _hope(search: SearchState) -> float:
+    """1 after the first trial; falls as trials bring no improvement."""
+    first, best = search.first_cycles, search.best_cycles
+    improved = math.log(first / best) if first and best else 0.0
+    return min(1.0, improved + 1.0 / max(1, search.trials))
+
+
+def expected_gain(search: SearchState, best_share: float) -> float:
+    """Cycles of the whole set that one more trial of ``search`` is expected to save.
+
+    ``best_share`` is the largest share of the peak in its family.
+    """
+    best = search.best_cycles
+    if best is None:
+        return float("inf") if search.trials < _PATIENCE else 0.0
+    reachable = search.peak_cycles / min(1.0, OPTIMISM * best_share)
+    left = max(0.0, min(best / max(1, search.trials), best - reachable))
+    return search.weight * (BACKWARD * search.saved_lately + (1 - BACKWARD) * _hope(search) * left)
+
+
+def next_search(
+    searches: Sequence[SearchState], busy: Sequence[int] = (), seconds_left: float | None = None
+) -> int | None:
+    """The position of the search that is to go on; ``None`` if none can.
+
+    Those at positions ``busy`` are under way. Searches without any trial come first, those with
+    most work to save before others. With ``seconds_left`` the budget is time: gains are then by the
+    second, and a search whose next trial would not end in time is left alone.
+    """
+    shares: dict[str, float] = {}
+    for search in searches:
+        shares[search.family] = max(shares.get(search.family, 0.0), search.share_of_peak)
+    timed = seconds_left is not None
+
+    def priority(search: SearchState) -> tuple[bool, float, float]:
+        gain = expected_gain(search, shares[search.family])
+        price = max(search.seconds_of_trial, _LEAST_SECONDS) if timed else 1.0
+        return search.trials == 0, gain / price, search.weight * search.peak_cycles
+
+    open_ = [
+        i
+        for i, search in enumerate(searches)
+        if not search.exhausted
+        and i not in busy
+        and (seconds_left is None or search.seconds_of_trial <= seconds_left)
+    ]
+    return max(open_, key=lambda i: priority(searches[i]), default=None)
