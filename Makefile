@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-slow nightly lint format bench-tuning bench-kernels bench-service bench-load bench-simulator bench-verification bench-anchors bench-phones bench-search search-tables lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo test test-fast test-slow nightly lint format bench-tuning bench-kernels bench-service bench-load bench-simulator bench-verification bench-anchors bench-phones bench-search search-tables option-table lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -78,6 +78,9 @@ bench-search: setup ## replay every search on the tables of measured configs
 	$(BIN)/python -m benchmarks.search_cost
 	$(BIN)/python -m benchmarks.search_transfer benchmarks/tables/*.jsonl.gz
 	$(BIN)/python -m benchmarks.search_stopping benchmarks/tables/*.jsonl.gz
+
+option-table: setup ## write the table of job options in docs/cli.md anew
+	$(BIN)/python -m tests.option_table
 
 search-tables: setup ## measure the tables anew (hours; goes on where it was stopped)
 	nice -n 19 $(BIN)/python -m benchmarks.search_tables

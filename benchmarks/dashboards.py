@@ -27,13 +27,13 @@ def fill(store) -> str:
     from tuner.identity import digest_of_bytes
     from tuner.records.candidate import Artifact, Measurement
     from tuner.records.outcome import Outcome
-    from tuner.records.trial import Budget, JobSpec, JobState, PendingTrial, Trial
+    from tuner.records.trial import JobSpec, JobState, PendingTrial, Trial
     from tuner.tuning import find_kernel, find_problem
 
     rng = random.Random(1)
     problem = find_problem("gemm_u8", None, "hexagon-v66", "static")
     space = find_kernel("gemm_u8").space(problem)
-    job = store.create_job(JobSpec(problem, Budget(trials=TRIALS)), space, {"generator": "none"})
+    job = store.create_job(JobSpec(problem=problem, trials=TRIALS), space, {"generator": "none"})
     token = store.claim(job.id)
     artifacts = [
         Artifact(digest_of_bytes(bytes([n])), "f", {"object": bytes([n])}) for n in range(8)

@@ -34,7 +34,7 @@ from db.models import (
     ToolchainRow,
     WorkloadRow,
 )
-from db.schedules.seals import seal_of
+from db.schedules.validation import seal_of
 from tuner.codegen.judged import judge
 from tuner.errors import UserError
 from tuner.identity import canonical_json, digest_of, digest_of_bytes
@@ -64,7 +64,7 @@ _ROOT = Path(__file__).parents[1]
 _MADE_BY = (
     "benchmarks/million_schedules.py",
     "db/models.py",
-    "db/schedules/seals.py",
+    "db/schedules/validation.py",
     "tuner",
 )
 Rows = dict[str, list[dict[str, Any]]]

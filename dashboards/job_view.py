@@ -10,6 +10,7 @@ from db.jobs.queries import JobStanding
 from service.json_forms import peak_cycles
 from tuner.errors import UserError
 from tuner.records.candidate import Problem
+from tuner.records.request import search_options, told
 from tuner.records.trial import Job, JobState
 
 
@@ -58,6 +59,16 @@ class JobView:
     def params(self) -> Mapping[str, int]:
         """The kernel's parameters."""
         return self.job.spec.problem.workload.params
+
+    @property
+    def settings(self) -> list[tuple[str, str]]:
+        """How it searches, where that is not the default: labels and values."""
+        return told(search_options(self.job.spec))
+
+    @property
+    def listed(self) -> list[str]:
+        """Of that, what lists show."""
+        return [text for _, text in told(search_options(self.job.spec), listed=True)]
 
     @property
     def state(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tuner.errors import UserError
-from tuner.measure import FARM, QEMU
 from tuner.measure.farm.farm_file import read_farm
 from tuner.records.candidate import FIDELITIES
 
@@ -17,11 +16,6 @@ class OfferedDevices:
 
     tags: tuple[str, ...] = ()
     higher: tuple[str, ...] = ()
-
-    @property
-    def measurers(self) -> tuple[str, ...]:
-        """Who may measure."""
-        return (QEMU, FARM) if self.tags else (QEMU,)
 
 
 def offered_devices() -> OfferedDevices:

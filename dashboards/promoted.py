@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dashboards.charts.log_plots import Scatter, scatter
-from db.jobs.trial_queries import PromotedTrials
+from db.jobs.trials import PromotedTrials
 from tuner.measure.statistics import Interval, median_interval
 from tuner.records.candidate import Measurement
 from tuner.search.ladder import pairs_of

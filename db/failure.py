@@ -19,10 +19,9 @@ from sqlalchemy.exc import (
     TimeoutError,  # noqa: A004 - SQLAlchemy's own, for an exhausted pool
 )
 
+from db import URL_VARIABLE as URL_VARIABLE
 from tuner.errors import HvxtuneError, InternalError, StoreError, UserError
 from tuner.paths import STATE_DIR_VARIABLE
-
-URL_VARIABLE = "HVXTUNE_DATABASE_URL"
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,8 @@ class JobRow(Base):
     each claim, so that a writer whose claim was taken over is told apart. ``lease_expires_at``
     bounds a claim whose owner cannot be seen from here, because it runs on another machine.
     ``requested`` is what somebody asked of the owner; a queued job that is ``paused`` is not
-    taken up; ``event_count`` numbers the job's events. ``goals`` are names with commas between.
+    taken up; ``event_count`` numbers the job's events. ``goals`` are the objectives, with commas
+    between; ``options`` holds the options that have no column (:mod:`db.records`).
     ``tenant`` is whose job it is (no process), ``audience`` who sees it
     (:mod:`db.access.audience`); ``kernel_label`` is what people call the
     kernel, where that is not its name.
@@ -167,6 +168,7 @@ class JobRow(Base):
     tenant: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
     audience: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
     kernel_label: Mapped[str] = mapped_column(String(200), server_default="")
+    options: Mapped[Document] = mapped_column(server_default="{}")
 
     problem: Mapped[ProblemRow] = relationship(lazy="joined", innerjoin=True)
     toolchain: Mapped[ToolchainRow] = relationship(lazy="joined", innerjoin=True)
@@ -282,7 +284,7 @@ class TrialRow(Base):
 
 class PromotionRow(Base):
     """A trial's object measured once more, at a higher fidelity
-    (:class:`tuner.records.promotion.Promotion`). Without an outcome it is pending."""
+    (:class:`tuner.records.trial.Promotion`). Without an outcome it is pending."""
 
     __tablename__ = "promotions"
 
@@ -318,7 +320,7 @@ class ScheduleRow(Base):
     without the toolchain, which is a row. ``public_id`` names it for clients: that of the trial it
     came from, on whatever machine. A quarantined schedule is never handed out, nor offered again
     while it stays so. ``seal`` ties the object to the problem and the config
-    (:mod:`db.schedules.seals`); ``judged`` marks a config that was found in its space
+    (:mod:`db.schedules.validation`); ``judged`` marks a config that was found in its space
     (:mod:`tuner.codegen.judged`). ``tenant``
     and ``audience`` are those of its job: a private best stands beside the shared one.
     """

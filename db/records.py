@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 from db.failure import DamagedRowError
 from db.models import (
@@ -20,9 +20,9 @@ from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.problem.target import Target
 from tuner.problem.workload import Workload
-from tuner.records.candidate import CacheState, Measurement, Problem
+from tuner.records.candidate import Measurement, Problem
+from tuner.records.request import SearchOptions, as_json, from_json, options_of
 from tuner.records.trial import (
-    Budget,
     Job,
     JobSpec,
     PendingTrial,
@@ -76,25 +76,46 @@ def space_record(row: SpaceRow) -> Space:
         raise DamagedRowError(f"space {row.digest[:16]} cannot be read ({error})") from error
 
 
+_COLUMNS = {
+    "trials": "budget_trials",
+    "seconds": "budget_seconds",
+    "patience": "budget_patience",
+    "until_gain": "budget_until_gain",
+    "objectives": "goals",
+    "on": "device_tags",
+}
+"""Options whose column has another name. One without a column is in the document ``options``."""
+
+
+def option_values(spec: JobSpec) -> dict[str, Any]:
+    """The columns of a job that keep its options."""
+    values: dict[str, Any] = {"options": {}}
+    for name, value in as_json(spec).items():
+        column = _COLUMNS.get(name, name)
+        if column in JobRow.__table__.columns:
+            values[column] = ",".join(value) if isinstance(value, list) else value
+        else:
+            values["options"][name] = value
+    return values
+
+
+def _options(row: JobRow) -> dict[str, Any]:
+    """The options of a job's row; one that is younger than the row has its default."""
+    values: dict[str, Any] = {}
+    for option in options_of(SearchOptions):
+        column = _COLUMNS.get(option.name, option.name)
+        if column in JobRow.__table__.columns:
+            value = getattr(row, column)
+            values[option.name] = value.split(",") if option.kind == "names" else value
+    return from_json({**values, **row.options})
+
+
 def job_record(row: JobRow) -> Job:
     """The job of a row."""
     spec = JobSpec(
         problem=problem_record(row.problem),
-        budget=Budget(
-            row.budget_trials, row.budget_seconds, row.budget_patience, row.budget_until_gain
-        ),
-        goals=tuple(row.goals.split(",")),
-        sampler=row.sampler,
-        seed=row.seed,
-        generator=row.generator,
-        measurer=row.measurer,
-        on=row.device_tags,
-        promote_to=row.promote_to,
-        promote=row.promote,
-        cache=cast(CacheState, row.cache),
-        workers=row.workers,
         cutoff_factor=row.cutoff_factor,
-        transfer=row.transfer,
+        **_options(row),
     )
     return Job(
         id=row.id,

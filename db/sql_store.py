@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Self
 
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
 from db.access.audience import session_info
 from db.devices.roster import SqlRoster
-from db.engine import WRITING
+from db.engine import WRITING, find_url, make_engine, place_of
 from db.failure import Place, store_errors
 from db.files.artifacts import ArtifactFiles, StoredArtifact
-from db.jobs import claims, outbox, past_trials, results
+from db.files.private import create_database_file, tightened
+from db.jobs import claims, outbox, results
 from db.jobs import events as job_events
+from db.jobs import trials as past_trials
 from db.jobs.events import JobEvent
-from db.jobs.job_id import as_typed
-from db.jobs.new_job import insert_job
-from db.jobs.promotions import keep_promotion, promotions_of
-from db.jobs.summary import JobSummary, summaries_of
+from db.jobs.new_job import as_typed, insert_job
+from db.jobs.queries import JobSummary, summaries_of
+from db.jobs.results import keep_promotion, promotions_of
 from db.models import (
     ArtifactRow,
     JobRow,
-    ProblemRow,
     ScheduleRow,
     SpaceRow,
-    ToolchainRow,
     TrialRow,
 )
 from db.records import (
@@ -41,13 +42,16 @@ from db.records import (
     space_record,
     trial_record,
 )
-from db.schedules.quarantine import quarantine
-from db.schedules.seals import BROKEN, seal_fits
-from tuner.errors import HvxtuneError, UserError
-from tuner.identity import digest_of
+from db.schedules.quarantine import quarantine, quarantine_row
+from db.schedules.serving import ServingRow, fitting_rows
+from db.schedules.validation import Validator
+from db.schema import ensure_schema
+from tuner.best import Lookup, first_valid
+from tuner.errors import HvxtuneError, StoreError, UserError
+from tuner.kernels import Kernel
 from tuner.measure.farm.roster import Roster
-from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
-from tuner.records.promotion import Promotion
+from tuner.paths import state_dir
+from tuner.records.candidate import Artifact, CacheState, Problem
 from tuner.records.trial import (
     Job,
     JobRequest,
@@ -55,13 +59,13 @@ from tuner.records.trial import (
     JobState,
     PastTrial,
     PendingTrial,
+    Promotion,
     RemainingGain,
     Schedule,
     Submission,
     Trial,
 )
 from tuner.space import Space
-from tuner.standing import Rank, rank
 from tuner.store import (
     TrialStore,
     as_requested,
@@ -69,6 +73,8 @@ from tuner.store import (
     require_named_by_object,
     require_open,
 )
+
+_log = logging.getLogger("hvxtune.store")
 
 
 class SqlStore(TrialStore):
@@ -88,6 +94,24 @@ class SqlStore(TrialStore):
         self._of_thread = _OfThread()
         self._claims: dict[str, int] = {}
         self._viewer: str | None = None
+
+    @classmethod
+    def open(cls, url: str | None, *, busy_timeout_s: float = 10.0) -> Self:
+        """As :func:`db.open_store`."""
+        found = find_url(url)
+        place = place_of(found)
+        for note in tightened(place.path):
+            _log.warning("%s", note)
+        if place.path is not None:
+            create_database_file(place.path)
+        with store_errors(place):
+            engine = make_engine(found, busy_timeout_s)
+            try:
+                ensure_schema(engine, place)
+            except BaseException:
+                engine.dispose()
+                raise
+        return cls(engine, place, ArtifactFiles(state_dir() / "artifacts"))
 
     def seen_by(self, tenant: str) -> SqlStore:
         """The same store as ``tenant`` sees it: without what others keep private. What it has open
@@ -335,37 +359,52 @@ class SqlStore(TrialStore):
             raise UserError(f"no artifact '{digest}'", accepted="the digest of a stored object")
         return self.files.read(row.digest, row.symbol, row.file_digest)
 
-    def best(
-        self,
-        problem: Problem,
-        min_fidelity: Fidelity = "model",
-        toolchain: Mapping[str, str] | None = None,
-        cache: CacheState = "warm",
-    ) -> Schedule | None:
-        wanted = (
-            select(ScheduleRow)
-            .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
-            .where(ProblemRow.digest == problem.digest, ScheduleRow.cache == cache)
-            .where(ScheduleRow.quarantined_at.is_(None))
-            .where(ScheduleRow.fidelity.in_(FIDELITIES[FIDELITIES.index(min_fidelity) :]))
-            .where(ScheduleRow.audience.in_(("", self._viewer or "")))
-        )
-        if toolchain is not None:
-            digest = digest_of(dict(toolchain))
-            wanted = wanted.where(ScheduleRow.toolchain.has(ToolchainRow.digest == digest))
-
-        def standing(row: ScheduleRow) -> Rank:
-            used = row.toolchain
-            return rank(row.fidelity, used.last_used_at, used.digest, row.cycles, problem.contract)
-
-        while True:
+    def best(self, lookup: Lookup) -> Schedule | None:
+        while (first := self.best_row(lookup)) is not None:
             with self.reading() as session:
-                row = min(session.scalars(wanted), key=standing, default=None)
-                if row is None:
-                    return None
-                if seal_fits(row, problem):
-                    return schedule_record(row, problem)
-            quarantine(self, row.public_id or "", BROKEN)
+                row = session.get(ScheduleRow, first.id)
+                if row is not None and (row.public_id or "", row.seal) == (
+                    first.public_id,
+                    first.seal,
+                ):
+                    return schedule_record(row, lookup.stored_under(first.contract))
+        return None
+
+    def best_row(self, lookup: Lookup, kernel: Kernel | None = None) -> ServingRow | None:
+        """The row of :meth:`best`; ``kernel`` is the problem's, for callers that have it."""
+
+        def fault(row: ServingRow) -> str:
+            return self.validator.fault(row, lookup.stored_under(row.contract), kernel=kernel)
+
+        return first_valid(partial(self.fitting, lookup), fault, self.set_aside)
+
+    def fitting(self, lookup: Lookup) -> list[ServingRow]:
+        """Every schedule that fits and is not quarantined, best first, valid or not."""
+        with self.reading() as session:
+            return fitting_rows(session, self._as_seen(lookup))
+
+    def _as_seen(self, lookup: Lookup) -> Lookup:
+        """``lookup`` with the viewer's private schedules, and nobody else's."""
+        if self._viewer is None or lookup.audience == self._viewer:
+            return lookup
+        return lookup._replace(audience="" if lookup.audience else self._viewer)
+
+    @cached_property
+    def validator(self) -> Validator:
+        """Finds what is wrong with rows, and remembers it."""
+        return Validator(self.files)
+
+    def quarantine(self, public_id: str, reason: str) -> bool:
+        return quarantine(self, public_id, reason)
+
+    def set_aside(self, row: ServingRow, reason: str) -> None:
+        """Quarantines a schedule that was found faulty, unless it was replaced since. A database
+        that cannot be written to does not stop answers."""
+        _log.warning("schedule %s is quarantined: %s", row.public_id, reason)
+        try:
+            quarantine_row(self, row, reason)
+        except StoreError as error:
+            _log.error("schedule %s could not be quarantined: %s", row.public_id, error)
 
     def roster(self) -> Roster:
         return SqlRoster(self)

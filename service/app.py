@@ -19,8 +19,7 @@ from service.auth.caller import caller_of
 from service.auth.gate import Gate
 from service.auth.guard import Guard
 from service.routers import include_all
-from service.schedules.answers import Answers
-from service.schedules.fast_route import FastRoute
+from service.schedules.answers import Answers, FastRoute
 from service.server.health import Metrics, MetricsMiddleware, Readiness
 from service.server.settings import Settings
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tuner.records.promotion import Promotion
-from tuner.records.trial import Job, Trial
+from tuner.records.trial import Job, Promotion, Trial
 from tuner.search.ladder import pairs_of
 
 

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.orm import Session
 
-from db.jobs.job_id import new_job_id
-from db.jobs.new_job import KeptAnswer, RequestKey, answer_once, insert_job, kept_answer
+from db.jobs.new_job import KeptAnswer, RequestKey, answer_once, insert_job, kept_answer, new_job_id
 from db.pipelines import Named, named
 from db.sql_store import SqlStore
 from service.admission.request_ids import current_request_id
-from service.auth import Caller
 from service.auth.audit import record
+from service.auth.caller import Caller, Scope
 from service.auth.quotas import check_submit
 from service.json_forms import job_json
 from service.problem_details import HttpError
-from service.schemas.jobs import DEFAULT_TRIALS, BudgetBody, SubmitBody, WorkloadBody
+from service.schemas.jobs import SubmitBody, WorkloadBody
 from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import Roster
-from tuner.records.trial import Job, Submission
+from tuner.records.trial import Job, JobRequest, Submission
 from tuner.tuning import Plan, plan
 
 if TYPE_CHECKING:
@@ -137,31 +136,9 @@ def _plan(
     default_workers: int | None,
     roster: Roster,
 ) -> Plan:
-    budget = body.budget
-    if budget == BudgetBody():
-        budget = BudgetBody(trials=DEFAULT_TRIALS)
-    return plan(
-        workload.kernel,
-        workload.params,
-        target=body.target,
-        contract=body.contract,
-        trials=budget.trials,
-        seconds=budget.seconds,
-        patience=budget.patience,
-        until_gain=budget.until_gain,
-        transfer=body.transfer,
-        goals=body.goals,
-        sampler=body.sampler,
-        seed=body.seed,
-        workers=body.workers or default_workers,
-        generator=body.generator,
-        measurer=body.measurer,
-        on=body.on,
-        promote_to=body.promote_to,
-        promote=body.promote,
-        cache=body.cache,
-        roster=roster,
-    )
+    options = body.options()
+    options["workers"] = options["workers"] or default_workers
+    return plan(workload.kernel, workload.params, roster=roster, **options)
 
 
 def _once(session: Session, key: RequestKey | None, make: Callable[[], dict[str, Any]]) -> Taken:
@@ -187,3 +164,22 @@ def _replayed(kept: KeptAnswer, key: str) -> Taken:
             next_step="use a new key for each request that is not a retry",
         )
     return Taken(kept.answer, replayed=True)
+
+
+def may_steer(caller: Caller, job: Job) -> bool:
+    """Whether ``caller`` may: one's own jobs with ``submit``, anybody's with ``operate``."""
+    own = job.submission.owner == caller.owner and caller.may(Scope.SUBMIT)
+    return own or caller.may(Scope.OPERATE)
+
+
+def require_may_steer(caller: Caller, job: Job, request: JobRequest) -> None:
+    """403 for who may not."""
+    if may_steer(caller, job):
+        return
+    owner = job.submission.owner or "the command line"
+    raise HttpError(
+        403,
+        f"job {job.id} is of {owner}: '{caller.name}' may not {request} it",
+        accepted=f"a token of {owner}, or one with the scope {Scope.OPERATE}",
+        next_step=f"ask {owner}, or whoever runs the service",
+    )

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from tuner.errors import UserError
+from tuner.records.request import BUDGET, SearchOptions, as_json, of_group
+from tuner.records.trial import Job, Promotion, Trial
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from db.jobs.events import Told
+    from db.jobs.queries import JobStanding
+    from db.jobs.trials import KeyTrials, PromotedTrials
     from db.pipelines import StoredPipeline
     from tuner.kernels import Kernel
     from tuner.records.candidate import Measurement, Problem
@@ -144,28 +154,16 @@ def trial_json(trial: Trial, peak: float) -> dict[str, Any]:
 
 def job_json(job: Job) -> dict[str, Any]:
     """A job as ``jobs`` lists it."""
-    spec = job.spec
+    spec, options = job.spec, as_json(job.spec)
+    budget = {one.name: options.pop(one.name) for one in of_group(SearchOptions, BUDGET)}
     return {
         "job": job.id,
         "state": job.state.value,
         **problem_json(spec.problem),
         "display_name": job.submission.kernel_label or spec.problem.workload.kernel,
-        "cache": spec.cache,
-        "measurer": spec.measurer,
-        "on": spec.on,
-        "promote_to": spec.promote_to,
-        "promote": spec.promote,
-        "goals": list(spec.goals),
-        "sampler": spec.sampler,
-        "seed": spec.seed,
-        "workers": spec.workers,
-        "budget": {
-            "trials": spec.budget.trials,
-            "seconds": spec.budget.seconds,
-            "patience": spec.budget.patience,
-            "until_gain": spec.budget.until_gain,
-        },
-        "transfer": spec.transfer,
+        **options,
+        "goals": options["objectives"],  # its former name
+        "budget": budget,
         "created_at": job.created_at,
         "spent_s": round(job.spent_s, 3),
         "remaining_gain": None if job.remaining is None else asdict(job.remaining),
@@ -177,4 +175,126 @@ def job_json(job: Job) -> dict[str, Any]:
         "priority": job.submission.priority,
         "batch": job.submission.batch,
         "request_id": job.submission.request_id,
+    }
+
+
+def peak_of(job: Job) -> float | None:
+    """Cycles at the HVX peak; ``None`` if the kernel is not known here (any more)."""
+    try:
+        return peak_cycles(job.spec.problem)
+    except UserError:
+        return None
+
+
+def standing_json(standing: JobStanding) -> dict[str, Any]:
+    """A job as lists show it: with its trials counted and its best so far."""
+    summary = standing.summary
+    best, peak = summary.best_cycles, peak_of(summary.job)
+    return {
+        **job_json(summary.job),
+        "interrupted": summary.interrupted,
+        "outcomes": {outcome.value: count for outcome, count in summary.outcomes.items()},
+        "finished": summary.finished,
+        "pending": summary.pending,
+        "best_cycles": best,
+        "default_cycles": standing.default_cycles,
+        "textbook_cycles": standing.textbook_cycles,
+        "share_of_peak": None if best is None or peak is None else round(peak / best, 4),
+        "rate_trials_per_s": _rounded(standing.rate_per_s, 3),
+        "eta_s": _rounded(standing.eta_s, 1),
+    }
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
+
+
+def detail_json(
+    standing: JobStanding, trials: KeyTrials, front: Sequence[Trial], promoted: PromotedTrials
+) -> dict[str, Any]:
+    """A job by itself: with the trials to look at first, those on its Pareto ``front``, what became
+    of those that were promoted, and what it was made with."""
+    job = standing.summary.job
+    peak = peak_of(job)
+
+    def form(trial: Trial | None) -> dict[str, Any] | None:
+        return None if trial is None else full_trial_json(trial, peak)
+
+    return {
+        **standing_json(standing),
+        "default": form(trials.default),
+        "textbook": form(trials.textbook),
+        "best": form(trials.best),
+        "pareto": [full_trial_json(trial, peak) for trial in front],
+        "peak_cycles": peak,
+        "toolchain": dict(job.toolchain),
+        "space_digest": job.space_digest,
+        "ladder": ladder_json(job, promoted.trials, promoted.promotions, peak or 0.0),
+    }
+
+
+def full_trial_json(trial: Trial, peak: float | None) -> dict[str, Any]:
+    """A trial with when it ran and where its time went."""
+    form = trial_json(trial, peak or 0.0)
+    if peak is None:
+        form["share_of_peak"] = None
+    timings = trial.timings
+    return {
+        **form,
+        "started_at": trial.started_at,
+        "finished_at": trial.finished_at,
+        "timings": {
+            "compile_s": timings.compile_s,
+            "link_s": timings.link_s,
+            "run_s": timings.run_s,
+            "overhead_s": timings.overhead_s,
+        },
+    }
+
+
+def told_json(told: Told, peak: float | None) -> dict[str, Any]:
+    """The data of an event."""
+    at = told.event.at
+    if told.trial is None:
+        return {**told.event.data, "at": at}
+    return {
+        **full_trial_json(told.trial, peak),
+        "finished": told.finished,
+        "best_cycles": told.best_cycles,
+        "at": at,
+    }
+
+
+def ladder_json(
+    job: Job, trials: Sequence[Trial], promotions: Sequence[Promotion], peak: float
+) -> dict[str, Any] | None:
+    """Where the job promotes to, each promotion beside its trial's own cycles, and how far both
+    agree; ``None`` if it promotes nothing. ``trials`` holds at least those promoted, ``peak`` is
+    the cycles at the HVX peak."""
+    from tuner.search.ladder import pairs_of
+    from tuner.search.ranking import agreement
+
+    spec = job.spec
+    if not spec.promote_to:
+        return None
+    by_number = {trial.number: trial for trial in trials}
+    return {
+        "promote_to": spec.promote_to,
+        "promote": spec.promote,
+        "promotions": [_promotion(p, by_number[p.trial], peak) for p in promotions],
+        "agreement": agreement(pairs_of(trials, promotions)).as_dict(),
+    }
+
+
+def _promotion(promotion: Promotion, trial: Trial, peak: float) -> dict[str, Any]:
+    low = trial.measurement
+    return {
+        "trial": promotion.trial,
+        "outcome": None if promotion.outcome is None else promotion.outcome.value,
+        **measurement_json(promotion.measurement, peak),
+        "trial_cycles": None if low is None else low.cycles,
+        "trial_fidelity": None if low is None else low.fidelity,
+        "error": promotion.error,
+        "started_at": promotion.started_at,
+        "finished_at": promotion.finished_at,
     }

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import UserError
-from tuner.goals import figures_of
+from tuner.objectives import figures_of
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -50,19 +50,19 @@ def export(store: SqlStore, job_id: str, storage_url: str) -> ExportedStudy:
     study = optuna.create_study(
         study_name=name,
         storage=_storage(storage_url, name),
-        directions=["minimize"] * len(spec.goals),
+        directions=["minimize"] * len(spec.objectives),
     )
     facts = {
         "job": job.id,
         "workload": spec.problem.workload.label,
         "contract": spec.problem.contract.value,
         "target": spec.problem.target.name,
-        "goals": list(spec.goals),
+        "goals": list(spec.objectives),
         "toolchain": dict(job.toolchain),
     }
     for key, value in facts.items():
         study.set_user_attr(key, value)
-    study.add_trials(list(_frozen(space, trials, spec.goals)))
+    study.add_trials(list(_frozen(space, trials, spec.objectives)))
     return ExportedStudy(name, len(trials))
 
 

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from service.cli.app import app
+from tests import option_table
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -52,6 +53,10 @@ def test_every_command_and_option_is_documented(name: str) -> None:
     options = {option for p in COMMANDS[name].params for option in p.opts if option[0] == "-"}
     assert f"`hvxtune {name}" in page or f"$ hvxtune {name}" in page
     assert {option for option in options if option not in page} == set()
+
+
+def test_the_options_of_a_job_are_those_of_its_definition() -> None:
+    assert option_table.written() == option_table.option_table(), "run: make option-table"
 
 
 def test_every_route_is_documented() -> None:

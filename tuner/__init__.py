@@ -8,7 +8,7 @@
 
 Knows nothing of the database, the service or the dashboards: trials go to a
 :class:`tuner.store.TrialStore`, in memory unless another is given. The functions of
-:mod:`tuner.tuning` and :mod:`tuner.pipelines` are offered here; they are imported on first use.
+The functions of :mod:`tuner.tuning` are offered here; they are imported on first use.
 
 This module puts the house together: a room that others below it have to find is named here, and by
 no room.
@@ -22,8 +22,7 @@ from tuner.registry import add_family
 
 if TYPE_CHECKING:
     from tuner.job_result import TuneResult, result
-    from tuner.pipelines import tune_pipeline
-    from tuner.tuning import find_problem, run, submit, tune
+    from tuner.tuning import find_problem, run, submit, tune, tune_pipeline
 
 __all__ = [
     "TuneResult",
@@ -39,10 +38,6 @@ add_family("hvxtune.kernels", "pipeline:", "tuner.uploaded:UploadedPipelines")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "tune_pipeline":
-        from tuner.pipelines import tune_pipeline
-
-        return tune_pipeline
     if name in __all__:
         from tuner import tuning
 

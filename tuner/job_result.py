@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.best import lookup_of
 from tuner.codegen import starts_of
-from tuner.goals import figures_of, front_of
 from tuner.kernels import find_kernel
-from tuner.records.promotion import Promotion
-from tuner.records.trial import Job, Schedule, Trial
+from tuner.objectives import figures_of, front_of
+from tuner.records.trial import Job, Promotion, Schedule, Trial
 from tuner.space import Config
 from tuner.store import TrialStore
 
@@ -57,9 +57,11 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
         default=trial_of(starts["default"]),
         textbook=trial_of(starts["textbook"]),
         best=best,
-        schedule=store.best(job.spec.problem, cache=job.spec.cache),
+        schedule=store.best(
+            lookup_of(problem, cache=job.spec.cache, audience=job.submission.audience)
+        ),
         interrupted=not job.state.ended,
         promoted=[trial for trial in trials if trial.number in {p.trial for p in promotions}],
         promotions=promotions,
-        pareto=front_of(trials, lambda trial: figures_of(trial.measurement, job.spec.goals)),
+        pareto=front_of(trials, lambda trial: figures_of(trial.measurement, job.spec.objectives)),
     )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple, Self
 
+from tuner.best import Lookup, Rank, first_valid, rank
 from tuner.errors import InternalError, UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import MemoryRoster
-from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
+from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
 from tuner.records.outcome import Outcome
-from tuner.records.promotion import Promotion
 from tuner.records.trial import (
     Job,
     JobRequest,
@@ -20,6 +21,7 @@ from tuner.records.trial import (
     JobState,
     PastTrial,
     PendingTrial,
+    Promotion,
     RemainingGain,
     Schedule,
     Submission,
@@ -39,10 +41,23 @@ from tuner.store import (
 )
 
 
-class MemoryStore(TrialStore):
-    """Keeps everything in this process; for scripts and tests. Obeys the whole contract."""
+class _Key(NamedTuple):
+    """One schedule is stored for each."""
 
-    def __init__(self) -> None:
+    problem: Problem
+    fidelity: Fidelity
+    toolchain: str
+    audience: str
+
+
+class MemoryStore(TrialStore):
+    """Keeps everything in this process; for scripts and tests. Obeys the whole contract.
+
+    ``fault`` says why a schedule must not be handed out: by default, that its config is outside
+    its space now.
+    """
+
+    def __init__(self, fault: Callable[[Schedule], str] | None = None) -> None:
         self._lock = threading.RLock()
         self._jobs: dict[str, Job] = {}
         self._tokens: dict[str, int] = {}
@@ -52,10 +67,16 @@ class MemoryStore(TrialStore):
         self._pending: dict[str, dict[int, PendingTrial]] = {}
         self._promotions: dict[str, dict[int, Promotion]] = {}
         self._artifacts: dict[str, Artifact] = {}
-        self._schedules: dict[tuple[str, Fidelity, str], Schedule] = {}
+        self._schedules: dict[_Key, Schedule] = {}
+        self._quarantined: list[tuple[_Key, Schedule]] = []
         self._toolchains: list[str] = []
         """Digests, the last used one last."""
+        self._fault = fault or _outside_space
         self._roster = MemoryRoster()
+
+    @classmethod
+    def open(cls, url: str | None = None) -> Self:
+        return cls()
 
     def create_job(
         self,
@@ -188,10 +209,25 @@ class MemoryStore(TrialStore):
         toolchain = digest_of(toolchain_of(schedule))
         if schedule.artifact_digest not in artifacts:
             raise InternalError(f"artifact {schedule.artifact_digest} is not stored")
-        key = (schedule.problem.digest, schedule.measurement.fidelity, toolchain)
+        job = self._jobs.get(str(schedule.provenance["job"]))
+        key = _Key(
+            schedule.problem,
+            schedule.measurement.fidelity,
+            toolchain,
+            "" if job is None else job.submission.audience,
+        )
         best = self._schedules.get(key)
-        if best is None or schedule.measurement.cycles < best.measurement.cycles:
+        is_faster = best is None or schedule.measurement.cycles < best.measurement.cycles
+        if is_faster and not self._is_quarantined(key, schedule):
             self._schedules[key] = schedule
+
+    def _is_quarantined(self, key: _Key, schedule: Schedule) -> bool:
+        """Whether its config or its object is, be it by another's schedule."""
+        return any(
+            key[:3] == other[:3]
+            and (schedule.config == bad.config or schedule.artifact_digest == bad.artifact_digest)
+            for other, bad in self._quarantined
+        )
 
     def release(self, job_id: str, token: int, state: JobState, note: str = "") -> None:
         with self._lock:
@@ -250,21 +286,71 @@ class MemoryStore(TrialStore):
         except KeyError:
             raise UserError(f"no artifact '{digest}'") from None
 
-    def best(
-        self,
-        problem: Problem,
-        min_fidelity: Fidelity = "model",
-        toolchain: Mapping[str, str] | None = None,
-        cache: CacheState = "warm",
-    ) -> Schedule | None:
+    def best(self, lookup: Lookup) -> Schedule | None:
         with self._lock:
-            wanted = self._toolchains[::-1] if toolchain is None else [digest_of(dict(toolchain))]
-            for fidelity in reversed(FIDELITIES[FIDELITIES.index(min_fidelity) :]):
-                for digest in wanted:
-                    found = self._schedules.get((problem.digest, fidelity, digest))
-                    if found is not None and found.measurement.cache == cache:
-                        return found
-            return None
+            found = first_valid(
+                lambda: self._fitting(lookup),
+                lambda one: self._fault(one[1]),
+                lambda one, _: self._withdraw(*one),
+            )
+            return None if found is None else found[1]
+
+    def _fitting(self, lookup: Lookup) -> list[tuple[_Key, Schedule]]:
+        """What fits, best first."""
+        problems = {lookup.stored_under(contract) for contract in lookup.contracts}
+        found = [
+            (key, schedule)
+            for key, schedule in self._schedules.items()
+            if key.problem in problems
+            and key.fidelity in lookup.fidelities
+            and key.audience in ("", lookup.audience)
+            and lookup.toolchain in ("", key.toolchain)
+            and schedule.measurement.cache == lookup.cache
+        ]
+        return sorted(found, key=lambda one: self._rank(*one))
+
+    def _rank(self, key: _Key, schedule: Schedule) -> Rank:
+        used_at = self._toolchains.index(key.toolchain) if key.toolchain in self._toolchains else -1
+        cycles = schedule.measurement.cycles
+        return rank(key.fidelity, used_at, key.toolchain, cycles, key.problem.contract)
+
+    def quarantine(self, public_id: str, reason: str) -> bool:
+        with self._lock:
+            found = [one for one in self._schedules.items() if one[1].public_id == public_id]
+            for key, schedule in found:
+                self._withdraw(key, schedule)
+            return bool(found) or public_id in {one.public_id for _, one in self._quarantined}
+
+    def _withdraw(self, key: _Key, schedule: Schedule) -> None:
+        """Quarantines it, and offers what was measured in the same way."""
+        del self._schedules[key]
+        self._quarantined.append((key, schedule))
+        for job in self._jobs.values():
+            if job.spec.problem == key.problem and job.submission.audience == key.audience:
+                for other in self._schedules_of(job, key, schedule.measurement.cache):
+                    self._offer(other, self._artifacts)
+
+    def _schedules_of(self, job: Job, key: _Key, cache: CacheState) -> Iterator[Schedule]:
+        """One for each trial and promotion of ``job`` of the fidelity and toolchain of ``key``."""
+        trials = self._trials[job.id]
+        measured = [(t, t.measurement, None) for t in trials.values()]
+        promoted = [
+            (trials[p.trial], p.measurement, p.toolchain) for p in self._promotions[job.id].values()
+        ]
+        for trial, measurement, promoted_with in (*measured, *promoted):
+            if measurement is None or trial.artifact_digest is None:
+                continue
+            toolchain = digest_of(dict(promoted_with or job.toolchain))
+            if (measurement.fidelity, toolchain, measurement.cache) == (*key[1:3], cache):
+                yield Schedule(
+                    problem=key.problem,
+                    config=trial.config,
+                    generator=job.spec.generator,
+                    measurement=measurement,
+                    artifact_digest=trial.artifact_digest,
+                    symbol=self._artifacts[trial.artifact_digest].symbol,
+                    provenance=job.provenance(trial.number, trial.finished_at, promoted_with),
+                )
 
     def roster(self) -> MemoryRoster:
         return self._roster
@@ -272,6 +358,13 @@ class MemoryStore(TrialStore):
     def close(self) -> None:
         with self._lock:
             self._held.clear()
+
+
+def _outside_space(schedule: Schedule) -> str:
+    # Late: spaces and generators are needed by those alone who ask for the best.
+    from tuner.codegen.judged import outside_space
+
+    return outside_space(schedule.problem, schedule.config.as_dict(), schedule.generator)
 
 
 def _same_kernel(one: Problem, other: Problem) -> bool:

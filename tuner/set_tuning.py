@@ -18,7 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from secrets import token_hex
-from typing import TypedDict, Unpack
+from typing import Any
 
 from tuner import tuning
 from tuner.codegen import CodeGenerator, find_generator, starts_of
@@ -27,7 +27,7 @@ from tuner.job_result import TuneResult, result
 from tuner.kernels import Kernel, find_kernel
 from tuner.measure import DeviceAccess, Measurer, open_measurer
 from tuner.measure.measurer import AbandonableMeasurer
-from tuner.records.candidate import CacheState, Problem
+from tuner.records.candidate import Problem
 from tuner.records.trial import Job, JobRequest, JobState, Submission, Trial
 from tuner.search.allocation import SearchState, next_search
 from tuner.search.loop import Progress, TuningLoop
@@ -74,33 +74,21 @@ class SetResult:
     interrupted: bool
 
 
-class SetOptions(TypedDict, total=False):
-    """What :func:`submit` takes, with the defaults of :func:`tuner.tuning.plan`."""
-
-    target: str
-    contract: str
-    sampler: str
-    seed: int
-    generator: str
-    measurer: str
-    on: str
-    cache: CacheState
+NOT_IN_SETS = ("patience", "until_gain", "objectives", "promote_to", "promote", "transfer")
+"""Options that a job of a batch does not have: its share of the budget ends it, and it always
+begins with what others found."""
 
 
-def submit(workloads: WorkloadSet, store: TrialStore, **options: Unpack[SetOptions]) -> str:
+def submit(workloads: WorkloadSet, store: TrialStore, **options: Any) -> str:
     """Stores a job for every member of ``workloads`` and returns the batch they share.
 
-    ``options`` are those of :func:`tuner.tuning.plan`; limits are :func:`run`'s to keep. All jobs
-    are planned before the first is stored.
+    ``options`` are those of :func:`tuner.tuning.plan` but :data:`NOT_IN_SETS` and the limits, which
+    are :func:`run`'s to keep. All jobs are planned before the first is stored.
     """
+    settled = {**options, "trials": _MOST_TRIALS_OF_A_JOB, "workers": 1}
     plans = [
         tuning.plan(
-            member.workload.kernel,
-            member.workload.params,
-            roster=store.roster(),
-            trials=_MOST_TRIALS_OF_A_JOB,
-            workers=1,
-            **options,
+            member.workload.kernel, member.workload.params, roster=store.roster(), **settled
         )
         for member in workloads.members
     ]

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
+from tuner.best import Lookup
 from tuner.errors import InternalError, StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.measure.farm.roster import Roster
-from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Fidelity, Problem
-from tuner.records.promotion import Promotion
+from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Problem
 from tuner.records.trial import (
     Job,
     JobRequest,
@@ -20,6 +20,7 @@ from tuner.records.trial import (
     JobState,
     PastTrial,
     PendingTrial,
+    Promotion,
     RemainingGain,
     Schedule,
     Submission,
@@ -37,6 +38,14 @@ class TrialStore(ABC):
     ended gets ``StoreError`` and must stop. A record that breaks the rules below (a trial that
     ends twice, an artifact nobody stored) is a fault of the caller: ``InternalError``.
     """
+
+    @classmethod
+    @abstractmethod
+    def open(cls, url: str | None) -> Self:
+        """The store at ``url``, ready to be used; ``StoreError`` if it cannot be.
+
+        ``url`` is of the scheme that the class is registered for: see :mod:`db`.
+        """
 
     @abstractmethod
     def create_job(
@@ -144,7 +153,8 @@ class TrialStore(ABC):
         come the ``each`` fastest trials of different configs, fastest first, all of them measured
         at the highest fidelity there is and with ``cache``. Trials that finished after ``before``
         (Unix seconds) do not count, so that asking again later gives the same, nor do those of
-        private jobs, but for the ``audience``'s own.
+        private jobs, but for the ``audience``'s own. They are hints for a search, not answers:
+        their order does not depend on which toolchain is used now.
         """
 
     @abstractmethod
@@ -152,19 +162,24 @@ class TrialStore(ABC):
         """The artifact with that object digest; ``UserError`` if there is none."""
 
     @abstractmethod
-    def best(
-        self,
-        problem: Problem,
-        min_fidelity: Fidelity = "model",
-        toolchain: Mapping[str, str] | None = None,
-        cache: CacheState = "warm",
-    ) -> Schedule | None:
-        """The best stored schedule of exactly this problem, of the highest fidelity there is.
+    def best(self, lookup: Lookup) -> Schedule | None:
+        """The best valid schedule that fits; ``None`` if none does.
 
-        Cycles of different toolchains are not compared: within that fidelity it is the best of
-        ``toolchain``, or, without one, of the toolchain that a job was last created with, or
-        promoted to. Nor
-        are cycles of warm and of cold caches: only those measured under ``cache`` count.
+        Everybody who wants the best asks this. Of what fits and is not quarantined it is the first
+        by :func:`tuner.best.rank` whose config is a point of its space now
+        (:func:`tuner.codegen.judged.outside_space`) and whose files are what was stored; those
+        before it are quarantined (:func:`tuner.best.first_valid`). A toolchain counts as used when
+        a job is created with it, or a trial promoted to it. Private schedules are found by their
+        audience alone.
+        """
+
+    @abstractmethod
+    def quarantine(self, public_id: str, reason: str) -> bool:
+        """Never hands out the schedule called ``public_id`` again, nor its config or object for
+        the same problem, fidelity and toolchain; whether there is such a schedule.
+
+        The fastest other trial of that problem, fidelity, toolchain, cache state and audience
+        takes its place.
         """
 
     @abstractmethod
@@ -183,8 +198,8 @@ class TrialStore(ABC):
 
 
 def problem_distance(one: Problem, other: Problem) -> float:
-    """How unlike two problems of a kernel are: parameters by the base-2 logarithms of their
-    ratios, as if another contract or target were another power of two each."""
+    """The distance of two problems of a kernel: parameters by the base-2 logarithms of their
+    ratios, with another contract or architecture as far as another power of two."""
     params = set(one.workload.params) | set(other.workload.params)
     ratios = [
         math.log2(1 + abs(one.workload.params.get(name, 0)))

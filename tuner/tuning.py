@@ -13,30 +13,60 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import product
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
 from tuner.codegen import CodeGenerator, find_generator, generator_names, space_of
 from tuner.errors import ToolchainError, UserError
-from tuner.goals import DEFAULT_GOALS, GOALS, checked_goals
 from tuner.job_result import TuneResult, result
 from tuner.kernels import find_kernel
-from tuner.measure import FARM, DeviceAccess, open_measurer
+from tuner.measure import FARM, DeviceAccess, measurer_names, open_measurer
 from tuner.measure.farm.roster import Roster
 from tuner.measure.measurer import Measurer
+from tuner.objectives import OBJECTIVES, checked_objectives
 from tuner.problem.contract import find_contract
-from tuner.problem.target import DEFAULT_TARGET, find_target
-from tuner.records.candidate import CACHE_STATES, CacheState, Problem
-from tuner.records.promotion import DEFAULT_PROMOTIONS
+from tuner.problem.target import find_target
+from tuner.records.candidate import CACHE_STATES, FIDELITIES, Fidelity, Problem
+from tuner.records.request import JobOptions, search_options
 from tuner.records.trial import Job, JobSpec, Submission
-from tuner.rungs import require_above, upper_of
 from tuner.search.samplers import require_fits, sampler_for
 from tuner.search.stopping import checked_budget
 from tuner.space import Space
 from tuner.store import TrialStore
+from tuner.uploaded import files, find_pipeline
+from tuner.uploaded import kernel_name as name_of
 
 if TYPE_CHECKING:
+    import halide as hl
+
     from tuner.search.ladder import Rung
     from tuner.search.loop import Progress
+
+
+_REACHED_BY: dict[str, Fidelity] = {"hexagon-sim": "cycle_accurate", "phone": "hardware"}
+"""Kinds of devices above the model, lowest first, and what they reach: usual ``promote_to``."""
+
+
+def reaching(fidelity: Fidelity) -> list[str]:
+    """The kinds to promote to for ``fidelity`` or more, lowest first; none for the model, which
+    every job reaches."""
+    least = FIDELITIES.index(fidelity)
+    return [kind for kind, one in _REACHED_BY.items() if 0 < least <= FIDELITIES.index(one)]
+
+
+def upper_of(promote_to: str) -> tuple[str, str]:
+    """The measurer that ``promote_to`` means, and the tags of devices if that is a farm."""
+    return (promote_to, "") if promote_to in measurer_names() else (FARM, promote_to)
+
+
+def require_above(upper: Measurer, lower: Measurer, promote_to: str) -> None:
+    """``UserError`` unless trials measured with ``lower`` can be promoted to ``upper``."""
+    higher = FIDELITIES[FIDELITIES.index(lower.fidelity) + 1 :]
+    if upper.fidelity not in higher:
+        raise UserError(
+            f"promote_to '{promote_to}' is of fidelity {upper.fidelity}, the search of "
+            f"{lower.fidelity}: nothing is gained",
+            accepted=f"devices of fidelity {' or '.join(higher)}" if higher else "nothing",
+        )
 
 
 def default_workers() -> int:
@@ -49,28 +79,6 @@ def find_problem(
 ) -> Problem:
     """The problem these names mean; ``UserError`` tells which of them is wrong."""
     return find_kernel(kernel).problem(params, find_contract(contract), find_target(target))
-
-
-class JobOptions(TypedDict, total=False):
-    """What :func:`plan` takes beside kernel and parameters, with its defaults."""
-
-    target: str
-    contract: str
-    trials: int | None
-    seconds: float | None
-    patience: int | None
-    until_gain: float | None
-    transfer: bool
-    goals: Sequence[str]
-    sampler: str | None
-    seed: int
-    workers: int | None
-    generator: str
-    measurer: str
-    on: str
-    promote_to: str
-    promote: int
-    cache: CacheState
 
 
 @dataclass(frozen=True)
@@ -86,78 +94,59 @@ def plan(
     kernel: str,
     params: Mapping[str, int] | None = None,
     *,
-    target: str = DEFAULT_TARGET,
-    contract: str = "static",
-    trials: int | None = 100,
-    seconds: float | None = None,
-    patience: int | None = None,
-    until_gain: float | None = None,
-    transfer: bool = True,
-    goals: Sequence[str] = DEFAULT_GOALS,
-    sampler: str | None = None,
-    seed: int = 0,
-    workers: int | None = None,
-    generator: str = "halide",
-    measurer: str = "qemu",
-    on: str = "",
-    promote_to: str = "",
-    promote: int = DEFAULT_PROMOTIONS,
-    cache: CacheState = "warm",
     roster: Roster | None = None,
+    **options: Any,
 ) -> Plan:
     """What :func:`submit` would store. Compiles and runs nothing; takes milliseconds.
 
-    ``on`` chooses devices of a farm, which ``roster`` knows; only one that nobody knows yet is
-    asked what it is, which takes seconds. ``goals`` are what is to be small
-    (:mod:`tuner.goals`); without a ``sampler`` it is the usual one for them. ``promote_to`` names
-    where the ``promote`` most promising trials are measured again (:mod:`tuner.search.ladder`): a
-    measurer, or tags of devices.
+    ``options`` are the fields of :class:`tuner.records.request.JobOptions`. ``roster`` knows the
+    devices of a farm; only one that nobody knows yet is asked what it is, which takes seconds.
 
-    Raises ``UserError`` for anything that cannot work: unknown names, bad shapes, no budget at
-    all, a target the measurer cannot run.
+    Raises ``UserError`` for anything that cannot work: unknown names, bad shapes, a target the
+    measurer cannot run.
     """
-    problem = find_problem(kernel, params, target, contract)
-    space = space_of(generator, find_kernel(kernel), problem)
-    wanted = checked_goals(goals)
-    chosen = sampler_for(sampler, wanted)
-    require_fits(chosen, space)
-    budget = checked_budget(trials, seconds, patience, until_gain, wanted)
+    wanted = JobOptions.of(options).with_default_limit()
+    problem = find_problem(kernel, params, wanted.target, wanted.contract)
+    space = space_of(wanted.generator, find_kernel(kernel), problem)
+    objectives = checked_objectives(wanted.objectives)
+    sampler = sampler_for(wanted.sampler, objectives)
+    require_fits(sampler, space)
+    checked_budget(wanted.trials, wanted.seconds, wanted.patience, wanted.until_gain, objectives)
     with (
-        find_generator(generator)() as codegen,
-        open_measurer(measurer, cache, DeviceAccess(on, roster)) as device,
+        find_generator(wanted.generator)() as codegen,
+        open_measurer(wanted.measurer, wanted.cache, DeviceAccess(wanted.on, roster)) as device,
     ):
         device.require(problem.target)
-        _require_counted(device, wanted)
-        if promote_to:
-            name, tags = upper_of(promote_to)
-            with open_measurer(name, cache, DeviceAccess(tags, roster)) as upper:
-                upper.require(problem.target)
-                require_above(upper, device, promote_to, promote)
-        spec = JobSpec(
-            problem=problem,
-            budget=budget,
-            transfer=transfer,
-            goals=wanted,
-            sampler=chosen,
-            seed=seed,
-            generator=generator,
-            measurer=measurer,
-            on=on,
-            promote_to=promote_to,
-            promote=promote if promote_to else 0,
-            cache=cache,
-            workers=_checked_workers(workers, device.useful_workers()),
-        )
+        _require_counted(device, objectives)
+        _require_promotable(wanted, problem, device, roster)
+        settled = {
+            "objectives": objectives,
+            "sampler": sampler,
+            "promote": wanted.promote if wanted.promote_to else 0,
+            "workers": wanted.workers or device.useful_workers() or default_workers(),
+        }
+        spec = JobSpec(problem=problem, **{**search_options(wanted), **settled})
         return Plan(spec, space, _toolchain(codegen, device))
 
 
-def _require_counted(device: Measurer, goals: Sequence[str]) -> None:
-    missing = [goal for goal in goals if goal not in device.counted]
+def _require_promotable(
+    wanted: JobOptions, problem: Problem, device: Measurer, roster: Roster | None
+) -> None:
+    if not wanted.promote_to:
+        return
+    name, tags = upper_of(wanted.promote_to)
+    with open_measurer(name, wanted.cache, DeviceAccess(tags, roster)) as upper:
+        upper.require(problem.target)
+        require_above(upper, device, wanted.promote_to)
+
+
+def _require_counted(device: Measurer, objectives: Sequence[str]) -> None:
+    missing = [name for name in objectives if name not in device.counted]
     if missing:
         raise UserError(
-            f"goals={','.join(goals)}: the measurer '{device.name}' does not count "
+            f"objectives={','.join(objectives)}: the measurer '{device.name}' does not count "
             f"{', '.join(missing)}",
-            accepted=", ".join(goal for goal in GOALS if goal in device.counted),
+            accepted=", ".join(name for name in OBJECTIVES if name in device.counted),
             next_step="leave them out, or measure with qemu",
         )
 
@@ -168,7 +157,7 @@ def submit(
     *,
     store: TrialStore,
     submission: Submission | None = None,
-    **options: Unpack[JobOptions],
+    **options: Any,
 ) -> Job:
     """Stores a new job, without running it. ``submission`` says who asks for it.
 
@@ -192,13 +181,6 @@ def _opened_rung(
     with open_measurer(name, spec.cache, DeviceAccess(on, roster, holder)) as upper:
         upper.require(spec.problem.target)
         yield Rung(upper, _toolchain(generator, upper), upper.useful_workers() or 1)
-
-
-def _checked_workers(given: int | None, useful: int | None) -> int:
-    workers = (useful or default_workers()) if given is None else given
-    if not 1 <= workers <= 256:
-        raise UserError(f"workers={workers}", accepted="1 to 256")
-    return workers
 
 
 def installed_toolchains() -> list[dict[str, str]]:
@@ -306,7 +288,7 @@ def tune(
     store: TrialStore | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     stop: threading.Event | None = None,
-    **options: Unpack[JobOptions],
+    **options: Any,
 ) -> TuneResult:
     """Submits a job and runs it; ``options`` are those of :func:`submit`.
 
@@ -318,3 +300,46 @@ def tune(
     store = store or MemoryStore()
     job = submit(kernel, params, store=store, **options)
     return run(job.id, store, on_progress=on_progress, stop=stop)
+
+
+def keep_pipeline(pipeline: hl.Func | hl.Pipeline | bytes) -> str:
+    """Keeps an unscheduled pipeline in the state directory; returns its name as a kernel.
+
+    ``pipeline`` is the output Func, the Pipeline, or what ``halide.serialize_pipeline`` gave. A
+    Func or Pipeline is serialized here; whatever is opened again is opened in a contained process.
+    Raises ``UserError`` if it is no pipeline, or none that can be tuned, saying why.
+    """
+    if isinstance(pipeline, bytes):
+        data = pipeline
+    else:
+        import halide as hl
+
+        if isinstance(pipeline, hl.Func):
+            pipeline = hl.Pipeline(pipeline)
+        if not isinstance(pipeline, hl.Pipeline):
+            raise UserError(
+                f"a pipeline of type {type(pipeline).__name__}",
+                accepted="a halide.Func, a halide.Pipeline, or serialized bytes",
+            )
+        data = hl.serialize_pipeline(pipeline)
+    name = name_of(files.keep(data))
+    find_pipeline(name)
+    return name
+
+
+def tune_pipeline(
+    pipeline: hl.Func | hl.Pipeline | bytes,
+    params: Mapping[str, int] | None = None,
+    *,
+    store: TrialStore | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    stop: threading.Event | None = None,
+    **options: Any,
+) -> TuneResult:
+    """Tunes an unscheduled pipeline: :func:`keep_pipeline`, then :func:`tuner.tuning.tune`.
+
+    ``params`` are the extents of the output by the names of its dimensions, and those of inputs
+    that no output decides.
+    """
+    name = keep_pipeline(pipeline)
+    return tune(name, params, store=store, on_progress=on_progress, stop=stop, **options)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from statistics import median
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
-from dashboards.analysing import LEAST_TRIALS, knob_facts, lanes, plots
 from dashboards.pages.job import find_view
 from dashboards.session import viewing
 from dashboards.templating import render
-from db.jobs.trial_rows import AnalysedTrial, analysed_trials
+from db.jobs.trials import AnalysedTrial, analysed_trials
 from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth.caller import Scope
+from tuner.objectives import DEFAULT_OBJECTIVES, figures_of, front_of
+from tuner.records.outcome import Outcome
+from tuner.space import Space
+from tuner.space.config import KnobValue
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 
@@ -45,7 +52,7 @@ def analysis(
         finished=len(finished),
         noise=noise(finished),
         plots={
-            **plots(space, finished, facts, view.job.spec.goals),
+            **plots(space, finished, facts, view.job.spec.objectives),
             "lanes": lanes(trials, time.time()),
         },
     )
@@ -67,3 +74,221 @@ def noise(trials: list[AnalysedTrial]) -> list[dict[str, object]]:
         {**row, "places": [100 + 95 * o / widest for o in row["offsets"]], "widest": widest}  # type: ignore[attr-defined]
         for row in rows
     ]
+
+
+UNSET = "unset"
+"""Stands for the value of a knob that is not active in a config."""
+LEAST_TRIALS = 12
+"""Fewer measured trials say nothing about importance."""
+MOST_RANKED = 1000
+MOST_LINES = 240
+MOST_DOTS = 600
+MOST_BARS = 300
+
+
+@dataclass(frozen=True)
+class ValueFacts:
+    """What became of the trials with one value of a knob."""
+
+    value: KnobValue
+    trials: int
+    failed: int
+    best: int | None
+    middle: float | None
+    outcomes: Mapping[str, int]
+
+    @property
+    def failed_share(self) -> float:
+        """Of the trials; 0 if there are none."""
+        return self.failed / self.trials if self.trials else 0.0
+
+
+@dataclass(frozen=True)
+class KnobFacts:
+    """A knob with every choice it has; ``importance`` adds up to 1 over all knobs."""
+
+    name: str
+    doc: str
+    importance: float | None
+    values: tuple[ValueFacts, ...]
+
+    @property
+    def tried(self) -> int:
+        """Choices that were tried at least once."""
+        return sum(1 for each in self.values if each.trials)
+
+
+HARMLESS = (Outcome.OK, Outcome.CUTOFF)
+"""Outcomes that are no failure: a candidate that was cut off works, it is slow."""
+
+
+def knob_facts(space: Space, trials: Sequence[AnalysedTrial]) -> list[KnobFacts]:
+    """Every knob, the most important first, with what became of each of its choices."""
+    importance = importances(space, trials) or {}
+    found = []
+    for knob in space.knobs:
+        groups: dict[KnobValue, list[AnalysedTrial]] = {choice: [] for choice in knob.choices}
+        for trial in trials:
+            groups.setdefault(trial.config.get(knob.name, UNSET), []).append(trial)
+        values = tuple(_value_facts(value, group) for value, group in groups.items())
+        found.append(KnobFacts(knob.name, knob.doc, importance.get(knob.name), values))
+    return sorted(found, key=lambda facts: -(facts.importance or 0.0))
+
+
+def _value_facts(value: KnobValue, group: Sequence[AnalysedTrial]) -> ValueFacts:
+    cycles = [trial.cycles for trial in group if trial.cycles is not None]
+    outcomes = Counter(trial.outcome.value for trial in group if trial.outcome is not None)
+    return ValueFacts(
+        value=value,
+        trials=len(group),
+        failed=sum(1 for trial in group if trial.outcome not in HARMLESS),
+        best=min(cycles, default=None),
+        middle=median(cycles) if cycles else None,
+        outcomes=dict(outcomes.most_common()),
+    )
+
+
+def importances(space: Space, trials: Sequence[AnalysedTrial]) -> dict[str, float] | None:
+    """Optuna's PED-ANOVA over the measured trials; ``None`` where they are too few or equal.
+
+    Inactive knobs count as having a value of their own, so that conditional knobs can be ranked.
+    """
+    measured = [trial for trial in trials if trial.cycles is not None][-MOST_RANKED:]
+    if len(measured) < LEAST_TRIALS or len({trial.cycles for trial in measured}) < 2:
+        return None
+    import optuna
+    from optuna.distributions import BaseDistribution, CategoricalDistribution
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
+    distributions: dict[str, BaseDistribution] = {
+        knob.name: CategoricalDistribution((*knob.choices, UNSET)) for knob in space.knobs
+    }
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        study = optuna.create_study()
+        study.add_trials(
+            [
+                optuna.trial.create_trial(
+                    params={k.name: trial.config.get(k.name, UNSET) for k in space.knobs},
+                    distributions=distributions,
+                    value=float(trial.cycles or 0),
+                )
+                for trial in measured
+            ]
+        )
+        found = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
+    finally:
+        optuna.logging.set_verbosity(before)
+    return {name: float(value) for name, value in found.items()}
+
+
+Size = Callable[[AnalysedTrial], int]
+
+
+def code_bytes(trial: AnalysedTrial) -> int:
+    """Of its code."""
+    return trial.code_bytes or 0
+
+
+def vtcm_bytes(trial: AnalysedTrial) -> int:
+    """Of VTCM that it touches."""
+    return trial.vtcm_bytes or 0
+
+
+def ddr_bytes(trial: AnalysedTrial) -> int:
+    """That it moves from and to DDR."""
+    return trial.ddr_bytes or 0
+
+
+def pareto(trials: Sequence[AnalysedTrial], size_of: Size = code_bytes) -> list[AnalysedTrial]:
+    """The trials that no other one beats in cycles and in size both, fastest first."""
+    return front_of(
+        trials, lambda trial: None if trial.cycles is None else (trial.cycles, size_of(trial))
+    )
+
+
+def on_front(trials: Sequence[AnalysedTrial], goals: Sequence[str]) -> set[int]:
+    """The numbers of the trials on the front of a job's goals; none if it has only one."""
+    if len(goals) == 1:
+        return set()
+    return {trial.number for trial in front_of(trials, lambda trial: figures_of(trial, goals))}
+
+
+def lanes(trials: Sequence[AnalysedTrial], now: float) -> list[dict[str, Any]]:
+    """The last trials as bars on lanes, as few as were in flight at once. Those still running
+    end ``now``."""
+    latest = sorted(trials, key=lambda trial: trial.started_at)[-MOST_BARS:]
+    free: list[float] = []
+    bars = []
+    zero = latest[0].started_at if latest else 0.0
+    for trial in latest:
+        end = trial.finished_at or now
+        lane = next((i for i, until in enumerate(free) if until <= trial.started_at + 1e-3), None)
+        if lane is None:
+            lane = len(free)
+            free.append(end)
+        free[lane] = end
+        bars.append(
+            {
+                "trial": trial.number,
+                "lane": lane,
+                "from": round(trial.started_at - zero, 3),
+                "seconds": round(max(0.0, end - trial.started_at), 3),
+                "outcome": trial.outcome.value if trial.outcome else "running",
+            }
+        )
+    return bars
+
+
+def plots(
+    space: Space,
+    trials: Sequence[AnalysedTrial],
+    ranked: Sequence[KnobFacts],
+    goals: Sequence[str] = DEFAULT_OBJECTIVES,
+) -> Any:
+    """What the charts of the page draw: few enough lines and dots for a browser."""
+    measured = [trial for trial in trials if trial.cycles is not None]
+    fast = sorted(measured, key=lambda trial: trial.cycles or 0)
+    chosen = on_front(fast, goals)
+    knobs = [facts.name for facts in ranked]
+    choices = {knob.name: [str(c) for c in knob.choices] for knob in space.knobs}
+    for name in knobs:
+        if any(name not in trial.config for trial in measured):
+            choices[name].append(UNSET)
+    return {
+        "knobs": [{"name": name, "choices": choices[name]} for name in knobs],
+        "lines": [_point(trial, knobs) for trial in _thinned(fast, MOST_LINES)],
+        "dots": [_point(trial, knobs) for trial in _thinned(fast, MOST_DOTS)],
+        "code": _sizes(fast, code_bytes, chosen),
+        # Empty where it makes no difference: every front would be the fastest trial.
+        "vtcm": _sizes(fast, vtcm_bytes, chosen) if any(map(vtcm_bytes, measured)) else None,
+        "ddr": _sizes(fast, ddr_bytes, chosen) if any(map(ddr_bytes, measured)) else None,
+    }
+
+
+def _sizes(fast: Sequence[AnalysedTrial], size_of: Size, chosen: Set[int]) -> dict[str, Any]:
+    """Cycles against a size: few enough dots, the whole front, and all that are ``chosen``."""
+
+    def dots(trials: Sequence[AnalysedTrial]) -> list[list[int | None]]:
+        return [[size_of(trial), trial.cycles, trial.number] for trial in trials]
+
+    return {
+        "dots": dots(_thinned(fast, MOST_DOTS)),
+        "front": dots(pareto(fast, size_of)),
+        "goals": dots([trial for trial in fast if trial.number in chosen]),
+    }
+
+
+def _point(trial: AnalysedTrial, knobs: Sequence[str]) -> list[Any]:
+    return [trial.cycles, trial.number, *(str(trial.config.get(name, UNSET)) for name in knobs)]
+
+
+def _thinned(fast: Sequence[AnalysedTrial], most: int) -> list[AnalysedTrial]:
+    """At most ``most``: the fastest quarter of that, and evenly of the rest."""
+    if len(fast) <= most:
+        return list(fast)
+    first = most // 4
+    rest = fast[first:]
+    left = most - first
+    return [*fast[:first], *(rest[i * len(rest) // left] for i in range(left))]

@@ -13,7 +13,7 @@ from dashboards.job_view import JobView
 from dashboards.session import viewing
 from dashboards.templating import ago, render
 from db.jobs.queries import JobFilters, job_standings, jobs_page
-from db.jobs.trial_queries import key_trials
+from db.jobs.trials import key_trials
 from db.schedules.comparisons import Best, bests, toolchains
 from db.sql_store import SqlStore
 from service.app import store_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -11,11 +12,10 @@ from starlette.responses import RedirectResponse, Response
 from dashboards.charts.outcomes import outcome_strip
 from dashboards.job_view import JobView
 from dashboards.promoted import promoted_view
-from dashboards.series import course
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
 from db.jobs.queries import job_standings
-from db.jobs.trial_queries import (
+from db.jobs.trials import (
     TrialPoint,
     front_trials,
     key_trials,
@@ -27,8 +27,8 @@ from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth.audit import record
 from service.auth.caller import Scope
+from service.job_requests import may_steer, require_may_steer
 from service.problem_details import HttpError, not_found
-from service.steering import may_steer, require_may_steer
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobRequest
 from tuner.space import Config
@@ -144,7 +144,7 @@ def _live(store: SqlStore, view: JobView) -> dict[str, Any]:
     spec = view.job.spec
     return {
         "promoted": promoted_view(promoted_trials(store, view.id)) if spec.promote_to else None,
-        "front": front_trials(store, view.job) if len(spec.goals) > 1 else None,
+        "front": front_trials(store, view.job) if len(spec.objectives) > 1 else None,
         "chart": chart_data(view, points),
         "strip": outcome_strip(view.standing.summary.outcomes),
     }
@@ -191,3 +191,65 @@ def differences(config: Config, best: Config | None) -> dict[str, KnobValue | No
         return dict(config)
     knobs = dict.fromkeys((*config, *best))
     return {knob: config.get(knob) for knob in knobs if config.get(knob) != best.get(knob)}
+
+
+STRETCHES = 240
+
+
+def course(points: Sequence[TrialPoint], stretches: int = STRETCHES) -> dict[str, Any]:
+    """Columns ``order`` (trials finished so far), ``trial`` (its number), ``seconds`` (worked so
+    far), ``cycles`` and ``best`` (so far), and ``total``, how many measured trials they stand for.
+    In the order of finishing."""
+    seconds = worked_seconds(points)
+    measured = [
+        (order, p.number, s, p.cycles)
+        for order, (p, s) in enumerate(zip(points, seconds, strict=True), 1)
+        if p.cycles is not None
+    ]
+    best: list[int] = []
+    for *_, cycles in measured:
+        best.append(min(cycles, best[-1]) if best else cycles)
+    kept = _kept([cycles for *_, cycles in measured], best, stretches)
+    return {
+        "total": len(measured),
+        "finished": len(points),
+        "order": [measured[i][0] for i in kept],
+        "trial": [measured[i][1] for i in kept],
+        "seconds": [round(measured[i][2], 2) for i in kept],
+        "cycles": [measured[i][3] for i in kept],
+        "best": [best[i] for i in kept],
+    }
+
+
+def _kept(cycles: Sequence[int], best: Sequence[int], stretches: int) -> list[int]:
+    count = len(cycles)
+    if count <= 2 * stretches:
+        return list(range(count))
+    kept = {0, count - 1}
+    kept.update(i for i in range(1, count) if best[i] < best[i - 1])
+    for stretch in range(stretches):
+        inside = range(stretch * count // stretches, (stretch + 1) * count // stretches)
+        kept.add(min(inside, key=lambda i: cycles[i]))
+        kept.add(max(inside, key=lambda i: cycles[i]))
+    return sorted(kept)
+
+
+LONG_BREAK_S = 120.0
+
+
+def worked_seconds(points: Sequence[TrialPoint]) -> list[float]:
+    """For each trial the wall seconds worked when it finished, without breaks: times in which
+    no trial ran, such as between two sessions of a job, take no room on the axis."""
+    if not points:
+        return []
+    passed = 0.0
+    last = min(point.started_at for point in points)
+    seconds = []
+    for point in points:
+        step = point.finished_at - last
+        if step > LONG_BREAK_S and point.started_at > last:
+            step = point.finished_at - point.started_at
+        passed += max(0.0, step)
+        last = max(last, point.finished_at)
+        seconds.append(passed)
+    return seconds

@@ -36,6 +36,7 @@ class Asked(BaseModel):
     target: str = ""
     contract: str = ""
     user: str = ""
+    batch: str = ""
     after: str = ""
 
     def filters(self) -> JobFilters:
@@ -55,6 +56,7 @@ class Asked(BaseModel):
             target=self.target or None,
             contract=Contract(self.contract) if self.contract else None,
             user=self.user or None,
+            batch=self.batch or None,
         )
 
 

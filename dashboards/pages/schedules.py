@@ -14,7 +14,7 @@ from dashboards.charts.shapes import shape_grids
 from dashboards.job_view import peak_of
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
-from db.jobs.trial_queries import find_trial
+from db.jobs.trials import find_trial
 from db.pipelines import kernel_of
 from db.schedules.quarantine import quarantine, release
 from db.schedules.queries import StoredSchedule, find, page

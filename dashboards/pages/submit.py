@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -22,44 +22,45 @@ from service.app import store_of
 from service.auth.caller import Caller, Scope
 from service.job_requests import submit
 from service.problem_details import HttpError, status_of
-from service.schemas.jobs import LARGEST_SEED, BudgetBody, SubmitBody
+from service.schemas.jobs import SubmitBody
+from tuner.choices import choices_of, help_of
+from tuner.codegen import space_of
 from tuner.errors import HvxtuneError, UserError
-from tuner.goals import DEFAULT_GOALS, GOALS
 from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel, kernel_names
-from tuner.measure import FARM, QEMU
-from tuner.problem.contract import Contract
-from tuner.problem.target import DEFAULT_TARGET, TARGETS
-from tuner.records.candidate import CACHE_STATES, CacheState
-from tuner.records.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
-from tuner.search.samplers import sampler_names
+from tuner.kernels.kernel import Param
+from tuner.measure import FARM
+from tuner.objectives import OBJECTIVES
+from tuner.records.request import DEFAULT_TRIALS, GROUPS, JobOptions, Option, by_name, options_of
 from tuner.tuning import find_problem
+from tuner.workload_sets import WorkloadSet, find_set, set_names
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.SUBMIT))])
 
-DEFAULTS: Mapping[str, str] = {
-    "target": DEFAULT_TARGET,
-    "contract": "static",
-    "cache": "warm",
-    "trials": "100",
-    "seconds": "",
-    "patience": "",
-    "until_gain": "",
-    "measurer": QEMU,
-    "on": "",
-    "promote_to": "",
-    "promote": str(DEFAULT_PROMOTIONS),
-    "sampler": "",
-    "seed": "0",
-    "workers": "",
-    "priority": "0",
-    "private": "",
-}
+OPTIONS = options_of(JobOptions)
+MEASURER = by_name(JobOptions)["measurer"]
 PARAM = "param_"
-GOAL = "goal_"
-"""Before the name of a goal that is ticked; cycles need not be."""
-MORE_GOALS = tuple(goal for goal in GOALS if goal not in DEFAULT_GOALS)
-MOST_TRIALS = 10_000_000
+SET = "set:"
+"""Before the name of a set of workloads, where a kernel's could be chosen."""
 MOST_UPLOADS = 50
+YES, NO = "yes", "no"
+
+
+def _text_of(option: Option) -> str:
+    """The default of ``option``, as its field shows it."""
+    if option.kind == "bool":
+        return YES if option.default else NO
+    return "" if option.default is None or option.kind == "names" else str(option.default)
+
+
+DEFAULTS: Mapping[str, str] = {
+    **{option.name: _text_of(option) for option in OPTIONS},
+    "trials": str(DEFAULT_TRIALS),
+}
+
+
+def ticks(option: Option) -> list[str]:
+    """What may be chosen beside the default of ``option``, which takes several names."""
+    return [name for name in choices_of(option) if name not in option.default]
 
 
 class FieldError(UserError):
@@ -72,58 +73,66 @@ class FieldError(UserError):
 
 @dataclass(frozen=True)
 class Entered:
-    """What stands in the form, as text, whatever it is."""
+    """What stands in the form, as text, whatever it is: for a kernel, or for a set of workloads."""
 
-    kernel: Kernel
     values: Mapping[str, str] = field(hash=False)
-
-    def number(self, name: str, least: int, most: int) -> int | None:
-        """The whole number in a field, or ``None`` if it is empty."""
-        text = self.values.get(name, "")
-        if not text:
-            return None
-        label = name.removeprefix(PARAM)
-        if not re.fullmatch(r"-?\d{1,10}", text):
-            raise FieldError(name, f"{label} '{text[:20]}'", accepted="a whole number")
-        if not least <= int(text) <= most:
-            raise FieldError(name, f"{label} {text}", accepted=f"{least} to {most}")
-        return int(text)
-
-    def real(self, name: str) -> float | None:
-        """The number in a field, or ``None`` if it is empty."""
-        text = self.values.get(name, "")
-        try:
-            return float(text) if text else None
-        except ValueError:
-            raise FieldError(name, f"{name} '{text[:20]}'", accepted="a number") from None
-
-    def share(self, name: str) -> float | None:
-        """The share that a field gives in percent, or ``None`` if it is empty."""
-        percent = self.real(name)
-        if percent is not None and not 0 < percent < 100:
-            raise FieldError(name, f"{name} {percent:g} %", accepted="above 0 and below 100")
-        return None if percent is None else percent / 100
+    what: Kernel | WorkloadSet
 
     @property
-    def goals(self) -> list[str]:
-        """Cycles, and what is ticked beside."""
-        return [*DEFAULT_GOALS, *(goal for goal in MORE_GOALS if self.values.get(GOAL + goal))]
+    def chosen(self) -> str:
+        """The name of the kernel or the set in the list."""
+        return f"{SET}{self.what.name}" if isinstance(self.what, WorkloadSet) else self.what.name
+
+    @property
+    def parameters(self) -> Sequence[Param]:
+        """Of the kernel; a set has none."""
+        return () if isinstance(self.what, WorkloadSet) else self.what.params
+
+    def ticked(self, option: Option) -> list[str]:
+        """The default of ``option``, and what is ticked beside it."""
+        more = [n for n in ticks(option) if self.values.get(f"{option.name}_{n}")]
+        return [*option.default, *more]
+
+    def options(self) -> dict[str, Any]:
+        """The options of the job; ``UserError`` names the field that is wrong."""
+        given: dict[str, Any] = {}
+        for option in OPTIONS:
+            text = self.values.get(option.name, "")
+            if option.kind == "names":
+                given[option.name] = self.ticked(option)
+            elif option.kind == "bool":
+                given[option.name] = text == YES
+            elif text:
+                given[option.name] = option.checked(option.read(text))
+        if given.get("on"):  # a tag is one of the farm's: whoever chooses it means that
+            given["measurer"] = FARM
+        return given
 
     def params(self) -> dict[str, int]:
         """The kernel's parameters; empty fields mean its defaults."""
-        given = {
-            param.name: self.number(PARAM + param.name, param.minimum, param.maximum)
-            for param in self.kernel.params
-        }
-        return {name: value for name, value in given.items() if value is not None}
+        given = {}
+        for param in self.parameters:
+            text = self.values.get(PARAM + param.name, "")
+            if not text:
+                continue
+            if not re.fullmatch(r"-?\d{1,10}", text):
+                name = PARAM + param.name
+                raise FieldError(name, f"{param.name} '{text[:20]}'", accepted="a whole number")
+            given[param.name] = int(text)
+            if not param.minimum <= given[param.name] <= param.maximum:
+                accepted = f"{param.minimum} to {param.maximum}"
+                raise FieldError(PARAM + param.name, f"{param.name} {text}", accepted=accepted)
+        return given
 
 
 def _entered(values: Mapping[str, Any], store: SqlStore, caller: Caller) -> Entered:
     texts = {k: v.strip() for k, v in values.items() if isinstance(v, str)}
     asked = texts.get("kernel") or kernel_names()[0]
+    if asked.startswith(SET) and (name := asked.removeprefix(SET)) in set_names():
+        return Entered({**DEFAULTS, **texts}, find_set(name))
     kernel = find_kernel(pipelines.kernel_of(store, asked, caller.owner))
     params = {PARAM + param.name: str(param.default) for param in kernel.params}
-    return Entered(kernel, {**DEFAULTS, **params, **texts})
+    return Entered({**DEFAULTS, **params, **texts}, kernel)
 
 
 def field_of(error: HvxtuneError, entered: Entered) -> str:
@@ -170,63 +179,54 @@ def send(
         )
     except (UserError, HttpError) as error:
         return _form(request, store, entered, error, status=status_of(error))
-    job_id: str = taken.answer["jobs"][0]["job"]
-    return RedirectResponse(f"{request.scope['root_path']}/jobs/{job_id}", 303)
+    root = request.scope["root_path"]
+    batch, jobs = taken.answer["batch"], taken.answer["jobs"]
+    where = f"{root}/jobs/{jobs[0]['job']}" if batch is None else f"{root}/jobs?batch={batch}"
+    return RedirectResponse(where, 303)
 
 
 def body_of(entered: Entered) -> SubmitBody:
     """What a REST client would send for it; ``UserError`` says which field is wrong."""
-    values = entered.values
+    if isinstance(entered.what, WorkloadSet):
+        workloads = [
+            {"kernel": member.workload.kernel, "params": dict(member.workload.params)}
+            for member in entered.what.members
+        ]
+        what: dict[str, Any] = {"workloads": workloads}
+    else:
+        what = {"kernel": entered.what.name, "params": entered.params()}
     try:
-        return SubmitBody(
-            kernel=entered.kernel.name,
-            params=entered.params(),
-            workloads=None,
-            target=values["target"],
-            contract=values["contract"],
-            cache=_cache(values["cache"]),
-            budget=BudgetBody(
-                trials=entered.number("trials", 1, MOST_TRIALS),
-                seconds=entered.real("seconds"),
-                patience=entered.number("patience", 1, MOST_TRIALS),
-                until_gain=entered.share("until_gain"),
-            ),
-            transfer=True,
-            goals=entered.goals,
-            sampler=values["sampler"] or None,
-            # A tag is one of the farm's: who chooses it means that.
-            measurer=FARM if values["on"] else values["measurer"],
-            on=values["on"],
-            promote_to=values["promote_to"],
-            promote=entered.number("promote", 1, MOST_PROMOTIONS) or DEFAULT_PROMOTIONS,
-            generator="halide",
-            seed=entered.number("seed", 0, LARGEST_SEED) or 0,
-            workers=entered.number("workers", 1, 256),
-            priority=entered.number("priority", -100, 100) or 0,
-            visibility="private" if values["private"] else None,
-        )
+        return SubmitBody.of(entered.options(), **what)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][-1]) if first["loc"] else ""
         raise FieldError(name, f"{name}: {first['msg']}") from None
 
 
-def _cache(name: str) -> CacheState:
-    if name not in CACHE_STATES:
-        raise FieldError("cache", f"caches '{name[:20]}'", accepted=", ".join(CACHE_STATES))
-    return name
-
-
 def _space(entered: Entered) -> dict[str, Any]:
     values = entered.values
+    nothing: dict[str, Any] = {"error": None, "space": None, "peak": None}
+    if isinstance(entered.what, WorkloadSet):
+        return {**nothing, "workloads": entered.what.members}
     try:
         problem = find_problem(
-            entered.kernel.name, entered.params(), values["target"], values["contract"]
+            entered.what.name, entered.params(), values["target"], values["contract"]
         )
-        found = entered.kernel.space(problem)
+        found = space_of(values["generator"], entered.what, problem)
     except UserError as error:
-        return {"error": error, "space": None, "peak": None}
+        return {**nothing, "error": error}
     return {"error": None, "space": found, "peak": peak_of(problem)}
+
+
+def _choices() -> dict[str, list[str]]:
+    """What there is to choose from for each option that has choices."""
+    devices = offered_devices()
+    return {
+        **{option.name: choices_of(option) for option in OPTIONS if option.choices},
+        "measurer": [n for n in choices_of(MEASURER) if n != FARM or devices.tags],
+        "on": list(devices.tags),
+        "promote_to": list(devices.higher),
+    }
 
 
 def _uploaded(store: SqlStore, chosen: str, owner: str) -> dict[str, str]:
@@ -253,25 +253,23 @@ def _form(
     error: HvxtuneError | None = None,
     status: int = 200,
 ) -> Response:
-    preview = _space(entered)
     caller: Caller = request.state.caller
-    uploaded = _uploaded(store, entered.kernel.name, caller.owner)
+    uploaded = _uploaded(store, entered.chosen, caller.owner)
+    sets = {f"{SET}{name}": f"all layers of {name}" for name in set_names()}
     return render(
         request,
         "submit.html",
         status=status,
         entered=entered,
         values=entered.values,
-        kernels=[*kernel_names(), *uploaded],
-        uploaded=uploaded,
-        targets=list(TARGETS),
-        contracts=[contract.value for contract in Contract],
-        samplers=sampler_names(),
-        devices=offered_devices(),
-        goals=[(goal, GOALS[goal]) for goal in MORE_GOALS],
-        chosen_goals=entered.goals,
-        caches=CACHE_STATES,
+        kernels=[*kernel_names(), *uploaded, *sets],
+        labels={**uploaded, **sets},
+        groups={group: [one for one in OPTIONS if one.group == group] for group in GROUPS},
+        choices=_choices(),
+        ticks=ticks,
+        objectives=OBJECTIVES,
+        help_of=help_of,
         refused=error,
         wrong=field_of(error, entered) if error else "",
-        **preview,
+        **_space(entered),
     )

@@ -15,7 +15,7 @@ from dashboards.job_view import JobView
 from dashboards.pages.job import find_view
 from dashboards.session import viewing
 from dashboards.templating import render
-from db.jobs.trial_queries import find_trial, key_trials
+from db.jobs.trials import find_trial, key_trials
 from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth.caller import Scope

@@ -16,7 +16,7 @@ from db.exchange import layout
 from db.models import ArtifactRow, ProblemRow, ScheduleRow, TargetRow, WorkloadRow
 from db.records import problem_record, schedule_record
 from db.schedules.quarantine import quarantine
-from db.schedules.seals import BROKEN, seal_fits
+from db.schedules.validation import BROKEN, seal_fits
 from db.sql_store import SqlStore
 from tuner.errors import UserError
 from tuner.identity import canonical_json, digest_of_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,12 +13,46 @@ from sqlalchemy.orm import Session
 
 from db import catalogue
 from db.jobs import events as job_events
-from db.jobs.job_id import new_job_id
 from db.models import JobRow
-from db.records import job_record
+from db.records import job_record, option_values
 from db.service_models import IdempotencyRow
 from tuner.records.trial import Job, JobSpec, JobState, Submission
 from tuner.space import Space
+
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Crockford's base 32: no i, l, o, u, so that an id can be read out and typed."""
+
+_EPOCH_S = 1735689600  # 2025-01-01; seven digits of 1/32 s since then last until 2059
+_TICKS_PER_S = 32
+_TIME_DIGITS = 7
+_RANDOM_DIGITS = 3
+_MISREAD = str.maketrans("ilo", "110")
+
+
+def new_job_id(now_s: float) -> str:
+    """An id of ten characters for a job made at ``now_s`` (Unix time).
+
+    Seven say when, to 1/32 s; three are random. Two jobs made within one tick have a chance of
+    1 in 32768 to get the same id: the caller draws again if the store knows it already.
+    """
+    ticks = max(0, int((now_s - _EPOCH_S) * _TICKS_PER_S))
+    return _encoded(ticks, _TIME_DIGITS) + _encoded(
+        secrets.randbelow(len(ALPHABET) ** _RANDOM_DIGITS), _RANDOM_DIGITS
+    )
+
+
+def _encoded(number: int, digits: int) -> str:
+    text = ""
+    for _ in range(digits):
+        number, digit = divmod(number, len(ALPHABET))
+        text = ALPHABET[digit] + text
+    return text
+
+
+def as_typed(text: str) -> str:
+    """What a person typed, as an id or the start of one: lower case, misread letters mended."""
+    return text.strip().lower().translate(_MISREAD)
+
 
 REMEMBERED_S = 24 * 3600.0
 """How long a key stands for the request it came with."""
@@ -43,22 +78,8 @@ def insert_job(
             space_digest=space.digest,
             toolchain_id=catalogue.used_toolchain_id(session, toolchain),
             state=JobState.QUEUED,
-            goals=",".join(spec.goals),
-            sampler=spec.sampler,
-            seed=spec.seed,
-            generator=spec.generator,
-            measurer=spec.measurer,
-            device_tags=spec.on,
-            promote_to=spec.promote_to,
-            promote=spec.promote,
-            cache=spec.cache,
-            workers=spec.workers,
             cutoff_factor=spec.cutoff_factor,
-            budget_trials=spec.budget.trials,
-            budget_seconds=spec.budget.seconds,
-            budget_patience=spec.budget.patience,
-            budget_until_gain=spec.budget.until_gain,
-            transfer=spec.transfer,
+            **option_values(spec),
             created_at=now,
             submitted_by=submission.user,
             priority=submission.priority,

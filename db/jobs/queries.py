@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Select, func, select, tuple_
+from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from db.jobs.claims import is_held
-from db.jobs.owner import Owner
-from db.jobs.summary import JobSummary, summaries_of
-from db.jobs.trial_queries import KNOWN_ORIGINS
+from db.jobs.claims import Owner, is_held, owner_of
+from db.jobs.trials import KNOWN_ORIGINS
 from db.models import (
     JobRow,
     MeasurementRow,
@@ -22,9 +20,68 @@ from db.models import (
     TrialRow,
     WorkloadRow,
 )
-from db.sql_store import SqlStore
+from db.records import job_record
 from tuner.problem.contract import Contract
+from tuner.records.candidate import CacheState, Problem
+from tuner.records.outcome import Outcome
 from tuner.records.trial import Job, JobState
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
+
+
+@dataclass(frozen=True)
+class JobSummary:
+    """A job with its trials counted, not loaded.
+
+    ``outcomes`` has the outcomes that occurred, ``pending`` counts trials handed out and not
+    finished, ``best_cycles`` is of the best verified trial. ``owner`` is the process that works
+    on it now. ``interrupted`` means that the job says ``running`` but its process is gone: it
+    can be resumed.
+    """
+
+    job: Job
+    outcomes: Mapping[Outcome, int] = field(hash=False)
+    pending: int
+    best_cycles: int | None
+    owner: Owner | None
+    interrupted: bool
+
+    @property
+    def finished(self) -> int:
+        """Trials of every outcome."""
+        return sum(self.outcomes.values())
+
+
+def summaries_of(session: Session, rows: Sequence[JobRow]) -> list[JobSummary]:
+    """The summaries of ``rows``, in their order, in one more query however many they are."""
+    counts: dict[str, dict[Outcome | None, int]] = {row.id: {} for row in rows}
+    best: dict[str, int | None] = {}
+    grouped = (
+        select(TrialRow.job_id, TrialRow.outcome, func.count(), func.min(MeasurementRow.cycles))
+        .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(TrialRow.job_id.in_(counts))
+        .group_by(TrialRow.job_id, TrialRow.outcome)
+    )
+    for job_id, outcome, count, cycles in session.execute(grouped):
+        counts[job_id][outcome] = count
+        if outcome is Outcome.OK:
+            best[job_id] = cycles
+    return [_summary(row, counts[row.id], best.get(row.id)) for row in rows]
+
+
+def _summary(
+    row: JobRow, counts: Mapping[Outcome | None, int], best_cycles: int | None
+) -> JobSummary:
+    held = is_held(row)
+    return JobSummary(
+        job=job_record(row),
+        outcomes={outcome: counts[outcome] for outcome in Outcome if outcome in counts},
+        pending=counts.get(None, 0),
+        best_cycles=best_cycles,
+        owner=owner_of(row) if held else None,
+        interrupted=row.state is JobState.RUNNING and not held,
+    )
 
 
 @dataclass(frozen=True)
@@ -206,3 +263,32 @@ def conductors_at_work(store: SqlStore) -> list[ConductorAtWork]:
             if summary.owner is not None:
                 jobs.setdefault(summary.owner, []).append(summary.job.id)
     return [ConductorAtWork(owner, tuple(sorted(held))) for owner, held in jobs.items()]
+
+
+def open_job(
+    store: SqlStore,
+    problem: Problem,
+    cache: CacheState,
+    kinds: Sequence[str] = (),
+    owner: str = "",
+) -> Job | None:
+    """The oldest job for ``problem`` that has not ended, if there is one.
+
+    With ``kinds`` of devices, one that measures on devices of such a kind or promotes to them: a
+    search on the model never answers who asks for more. Nor does a private job, but ``owner``'s.
+    """
+    wanted = (
+        select(JobRow)
+        .join(ProblemRow, JobRow.problem_id == ProblemRow.id)
+        .where(ProblemRow.digest == problem.digest, JobRow.cache == cache)
+        .where(JobRow.audience.in_(("", owner)))
+        .where(JobRow.state.in_((JobState.QUEUED, JobState.RUNNING)), JobRow.paused.is_(False))
+        .order_by(JobRow.created_at)
+        .limit(1)
+    )
+    if kinds:
+        above = (JobRow.promote_to, JobRow.device_tags, JobRow.measurer)
+        wanted = wanted.where(or_(*(column.in_(kinds) for column in above)))
+    with store.reading() as session:
+        row = session.scalar(wanted)
+        return None if row is None else job_record(row)

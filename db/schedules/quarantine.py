@@ -1,21 +1,41 @@
-"""Schedules that are never handed out: why, since when, and back again."""
+"""Schedules that are never handed out: why, since when, what takes their place, and back again."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Select, delete, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, select, update
 from sqlalchemy.orm import Session
 
 from db.catalogue import rows_changed
+from db.failure import DamagedRowError
 from db.jobs.results import offer_schedule
-from db.models import ScheduleRow
-from db.schedules.next_best import next_best
+from db.models import (
+    ArtifactRow,
+    JobRow,
+    MeasurementRow,
+    ProblemRow,
+    PromotionRow,
+    ScheduleRow,
+    TrialRow,
+)
+from db.records import (
+    job_record,
+    measurement_record,
+    problem_record,
+    toolchain_record,
+    trial_record,
+)
+from tuner.records.trial import Schedule
 
 if TYPE_CHECKING:
     from db.schedules.serving import ServingRow
     from db.sql_store import SqlStore
+
+_MOST_DAMAGED = 20
+"""At most this many trials are looked at for one whose row is whole."""
 
 
 def quarantine_row(store: SqlStore, row: ServingRow, reason: str) -> bool:
@@ -65,7 +85,7 @@ def _withdraw(session: Session, row: ScheduleRow, reason: str) -> bool:
     """Sets ``row`` aside and offers the next best; whether nobody else did just now."""
     if not _set(session, row, time.time(), reason):
         return False
-    other = next_best(session, row)
+    other = _next_best(session, row)
     if other is not None:
         offer_schedule(session, other)
     return True
@@ -99,3 +119,76 @@ def _set(session: Session, row: ScheduleRow, since: float | None, reason: str) -
     changed = rows_changed(session, marked.values(**values)) == 1
     session.refresh(row)
     return changed
+
+
+def _next_best(session: Session, row: ScheduleRow) -> Schedule | None:
+    """The fastest trial, or promotion, of the problem, fidelity and toolchain of ``row`` whose
+    config and object are not quarantined there; ``None`` if there is none."""
+    problem = problem_record(session.get_one(ProblemRow, row.problem_id))
+    tried = (
+        select(TrialRow, JobRow, MeasurementRow, ArtifactRow)
+        .join(JobRow, TrialRow.job_id == JobRow.id)
+        .join(ArtifactRow, TrialRow.artifact_digest == ArtifactRow.digest)
+        .where(JobRow.problem_id == row.problem_id, JobRow.audience == row.audience)
+        .where(ArtifactRow.symbol == problem.symbol)
+        .where(MeasurementRow.fidelity == row.fidelity)
+        .where(MeasurementRow.cache == row.measurement.cache)
+        .where(~_is_quarantined(row))
+        .order_by(MeasurementRow.cycles, TrialRow.job_id, TrialRow.number)
+        .limit(_MOST_DAMAGED)
+    )
+    by_trial = tried.join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id).where(
+        JobRow.toolchain_id == row.toolchain_id
+    )
+    same = and_(
+        PromotionRow.job_id == TrialRow.job_id, PromotionRow.trial_number == TrialRow.number
+    )
+    by_promotion = (
+        tried.join(PromotionRow, same)
+        .join(MeasurementRow, PromotionRow.measurement_id == MeasurementRow.id)
+        .where(PromotionRow.toolchain_id == row.toolchain_id)
+    )
+    found: list[Schedule] = []
+    for wanted, promoted in ((by_trial, False), (by_promotion, True)):
+        for rows in session.execute(wanted):
+            with contextlib.suppress(DamagedRowError):
+                found.append(_schedule(row, *rows, promoted=promoted))
+                break
+    return min(found, key=lambda schedule: schedule.measurement.cycles, default=None)
+
+
+def _is_quarantined(row: ScheduleRow) -> ColumnElement[bool]:
+    """Whether a trial's config, or an object of the same bytes, is quarantined beside ``row``."""
+    quarantined = (
+        (ScheduleRow.problem_id == row.problem_id)
+        & (ScheduleRow.fidelity == row.fidelity)
+        & (ScheduleRow.toolchain_id == row.toolchain_id)
+        & ScheduleRow.quarantined_at.is_not(None)
+        & (
+            (ScheduleRow.config_digest == TrialRow.config_digest)
+            | (ScheduleRow.artifact_digest == TrialRow.artifact_digest)
+        )
+    )
+    return select(ScheduleRow.id).where(quarantined).exists()
+
+
+def _schedule(
+    row: ScheduleRow,
+    trial: TrialRow,
+    job: JobRow,
+    measurement: MeasurementRow,
+    artifact: ArtifactRow,
+    *,
+    promoted: bool,
+) -> Schedule:
+    return Schedule(
+        problem=problem_record(job.problem),
+        config=trial_record(trial).config,
+        generator=job.generator,
+        measurement=measurement_record(measurement),
+        artifact_digest=artifact.digest,
+        symbol=artifact.symbol,
+        provenance=job_record(job).provenance(
+            trial.number, trial.finished_at, toolchain_record(row.toolchain) if promoted else None
+        ),
+    )

@@ -24,8 +24,8 @@ from db.models import (
     WorkloadRow,
 )
 from db.records import job_record, problem_record, space_record
-from db.schedules.seals import seal_of
 from db.schedules.serving import ServingRow
+from db.schedules.validation import seal_of
 from db.sql_store import SqlStore
 from tuner.problem.contract import Contract
 from tuner.records.candidate import CacheState, Fidelity, Problem

@@ -8,22 +8,31 @@ an answer stays right as long as its rows are equal.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import logging
 import re
 import sqlite3
-from dataclasses import dataclass
+import threading
 from functools import cached_property, lru_cache
-from typing import Any, Final, NamedTuple, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+import psutil
 from sqlalchemy import select, text
+from sqlalchemy.orm import Session
 
 from db.engine import connect_to_read
 from db.failure import translated
 from db.models import ProblemRow, ScheduleRow, TargetRow, WorkloadRow
-from db.schedules import warm_pages
-from db.sql_store import SqlStore
+from tuner.best import Lookup, Rank, rank
 from tuner.problem.contract import Contract
-from tuner.records.candidate import FIDELITIES, CacheState, Fidelity
-from tuner.standing import Rank, rank
+from tuner.records.candidate import Fidelity
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
+
+_log = logging.getLogger("hvxtune.db")
 
 
 class ServingRow(NamedTuple):
@@ -61,7 +70,7 @@ class ServingRow(NamedTuple):
     judged: str
 
     def rank(self) -> Rank:
-        """Where it stands among those handed out for the same workload."""
+        """Its place in the one order there is."""
         return rank(
             *(self.fidelity, self.toolchain_used_at, self.toolchain_digest),
             *(self.cycles, self.contract),
@@ -119,7 +128,7 @@ _STANDINGS: Final = _by_place(
     "SELECT s.fidelity, t.last_used_at, t.digest, s.cycles, p.contract,"
     f" s.problem_id, s.toolchain_id, s.id, s.audience {_HANDED_OUT.format(more='')}"
 )
-"""The arguments of :func:`tuner.standing.rank`, and what finds the whole row again."""
+"""The arguments of :func:`tuner.best.rank`, and what finds the whole row again."""
 
 
 def _rank_of(standing: tuple[Any, ...]) -> Rank:
@@ -139,47 +148,19 @@ _FINGERPRINT: Final = "SELECT CAST(fingerprint AS TEXT) FROM toolchains WHERE di
 
 _KEPT_FINGERPRINTS: Final = 1024
 
-Values = tuple[str, str, str, tuple[str, ...], tuple[str, ...], str]
-"""Digests of workload and target, state of the caches, contracts, fidelities, who asks."""
-_NOTHING: Final[Values] = ("", "", "warm", (), (), "")
+Values = tuple[str, str, str, tuple[str, ...], tuple[str, ...], str, str]
+"""A lookup as plain texts: digests of workload and target, state of the caches, contracts,
+fidelities, audience, digest of the toolchain."""
+_NOTHING: Final[Values] = ("", "", "warm", (), (), "", "")
 
 
-@dataclass(frozen=True)
-class Lookup:
-    """Which schedules fit: those of the workload and on the target with these digests, under one
-    of ``contracts``, measured with caches in state ``cache``, at ``min_fidelity`` or higher; shared
-    ones, and what ``owner`` keeps private."""
-
-    workload: str
-    target: str
-    contracts: tuple[Contract, ...]
-    cache: CacheState
-    min_fidelity: Fidelity
-    owner: str = ""
-
-    @property
-    def values(self) -> Values:
-        """The same as plain tuples of plain texts."""
-        return lookup_values(
-            *(self.workload, self.target, self.contracts, self.cache, self.min_fidelity),
-            self.owner,
-        )
-
-    def fits(self, row: ServingRow) -> bool:
-        """Whether ``row``, handed out for the workload, target and caches, is one of those."""
-        return row.contract in self.contracts and row.fidelity in _NO_LOWER[self.min_fidelity]
-
-
-def lookup_values(
-    workload: str,
-    target: str,
-    contracts: tuple[Contract, ...],
-    cache: CacheState,
-    min_fidelity: Fidelity,
-    owner: str,
-) -> Values:
-    """The values of a :class:`Lookup`, for those who make one in each query."""
-    return (workload, target, cache, _texts(contracts), _NO_LOWER[min_fidelity], owner)
+def values_of(lookup: Lookup) -> Values:
+    """``lookup`` as plain texts."""
+    problem, contracts, cache, _, toolchain, audience = lookup
+    return (
+        *(problem.workload.digest, problem.target.digest, cache),
+        *(_texts(contracts), lookup.fidelities, audience, toolchain),
+    )
 
 
 @lru_cache(maxsize=64)
@@ -187,14 +168,47 @@ def _texts(contracts: tuple[Contract, ...]) -> tuple[str, ...]:
     return tuple([contract.value for contract in contracts])
 
 
-_NO_LOWER: Final = {least: FIDELITIES[height:] for height, least in enumerate(FIDELITIES)}
+def fitting_rows(session: Session, lookup: Lookup) -> list[ServingRow]:
+    """Every schedule that fits and is not quarantined, best first."""
+    workload, target, cache, contracts, fidelities, audience, toolchain = values_of(lookup)
+    cell = {"workload": workload, "target": target, "cache": cache, "owner": audience}
+    rows = [ServingRow._make(row) for row in session.execute(_ROWS, cell)]
+    return sorted(
+        (
+            row
+            for row in rows
+            if row.contract in contracts
+            and row.fidelity in fidelities
+            and toolchain in ("", row.toolchain_digest)
+        ),
+        key=ServingRow.rank,
+    )
 
 
-class ScheduleReads:
-    """Reads the schedules of workloads. Threads may share :meth:`rows`, and nothing else.
+def quarantined(session: Session, lookup: Lookup) -> list[tuple[str, str]]:
+    """Public id and reason of every schedule that would fit, but is quarantined."""
+    problem = lookup.problem
+    wanted = (
+        select(ScheduleRow.public_id, ScheduleRow.quarantine_reason)
+        .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
+        .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
+        .join(TargetRow, ProblemRow.target_id == TargetRow.id)
+        .where(WorkloadRow.digest == problem.workload.digest)
+        .where(TargetRow.digest == problem.target.digest)
+        .where(ProblemRow.contract.in_(lookup.contracts))
+        .where(ScheduleRow.cache == lookup.cache)
+        .where(ScheduleRow.fidelity.in_(lookup.fidelities))
+        .where(ScheduleRow.quarantined_at.is_not(None))
+        .where(ScheduleRow.audience.in_(("", lookup.audience)))
+        .order_by(ScheduleRow.cycles, ScheduleRow.id)
+    )
+    return [(name or "", reason) for name, reason in session.execute(wanted)]
 
-    On SQLite, :meth:`first_now` and :meth:`version` use a connection of their own, for one thread:
-    a look-up takes some tens of microseconds, less than handing it to another thread would.
+
+class FirstRows:
+    """Finds the first of :func:`fitting_rows` on SQLite within tens of microseconds.
+
+    It has a connection of its own, for one thread: handing the look-up to another takes longer.
     """
 
     def __init__(self, store: SqlStore) -> None:
@@ -212,39 +226,13 @@ class ScheduleReads:
         """Prepares :meth:`first_now`, from its thread, for a database that is there already."""
         if self._store.place.path is not None:
             self.first_now(_NOTHING)  # maps the file
-            warm_pages.warm(self._store.place.path)
-
-    def rows(self, lookup: Lookup) -> list[ServingRow]:
-        """Every schedule that fits and is not quarantined, best first. Blocks."""
-        workload, target, cache, *_ = lookup.values
-        cell = {"workload": workload, "target": target, "cache": cache, "owner": lookup.owner}
-        with self._store.reading() as session:
-            rows = [ServingRow._make(row) for row in session.execute(_ROWS, cell)]
-        return sorted(filter(lookup.fits, rows), key=ServingRow.rank)
-
-    def set_aside(self, lookup: Lookup) -> list[tuple[str, str]]:
-        """Public id and reason of every schedule that would fit, but is quarantined. Blocks."""
-        wanted = (
-            select(ScheduleRow.public_id, ScheduleRow.quarantine_reason)
-            .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
-            .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
-            .join(TargetRow, ProblemRow.target_id == TargetRow.id)
-            .where(WorkloadRow.digest == lookup.workload, TargetRow.digest == lookup.target)
-            .where(ProblemRow.contract.in_(lookup.contracts))
-            .where(ScheduleRow.cache == lookup.cache)
-            .where(ScheduleRow.fidelity.in_(_NO_LOWER[lookup.min_fidelity]))
-            .where(ScheduleRow.quarantined_at.is_not(None))
-            .where(ScheduleRow.audience.in_(("", lookup.owner)))
-            .order_by(ScheduleRow.cycles, ScheduleRow.id)
-        )
-        with self._store.reading() as session:
-            return [(name or "", reason) for name, reason in session.execute(wanted)]
+            warm_pages(self._store.place.path)
 
     def first_now(self, values: Values) -> tuple[Any, ...] | None:
-        """What the first of them, a ``ServingRow``, is made of, by the ``values`` of a lookup; on
-        SQLite and from the one thread that asks for it always. ``None`` if there is none, or if it
-        was replaced just now: :meth:`rows` tells."""
-        workload, target, cache, contracts, fidelities, owner = values
+        """What the first row, a ``ServingRow``, is made of, by the :func:`values_of` a lookup; on
+        SQLite and from the one thread that always asks for it. ``None`` if nothing fits, or if the
+        row was replaced just now: :func:`fitting_rows` tells."""
+        workload, target, cache, contracts, fidelities, owner, chain = values
         seen = ("", owner)
         try:
             cursor = self._own()
@@ -253,6 +241,7 @@ class ScheduleReads:
                 one
                 for one in standings
                 if one[4] in contracts and one[0] in fidelities and one[8] in seen
+                if not chain or one[2] == chain
             ]
             if not fitting:
                 return None
@@ -297,3 +286,49 @@ class ScheduleReads:
         if self._connection is not None:
             self._connection.close()
             self._connection = self._cursor = None
+
+
+_MADV_POPULATE_READ = 22
+"""Since Linux 5.14 (madvise(2)); older ones refuse it, and pages are mapped as they are read."""
+_MOST_OF_FREE_MEMORY = 0.5
+
+
+def warm_pages(file: Path) -> threading.Thread | None:
+    """Has Linux map at once, in a thread, the pages that this process maps of ``file``.
+
+    SQLite reads a mapped file as memory, and the first touch of each page is a fault that the
+    kernel has to settle: with a million schedules, hardly any first look-up finds its eight or so
+    pages mapped, and that is a fifth of its time. Nothing is done where the file would take more
+    than half of the free memory. A mapping that SQLite gives up meanwhile does no harm, nor does a
+    system that cannot do this.
+    """
+    with contextlib.suppress(OSError):
+        if file.stat().st_size < _MOST_OF_FREE_MEMORY * psutil.virtual_memory().available:
+            thread = threading.Thread(target=_populate, args=(file,), daemon=True)
+            thread.start()
+            return thread
+    return None
+
+
+def _populate(file: Path) -> None:
+    try:
+        places = _mappings(file)
+        madvise = ctypes.CDLL(None, use_errno=True).madvise
+        madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        for start, end in places:
+            if madvise(start, end - start, _MADV_POPULATE_READ) != 0:
+                _log.debug("pages of %s are not warmed: error %s", file, ctypes.get_errno())
+    except (OSError, AttributeError) as error:
+        _log.debug("pages of %s are not warmed: %s", file, error)
+
+
+def _mappings(file: Path) -> list[tuple[int, int]]:
+    """Where ``file`` is mapped in this process: addresses of first bytes, and beyond the last."""
+    wanted = str(file.resolve())
+    found = []
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        place, *_, path = line.split(maxsplit=5)
+        if path == wanted:
+            start, _, end = place.partition("-")
+            found.append((int(start, 16), int(end, 16)))
+    return found

@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from db.schedules.serving import ServingRow
+from db.schedules.serving import FirstRows, ServingRow, quarantined, values_of
 from db.sql_store import SqlStore
 from service.problem_details import HttpError, not_found
 from service.schedules import on_miss
-from service.schedules.answers import Answers, stored_under
 from service.schedules.asked import Asked, ask
 from service.schedules.forms import exact_text
 from service.schedules.neighbours import Neighbours
@@ -44,7 +43,7 @@ class Question:
 
     def asked(self) -> Asked:
         """The query, read and checked; ``UserError`` names what is wrong with it."""
-        asked = ask(
+        return ask(
             self.kernel,
             self.params,
             target=self.target,
@@ -53,8 +52,8 @@ class Question:
             min_fidelity=self.min_fidelity,
             allow_nearest=self.allow_nearest,
             enqueue=self.enqueue,
+            owner=self.owner,
         )
-        return replace(asked, owner=self.owner)
 
 
 class Answered(NamedTuple):
@@ -72,8 +71,9 @@ class Looker:
     """Looks things up in ``store``."""
 
     def __init__(self, store: SqlStore) -> None:
-        self._answers = Answers(store)
-        self._neighbours = Neighbours(store, self._answers)
+        self._store = store
+        self._reads = FirstRows(store)
+        self._neighbours = Neighbours(store, self._reads)
 
     def look_up(self, questions: Sequence[Question]) -> list[Found]:
         """The answers to the first of ``questions``, at least to one: as many as fit into a
@@ -89,7 +89,7 @@ class Looker:
 
     def close(self) -> None:
         """Closes its connections."""
-        self._answers.reads.close()
+        self._reads.close()
 
     def _found(self, question: Question) -> Found:
         try:
@@ -105,27 +105,28 @@ class Looker:
             return error
 
     def _exact(self, asked: Asked) -> str | None:
-        reads = self._answers.reads
-        if reads.in_process:
-            first = reads.first_now(asked.lookup.values)
+        if self._reads.in_process:
+            first = self._reads.first_now(values_of(asked.lookup))
             if first is None:
                 return None
             row = ServingRow._make(first)
-            problem = stored_under(row, asked)
-            if not self._answers.validator.fault(row, problem, kernel=asked.kernel):
-                return exact_text(row, problem, asked)
-        return self._answers.exact(asked)  # which also sets faulty ones aside
+            problem = asked.lookup.stored_under(row.contract)
+            if not self._store.validator.fault(row, problem, kernel=asked.kernel):
+                return exact_text(row, asked)
+        best = self._store.best_row(asked.lookup, asked.kernel)
+        return None if best is None else exact_text(best, asked)
 
     def _miss(self, asked: Asked) -> HttpError:
         workload = asked.problem.workload
-        aside: list[dict[str, Any]] = [
-            {"id": name, "reason": reason}
-            for name, reason in self._answers.reads.set_aside(asked.lookup)
-        ]
+        with self._store.reading() as session:
+            aside = [
+                {"id": name, "reason": reason}
+                for name, reason in quarantined(session, asked.lookup)
+            ]
         return not_found(
             f"no schedule is stored for {workload.label}, contract {asked.problem.contract} or one "
-            f"it implies, {asked.problem.target.name}, caches {asked.cache}, "
-            f"fidelity {asked.min_fidelity} or higher",
+            f"it implies, {asked.problem.target.name}, caches {asked.lookup.cache}, "
+            f"fidelity {asked.lookup.min_fidelity} or higher",
             accepted="a workload that was tuned; `nearest` names some",
             next_step="POST /v1/jobs with the body in `submit`, or ask with on_miss=enqueue",
             nearest=self._neighbours.names(asked),

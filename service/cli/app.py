@@ -17,20 +17,18 @@ from service.cli import (
     database,
     diagnosis,
     farm,
-    fetching,
     jobs,
-    ladder,
     measurement,
     pipelines,
     schedules,
     searching,
     serving,
-    study,
     tokens,
     tuning,
 )
 from service.cli import database as exchange
 from service.cli import serving as conducting
+from service.cli.options import Command
 from tuner.errors import UserError
 
 app = typer.Typer(
@@ -47,7 +45,7 @@ for command in (
     pipelines.pipelines,
     tuning.tune,
     schedules.best,
-    fetching.fetch,
+    schedules.fetch,
     measurement.measure,
     compilation.compile,
     jobs.jobs,
@@ -56,8 +54,8 @@ for command in (
     jobs.cancel,
     jobs.pause,
     tuning.resume,
-    study.export_study,
-    ladder.pairs,
+    jobs.export_study,
+    jobs.pairs,
     serving.serve,
     calibration.calibrate,
     searching.bench_search,
@@ -65,7 +63,7 @@ for command in (
     tokens.audit,
     diagnosis.doctor,
 ):
-    app.command()(command)
+    app.command(cls=Command)(command)
 app.command("export")(exchange.export_schedules)
 app.command("import")(exchange.import_schedules)  # a word that no function can be called by
 app.add_typer(tokens.app, name="token")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.ladder import print_ladder
 from service.cli.options import AsJson, JobName, ServerAddress, read_server
 from service.cli.output import print_json, print_line, print_table
 from service.cli.summary import count_text, form_label, print_result, result_json
 from service.json_forms import job_json, peak_cycles, trial_json
+from tuner.errors import UserError
 from tuner.records.outcome import Outcome
+from tuner.records.request import SearchOptions, options_of, told
 from tuner.records.trial import JobRequest
 
 if TYPE_CHECKING:
@@ -61,8 +65,10 @@ def _print_jobs(found: list[dict[str, Any]]) -> None:
     # Whose and how urgent is of interest where jobs come from several people.
     with_user = any(row["user"] or row["priority"] for row in found)
     asked = ["user", "priority"] if with_user else []
+    of_search = {one.name: one for one in options_of(SearchOptions) if one.listed}
+    listed = [name for name in of_search if any(row.get(name) for row in found)]
     print_table(
-        ["job", "state", *asked, "made", "trials", "ok", "best cycles", "what", "note"],
+        ["job", "state", *asked, "made", "trials", "ok", "best cycles", "what", *listed, "note"],
         [
             [
                 row["job"],
@@ -73,6 +79,7 @@ def _print_jobs(found: list[dict[str, Any]]) -> None:
                 row["outcomes"].get(Outcome.OK.value, 0),
                 "" if row["best_cycles"] is None else f"{row['best_cycles']:,}",
                 form_label(row),
+                *(of_search[name].shown(row.get(name)) for name in listed),
                 row["note"],
             ]
             for row in found
@@ -95,6 +102,8 @@ def show(job: JobName, server: ServerAddress = None, as_json: AsJson = False) ->
         print_json(form)
         return
     print_result(form, address)
+    settings = [f"{label} {text}" for label, text in told({**form, **form["budget"]})]
+    print_line(f"searched with: {'; '.join(settings)}")
     print_line()
     if form["ladder"] is not None:
         print_ladder(form["ladder"])
@@ -174,3 +183,103 @@ def _print_trials(trials: list[dict[str, Any]]) -> None:
         ],
         numeric=["trial", "cycles", "packets"],
     )
+
+
+def print_ladder(ladder: Mapping[str, Any]) -> None:
+    """The promotions of a job, in the form of :func:`service.json_forms.ladder_json`."""
+    promotions = ladder["promotions"]
+    ended = [one for one in promotions if one["outcome"] is not None]
+    print_line(f"promoted to {ladder['promote_to']}: {len(ended)} of {ladder['promote']}")
+    if not promotions:
+        return
+    print_line(_agreement_text(ladder["agreement"]))
+    print_table(
+        ["trial", "outcome", "cycles", "searched with", "device", "what"],
+        [
+            [
+                one["trial"],
+                one["outcome"] or "under way",
+                "" if one["cycles"] is None else f"{one['cycles']:,}",
+                f"{one['trial_cycles']:,}",
+                one["device"] or "",
+                one["error"] or "",
+            ]
+            for one in sorted(promotions, key=_by_cycles)
+        ],
+        numeric=["trial", "cycles", "searched with"],
+    )
+
+
+def _by_cycles(one: Mapping[str, Any]) -> tuple[bool, int, int]:
+    return one["cycles"] is None, one["cycles"] or 0, one["trial"]
+
+
+def _agreement_text(found: Mapping[str, Any]) -> str:
+    if found["factor"] is None:
+        return "no pair of cycles yet"
+    parts = [f"{found['factor']:.3g} times the cycles (median of {found['pairs']})"]
+    if found["tau"] is not None:
+        parts.append(f"Kendall's tau of both orders {found['tau']:.2f}")
+    if found["fitted_tau"] is not None:
+        parts.append(
+            f"of the refit ranking {found['fitted_tau']:.2f}, off by {found['error']:.1%} "
+            "(each pair foretold by the others)"
+        )
+    return ", ".join(parts)
+
+
+def pairs(
+    job: JobName,
+    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="Where the samples go.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write the promoted trials of JOB as samples for `hvxtune calibrate`."""
+    from db import open_store
+    from service.calibration_samples import samples_of
+
+    with open_store() as store:
+        found = store.job(job)
+        samples = samples_of(found, store.trials(found.id), store.promotions(found.id))
+    if not samples:
+        raise UserError(
+            f"job {found.id} has no trial that was measured at two fidelities",
+            next_step="`hvxtune tune KERNEL --promote-to TAG` makes some",
+        )
+    text = "".join(json.dumps(sample) + "\n" for sample in samples)
+    try:
+        output.write_text(text)
+    except OSError as error:
+        raise UserError(
+            f"--output {output}: {error.strerror}", accepted="a file to write"
+        ) from None
+    if as_json:
+        print_json({"job": found.id, "samples": len(samples), "output": str(output)})
+        return
+    print_line(f"{len(samples)} samples in {output}")
+    print_line(f"fit the timing model to them:  hvxtune calibrate --samples {output}")
+
+
+def export_study(
+    job: Annotated[str, typer.Argument(help="The job's id, or how it begins.")],
+    storage: Annotated[
+        str,
+        typer.Option(
+            metavar="URL", help="Where the study goes, as Optuna takes it: sqlite:///study.db."
+        ),
+    ],
+) -> None:
+    """Write JOB as a study that optuna-dashboard and Optuna's tools open.
+
+    The study is named after the job. Trials that failed are in it, with their outcome. The job
+    itself stays as it is; a study with this name must not be there yet.
+    """
+    from db import open_store
+    from service.study import export
+
+    store = open_store()
+    try:
+        exported = export(store, job, storage)
+    finally:
+        store.close()
+    print_line(f"study {exported.name}: {exported.trials} trials in {storage}")
+    print_line(f"look at it:  optuna-dashboard {storage}")

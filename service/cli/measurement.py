@@ -204,8 +204,11 @@ def _candidate(problem: Problem, config: Config, generator: str) -> Candidate:
 
 
 def _stored_best(problem: Problem, cache: CacheState) -> Schedule:
-    from db import open_store
-    from service.cli.schedules import stored_best
+    from db import open_trials
+    from service.fetching.sources import stored_best
+    from tuner.best import Lookup
 
-    with open_store() as store:
-        return stored_best(problem, store, cache)
+    # Of the schedules made under this very contract: the config is compiled under it again.
+    lookup = Lookup(problem, (problem.contract,), cache)
+    with open_trials() as store:
+        return stored_best(store, lookup)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer.core import TyperCommand
 
 from tuner.errors import UserError
 from tuner.records.candidate import CacheState
+from tuner.records.request import DEFAULT_CONTRACT as DEFAULT_CONTRACT
+from tuner.records.request import JobOptions, Option, by_name
 
 if TYPE_CHECKING:
     from tuner.records.candidate import Problem
@@ -43,50 +48,35 @@ ScheduleFile = Annotated[
 AssemblyFile = Annotated[
     Path | None, typer.Option("--assembly", metavar="FILE", help="Write the assembly there.")
 ]
-TargetName = Annotated[
-    str, typer.Option("--target", metavar="TARGET", help="What the code is made for.")
-]
-ContractName = Annotated[
-    str,
-    typer.Option(
-        "--contract",
-        metavar="CONTRACT",
-        help="What callers promise about their buffers: none, host, stride, extent or static.",
-    ),
-]
-CacheName = Annotated[
-    CacheState,
-    typer.Option(
-        "--cache",
-        help="Caches when the timed call begins: warm (a kernel called again) or cold (empty).",
-    ),
-]
-MeasurerName = Annotated[
-    str,
-    typer.Option(
-        "--measurer",
-        metavar="MEASURER",
-        help="What measures: qemu (the simulator inside every worker) or farm (the devices).",
-    ),
-]
-GeneratorName = Annotated[
-    str,
-    typer.Option(
-        "--generator",
-        metavar="GENERATOR",
-        help="What makes the code: portfolio (all of them, as one more choice), halide, "
-        "halide-clang or c-autovec.",
-    ),
-]
-DeviceTags = Annotated[
-    str,
-    typer.Option(
-        "--on",
-        metavar="TAG[,TAG]",
-        help="Which devices of the farm: those with every tag; all without it.",
-        show_default=False,
-    ),
-]
+
+_OPTIONS = by_name(JobOptions)
+
+
+def _of_job(name: str) -> Any:
+    """An option of the command line as the definition of a job's options has it."""
+    option = _OPTIONS[name]
+    metavar = option.metavar or (name.upper() if isinstance(option.choices, str) else None)
+    return typer.Option(*option.flags, metavar=metavar, help=option.help, show_default=False)
+
+
+def _help_text(option: Option) -> str:
+    """What ``option`` is for, with its choices and its default."""
+    from tuner.choices import help_of
+
+    default = option.unset or option.default
+    if option.kind == "names":
+        default = ",".join(option.default)
+    elif option.kind == "bool":
+        default = option.flags[0].split("/")[0 if option.default else 1]
+    return help_of(option) + (f" [default: {default}]" if default not in (None, "") else "")
+
+
+TargetName = Annotated[str, _of_job("target")]
+ContractName = Annotated[str, _of_job("contract")]
+CacheName = Annotated[CacheState, _of_job("cache")]
+MeasurerName = Annotated[str, _of_job("measurer")]
+GeneratorName = Annotated[str, _of_job("generator")]
+DeviceTags = Annotated[str, _of_job("on")]
 JobName = Annotated[
     str, typer.Argument(metavar="JOB", help="A job's id or how it begins; `hvxtune jobs` lists.")
 ]
@@ -101,7 +91,65 @@ ServerAddress = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
-DEFAULT_CONTRACT = "static"
+
+class Command(TyperCommand):
+    """A command whose help names what there is to choose from, looked up when it is asked for."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Fills in the choices first."""
+        for parameter in self.params:
+            option = _OPTIONS.get(parameter.name or "")
+            if option is not None and getattr(parameter, "help", None) == option.help:
+                parameter.help = _help_text(option)  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+
+def takes_job_options(command: Callable[..., None]) -> Callable[..., None]:
+    """``command`` with a parameter for every option of a job in place of ``options``, which gets
+    the values of those that are given, by name."""
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    added = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(option)
+        )
+        for name, option in _OPTIONS.items()
+    ]
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        texts = {name: values.pop(name) for name in _OPTIONS}
+        given = {
+            name: _value(_OPTIONS[name], value)
+            for name, value in texts.items()
+            if value is not None
+        }
+        command(**values, options=given)
+
+    parameters = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in own
+        for one in (added if parameter.name == "options" else [parameter])
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _annotation(option: Option) -> Any:
+    given: Any = {"bool": bool, "float": float, "int": int}.get(option.kind, str)
+    if option.switch:
+        given = bool
+    elif option.kind == "text" and not isinstance(option.choices, str):
+        given = Literal[tuple(option.choices)]
+    return Annotated[given | None, _of_job(option.name)]
+
+
+def _value(option: Option, given: Any) -> Any:
+    if option.switch:
+        return option.switch if given else None
+    if option.kind == "share":
+        return read_percent(option.flags[0], given)
+    return option.checked(option.read(given) if option.kind == "names" else given)
 
 
 def read_params(texts: Sequence[str] | None) -> dict[str, int]:
@@ -126,10 +174,8 @@ def read_params(texts: Sequence[str] | None) -> dict[str, int]:
     return params
 
 
-def read_percent(option: str, text: str | None) -> float | None:
+def read_percent(option: str, text: str) -> float:
     """The share that ``text`` (``1%``) means, between 0 and 1; ``UserError`` for anything else."""
-    if text is None:
-        return None
     try:
         share = float(text.removesuffix("%")) / 100
     except ValueError:
@@ -137,6 +183,17 @@ def read_percent(option: str, text: str | None) -> float | None:
     if not (text.endswith("%") and 0 < share < 1):
         raise UserError(f"{option} '{text[:40]}'", accepted=f"a percentage, as {option} 1%")
     return share
+
+
+def require_no_service(options: Mapping[str, Any]) -> None:
+    """``UserError`` if one of these job options means nothing without a service."""
+    for name, value in options.items():
+        option = _OPTIONS[name]
+        if option.at_service and value != option.default:
+            raise UserError(
+                f"{option.flags[0]} without a service",
+                next_step=f"give --server, or leave it out: {option.at_service}",
+            )
 
 
 def read_server(given: str | None) -> str | None:

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from service.cli.output import print_json
+from service.cli.output import print_json, print_line
 from service.cli.pipelines import read_file
 from service.cli.progress import Show, Standing, shown
 from service.cli.summary import print_result, reached_text
 from service.client import Client
 from tuner.errors import HvxtuneError, UserError
-from tuner.goals import Front
+from tuner.objectives import Front
+from tuner.records.request import Visibility
 from tuner.records.trial import JobState, RemainingGain
 
 if TYPE_CHECKING:
     from service.client import Event
-    from service.client.operations import FileKind, SubmitOptions
-    from tuner.records.candidate import CacheState
+    from service.client.operations import BestOptions, FileKind
 
 INTERRUPTED = 130
 
@@ -33,19 +33,38 @@ def tune_there(
     kernel: str | None,
     pipeline: Path | None,
     params: Mapping[str, int],
-    options: SubmitOptions,
+    options: Mapping[str, Any],
     *,
     as_json: bool,
 ) -> None:
     """Submits a job for a kernel, or for the pipeline in a file, and follows it to its end."""
     with Client(server) as client:
         if pipeline is not None:
-            wanted = options.get("visibility") or "shared"
+            wanted: Visibility = options.get("visibility") or "shared"
             uploaded = client.upload_pipeline(*read_file(pipeline), visibility=wanted)
             kernel = str(uploaded["kernel"])
         (job,) = client.submit(kernel, params, **options)
         sys.stderr.write(f"job {job['job']} submitted to {server}\n")
         _follow(client, str(job["job"]), as_json=as_json)
+
+
+def tune_set_there(server: str, name: str, options: Mapping[str, Any], *, as_json: bool) -> None:
+    """Submits a job for every workload of the set called ``name``, and does not wait for them."""
+    from tuner.workload_sets import find_set
+
+    workloads = [
+        {"kernel": member.workload.kernel, "params": dict(member.workload.params)}
+        for member in find_set(name).members
+    ]
+    with Client(server) as client:
+        jobs = client.submit(workloads=workloads, **options)
+    if as_json:
+        print_json({"set": name, "batch": jobs[0]["batch"], "jobs": jobs})
+        return
+    for job in jobs:
+        params = " ".join(f"{param}={value}" for param, value in job["params"].items())
+        print_line(f"{job['job']}  {job['display_name']} {params}")
+    print_line(f"{len(jobs)} jobs submitted to {server}, batch {jobs[0]['batch']}")
 
 
 def watch_there(server: str, job: str, *, as_json: bool) -> None:
@@ -65,16 +84,14 @@ def best_there(
     server: str,
     kernel: str,
     params: Mapping[str, int],
-    target: str,
-    contract: str,
-    cache: CacheState,
+    options: BestOptions,
     kinds: Sequence[FileKind],
 ) -> tuple[dict[str, Any], Mapping[str, bytes]]:
     """The best schedule in the form that ``best --json`` prints, with files of ``kinds``."""
     from service.fetching.sources import age_text
 
     with Client(server) as client:
-        best = client.best(kernel, params, target=target, contract=contract, cache=cache)
+        best = client.best(kernel, params, **options)
         files: dict[str, bytes] = {kind: client.file(best, kind) for kind in kinds}
     if best.from_cache:
         sys.stderr.write(
@@ -141,7 +158,7 @@ class _Follower:
         self._form = form
         self._promoted = 0
         self._remaining: RemainingGain | None = None
-        self._goals: list[str] = form["goals"]
+        self._objectives: list[str] = form["objectives"]
         self._front = Front()
         self._outcomes: Counter[str] = Counter()
         self._best: int | None = None
@@ -169,7 +186,7 @@ class _Follower:
     def _add_trial(self, event: Event) -> None:
         self._outcomes[str(event.data["outcome"])] += 1
         self._best = event.data.get("best_cycles")
-        figures = [event.data.get(goal) for goal in self._goals]
+        figures = [event.data.get(name) for name in self._objectives]
         counted = tuple(int(figure) for figure in figures if figure is not None)
         if len(counted) == len(figures):
             self._front.offer(counted)
@@ -186,7 +203,7 @@ class _Follower:
             elapsed_s=elapsed_s,
             eta_s=None if left is None else left * elapsed_s / finished,
             reached=reached_text(self._remaining),
-            on_front=len(self._front) if len(self._goals) > 1 else None,
+            on_front=len(self._front) if len(self._objectives) > 1 else None,
             promoted=self._promoted,
             promotions=int(self._form["promote"]),
         )

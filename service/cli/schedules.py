@@ -1,11 +1,15 @@
-"""Stored schedules: ``best`` hands out the best one."""
+"""What builds call: ``best`` shows the best stored schedule, ``fetch`` puts it in place."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from service.cli.options import (
     DEFAULT_CONTRACT,
@@ -28,18 +32,29 @@ from service.cli.summary import (
     form_label,
     print_config,
     print_figures,
-    problem_label,
-    problem_options,
+    print_loose,
+    shown_name,
 )
 from service.json_forms import measurement_json, peak_cycles, problem_json
 from tuner.errors import UserError
 from tuner.problem.target import DEFAULT_TARGET
+from tuner.records.candidate import Fidelity
 
 if TYPE_CHECKING:
-    from service.client.operations import FileKind
+    from service.client.operations import BestOptions, FileKind
+    from service.fetching import Fetched
+    from service.fetching.sources import Source
+    from tuner.best import Lookup
     from tuner.records.candidate import CacheState, Problem
     from tuner.records.trial import Schedule
-    from tuner.store import TrialStore
+
+DEFAULT_LOCK = Path("hvxtune.lock")
+LeastFidelity = Annotated[
+    Fidelity,
+    typer.Option(
+        "--min-fidelity", help="The least fidelity to accept; the highest stored comes first."
+    ),
+]
 
 
 def best(
@@ -48,6 +63,7 @@ def best(
     target: TargetName = DEFAULT_TARGET,
     contract: ContractName = DEFAULT_CONTRACT,
     cache: CacheName = "warm",
+    min_fidelity: LeastFidelity = "model",
     object_file: ObjectFile = None,
     header_file: HeaderFile = None,
     schedule_file: ScheduleFile = None,
@@ -66,10 +82,13 @@ def best(
         from service.cli.remote import best_there
 
         params = read_params(param)
-        form, files = best_there(address, kernel, params, target, contract, cache, list(wanted))
+        options: BestOptions = {"target": target, "contract": contract, "cache": cache}
+        if min_fidelity != "model":
+            options["min_fidelity"] = min_fidelity
+        form, files = best_there(address, kernel, params, options, list(wanted))
     else:
-        problem = read_problem(kernel, param, target, contract)
-        form, files = _best_here(problem, cache, with_files=bool(wanted))
+        lookup = _lookup(read_problem(kernel, param, target, contract), cache, min_fidelity)
+        form, files = _best_here(lookup, with_files=bool(wanted))
     for kind, path in wanted.items():
         write_file(path, files, kind)
     if as_json:
@@ -83,26 +102,20 @@ def best(
         print_line(f"wrote {path} ({kind})")
 
 
-def _best_here(
-    problem: Problem, cache: CacheState, *, with_files: bool
-) -> tuple[dict[str, Any], Mapping[str, bytes]]:
-    from db import open_store
+def _best_here(lookup: Lookup, *, with_files: bool) -> tuple[dict[str, Any], Mapping[str, bytes]]:
+    from db import open_trials
+    from service.fetching.sources import stored_best
 
-    with open_store() as store:
-        schedule = stored_best(problem, store, cache)
+    with open_trials() as store:
+        schedule = stored_best(store, lookup)
         files = store.artifact(schedule.artifact_digest).files if with_files else {}
     return _schedule_json(schedule), files
 
 
-def stored_best(problem: Problem, store: TrialStore, cache: CacheState) -> Schedule:
-    """The best schedule in ``store``; ``UserError`` says how to get one if there is none."""
-    schedule = store.best(problem, cache=cache)
-    if schedule is None:
-        raise UserError(
-            f"no schedule is stored for {problem_label(problem)}, caches {cache}",
-            next_step=f"run `hvxtune tune {problem_options(problem)} --cache {cache}`",
-        )
-    return schedule
+def _lookup(problem: Problem, cache: CacheState, min_fidelity: Fidelity) -> Lookup:
+    from tuner.best import lookup_of
+
+    return lookup_of(problem, cache=cache, min_fidelity=min_fidelity)
 
 
 def _schedule_json(schedule: Schedule) -> dict[str, Any]:
@@ -131,3 +144,103 @@ def write_file(path: Path, files: Mapping[str, bytes], kind: str) -> None:
         raise UserError(
             f"cannot write {path}: {error.strerror}", accepted="a file in a folder you can write to"
         ) from None
+
+
+def fetch(
+    kernel: KernelName,
+    param: ParamTexts = None,
+    target: TargetName = DEFAULT_TARGET,
+    contract: ContractName = DEFAULT_CONTRACT,
+    cache: CacheName = "warm",
+    min_fidelity: LeastFidelity = "model",
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Write the files there.")
+    ] = Path(),
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name",
+            help="Names the files, the function and the pin; by default kernel and shape.",
+            show_default=False,
+        ),
+    ] = None,
+    lock: Annotated[
+        Path, typer.Option("--lock", metavar="FILE", help="The lock file.")
+    ] = DEFAULT_LOCK,
+    update: Annotated[
+        bool, typer.Option("--update", help="Pin what is best now, whatever is pinned.")
+    ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Ask nobody: lock file and cache must do.")
+    ] = False,
+    server: ServerAddress = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put object and headers of KERNEL's best schedule where a build finds them, and pin them."""
+    from service.client.cache import ClientCache
+    from service.fetching import Wish
+    from service.fetching import fetch as fetch_files
+    from service.fetching.fetch import default_name
+
+    if update and offline:
+        raise UserError("--update with --offline", next_step="leave one out")
+    problem = read_problem(kernel, param, target, contract)
+    called = shown_name(problem.workload.kernel)
+    lookup = _lookup(problem, cache, min_fidelity)
+    wish = Wish(name or default_name(problem, called), lookup)
+    with _source(read_server(server), offline=offline) as source:
+        fetched = fetch_files(
+            wish, source, folder=output, lock=lock, cache=ClientCache(), update=update
+        )
+    if fetched.notice:
+        sys.stderr.write(f"warning: {wish.name}: {fetched.notice}\n")
+    if as_json:
+        print_json(_fetched_json(wish.name, fetched))
+        return
+    pin = fetched.pin
+    verb = "pinned" if fetched.origin == "source" else "as pinned"
+    print_line(
+        f"{wish.name}: schedule {pin.schedule}, {pin.cycles:,} cycles ({pin.fidelity}), "
+        f"contract {pin.contract}, {verb} in {lock}"
+    )
+    print_loose(problem)
+    for path in fetched.files.values():
+        print_line(f"  {path}")
+
+
+def _fetched_json(name: str, fetched: Fetched) -> dict[str, object]:
+    pin = fetched.pin
+    return {
+        "name": name,
+        "kernel": pin.kernel,
+        "params": dict(pin.params),
+        "contract": pin.contract,
+        "target": pin.target,
+        "schedule": pin.schedule,
+        "symbol": pin.symbol,
+        "object_digest": pin.object,
+        "cycles": pin.cycles,
+        "fidelity": pin.fidelity,
+        "files": {kind: str(path.absolute()) for kind, path in fetched.files.items()},
+        "from_lock": fetched.origin == "lock",
+        "notice": fetched.notice,
+    }
+
+
+@contextmanager
+def _source(server: str | None, *, offline: bool) -> Iterator[Source | None]:
+    """The service, or the store of this machine; ``None`` if ``offline``."""
+    from service.fetching.sources import LocalSource, ServerSource
+
+    if offline:
+        yield None
+    elif server is not None:
+        from service.client import Client
+
+        with Client(server) as client:
+            yield ServerSource(client)
+    else:
+        from db import open_trials
+
+        with open_trials() as store:
+            yield LocalSource(store)

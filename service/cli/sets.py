@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from service.cli.options import require_no_service
 from service.cli.output import print_json, print_line, print_table
 from service.cli.signals import stop_on_signal
 from service.json_forms import peak_cycles, trial_json
 from tuner.errors import UserError
+from tuner.records.request import JobOptions, by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tuner.records.trial import Trial
-    from tuner.set_tuning import SetOptions, SetProgress, SetResult
+    from tuner.set_tuning import SetProgress, SetResult
     from tuner.workload_sets import Member
 
 INTERRUPTED = 130
@@ -47,11 +48,8 @@ BatchName = Annotated[
 def tune_set(
     name: str,
     batch: str | None,
-    options: SetOptions,
+    options: Mapping[str, Any],
     *,
-    trials: int | None,
-    seconds: float | None,
-    workers: int | None,
     as_json: bool,
 ) -> None:
     """Tunes the set called ``name``, or goes on with ``batch`` of it, and prints the result."""
@@ -59,15 +57,19 @@ def tune_set(
     from tuner import set_tuning
     from tuner.workload_sets import find_set
 
-    for limit, value in (("trials", trials), ("seconds", seconds), ("workers", workers)):
-        if value is not None and not 0 < value <= 10_000_000:
-            raise UserError(f"{limit}={value}", accepted="1 to 10000000")
+    require_no_service(options)
+    for option in set_tuning.NOT_IN_SETS:
+        if option in options:
+            flag = by_name(JobOptions)[option].flags[0]
+            raise UserError(f"--set {name} with {flag}", next_step=f"leave {flag} out")
+    of_jobs = dict(options)
+    trials, seconds, workers = (of_jobs.pop(o, None) for o in ("trials", "seconds", "workers"))
     begun = time.monotonic()
     workloads = find_set(name)
     if trials is None and seconds is None:
         trials = _DEFAULT_TRIALS_OF_A_WORKLOAD * len(workloads.members)
     with open_store() as store:
-        batch = batch or set_tuning.submit(workloads, store, **options)
+        batch = batch or set_tuning.submit(workloads, store, **of_jobs)
         go_on = f"hvxtune tune --set {name} --batch {batch}"
         if seconds is not None:  # planning is part of them
             seconds = max(0.0, seconds - (time.monotonic() - begun))

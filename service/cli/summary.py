@@ -60,7 +60,7 @@ def problem_options(problem: Problem) -> str:
 
 def result_json(result: TuneResult, stored_in: str) -> dict[str, Any]:
     """The object that ``tune --json`` prints."""
-    from service.ladder_forms import ladder_json
+    from service.json_forms import ladder_json
 
     peak = peak_cycles(result.job.spec.problem)
     marked = {"default": result.default, "textbook": result.textbook, "best": result.best}

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from service.cli.options import (
-    DEFAULT_CONTRACT,
     AsJson,
-    CacheName,
-    ContractName,
-    DeviceTags,
-    GeneratorName,
     JobName,
-    MeasurerName,
     OptionalKernelName,
     ParamTexts,
     ServerAddress,
-    TargetName,
     read_params,
-    read_percent,
     read_server,
+    require_no_service,
+    takes_job_options,
 )
 from service.cli.output import print_json
 from service.cli.pipelines import PipelineFile, kept_here, require_one
@@ -31,218 +27,81 @@ from service.cli.sets import BatchName, SetName, tune_set
 from service.cli.signals import stop_on_signal
 from service.cli.summary import print_result, result_json
 from tuner.errors import HvxtuneError, UserError
-from tuner.goals import DEFAULT_GOALS, GOALS
-from tuner.problem.target import DEFAULT_TARGET
-from tuner.records.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
 from tuner.records.trial import JobState
-from tuner.search.samplers import DEFAULT_FOR_SEVERAL, DEFAULT_SAMPLER
 
 if TYPE_CHECKING:
     from db import SqlStore
-    from service.client.operations import SubmitOptions
     from tuner.job_result import TuneResult
 
-DEFAULT_TRIALS = 100
 INTERRUPTED = 130
-LARGEST_SEED = 2**32 - 1
-"""NumPy's generators, and so Optuna's samplers, take 32 bits."""
 
 
+@takes_job_options
 def tune(
     kernel: OptionalKernelName = None,
     pipeline: PipelineFile = None,
     workloads: SetName = None,
     batch: BatchName = None,
     param: ParamTexts = None,
-    target: TargetName = DEFAULT_TARGET,
-    contract: ContractName = DEFAULT_CONTRACT,
-    cache: CacheName = "warm",
-    trials: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Stop after so many trials ({DEFAULT_TRIALS} if no limit is given).",
-            show_default=False,
-        ),
-    ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Stop after so much time.", show_default=False)
-    ] = None,
-    patience: Annotated[
-        int | None,
-        typer.Option(help="Stop after so many trials without a better one.", show_default=False),
-    ] = None,
-    until_gain: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PERCENT",
-            help="Stop once more search is likely worth less than so much, as 1%.",
-            show_default=False,
-        ),
-    ] = None,
-    transfer: Annotated[
-        bool,
-        typer.Option(
-            "--transfer/--no-transfer", help="Begin with what near problems' jobs found best."
-        ),
-    ] = True,
-    goals: Annotated[
-        str,
-        typer.Option(
-            metavar="GOAL[,GOAL]",
-            help=f"What is to be small, of {', '.join(GOALS)}: with several, the Pareto front is "
-            "searched for.",
-        ),
-    ] = ",".join(DEFAULT_GOALS),
-    sampler: Annotated[
-        str | None,
-        typer.Option(
-            help="How to search; docs/search.md lists the samplers.",
-            show_default=f"{DEFAULT_SAMPLER}, or {DEFAULT_FOR_SEVERAL} for several goals",
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, max=LARGEST_SEED, help="Repeats a search, given one worker.")
-    ] = 0,
-    workers: Annotated[
-        int | None,
-        typer.Option(help="Candidates in flight (one per processor).", show_default=False),
-    ] = None,
-    generator: GeneratorName = "halide",
-    measurer: MeasurerName = "qemu",
-    on: DeviceTags = "",
-    promote_to: Annotated[
-        str,
-        typer.Option(
-            "--promote-to",
-            metavar="TAG[,TAG]",
-            help="Measure the most promising trials again there, while the search goes on: devices "
-            "of a higher fidelity, or a measurer.",
-            show_default=False,
-        ),
-    ] = "",
-    promote: Annotated[
-        int, typer.Option(min=1, max=MOST_PROMOTIONS, help="How many of them, at most.")
-    ] = DEFAULT_PROMOTIONS,
-    private: Annotated[
-        bool,
-        typer.Option("--private", help="At a service: for the owner of the token alone to see."),
-    ] = False,
+    *,
+    options: Mapping[str, Any],
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Search for the fastest schedule of KERNEL, the pipeline in FILE, or every layer of SET."""
-    from tuner.tuning import submit
-
-    wanted = tuple(goals.replace(" ", "").split(","))
     if workloads is not None:
-        _refuse_with_set(
-            workloads,
-            KERNEL=kernel,
-            **{
-                "--pipeline": pipeline,
-                "--param": param,
-                "--patience": patience,
-                "--goals": goals if wanted != DEFAULT_GOALS else None,
-                "--server": server,
-                "--private": private or None,
-            },
-        )
-        tune_set(
-            workloads,
-            batch,
-            {
-                "target": target,
-                "contract": contract,
-                "cache": cache,
-                "sampler": sampler or DEFAULT_SAMPLER,
-                "seed": seed,
-                "generator": generator,
-                "measurer": measurer,
-                "on": on,
-            },
-            trials=trials,
-            seconds=seconds,
-            workers=workers,
-            as_json=as_json,
-        )
+        address = read_server(server)
+        apart = {"KERNEL": kernel, "--pipeline": pipeline, "--param": param}
+        if address is not None:
+            apart["--batch"] = batch
+        for option, value in apart.items():
+            if value is not None:
+                raise UserError(
+                    f"--set {workloads} with {option} {value}", next_step=f"leave {option} out"
+                )
+        if address is None:
+            tune_set(workloads, batch, options, as_json=as_json)
+        else:
+            from service.cli.remote import tune_set_there
+
+            tune_set_there(address, workloads, options, as_json=as_json)
         return
     if batch is not None:
         raise UserError(f"--batch {batch} without --set", next_step="name the set, too")
     require_one(kernel, pipeline)
-    gain = read_percent("--until-gain", until_gain)
-    if trials is None and seconds is None and patience is None and gain is None:
-        trials = DEFAULT_TRIALS
+    params = read_params(param)
     address = read_server(server)
     if address is not None:
         from service.cli.remote import tune_there
 
-        options: SubmitOptions = {
-            "target": target,
-            "contract": contract,
-            "cache": cache,
-            "trials": trials,
-            "seconds": seconds,
-            "patience": patience,
-            "until_gain": gain,
-            "transfer": transfer,
-            "goals": wanted,
-            "sampler": sampler,
-            "seed": seed,
-            "workers": workers,
-            "generator": generator,
-            "measurer": measurer,
-            "on": on,
-            "promote_to": promote_to,
-            "promote": promote,
-            "visibility": "private" if private else None,
-        }
-        tune_there(address, kernel, pipeline, read_params(param), options, as_json=as_json)
+        tune_there(address, kernel, pipeline, params, options, as_json=as_json)
         return
+    require_no_service(options)
+    _tune_here(kernel, pipeline, params, options, as_json=as_json)
+
+
+def _tune_here(
+    kernel: str | None,
+    pipeline: Path | None,
+    params: Mapping[str, int],
+    options: Mapping[str, Any],
+    *,
+    as_json: bool,
+) -> None:
     from db import open_store
     from db.pipelines import named
     from service.auth.tokens import local_user
     from tuner.records.trial import Submission
+    from tuner.tuning import submit
 
-    if private:
-        raise UserError(
-            "--private without a service",
-            next_step="give --server: whoever opens this machine's database sees all of it",
-        )
     with open_store() as store:
         if kernel is None:
             assert pipeline is not None  # noqa: S101 - one of them was required
             kernel = kept_here(pipeline, store)
         found = named(store, kernel, local_user())
-        job = submit(
-            found.kernel,
-            read_params(param),
-            store=store,
-            submission=Submission(kernel_label=found.label),
-            target=target,
-            contract=contract,
-            cache=cache,
-            trials=trials,
-            seconds=seconds,
-            patience=patience,
-            until_gain=gain,
-            transfer=transfer,
-            goals=wanted,
-            sampler=sampler,
-            seed=seed,
-            workers=workers,
-            generator=generator,
-            measurer=measurer,
-            on=on,
-            promote_to=promote_to,
-            promote=promote,
-        )
+        submission = Submission(kernel_label=found.label)
+        job = submit(found.kernel, params, store=store, submission=submission, **options)
         _run_and_print(job.id, store, as_json=as_json)
-
-
-def _refuse_with_set(name: str, **others: object) -> None:
-    for option, value in others.items():
-        if value is not None:
-            raise UserError(f"--set {name} with {option} {value}", next_step=f"leave {option} out")
 
 
 def resume(

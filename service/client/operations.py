@@ -33,6 +33,7 @@ from service.client.cache import ClientCache, KeptAnswer
 from service.client.persistence import persistently
 from tuner.errors import HvxtuneError, UserError
 from tuner.records.candidate import CacheState, Fidelity
+from tuner.records.request import BUDGET, JobOptions, current, of_group
 
 FileKind = Literal["object", "header", "schedule", "loopnest", "assembly", "provenance"]
 _FILE_PATHS = {"schedule": "schedule.h"}
@@ -40,30 +41,6 @@ PATIENCE_S = 30.0
 PATIENCE_WITH_CACHE_S = 5.0
 """A build that can go on with what it knows does not wait long."""
 PAGE_ITEMS = 200
-
-
-class SubmitOptions(TypedDict, total=False):
-    """What a job may be told beside its workloads; what is left out is the service's default."""
-
-    target: str
-    contract: str
-    cache: CacheState
-    trials: int | None
-    seconds: float | None
-    patience: int | None
-    until_gain: float | None
-    transfer: bool
-    goals: Sequence[str]
-    sampler: str | None
-    seed: int
-    measurer: str
-    on: str
-    promote_to: str
-    promote: int
-    generator: str
-    workers: int | None
-    priority: int
-    visibility: Literal["shared", "private"] | None
 
 
 class BestOptions(TypedDict, total=False):
@@ -112,20 +89,23 @@ class Operations:
 
     def submit(
         self,
+        /,
         kernel: str | None = None,
         params: Mapping[str, int] | None = None,
         *,
         workloads: Sequence[Mapping[str, Any]] = (),
         idempotency_key: str | None = None,
-        **options: Unpack[SubmitOptions],
+        **options: Any,
     ) -> Steps[list[Json]]:
         """Submits a job for a kernel, or one for each of ``workloads`` (``kernel``, ``params``).
 
+        ``options`` are the fields of :class:`tuner.records.request.JobOptions`; what is left out
+        is the service's default.
         Sent with an idempotency key, made up unless given: however often the request has to be
         repeated, the jobs are made once. Returns them.
         """
-        limits = ("trials", "seconds", "patience", "until_gain")
-        given = dict(options)
+        limits = [one.name for one in of_group(JobOptions, BUDGET)]
+        given = current(options)
         budget = {name: given.pop(name) for name in limits if name in given}
         what: Json = {"workloads": [dict(one) for one in workloads]}
         if kernel is not None:

@@ -12,22 +12,27 @@ from service.fetching.pins import Pin, held, read_pins, write_pins
 from service.fetching.promises import header_text
 from service.fetching.sources import FileKind, Offer, Source, broken_promise
 from service.suggested_files import identifier
+from tuner.best import Lookup
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.problem.contract import find_contract
-from tuner.records.candidate import CacheState, Problem
+from tuner.records.candidate import Problem
 
 KINDS: tuple[FileKind, ...] = ("object", "header")
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What a build asks for: a problem whose contract is what its caller promises, under a name
-    that is a C identifier. It names the pin, the files and the function."""
+    """What a build asks for, under a name that is a C identifier. It names the pin, the files and
+    the function."""
 
     name: str
-    problem: Problem
-    cache: CacheState = "warm"
+    lookup: Lookup
+
+    @property
+    def problem(self) -> Problem:
+        """Its contract is what the caller promises."""
+        return self.lookup.problem
 
     def __post_init__(self) -> None:
         if not (self.name.isidentifier() and self.name.isascii()) or self.name == "version":
@@ -75,7 +80,7 @@ def fetch(
         if pin is None:
             if source is None:
                 raise _not_pinned(wish, lock)
-            offer = source.best(wish.problem, wish.cache)
+            offer = source.best(wish.lookup)
             _require_fit(wish, offer)
             contents = {k: source.file(offer.schedule, offer.object_digest, k) for k in KINDS}
             verified(contents["object"], offer.object_digest, f"the object of {offer.schedule}")
@@ -126,11 +131,16 @@ def _text(value: object) -> str:
 def _require_pinned(wish: Wish, pin: Pin, lock: Path) -> None:
     try:
         _require_fit(wish, pin)
-        if pin.cache != wish.cache:
-            raise UserError(
-                f"the schedule {pin.schedule} for '{wish.name}' is for caches {pin.cache}, "
-                f"asked for is {wish.cache}"
-            )
+        lookup = wish.lookup
+        for what, pinned, fits, asked in (
+            ("for caches", pin.cache, pin.cache == lookup.cache, lookup.cache),
+            ("of fidelity", pin.fidelity, pin.fidelity in lookup.fidelities, lookup.min_fidelity),
+        ):
+            if not fits:
+                raise UserError(
+                    f"the schedule {pin.schedule} for '{wish.name}' is {what} {pinned}, "
+                    f"asked for is {asked}"
+                )
     except UserError as error:
         error.message = f"{lock}: {error.message}"
         error.next_step = (
@@ -151,7 +161,7 @@ def _pin_of(wish: Wish, offer: Offer, header_digest: str) -> Pin:
         header=header_digest,
         cycles=offer.cycles,
         fidelity=offer.fidelity,
-        cache=wish.cache,
+        cache=wish.lookup.cache,
     )
 
 

@@ -20,7 +20,6 @@ from service.client.answers import is_digest
 from service.client.cache import write_whole
 from tuner.errors import StoreError, UserError
 
-DEFAULT_LOCK = "hvxtune.lock"
 _VERSION = 1
 _HEAD = """\
 # The schedules this project is built with. Made by `hvxtune fetch`; keep it in version control.

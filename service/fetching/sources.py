@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from tuner.best import Lookup, lookup_of
 from tuner.errors import UserError
 from tuner.problem.contract import Contract
-from tuner.records.candidate import CacheState, Problem
+from tuner.records.candidate import Problem
 
 if TYPE_CHECKING:
-    from db import SqlStore
     from service.client import Best, Client
+    from service.client.operations import BestOptions
     from tuner.records.trial import Schedule
+    from tuner.store import TrialStore
 
 FileKind = Literal["object", "header"]
 
@@ -38,9 +40,8 @@ class Offer:
 class Source(Protocol):
     """Offers schedules and hands out their files."""
 
-    def best(self, problem: Problem, cache: CacheState) -> Offer:
-        """The best schedule for a caller that keeps the problem's contract; ``UserError`` says
-        how to get one if there is none."""
+    def best(self, lookup: Lookup) -> Offer:
+        """The best schedule that fits; ``UserError`` says how to get one if none is stored."""
         ...
 
     def file(self, schedule: str, object_digest: str, kind: FileKind) -> bytes:
@@ -54,15 +55,8 @@ class ServerSource:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def best(self, problem: Problem, cache: CacheState) -> Offer:
-        best = self._client.best(
-            problem.workload.kernel,
-            problem.workload.params,
-            target=problem.target.name,
-            contract=problem.contract.value,
-            cache=cache,
-        )
-        return _offer_of(best)
+    def best(self, lookup: Lookup) -> Offer:
+        return _offer_of(best_there(self._client, lookup))
 
     def file(self, schedule: str, object_digest: str, kind: FileKind) -> bytes:
         return self._client.file(schedule, kind, object_digest if kind == "object" else None)
@@ -88,23 +82,11 @@ def _offer_of(best: Best) -> Offer:
 class LocalSource:
     """Schedules from the database of this machine."""
 
-    def __init__(self, store: SqlStore) -> None:
+    def __init__(self, store: TrialStore) -> None:
         self._store = store
 
-    def best(self, problem: Problem, cache: CacheState) -> Offer:
-        found = [
-            schedule
-            for weaker in weaker_problems(problem)
-            if (schedule := self._store.best(weaker, cache=cache)) is not None
-        ]
-        if not found:
-            from service.cli.summary import problem_label, problem_options
-
-            raise UserError(
-                f"no schedule is stored for {problem_label(problem)}, caches {cache}",
-                next_step=f"run `hvxtune tune {problem_options(problem)} --cache {cache}`",
-            )
-        return _stored(min(found, key=lambda one: one.measurement.cycles))
+    def best(self, lookup: Lookup) -> Offer:
+        return _stored(stored_best(self._store, lookup))
 
     def file(self, schedule: str, object_digest: str, kind: FileKind) -> bytes:
         files = self._store.artifact(object_digest).files
@@ -128,25 +110,45 @@ def _stored(schedule: Schedule) -> Offer:
     )
 
 
-def weaker_problems(problem: Problem) -> list[Problem]:
-    """The problem and those under weaker contracts, as far as a caller that keeps its contract
-    keeps theirs."""
-    from tuner.kernels import find_kernel
+def stored_best(store: TrialStore, lookup: Lookup) -> Schedule:
+    """The best schedule in ``store``; ``UserError`` says how to get one if none is stored."""
+    found = store.best(lookup)
+    if found is None:
+        from service.cli.summary import problem_label, problem_options
 
-    kept = find_kernel(problem.workload.kernel).kept_contracts(problem)
-    return [Problem(problem.workload, contract, problem.target) for contract in kept]
+        problem, cache = lookup.problem, lookup.cache
+        least = lookup.min_fidelity
+        higher = "" if least == "model" else f", fidelity {least} or higher"
+        raise UserError(
+            f"no schedule is stored for {problem_label(problem)}, caches {cache}{higher}",
+            next_step=f"run `hvxtune tune {problem_options(problem)} --cache {cache}`",
+        )
+    return found
+
+
+def best_there(client: Client, lookup: Lookup) -> Best:
+    """The best schedule that a service gives."""
+    problem = lookup.problem
+    options: BestOptions = {
+        "target": problem.target.name,
+        "contract": problem.contract.value,
+        "cache": lookup.cache,
+    }
+    if lookup.min_fidelity != "model":
+        options["min_fidelity"] = lookup.min_fidelity
+    return client.best(problem.workload.kernel, problem.workload.params, **options)
 
 
 def broken_promise(problem: Problem, needed: Contract) -> str | None:
     """Why a caller that keeps the problem's contract does not keep ``needed``; ``None`` if it does.
 
-    Whoever promises exact shapes keeps the weaker contracts where the shapes do.
+    Callers that promise exact shapes keep the weaker contracts where the shapes do.
     """
-    if needed in {one.contract for one in weaker_problems(problem)}:
+    if needed in lookup_of(problem).contracts:
         return None
     if not problem.contract.implies(needed):
         return f"the caller promises '{problem.contract}' only"
-    return f"and the dense rows of {problem.workload.label} are no whole vectors"
+    return f"and the dense rows of {problem.workload.label} are not whole vectors"
 
 
 def age_text(seconds: float) -> str:

@@ -18,8 +18,7 @@ from service.auth.gate import Gate
 from service.openapi import problems
 from service.problem_details import HttpError, body_of
 from service.schedules import on_miss
-from service.schedules.answers import answer_of
-from service.schedules.fast_route import is_known
+from service.schedules.answers import answer_of, is_known
 from service.schemas.common import NO_QUERY
 from service.schemas.params import read_params
 from service.schemas.schedules import (

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.responses import JSONResponse, StreamingResponse
 
-from db.jobs import trial_queries
+from db.jobs import trials as trial_queries
 from db.sql_store import SqlStore
 from service.app import store_of
 from service.auth import Scope, require
-from service.job_forms import full_trial_json, peak_of
+from service.json_forms import full_trial_json, peak_of
 from service.openapi import problems
 from service.routers.jobs import find_job
 from service.schemas import paging

@@ -10,13 +10,14 @@ from starlette.responses import JSONResponse
 
 from db.jobs import queries as job_queries
 from db.jobs.queries import JobFilters
-from db.jobs.trial_queries import front_trials, key_trials, promoted_trials
+from db.jobs.trials import front_trials, key_trials, promoted_trials
 from db.sql_store import SqlStore
 from service.app import settings_of, store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
-from service.job_forms import detail_json, standing_json
+from service.job_requests import require_may_steer
 from service.job_requests import submit as take
+from service.json_forms import detail_json, standing_json
 from service.openapi import problems
 from service.problem_details import HttpError, not_found
 from service.schemas import paging
@@ -31,7 +32,6 @@ from service.schemas.jobs import (
     Submitted,
 )
 from service.server.settings import Settings
-from service.steering import require_may_steer
 from tuner.errors import UserError
 from tuner.records.trial import Job, JobRequest
 

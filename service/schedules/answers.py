@@ -1,34 +1,36 @@
-"""Answers to the best-query: chosen among the stored rows, validated, and kept while they hold.
+"""A cache of answers in front of the best-query, and its way past the framework.
 
+What is best is for :meth:`db.sql_store.SqlStore.best_row` to say. On SQLite its first row is read
+here on the event loop, and only if that is valid is it an answer; all else is left to the route.
 An answer is a function of the query, of the row it is made from, and of the code of this process.
 A kept one is given again at once while nothing at all was committed to the database, and after a
 commit only if its row, read anew, is equal: it can never be stale.
+
+FastAPI matches a path against all routes, reads and checks a query by its schema, resolves
+dependencies and serializes an answer by its model. That takes longer than finding the schedule
+does. So :class:`FastRoute` answers plain queries, behind the same gate, and leaves everything else
+(errors, misses, queries written in unusual ways, tokens that lack the scope) to the route, which
+documents them all.
 """
 
 from __future__ import annotations
 
-import json
-import logging
 from collections import OrderedDict
-from functools import cached_property
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from db.schedules.quarantine import quarantine_row
-from db.schedules.serving import ScheduleReads, ServingRow, Values
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from db.schedules.serving import FirstRows, ServingRow, Values, values_of
 from db.sql_store import SqlStore
-from service.schedules.asked import Asked, read_plain
+from service.auth import Scope as TokenScope
+from service.auth.caller import caller_of
+from service.schedules.asked import read_plain
 from service.schedules.forms import exact_text
-from service.schedules.validation import Validator
-from tuner.errors import StoreError
-from tuner.problem.contract import Contract
-from tuner.records.candidate import Problem
+from tuner.errors import HvxtuneError
 
 _KEPT_ANSWERS = 16_384
 """At some 4 kB each: 64 MB."""
-_MOST_SET_ASIDE = 20
-"""In one query: where a kernel's space has become another, hundreds of trials may not be valid."""
-_log = logging.getLogger("hvxtune.service")
 
 
 class Answer(NamedTuple):
@@ -61,19 +63,14 @@ long as a hundred requests.
 
 
 class Answers:
-    """Finds and keeps answers. ``app.state.answers``."""
+    """Keeps answers. ``app.state.answers``."""
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
-        self.reads = ScheduleReads(store)
+        self.reads = FirstRows(store)
         self._kept: OrderedDict[tuple[str, bytes], _Kept] = OrderedDict()
         self._version = -1
         """Of the database, at the last look: no row that is read from then on is older."""
-
-    @cached_property
-    def validator(self) -> Validator:
-        """What is wrong with rows, and what is known of it."""
-        return Validator(self._store.files)
 
     def plain(self, query: bytes, owner: str = "") -> Answer | None:
         """The exact answer to a plain query string, within microseconds; ``None`` where that
@@ -105,15 +102,15 @@ class Answers:
         asked = read_plain(query, owner)
         if asked is None:
             return None
-        values = asked.values
+        values = values_of(asked.lookup)
         found = self.reads.first_now(values)
         if found is None:
             return None
         row = ServingRow._make(found)
-        problem = stored_under(row, asked)
-        if self.validator.fault(row, problem, kernel=asked.kernel):
+        problem = asked.lookup.stored_under(row.contract)
+        if self._store.validator.fault(row, problem, kernel=asked.kernel):
             return None
-        answer = answer_of(exact_text(row, problem, asked))
+        answer = answer_of(exact_text(row, asked))
         self._keep(asked_by, (self._version, values, found, *answer))
         return answer
 
@@ -122,48 +119,57 @@ class Answers:
         if len(self._kept) > _KEPT_ANSWERS:
             self._kept.popitem(last=False)
 
-    def exact(self, asked: Asked) -> str | None:
-        """The best valid schedule of the very workload, as JSON text. Quarantines those that are
-        not valid on the way, and looks at what took their place. Blocks."""
-        seen: set[int] = set()
-        while len(seen) < _MOST_SET_ASIDE:
-            rows = self.reads.rows(asked.lookup)
-            row = next((row for row in rows if row.id not in seen), None)
-            if row is None:
-                return None
-            seen.add(row.id)
-            problem = stored_under(row, asked)
-            fault = self.validator.fault(row, problem, kernel=asked.kernel)
-            if not fault:
-                return exact_text(row, problem, asked)
-            self.set_aside(row, fault)
-        return None
-
-    @staticmethod
-    def config_of(row: ServingRow) -> dict[str, Any]:
-        """The config in ``row``."""
-        values: dict[str, Any] = json.loads(row.config)
-        return values
-
-    def set_aside(self, row: ServingRow, reason: str) -> None:
-        """Quarantines a schedule. A database that cannot be written to does not stop answers."""
-        _log.warning("schedule %s is quarantined: %s", row.public_id, reason)
-        try:
-            quarantine_row(self._store, row, reason)
-        except StoreError as error:
-            _log.error("schedule %s could not be quarantined: %s", row.public_id, error)
-
-
-def stored_under(row: ServingRow, asked: Asked) -> Problem:
-    """The problem that ``row``, found for ``asked``, is stored under: its contract may be weaker
-    than the asked one."""
-    problem = asked.problem
-    if row.contract == problem.contract:
-        return problem
-    return Problem(problem.workload, Contract(row.contract), problem.target)
-
 
 def answer_of(text: str) -> Answer:
     """The answer with the JSON ``text`` as its body."""
     body = text.encode()
     return Answer(body, f'"{blake2b(body, digest_size=16).hexdigest()}"')
+
+
+class FastRoute:
+    """Stands before the routes and answers for one of them. Plain ASGI; within the guard."""
+
+    path: ClassVar[str] = "/v1/schedules/best"
+    """As of a route: what its requests are counted under."""
+
+    def __init__(self, app: ASGIApp, answers: Answers) -> None:
+        self._app = app
+        self._answers = answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == self.path and scope["method"] == "GET":
+            answer = self._at_hand(scope)
+            if answer is not None:
+                scope["route"] = self
+                await _send(answer, scope, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _at_hand(self, scope: Scope) -> Answer | None:
+        caller = caller_of(scope)
+        if caller is None or not caller.may(TokenScope.READ):
+            return None
+        try:
+            return self._answers.plain(scope["query_string"], caller.owner)
+        except HvxtuneError:  # the route meets it again, and says so
+            return None
+
+
+async def _send(answer: Answer, scope: Scope, send: Send) -> None:
+    unchanged = is_known(answer.etag, scope)
+    head = {
+        "type": "http.response.start",
+        "status": 304 if unchanged else 200,
+        "headers": answer.headers(unchanged=unchanged),
+    }
+    await send(head)
+    await send({"type": "http.response.body", "body": b"" if unchanged else answer.body})
+
+
+def is_known(etag: str, scope: Scope) -> bool:
+    """Whether the client said, by ``If-None-Match``, that it has the answer with ``etag``."""
+    for name, value in scope["headers"]:
+        if name == b"if-none-match":
+            given = [tag.strip().removeprefix("W/") for tag in value.decode("latin-1").split(",")]
+            return etag in given or given == ["*"]
+    return False

@@ -1,4 +1,4 @@
-"""What a client asks for: the problem it has, and what may answer it."""
+"""The best-query as clients put it: read, checked and turned into a lookup."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from db.schedules.serving import Lookup, Values, lookup_values
 from service.schemas.params import read_params
+from tuner.best import Lookup
 from tuner.errors import UserError
 from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel
 from tuner.problem.contract import Contract, find_contract
@@ -21,36 +21,18 @@ DEFAULT_CONTRACT: Final = "static"
 
 @dataclass(frozen=True)
 class Asked:
-    """The best-query, read and checked. ``kernel`` is the problem's; ``kept`` are the contracts
-    that the caller's promises imply, weakest first."""
+    """The best-query, read and checked. ``kernel`` is that of the lookup's problem; the lookup's
+    audience is the owner of the token that asks."""
 
     kernel: Kernel
-    problem: Problem
-    kept: tuple[Contract, ...]
-    cache: CacheState = "warm"
-    min_fidelity: Fidelity = "model"
+    lookup: Lookup
     allow_nearest: bool = False
     enqueue: bool = False
-    owner: str = ""
-    """Whose private schedules may answer beside the shared ones."""
 
     @property
-    def values(self) -> Values:
-        """Those of :attr:`lookup`."""
-        workload, target = self.problem.workload.digest, self.problem.target.digest
-        return lookup_values(workload, target, self.kept, self.cache, self.min_fidelity, self.owner)
-
-    @property
-    def lookup(self) -> Lookup:
-        """Which stored schedules fit."""
-        return Lookup(
-            self.problem.workload.digest,
-            self.problem.target.digest,
-            self.kept,
-            self.cache,
-            self.min_fidelity,
-            self.owner,
-        )
+    def problem(self) -> Problem:
+        """What is asked for, under the contract that the caller promises."""
+        return self.lookup.problem
 
 
 def ask(
@@ -63,12 +45,14 @@ def ask(
     min_fidelity: Fidelity = "model",
     allow_nearest: bool = False,
     enqueue: bool = False,
+    owner: str = "",
 ) -> Asked:
     """The query for a workload; ``UserError`` names what is wrong with it."""
     found = find_kernel(kernel)
     problem = found.problem(params, find_contract(contract), find_target(target))
-    kept = found.kept_contracts(problem)
-    return Asked(found, problem, kept, cache, min_fidelity, allow_nearest, enqueue)
+    contracts = found.kept_contracts(problem)
+    lookup = Lookup(problem, contracts, cache, min_fidelity, audience=owner)
+    return Asked(found, lookup, allow_nearest, enqueue)
 
 
 def read_plain(query: bytes, owner: str = "") -> Asked | None:
@@ -150,13 +134,6 @@ def _terms(others: bytes) -> _Terms | None:
 def _asked(terms: _Terms, params: Mapping[str, int], owner: str) -> Asked:
     kernel = find_kernel(terms.kernel)
     problem = kernel.problem(params, terms.contract, terms.target)
-    kept = kernel.kept_contracts(problem)
-    return Asked(
-        kernel,
-        problem,
-        kept,
-        terms.cache,
-        terms.min_fidelity,
-        terms.allow_nearest,
-        owner=owner,
-    )
+    contracts = kernel.kept_contracts(problem)
+    lookup = Lookup(problem, contracts, terms.cache, terms.min_fidelity, "", owner)
+    return Asked(kernel, lookup, terms.allow_nearest)

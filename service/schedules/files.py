@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 from typing import Any, Literal
 
 from starlette.responses import Response
 
 from db.files.artifacts import LOST_FILE
-from db.schedules.quarantine import quarantine_row
 from db.schedules.queries import StoredSchedule, find
 from db.sql_store import SqlStore
 from service.json_forms import visibility
@@ -30,7 +28,6 @@ _SUFFIXES = {
     "loopnest": ".loopnest.txt",
     "assembly": ".s",
 }
-_log = logging.getLogger("hvxtune.service")
 
 
 def named(store: SqlStore, schedule_id: str) -> StoredSchedule:
@@ -55,7 +52,7 @@ def valid(store: SqlStore, answers: Answers, schedule_id: str) -> StoredSchedule
     found = named(store, schedule_id)
     if found.quarantined_at is not None:
         raise refused(schedule_id, found.quarantine_reason)
-    fault = answers.validator.fault(found.row, found.problem, space=found.space)
+    fault = store.validator.fault(found.row, found.problem, space=found.space)
     if fault:
         raise _set_aside(store, found, fault)
     return found
@@ -72,11 +69,7 @@ def refused(schedule_id: str, reason: str) -> HttpError:
 
 
 def _set_aside(store: SqlStore, found: StoredSchedule, reason: str) -> HttpError:
-    _log.warning("schedule %s is quarantined: %s", found.row.public_id, reason)
-    try:
-        quarantine_row(store, found.row, reason)
-    except StoreError as error:
-        _log.error("schedule %s could not be quarantined: %s", found.row.public_id, error)
+    store.set_aside(found.row, reason)
     return refused(found.row.public_id, reason)
 
 

@@ -42,12 +42,13 @@ def schedule_json(row: ServingRow, problem: Problem, cache: CacheState) -> dict[
     return form
 
 
-def exact_text(row: ServingRow, problem: Problem, asked: Asked) -> str:
+def exact_text(row: ServingRow, asked: Asked) -> str:
     """The answer that is a schedule of the very workload, for callers that promise enough."""
+    problem = asked.lookup.stored_under(row.contract)
     params = _params(problem)  # what is stored has those that are asked for
     peak = asked.kernel.work(problem.workload.params).peak_cycles(problem.target)
     return (
-        f"{{{_fields(row, problem, asked.cache, params, peak)},"
+        f"{{{_fields(row, problem, asked.lookup.cache, params, peak)},"
         '"match":"exact","distance":null,"confidence":null,"note":null,'
         f'"asked":{{"params":{params},"contract":"{asked.problem.contract.value}"}}}}'
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -9,13 +10,14 @@ from itertools import islice
 from typing import Any
 
 from db.schedules.nearest import NearestWorkloads, Neighbour
-from db.schedules.serving import ServingRow, Values
+from db.schedules.serving import FirstRows, ServingRow, Values, values_of
+from db.schedules.validation import read_config
 from db.sql_store import SqlStore
-from service.schedules.answers import Answers, stored_under
 from service.schedules.asked import Asked
 from service.schedules.forms import asked_json, links, schedule_json
-from service.schedules.validation import outside_space, read_config
+from tuner.best import Lookup
 from tuner.codegen import space_of
+from tuner.codegen.judged import outside_space
 from tuner.errors import UserError
 from tuner.kernels import Kernel, find_kernel
 from tuner.problem.contract import Contract
@@ -57,9 +59,9 @@ class Neighbours:
     kept while nothing is committed to the database, or else until :meth:`refresh`.
     """
 
-    def __init__(self, store: SqlStore, answers: Answers) -> None:
-        self._answers = answers
-        self._reads = answers.reads
+    def __init__(self, store: SqlStore, reads: FirstRows) -> None:
+        self._store = store
+        self._reads = reads
         self._workloads = NearestWorkloads(store)
         self._version: int | None = None
         self._looked: set[str] = set()
@@ -81,12 +83,12 @@ class Neighbours:
         for near in islice(self._near(asked), MOST_TRIED):
             if not space.admits(near.row):
                 continue
-            theirs = replace(asked, problem=self._problem_of(near.neighbour, asked))
-            fault = self._answers.validator.fault(near.row, stored_under(near.row, theirs))
+            theirs = _lookup_of(near.neighbour, asked).stored_under(near.row.contract)
+            fault = self._store.validator.fault(near.row, theirs)
             if fault:
-                self._answers.set_aside(near.row, fault)
+                self._store.set_aside(near.row, fault)
                 continue
-            values = self._answers.config_of(near.row)
+            values = json.loads(near.row.config)
             return _nearest_json(near, theirs, asked, covered=_covers(near, asked, values))
         return None
 
@@ -123,30 +125,31 @@ class Neighbours:
         )
         # Under the contracts that the asked shape keeps: a config made under another could
         # demand what the caller does not promise.
-        _, target, cache, contracts, fidelities, owner = asked.values
+        values = values_of(asked.lookup)
         for neighbour in near:
             self._looked.add(name)
-            values = (neighbour.digest, target, cache, contracts, fidelities, owner)
-            row = self._best(asked, values)
+            row = self._best(asked, neighbour, (neighbour.digest, *values[1:]))
             if row is not None:
                 yield Near(neighbour, row)
 
-    def _best(self, asked: Asked, values: Values) -> ServingRow | None:
+    def _best(self, asked: Asked, neighbour: Neighbour, values: Values) -> ServingRow | None:
         if values in self._rows:
             return self._rows[values]
         if self._reads.in_process:
             found = self._reads.first_now(values)
             row = None if found is None else ServingRow._make(found)
         else:
-            row = next(iter(self._reads.rows(replace(asked.lookup, workload=values[0]))), None)
+            row = next(iter(self._store.fitting(_lookup_of(neighbour, asked))), None)
         self._rows[values] = row
         if len(self._rows) > _KEPT_ROWS:
             self._rows.popitem(last=False)
         return row
 
-    @staticmethod
-    def _problem_of(neighbour: Neighbour, asked: Asked) -> Problem:
-        return replace(asked.problem, workload=neighbour.workload)
+
+def _lookup_of(neighbour: Neighbour, asked: Asked) -> Lookup:
+    """What the same caller could use of the neighbour's."""
+    problem = replace(asked.problem, workload=neighbour.workload)
+    return asked.lookup._replace(problem=problem)
 
 
 class _SpaceOf:
@@ -195,8 +198,8 @@ def _covers(near: Near, asked: Asked, values: Any) -> bool:
     return not outside_space(problem, values, near.row.generator)
 
 
-def _nearest_json(near: Near, theirs: Asked, asked: Asked, *, covered: bool) -> dict[str, Any]:
-    form = schedule_json(near.row, stored_under(near.row, theirs), asked.cache)
+def _nearest_json(near: Near, theirs: Problem, asked: Asked, *, covered: bool) -> dict[str, Any]:
+    form = schedule_json(near.row, theirs, asked.lookup.cache)
     distance = near.neighbour.distance
     word = confidence(distance)
     return {

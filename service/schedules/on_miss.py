@@ -1,18 +1,19 @@
-"""What a miss leads to: the job that would fill it."""
+"""The job that would fill a miss."""
 
 from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Any
 
-from db.jobs.open_jobs import open_job
+from db.jobs.queries import open_job
 from db.sql_store import SqlStore
 from service.auth import Caller
 from service.job_requests import submit
 from service.json_forms import job_json
 from service.schedules.asked import Asked
-from service.schemas.jobs import DEFAULT_TRIALS, SubmitBody
-from tuner.rungs import reaching
+from service.schemas.jobs import SubmitBody
+from tuner.records.request import DEFAULT_TRIALS
+from tuner.tuning import reaching
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
@@ -23,18 +24,16 @@ _one_at_a_time = threading.Lock()
 def body_for(asked: Asked) -> SubmitBody:
     """The body for ``POST /v1/jobs`` that tunes what was asked for, up to its fidelity."""
     problem = asked.problem
-    kinds = reaching(asked.min_fidelity)
-    return SubmitBody.model_validate(
-        {
-            "kernel": problem.workload.kernel,
-            "params": dict(problem.workload.params),
-            "target": problem.target.name,
-            "contract": problem.contract.value,
-            "cache": asked.cache,
-            "budget": {"trials": DEFAULT_TRIALS},
-            **({"promote_to": kinds[0]} if kinds else {}),
-        }
-    )
+    kinds = reaching(asked.lookup.min_fidelity)
+    options = {
+        "target": problem.target.name,
+        "contract": problem.contract.value,
+        "cache": asked.lookup.cache,
+        "trials": DEFAULT_TRIALS,
+        **({"promote_to": kinds[0]} if kinds else {}),
+    }
+    workload = problem.workload
+    return SubmitBody.of(options, kernel=workload.kernel, params=dict(workload.params))
 
 
 def job_for(
@@ -50,7 +49,11 @@ def job_for(
     # A build asks for the same workload from many processes at once: one job is enough.
     with _one_at_a_time:
         found = open_job(
-            store, asked.problem, asked.cache, reaching(asked.min_fidelity), asked.owner
+            store,
+            asked.problem,
+            asked.lookup.cache,
+            reaching(asked.lookup.min_fidelity),
+            asked.lookup.audience,
         )
         if found is not None:
             return job_json(found), True

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-Visibility = Literal["shared", "private"]
-"""Who sees a job, an upload or a schedule: everybody who may read, or its owner alone."""
+from tuner.records.request import Visibility as Visibility
 
 
 class Strict(BaseModel):

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    create_model,
+    model_validator,
+)
 
 from service.schemas.common import PageQuery, Strict, Visibility
-from tuner.goals import DEFAULT_GOALS, GOALS
+from tuner.choices import help_of
 from tuner.problem.contract import Contract
-from tuner.problem.target import DEFAULT_TARGET
 from tuner.records.outcome import Outcome
-from tuner.records.promotion import DEFAULT_PROMOTIONS, MOST_PROMOTIONS
+from tuner.records.request import (
+    BUDGET,
+    DEFAULT_SAMPLER,
+    JobOptions,
+    Option,
+    SearchOptions,
+    current,
+    of_group,
+    options_of,
+)
 from tuner.records.trial import JobState
-from tuner.search.samplers import DEFAULT_FOR_SEVERAL, DEFAULT_SAMPLER
 
 MOST_WORKLOADS = 256
-LARGEST_SEED = 2**32 - 1
-"""NumPy's generators, and so Optuna's samplers, take 32 bits."""
-DEFAULT_TRIALS = 100
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[ -~]+$")]
 Params = dict[Name, Annotated[int, Field(ge=-(2**62), le=2**62)]]
@@ -33,32 +46,97 @@ class WorkloadBody(Strict):
     params: Params = Field(default={}, examples=[{"m": 256, "n": 256, "k": 256}])
 
 
-class BudgetBody(Strict):
+def _fields(kind: type[SearchOptions], *, answer: bool = False) -> dict[str, Any]:
+    """Pydantic's fields for the options of ``kind`` outside the budget: of a request, or of an
+    ``answer``, which has all of them."""
+    return {
+        one.name: _answer_field(one) if answer else _field(one)
+        for one in options_of(kind)
+        if one.group != BUDGET
+    }
+
+
+def _field(option: Option) -> Any:
+    facts: dict[str, Any] = {"description": _description(option)}
+    if option.example is not None:
+        facts["examples"] = [option.example]
+    if option.formerly:
+        facts["validation_alias"] = AliasChoices(option.name, *option.formerly)
+    default = option.default
+    if option.kind == "names":
+        default = list(default)
+        facts |= {"min_length": 1, "max_length": len(option.choices)}
+    elif option.kind == "share":
+        facts |= {"gt": 0, "lt": 1, "allow_inf_nan": False}
+    elif option.kind == "float":
+        facts |= {"gt": option.least, "le": option.most, "allow_inf_nan": False}
+    elif option.kind == "int":
+        facts |= {"ge": option.least, "le": option.most}
+    elif option.kind == "text" and isinstance(option.choices, str):
+        facts |= {"max_length": option.longest, "pattern": option.pattern}
+    return (_type(option), Field(default, **facts))
+
+
+def _answer_field(option: Option) -> Any:
+    examples = [option.example if option.example is not None else option.default]
+    return (_type(option), Field(description=_description(option), examples=examples))
+
+
+def _type(option: Option) -> Any:
+    plain: dict[str, Any] = {
+        "bool": bool,
+        "float": float,
+        "int": int,
+        "names": list[Name],
+        "share": float,
+        "text": str,
+    }
+    found = plain[option.kind]
+    if option.kind == "text" and not isinstance(option.choices, str):
+        found = Literal[tuple(option.choices)]
+    return found | None if option.optional else found
+
+
+def _description(option: Option) -> str:
+    text = help_of(option)
+    if option.switch:
+        text = f"`{option.switch}`: {text[0].lower()}{text[1:]}"
+    unset = f" {'null' if option.optional else 'Empty'}: {option.unset}." if option.unset else ""
+    return text + unset
+
+
+_BudgetFields: Any = create_model(
+    "_BudgetFields",
+    __base__=Strict,
+    **{one.name: _field(one) for one in of_group(JobOptions, BUDGET)},
+)
+
+
+class BudgetBody(_BudgetFields):  # type: ignore[misc]  # made above
     """When a job stops: at the first limit reached. Without any, after 100 trials."""
 
     model_config = ConfigDict(strict=True)
 
-    trials: int | None = Field(default=None, ge=1, le=10_000_000, description="Of any outcome.")
-    seconds: float | None = Field(
-        default=None,
-        gt=0,
-        le=10_000_000,
-        allow_inf_nan=False,
-        description="Over all sessions of the job.",
-    )
-    patience: int | None = Field(
-        default=None, ge=1, le=10_000_000, description="Trials without a better one."
-    )
-    until_gain: float | None = Field(
-        default=None,
-        gt=0,
-        lt=1,
-        allow_inf_nan=False,
-        description="Share of the cycles: the job stops once more search is likely worth less.",
-    )
+
+class _WorkloadsBody(Strict):
+    kernel: Name | None = Field(None, description="`GET /v1/kernels` lists them.")
+    params: Params | None = Field(None, description="Those left out have the kernel's defaults.")
+    workloads: list[WorkloadBody] | None = Field(None, min_length=1, max_length=MOST_WORKLOADS)
+    budget: BudgetBody = BudgetBody()
+
+    @model_validator(mode="after")
+    def _one_or_many(self) -> _WorkloadsBody:
+        if (self.kernel is None) == (self.workloads is None):
+            raise ValueError("give either kernel (with params) or workloads")
+        if self.workloads is not None and self.params is not None:
+            raise ValueError("params belong to kernel; each of workloads has its own")
+        return self
 
 
-class SubmitBody(Strict):
+_SubmitFields: Any = create_model("_SubmitFields", __base__=_WorkloadsBody, **_fields(JobOptions))
+
+
+class SubmitBody(_SubmitFields):  # type: ignore[misc]  # made above
     """One workload (`kernel`, `params`), or several (`workloads`) that become a job each."""
 
     model_config = ConfigDict(
@@ -83,71 +161,20 @@ class SubmitBody(Strict):
         },
     )
 
-    kernel: Name | None = Field(None, description="`GET /v1/kernels` lists them.")
-    params: Params | None = Field(None, description="Those left out have the kernel's defaults.")
-    workloads: list[WorkloadBody] | None = Field(None, min_length=1, max_length=MOST_WORKLOADS)
-    target: Name = Field(DEFAULT_TARGET, description="`GET /v1/targets` lists them.")
-    contract: Name = Field(
-        "static",
-        description="What callers promise about their buffers: none, host, stride, extent, static.",
-    )
-    cache: Literal["warm", "cold"] = Field(
-        "warm", description="State of the caches when the timed call begins."
-    )
-    budget: BudgetBody = BudgetBody()
-    goals: list[Name] = Field(
-        list(DEFAULT_GOALS),
-        min_length=1,
-        max_length=len(GOALS),
-        description=f"What is to be small, of {', '.join(GOALS)}; cycles are always among them.",
-        examples=[["cycles", "code_bytes"]],
-    )
-    sampler: Name | None = Field(
-        None,
-        description="How to search; docs/search.md lists the samplers. null: "
-        f"{DEFAULT_SAMPLER}, or {DEFAULT_FOR_SEVERAL} for several goals.",
-    )
-    transfer: bool = Field(True, description="Begin with what jobs on near problems found best.")
-    seed: int = Field(0, ge=0, le=LARGEST_SEED, description="Repeats a search, given one worker.")
-    measurer: Name = Field(
-        "qemu", description="What measures the candidates: qemu, or farm for the devices."
-    )
-    on: str = Field(
-        "",
-        max_length=200,
-        pattern=r"^[A-Za-z0-9._, -]*$",
-        description="Which devices of the farm: tags they must have, with commas; empty: all.",
-        examples=["phone"],
-    )
-    promote_to: str = Field(
-        "",
-        max_length=200,
-        pattern=r"^[A-Za-z0-9._, -]*$",
-        description="Where the most promising trials are measured again: a measurer, or tags of "
-        "devices of a higher fidelity; empty: nowhere.",
-        examples=["phone"],
-    )
-    promote: int = Field(
-        DEFAULT_PROMOTIONS, ge=1, le=MOST_PROMOTIONS, description="How many of them, at most."
-    )
-    generator: Name = Field("halide", description="What makes objects of them.")
-    workers: int | None = Field(
-        None, ge=1, le=256, description="Candidates in flight; null for the service's setting."
-    )
-    priority: int = Field(0, ge=-100, le=100, description="Higher goes first.")
-    visibility: Visibility | None = Field(
-        None,
-        description="`private`: the owner of the token alone sees the job and what comes of it."
-        " null: as private as the upload that is tuned; `shared` for kernels.",
-    )
+    def options(self) -> dict[str, Any]:
+        """The job options, by name."""
+        given = self.model_dump(exclude={"kernel", "params", "workloads", "budget"})
+        return {**given, **self.budget.model_dump()}
 
-    @model_validator(mode="after")
-    def _one_or_many(self) -> SubmitBody:
-        if (self.kernel is None) == (self.workloads is None):
-            raise ValueError("give either kernel (with params) or workloads")
-        if self.workloads is not None and self.params is not None:
-            raise ValueError("params belong to kernel; each of workloads has its own")
-        return self
+    @classmethod
+    def of(cls, options: Mapping[str, Any], **workloads: Any) -> Self:
+        """The body that says the same as ``options``."""
+        flat = current(options)
+        limits = {one.name for one in of_group(JobOptions, BUDGET)}
+        budget = {name: flat.pop(name) for name in limits & flat.keys()}
+        lists = {name: list(v) if isinstance(v, tuple) else v for name, v in flat.items()}
+        made: Self = cls(**workloads, budget=BudgetBody(**budget), **lists)
+        return made
 
 
 class RemainingGainForm(BaseModel):
@@ -157,9 +184,7 @@ class RemainingGainForm(BaseModel):
     bound: float = Field(examples=[0.05], description="At most so much, with 95 %.")
 
 
-class JobForm(BaseModel):
-    """A job."""
-
+class _JobHead(BaseModel):
     job: str = Field(examples=["1rt4dqb5ef"], description="Its id.")
     state: JobState
     kernel: str = Field(examples=["gemm_u8"], description="Its name, which never means another.")
@@ -169,23 +194,26 @@ class JobForm(BaseModel):
     params: dict[str, int] = Field(examples=[{"m": 256, "n": 256, "k": 256}])
     contract: Contract
     target: str = Field(examples=["hexagon-v66"])
-    cache: str = Field(examples=["warm"])
-    measurer: str = Field(examples=["qemu"])
-    on: str = Field(examples=["phone"], description="Which devices of the farm; empty: all.")
-    promote_to: str = Field(examples=["phone"], description="Where trials are promoted to.")
-    promote: int = Field(examples=[10], description="How many are, at most.")
-    goals: list[str] = Field(examples=[["cycles"]], description="What is to be small.")
-    sampler: str = Field(examples=[DEFAULT_SAMPLER])
-    seed: int
-    workers: int
+
+
+_JobFields: Any = create_model(
+    "_JobFields", __base__=_JobHead, **_fields(SearchOptions, answer=True)
+)
+
+
+class JobForm(_JobFields):  # type: ignore[misc]  # made above
+    """A job."""
+
+    goals: list[str] = Field(
+        examples=[["cycles"]], description="The same as `objectives`, by its former name."
+    )
     budget: dict[str, int | float | None] = Field(
         examples=[{"trials": 100, "seconds": None, "patience": None, "until_gain": None}]
     )
-    transfer: bool = Field(description="Whether it begins with what near problems' jobs found.")
     created_at: float = Field(examples=[1.8e9], description="Unix seconds.")
     spent_s: float = Field(description="Seconds of all sessions so far.")
     remaining_gain: RemainingGainForm | None = Field(
-        description="What more search is likely to save; null while too little is known."
+        description="Estimate of what more search would save; null while too little is known."
     )
     note: str = Field(description="Why it failed, stopped or waits; else empty.")
     paused: bool = Field(description="A queued job that waits until somebody resumes it.")
@@ -276,7 +304,7 @@ class JobDetail(JobStandingForm):
     textbook: TrialForm | None
     best: TrialForm | None
     pareto: list[TrialForm] = Field(
-        description="Those that no other trial beats in every goal, the fastest first."
+        description="Those that no other trial beats in every objective, the fastest first."
     )
     peak_cycles: float | None = Field(description="At the HVX peak of the contexts it may use.")
     toolchain: dict[str, str] = Field(description="All that decides objects and cycles.")

@@ -9,14 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
-from dashboards.analysing import importances, knob_facts, lanes, pareto, plots
-from dashboards.pages.analysis import noise
-from db.jobs.trial_rows import AnalysedTrial
+from dashboards.pages.analysis import importances, knob_facts, lanes, noise, pareto, plots
+from db.jobs.trials import AnalysedTrial
 from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.dashboards.test_job_pages import finished_job
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.records.outcome import Outcome
 from tuner.space import Knob, Space
 

@@ -18,7 +18,9 @@ from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.rig.unseen_pipelines import unseen_pipeline
-from tests.tuner.sample_records import (
+from tuner.choices import choices_of
+from tuner.codegen.halide.uploads import describe_pipeline
+from tuner.conformance.records import (
     SPACE,
     TOOLCHAIN,
     artifact,
@@ -28,11 +30,11 @@ from tests.tuner.sample_records import (
     pending,
     spec,
 )
-from tuner.codegen.halide.uploads import describe_pipeline
 from tuner.records.outcome import Outcome
-from tuner.records.promotion import Promotion
-from tuner.records.trial import Budget, JobState, RemainingGain, Submission, Trial
+from tuner.records.request import JobOptions, options_of
+from tuner.records.trial import Budget, JobState, Promotion, RemainingGain, Submission, Trial
 from tuner.uploaded import kernel_name
+from tuner.workload_sets import find_set
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 LogIn = Callable[..., Browser]
@@ -211,10 +213,10 @@ def test_the_form_is_made_of_the_kernels_parameters(logged_in: LogIn) -> None:
         ("param_m", "0", "m 0"),
         ("param_m", "many", "a whole number"),
         ("param_k", "6", "multiples of 4"),
-        ("trials", "-5", "trials -5"),
+        ("trials", "-5", "trials=-5"),
         ("seconds", "soon", "a number"),
-        ("until_gain", "most", "a number"),
-        ("until_gain", "100", "below 100"),
+        ("until_gain", "most", "a percentage"),
+        ("until_gain", "100", "below 1"),
         ("promote", "0", "1 to 1000"),
         ("sampler", "magic", "unknown sampler"),
         ("target", "hexagon-v1", "hexagon-v66"),
@@ -276,10 +278,61 @@ def test_a_submitted_job_is_that_of_the_form(
     assert job.spec.problem.workload.params["m"] == 64
     assert (job.spec.problem.contract, job.spec.cache) == ("stride", "cold")
     assert job.spec.budget == Budget(7, 2.5, None)
-    assert (job.spec.goals, job.spec.sampler) == (("cycles",), "surrogate")
+    assert (job.spec.objectives, job.spec.sampler) == (("cycles",), "surrogate")
     assert (job.spec.seed, job.spec.workers) == (3, 2)
     assert (job.submission.user, job.submission.priority) == ("ada", 5)
     assert newest_entries(store, limit=1)[0].action == "job.submit"
+
+
+def test_the_form_has_every_option(
+    logged_in: LogIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "farm.toml"
+    file.write_text('[[phone]]\nname = "p1"\nserial = "x"\narch = "v66"\n')
+    monkeypatch.setenv("HVXTUNE_FARM_FILE", str(file))
+    page = logged_in(Scope.ADMIN).get("/ui/submit").text
+    names = set(re.findall(r'name="(\w+)"', page))
+    for option in options_of(JobOptions):
+        if option.kind == "names":
+            assert {f"{option.name}_{n}" for n in choices_of(option)[1:]} <= names
+        else:
+            assert option.name in names
+
+
+def test_a_set_becomes_a_job_for_each_workload(
+    logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
+    monkeypatch.setattr("tuner.measure.find_measurer", lambda _: StandInMeasurer)
+    monkeypatch.setattr("tuner.tuning.space_of", lambda *_: SPACE)
+    browser = logged_in(Scope.READ, Scope.SUBMIT)
+    page = browser.get("/ui/submit?kernel=set:camera_1080p").text
+    assert '<option value="set:camera_1080p" selected>' in page
+    assert 'name="param_' not in page
+    members = find_set("camera_1080p").members
+    assert f"{len(members)} different workloads" in words(page)
+    answer = browser.form("/ui/submit", "/ui/submit", kernel="set:camera_1080p", trials="5")
+    jobs = store.jobs()
+    assert {job.spec.problem.workload for job in jobs} == {one.workload for one in members}
+    assert {job.spec.trials for job in jobs} == {5}
+    (batch,) = {job.submission.batch for job in jobs}
+    assert (answer.url.path, answer.url.query) == ("/ui/jobs", f"batch={batch}".encode())
+    assert answer.text.count("<tr") >= len(members)
+    assert browser.get("/ui/submit?kernel=set:/etc/x.toml").status_code == 422
+
+
+def test_generator_and_transfer_come_from_the_form(
+    logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
+    monkeypatch.setattr("tuner.measure.find_measurer", lambda _: StandInMeasurer)
+    monkeypatch.setattr("tuner.tuning.space_of", lambda *_: SPACE)
+    browser = logged_in(Scope.READ, Scope.SUBMIT)
+    sent = {"kernel": "gemm_u8", "generator": "c-autovec", "transfer": "no"}
+    browser.form("/ui/submit", "/ui/submit", **sent, visibility="private")
+    (job,) = store.jobs()
+    assert (job.spec.generator, job.spec.transfer) == ("c-autovec", False)
+    assert job.submission.private
 
 
 def test_goals_and_gain_come_from_the_form(
@@ -288,16 +341,16 @@ def test_goals_and_gain_come_from_the_form(
     monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
     monkeypatch.setattr("tuner.measure.find_measurer", lambda _: StandInMeasurer)
     browser = logged_in(Scope.READ, Scope.SUBMIT)
-    sent = {"kernel": "scale_u8", "goal_code_bytes": "on"}
+    sent = {"kernel": "scale_u8", "objectives_code_bytes": "on"}
     browser.form("/ui/submit", "/ui/submit", **sent)
     browser.form("/ui/submit", "/ui/submit", kernel="scale_u8", until_gain="2.5")
     by_gain, by_goals = (job.spec for job in store.jobs())
-    assert (by_goals.goals, by_goals.sampler) == (("cycles", "code_bytes"), "tpe")
+    assert (by_goals.objectives, by_goals.sampler) == (("cycles", "code_bytes"), "tpe")
     assert by_gain.budget == Budget(100, until_gain=0.025)
     refused = browser.form("/ui/submit", "/ui/submit", **sent, sampler="hill")
     assert "nsga2" in refused.text
-    assert re.search(r'name="goal_code_bytes"[^>]*checked', refused.text)
-    assert not re.search(r'name="goal_ddr_bytes"[^>]*checked', refused.text)
+    assert re.search(r'name="objectives_code_bytes"[^>]*checked', refused.text)
+    assert not re.search(r'name="objectives_ddr_bytes"[^>]*checked', refused.text)
 
 
 def test_devices_are_offered_where_there_is_a_farm(
@@ -371,7 +424,7 @@ def test_a_job_page_shows_promotions_beside_their_trials(logged_in: LogIn, store
 
 
 def test_a_job_with_several_goals_shows_its_front(logged_in: LogIn, store: SqlStore) -> None:
-    job = store.create_job(spec(goals=("cycles", "code_bytes")), SPACE, TOOLCHAIN)
+    job = store.create_job(spec(objectives=("cycles", "code_bytes")), SPACE, TOOLCHAIN)
     token = store.claim(job.id)
     sizes = {0: 640, 1: 320, 2: 700, 3: 10}
     made = [artifact(i) for i in sizes]

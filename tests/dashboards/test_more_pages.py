@@ -22,7 +22,7 @@ from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.dashboards.test_job_pages import finished_job
 from tests.service.stored import problem, store_schedule
-from tests.tuner.sample_records import (
+from tuner.conformance.records import (
     SPACE,
     TOOLCHAIN,
     artifact,

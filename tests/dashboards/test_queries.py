@@ -13,7 +13,7 @@ from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.dashboards.test_more_pages import stored
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, config, ok, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, config, ok, spec
 from tuner.measure.farm.roster import Enrolment
 from tuner.records.trial import JobState, PendingTrial
 

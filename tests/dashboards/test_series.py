@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from dashboards.series import STRETCHES, course, worked_seconds
-from db.jobs.trial_queries import TrialPoint
+from dashboards.pages.job import STRETCHES, course, worked_seconds
+from db.jobs.trials import TrialPoint
 
 
 def point(number: int, cycles: int | None, at: float | None = None) -> TrialPoint:

@@ -23,7 +23,7 @@ from service.auth.gate import Gate
 from service.server.settings import Settings
 from tests.dashboards.conftest import Browser
 from tests.dashboards.tokens import make_token
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.errors import StoreError
 from tuner.records.trial import JobState, Submission
 

@@ -25,7 +25,7 @@ from db.access.tokens import (
 from db.access.usage import IMPORT_ACTION, bytes_uploaded, trials_asked_for
 from db.service_models import TokenRow
 from db.sql_store import SqlStore
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, failed, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, failed, spec
 from tuner.errors import UserError
 from tuner.records.trial import Submission
 

@@ -24,7 +24,7 @@ from db.backup.layout import MANIFEST
 from db.backup.rows import kept_tables
 from db.schema import SCHEMA_VERSION, stored_schema
 from db.sql_store import SqlStore
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.uploaded import files as uploads

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from db.jobs.feed import event_counts, told_after
+from db.jobs.events import event_counts, told_after
 from db.jobs.new_job import RequestKey, answer_once, insert_job, kept_answer
 from db.jobs.queries import JobFilters, job_standing, job_standings, jobs_page
-from db.jobs.trial_queries import (
+from db.jobs.trials import (
     each_trial,
     find_trial,
     key_trials,
@@ -21,7 +21,7 @@ from db.jobs.trial_queries import (
     trials_page,
 )
 from db.sql_store import SqlStore
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner.problem.contract import Contract
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobRequest, JobState, Submission

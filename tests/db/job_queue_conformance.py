@@ -13,7 +13,7 @@ from db.jobs.queue import ClaimedJob, JobQueue
 from db.models import JobRow
 from db.service_models import TokenRow
 from db.sql_store import SqlStore
-from tests.tuner.sample_records import NEWER_TOOLCHAIN, SPACE, TOOLCHAIN, failed, spec
+from tuner.conformance.records import NEWER_TOOLCHAIN, SPACE, TOOLCHAIN, failed, spec
 from tuner.errors import StoreError
 from tuner.records.trial import JobRequest, JobState, Submission, Trial
 

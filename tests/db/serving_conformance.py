@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from db.exchange import Imported, export_schedules, import_schedules
-from db.jobs.open_jobs import open_job
+from db.jobs.queries import open_job
 from db.schedules import quarantine
 from db.schedules import queries as schedule_queries
 from db.schedules.nearest import NearestWorkloads
-from db.schedules.serving import Lookup, ScheduleReads
 from db.sql_store import SqlStore
 from tests.service.stored import a_config, problem, store_schedule
-from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
-from tuner.identity import digest_of
+from tuner.best import Lookup, lookup_of
+from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem
@@ -22,11 +22,8 @@ from tuner.records.trial import JobSpec
 SHAPE = {"m": 64, "n": 128, "k": 128}
 
 
-def lookup(of: Problem, **changes: object) -> Lookup:
-    kept = find_kernel(of.workload.kernel).kept_contracts(of)
-    target = digest_of(of.target.as_dict())
-    values = {"contracts": kept, "cache": "warm", "min_fidelity": "model", **changes}
-    return Lookup(of.workload.digest, target, **values)  # type: ignore[arg-type]
+def lookup(of: Problem, **changes: Any) -> Lookup:
+    return lookup_of(of)._replace(**changes)
 
 
 class ServingConformance:
@@ -42,41 +39,38 @@ class ServingConformance:
         phone = store_schedule(store, of, 5000, fidelity="hardware")
         store_schedule(store, of, 1, cache="cold", toolchain={**TOOLCHAIN, "cache": "cold"})
         store_schedule(store, problem(m=65, n=128, k=128), 1)
-        reads = ScheduleReads(store)
         # The last job of all made TOOLCHAIN the one used last.
-        found = [row.public_id for row in reads.rows(lookup(of))]
+        found = [row.public_id for row in store.fitting(lookup(of))]
         assert found == [phone, older, weak, fast]
-        only = reads.rows(lookup(of, contracts=(Contract.NONE,)))
+        only = store.fitting(lookup(of, contracts=(Contract.NONE,)))
         assert [row.public_id for row in only] == [weak]
-        assert [r.public_id for r in reads.rows(lookup(of, min_fidelity="hardware"))] == [phone]
+        assert [r.public_id for r in store.fitting(lookup(of, min_fidelity="hardware"))] == [phone]
 
     def test_a_quarantined_schedule_is_not_found_until_it_is_released(
         self, store: SqlStore
     ) -> None:
         of = problem(**SHAPE)
         name = store_schedule(store, of, 100)
-        reads = ScheduleReads(store)
-        [row] = reads.rows(lookup(of))
+        [row] = store.fitting(lookup(of))
         assert quarantine.quarantine_row(store, row, "odd\0 \ud800")
         assert not quarantine.quarantine_row(store, row, "again")
-        assert reads.rows(lookup(of)) == []
+        assert store.fitting(lookup(of)) == []
         found = schedule_queries.find(store, name)
         assert found is not None
         assert found.quarantine_reason.startswith("odd")
         assert quarantine.release(store, name)
-        assert reads.rows(lookup(of)) == [row]
+        assert store.fitting(lookup(of)) == [row]
 
     def test_what_is_quarantined_does_not_come_back(self, store: SqlStore) -> None:
         of = problem(**SHAPE)
         bad = a_config(of, 1)
-        reads = ScheduleReads(store)
         name = store_schedule(store, of, 100, config=bad)
         assert quarantine.quarantine(store, name, "wrong on a phone")
         other = store_schedule(store, of, 200)
         store_schedule(store, of, 90, config=bad)
-        assert [row.public_id for row in reads.rows(lookup(of))] == [other]
+        assert [row.public_id for row in store.fitting(lookup(of))] == [other]
         assert quarantine.release(store, name)
-        assert [row.public_id for row in reads.rows(lookup(of))] == [name]
+        assert [row.public_id for row in store.fitting(lookup(of))] == [name]
 
     def test_the_next_best_is_of_the_same_fidelity_toolchain_and_cache(
         self, store: SqlStore
@@ -90,7 +84,7 @@ class ServingConformance:
         store_schedule(store, of, 5000, fidelity="hardware")
         first = store_schedule(store, of, 100)
         assert quarantine.quarantine(store, first, "a doubt")
-        model = [r.public_id for r in ScheduleReads(store).rows(lookup(of)) if r.cycles < 5000]
+        model = [r.public_id for r in store.fitting(lookup(of)) if r.cycles < 5000]
         assert first not in model
         assert same in model
         found = schedule_queries.find(store, first)
@@ -102,11 +96,10 @@ class ServingConformance:
     ) -> None:
         of = problem(**SHAPE)
         store_schedule(store, of, 100)
-        reads = ScheduleReads(store)
-        [row] = reads.rows(lookup(of))
+        [row] = store.fitting(lookup(of))
         store_schedule(store, of, 50)
         assert not quarantine.quarantine_row(store, row, "odd")
-        assert len(reads.rows(lookup(of))) == 1
+        assert len(store.fitting(lookup(of))) == 1
 
     def test_pages_and_ids(self, store: SqlStore) -> None:
         names = [store_schedule(store, problem(m=m, n=128, k=8), 100) for m in range(1, 6)]
@@ -138,11 +131,11 @@ class ServingConformance:
         store_schedule(store, of, 100)
         assert open_job(store, of, "warm") is None  # that job is done
         space = find_kernel("gemm_u8").space(of)
-        job = store.create_job(JobSpec(of), space, TOOLCHAIN)
+        job = store.create_job(JobSpec(problem=of), space, TOOLCHAIN)
         assert open_job(store, of, "warm") == job
         assert open_job(store, of, "cold") is None
         assert open_job(store, of, "warm", ["hexagon-sim", "phone"]) is None
-        climbing = JobSpec(of, promote_to="phone", promote=3)
+        climbing = JobSpec(problem=of, promote_to="phone", promote=3)
         climb = store.create_job(climbing, space, TOOLCHAIN)
         assert open_job(store, of, "warm", ["hexagon-sim", "phone"]) == climb
         assert open_job(store, of, "warm", ["hexagon-sim"]) is None

@@ -24,7 +24,7 @@ from db.jobs.queue import ClaimedJob
 from db.sql_store import SqlStore
 from service.conductor.conductor import Conductor
 from service.conductor.troubles import Troubles
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner.errors import StoreError
 from tuner.paths import STATE_DIR_VARIABLE
 from tuner.records.trial import JobState, Submission

@@ -12,7 +12,8 @@ from db.jobs.queries import JobFilters, jobs_page
 from db.models import JobEventRow, JobRow, ScheduleRow, TrialRow
 from db.sql_store import SqlStore
 from tests.service.stored import problem, store_schedule
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.best import lookup_of
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.errors import UserError
 from tuner.records.trial import JobRequest, Submission
 
@@ -48,7 +49,7 @@ class TenantsConformance:
 
     def test_a_private_best_and_a_shared_one_stand_side_by_side(self, store: SqlStore) -> None:
         def best(viewer: SqlStore) -> str | None:
-            found = viewer.best(problem())
+            found = viewer.best(lookup_of(problem()))
             return None if found is None else found.public_id
 
         private = store_schedule(store, problem(), 700, submission=PRIVATE)

@@ -15,7 +15,8 @@ import pytest
 
 from db import open_store
 from db.failure import URL_VARIABLE
-from tests.tuner.sample_records import (
+from tuner.best import lookup_of
+from tuner.conformance.records import (
     SPACE,
     TOOLCHAIN,
     artifact,
@@ -60,7 +61,7 @@ def read_everything() -> list[int]:
             store.pending(job.id)
             store.space(job.id)
         store.summaries()
-        best = store.best(problem())
+        best = store.best(lookup_of(problem()))
         assert best is None or store.artifact(best.artifact_digest).symbol
         return [trial.number for trial in trials]
 

@@ -18,7 +18,8 @@ import pytest
 
 from db import open_store
 from tests.db.writer import ROOT
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, problem, spec
+from tuner.best import lookup_of
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, problem, spec
 from tuner.errors import StoreError
 from tuner.paths import STATE_DIR_VARIABLE
 
@@ -110,7 +111,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         with closing(open_store()) as store:
             job = store.create_job(spec(), SPACE, TOOLCHAIN)
             store.commit(job.id, store.claim(job.id), artifacts=[artifact(1)])
-            store.best(problem())
+            store.best(lookup_of(problem()))
         if os.getuid() == 0:
             for path in [folder, *folder.rglob("*")]:
                 os.chown(path, NOBODY, NOBODY)

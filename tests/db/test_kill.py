@@ -14,7 +14,8 @@ import pytest
 from db import open_store
 from db.sql_store import SqlStore
 from tests.db.writer import cycles_of, start_writer
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, problem, spec
+from tuner.best import lookup_of
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, problem, spec
 from tuner.records.trial import JobState
 
 TRIALS = 120
@@ -45,7 +46,7 @@ def check_whole(store: SqlStore, job_id: str, acknowledged: set[int]) -> int:
     assert waiting or count in (0, TRIALS), "a trial in flight was lost"
     for trial in trials:
         assert store.artifact(trial.artifact_digest or "") == artifact(trial.number + seed)
-    best = store.best(problem())
+    best = store.best(lookup_of(problem()))
     fastest = min((cycles_of(job_id, n) for n in range(count)), default=None)
     assert (best and best.measurement.cycles) == fastest
     assert store.job(job_id).spent_s == float(count)

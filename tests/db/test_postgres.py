@@ -35,8 +35,9 @@ from tests.db.test_two_processes import (
     test_two_processes_commit_at_once_and_lose_nothing as commit_at_once,
 )
 from tests.tuner.measure.farm.roster_conformance import Clock, RosterConformance
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
-from tests.tuner.store_conformance import StoreConformance
+from tuner.conformance.best import BestConformance
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
+from tuner.conformance.stores import StoreConformance
 from tuner.errors import StoreError, UserError
 from tuner.paths import STATE_DIR_VARIABLE
 from tuner.store import TrialStore
@@ -57,6 +58,13 @@ class TestPostgresStore(StoreConformance):
         store = open_store(new_database())
         yield store
         store.close()
+
+
+class TestBestInPostgres(BestConformance):
+    @pytest.fixture
+    def store(self, new_database: Callable[..., str]) -> Iterator[TrialStore]:
+        with closing(open_store(new_database())) as store:
+            yield store
 
 
 class TestPostgresJobQueries(JobQueriesConformance):

@@ -12,13 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from db import open_store
-from tests.tuner.sample_records import SPACE, artifact
+from tuner.best import lookup_of
+from tuner.conformance.records import SPACE, artifact
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
 from tuner.problem.workload import Workload
 from tuner.records.candidate import CACHE_STATES, FIDELITIES, Measurement, Problem
 from tuner.records.outcome import Outcome
-from tuner.records.trial import Budget, JobSpec, PendingTrial, Schedule, Timings, Trial
+from tuner.records.request import Option, SearchOptions, options_of
+from tuner.records.trial import JobSpec, PendingTrial, Schedule, Timings, Trial
 from tuner.space import Config
 
 # PostgreSQL has no NUL in text; error texts, which may have one, have a test of their own.
@@ -61,29 +63,32 @@ TARGETS = every_field(
 PROBLEMS = every_field(
     Problem, workload=WORKLOADS, contract=st.sampled_from(Contract), target=TARGETS
 )
-BUDGETS = every_field(
-    Budget,
-    trials=st.none() | WHOLE,
-    seconds=st.none() | SECONDS,
-    patience=st.none() | WHOLE,
-    until_gain=st.none() | SECONDS,
-)
+OPTION_VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "bool": st.booleans(),
+    "float": SECONDS,
+    "int": st.integers(-(2**63), 2**63 - 1),
+    "names": st.permutations(["code_bytes", "vtcm_bytes"]).map(lambda more: ("cycles", *more)),
+    "share": SECONDS,
+    "text": NAMES,
+}
+"""By the kind of option: a new one is tried without a line here."""
+
+
+def option_values(option: Option) -> st.SearchStrategy[Any]:
+    if option.name == "cache":
+        return st.sampled_from(CACHE_STATES)
+    return OPTION_VALUES[option.kind]
+
+
 SPECS = every_field(
     JobSpec,
     problem=PROBLEMS,
-    budget=BUDGETS,
-    goals=st.permutations(["code_bytes", "vtcm_bytes"]).map(lambda more: ("cycles", *more)),
-    sampler=NAMES,
-    seed=st.integers(-(2**63), 2**63 - 1),
-    generator=NAMES,
-    measurer=NAMES,
-    on=NAMES,
-    cache=st.sampled_from(CACHE_STATES),
-    promote_to=NAMES,
-    promote=WHOLE,
-    workers=WHOLE,
     cutoff_factor=st.floats(allow_nan=False, min_value=0),
-    transfer=st.booleans(),
+    **{
+        one.name: option_values(one)
+        | (st.none() if one.optional and one.name not in ("sampler", "workers") else st.nothing())
+        for one in options_of(SearchOptions)
+    },
 )
 CONFIGS = st.dictionaries(NAMES, st.integers() | TEXT, max_size=8).map(Config)
 MEASUREMENTS = every_field(
@@ -178,7 +183,14 @@ def test_records_come_back_as_they_were(
         assert found.toolchain == toolchain
         assert store.trials(job.id) == list(finished)
         assert store.pending(job.id) == [waiting]
-        best = store.best(spec.problem, measurement.fidelity, toolchain, measurement.cache)
+        best = store.best(
+            lookup_of(
+                spec.problem,
+                min_fidelity=measurement.fidelity,
+                toolchain=toolchain,
+                cache=measurement.cache,
+            )
+        )
         assert best is not None
         assert best == offered
         assert list(best.config) == list(config)

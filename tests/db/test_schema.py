@@ -26,7 +26,7 @@ from db.engine import find_url, make_engine, place_of
 from db.models import ProblemRow, WorkloadRow
 from db.records import problem_record
 from db.schedules.first_sources import FIRST_SOURCES
-from db.schedules.seals import seal_fits
+from db.schedules.validation import seal_fits
 from db.schema import MIGRATIONS, SCHEMA_VERSION, ensure_schema, upgrade
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from db import open_store
-from tests.tuner.store_conformance import StoreConformance
+from tuner.conformance.best import BestConformance
+from tuner.conformance.stores import StoreConformance
 from tuner.store import TrialStore
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -19,3 +20,10 @@ class TestSqliteStore(StoreConformance):
         store = open_store()
         yield store
         store.close()
+
+
+class TestBestInSqlite(BestConformance):
+    @pytest.fixture
+    def store(self) -> Iterator[TrialStore]:
+        with open_store() as store:
+            yield store

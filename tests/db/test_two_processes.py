@@ -9,7 +9,8 @@ import pytest
 
 from db import open_store
 from tests.db.writer import ROOT, cycles_of, start_writer
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, problem, spec
+from tuner.best import lookup_of
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, problem, spec
 
 TRIALS = 40
 
@@ -27,7 +28,7 @@ def test_two_processes_commit_at_once_and_lose_nothing() -> None:
         assert store.trials(job_id) == [
             ok(n, artifact(n + seed), cycles_of(job_id, n)) for n in range(TRIALS)
         ]
-    best = store.best(problem())
+    best = store.best(lookup_of(problem()))
     assert best is not None
     assert best.measurement.cycles == min(cycles_of(j, n) for j in jobs for n in range(TRIALS))
     store.close()

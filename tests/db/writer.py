@@ -15,7 +15,7 @@ from pathlib import Path
 
 from db import open_store
 from db.sql_store import SqlStore
-from tests.tuner.sample_records import artifact, ok, pending, schedule
+from tuner.conformance.records import artifact, ok, pending, schedule
 from tuner.records.trial import JobState, Schedule
 
 ROOT = Path(__file__).parents[2]

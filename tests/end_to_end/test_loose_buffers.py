@@ -13,6 +13,7 @@ from service.fetching import Wish, fetch
 from service.fetching.sources import LocalSource
 from tests.end_to_end.test_unseen_pipelines import LEAST_RIGHT, state, to_the_end
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
+from tuner.best import lookup_of
 from tuner.codegen import find_generator
 from tuner.errors import CandidateError, UserError
 from tuner.measure import find_measurer
@@ -50,11 +51,11 @@ def test_a_crop_is_tuned_beside_aligned_images_and_served_to_none_that_promises_
         kernel = tuner.kernels.find_kernel(crop.workload.kernel)
         asked = kernel.problem({**SIZES["blend"], "frame_loose": 1}, crop.contract, crop.target)
         with pytest.raises(UserError, match=r"no schedule is stored for .*frame_loose=1"):
-            source.best(asked, "warm")
+            source.best(lookup_of(asked))
 
         loose = tuned(frame_loose=1)
         assert loose.job.spec.problem == asked
-        wish = Wish("crop", asked)
+        wish = Wish("crop", lookup_of(asked))
         fetched = fetch(
             wish, source, folder=tmp_path, lock=tmp_path / "lock", cache=ClientCache(), update=False
         )

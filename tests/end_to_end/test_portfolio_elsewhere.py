@@ -10,6 +10,7 @@ import pytest
 import tuner
 from db import open_store
 from db.exchange import export_schedules, import_schedules
+from tuner.best import lookup_of
 from tuner.codegen.portfolio import GENERATOR, members
 from tuner.kernels import find_kernel
 from tuner.one_config import compiled
@@ -37,7 +38,7 @@ def test_what_a_portfolio_found_is_made_again_elsewhere_to_the_byte(
     with closing(open_store(f"sqlite:///{tmp_path / 'there.sqlite'}")) as there:
         taken = import_schedules(there, file, installed=installed_toolchains())
         assert (taken.stored, taken.kept) == (1, 0)
-        best = there.best(problem)
+        best = there.best(lookup_of(problem))
         assert best is not None
         assert (best.generator, best.config) == ("portfolio", result.schedule.config)
         assert there.artifact(best.artifact_digest).files == found

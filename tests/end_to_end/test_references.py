@@ -15,12 +15,12 @@ from tuner.codegen.halide.uploads.intrinsics import INTRINSICS
 from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.paths import STATE_DIR_VARIABLE, state_dir
-from tuner.pipelines import keep_pipeline
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate
 from tuner.records.outcome import Outcome
 from tuner.search.evaluation import Evaluator
+from tuner.tuning import keep_pipeline
 
 TARGET = find_target("hexagon-v66")
 NOT_WRITTEN = {"sorted_avg", "promise_clamped", "if_then_else"}

@@ -28,7 +28,6 @@ from tuner.measure import find_measurer
 from tuner.measure.cases import cases_of
 from tuner.memory_store import MemoryStore
 from tuner.paths import STATE_DIR_VARIABLE, state_dir
-from tuner.pipelines import keep_pipeline
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate, Problem
@@ -36,6 +35,7 @@ from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
 from tuner.search.evaluation import Evaluator
 from tuner.space import Config
+from tuner.tuning import keep_pipeline
 
 HVXTUNE = Path(sys.executable).with_name("hvxtune")
 TARGET = find_target("hexagon-v66")

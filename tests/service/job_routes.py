@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 
 from db.sql_store import SqlStore
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner import measure, tuning
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState, Submission, Trial
 

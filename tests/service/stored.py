@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from random import Random
 
 from db.sql_store import SqlStore
-from tests.tuner.sample_records import TOOLCHAIN
+from tuner.conformance.records import TOOLCHAIN
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
@@ -69,7 +69,7 @@ def store_schedule(
         temperature_c=41.5 if on_phone else None,
     )
     space = find_kernel(of.workload.kernel).space(of)
-    job = store.create_job(JobSpec(of, cache=cache), space, toolchain, submission)
+    job = store.create_job(JobSpec(problem=of, cache=cache), space, toolchain, submission)
     token = store.claim(job.id)
     schedule = Schedule(
         problem=of,

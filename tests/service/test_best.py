@@ -12,13 +12,13 @@ from fastapi import FastAPI
 from sqlalchemy import text
 from starlette.testclient import TestClient
 
+from db.schedules.validation import outside_space
 from db.sql_store import SqlStore
 from service.auth import Caller, Scope
-from service.schedules.validation import outside_space
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.service.stored import a_config, problem, store_schedule
-from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner import tuning
+from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner.records.candidate import Problem
 from tuner.space import Config
 

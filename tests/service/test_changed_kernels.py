@@ -18,6 +18,7 @@ from service.server.settings import Settings
 from tests.service.gates import OpenGate
 from tests.service.stored import problem, store_schedule
 from tests.tuner.kernels.test_sources import another_process
+from tuner.best import lookup_of
 from tuner.errors import UserError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
@@ -53,7 +54,7 @@ def test_no_entrance_serves_the_object_of_a_file_that_changed(
     of = problem("shifted_u8")
     stored = store_schedule(store, of, 1000)
     assert answer(store).json()["id"] == stored
-    assert LocalSource(store).best(of, "warm").schedule == stored
+    assert LocalSource(store).best(lookup_of(of)).schedule == stored
     assert main(["best", "shifted_u8"]) == 0
 
     module.write_text(KERNEL + "\n    reference = None\n")
@@ -63,7 +64,7 @@ def test_no_entrance_serves_the_object_of_a_file_that_changed(
     assert answer(store).status_code == 404
     assert answer(store, allow_nearest="true").status_code == 404
     with pytest.raises(UserError, match="no schedule is stored"):
-        LocalSource(store).best(changed, "warm")
+        LocalSource(store).best(lookup_of(changed))
     capsys.readouterr()
     assert main(["best", "shifted_u8"]) == 2
     assert "no schedule is stored" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from db.access.audit import newest_entries
 from db.devices.roster import SqlRoster
 from db.sql_store import SqlStore
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, pending, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, pending, spec
 from tuner.measure.farm.roster import Checked, DeviceState, Enrolment, Purpose, Tally
 
 

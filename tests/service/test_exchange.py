@@ -24,7 +24,8 @@ from db.sql_store import SqlStore
 from service import importing
 from service.cli.app import app as commands
 from tests.service.stored import a_config, problem, store_schedule
-from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
+from tuner.best import lookup_of
+from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 
@@ -61,7 +62,7 @@ def test_schedules_arrive_with_objects_and_provenance(
 ) -> None:
     assert take(elsewhere, exported) == Imported(3, 3, 0)
     for of in (problem(m=64, n=128, k=128), problem("sobel_u8", target="hexagon-v68")):
-        there, here = store.best(of), elsewhere.best(of)
+        there, here = store.best(lookup_of(of)), elsewhere.best(lookup_of(of))
         assert there is not None
         assert here == there
         assert here.provenance == there.provenance
@@ -86,15 +87,15 @@ def test_ids_stay(elsewhere: SqlStore, exported: Path, app: FastAPI, client: Tes
 
 def test_the_same_file_again_changes_nothing(elsewhere: SqlStore, exported: Path) -> None:
     take(elsewhere, exported)
-    before = elsewhere.best(problem(m=64, n=128, k=128))
+    before = elsewhere.best(lookup_of(problem(m=64, n=128, k=128)))
     assert take(elsewhere, exported) == Imported(3, 0, 3)
-    assert elsewhere.best(problem(m=64, n=128, k=128)) == before
+    assert elsewhere.best(lookup_of(problem(m=64, n=128, k=128))) == before
 
 
 def test_only_faster_ones_replace(store: SqlStore, elsewhere: SqlStore, exported: Path) -> None:
     faster = store_schedule(elsewhere, problem(m=64, n=128, k=128), 500)
     assert take(elsewhere, exported) == Imported(3, 2, 1)
-    kept = elsewhere.best(problem(m=64, n=128, k=128))
+    kept = elsewhere.best(lookup_of(problem(m=64, n=128, k=128)))
     assert kept is not None
     assert f"{kept.provenance['job']}-0" == faster
 
@@ -112,7 +113,7 @@ def test_filters_and_quarantine_keep_schedules_out(store: SqlStore, exported: Pa
     narrow = exported.with_name("narrow.zip")
     assert export_schedules(store, narrow, kernel="sobel_u8") == 1
     assert export_schedules(store, narrow, target="hexagon-v66") == 2
-    best = store.best(problem("sobel_u8", target="hexagon-v68"))
+    best = store.best(lookup_of(problem("sobel_u8", target="hexagon-v68")))
     assert best is not None
     quarantine.quarantine(store, f"{best.provenance['job']}-0", "a doubt")
     assert export_schedules(store, narrow) == 2
@@ -129,7 +130,7 @@ def test_other_toolchains_are_refused_unless_asked_for_and_then_rank_behind(
     with pytest.raises(UserError, match=r"line 1 .*another toolchain.*llvm 21\.0"):
         take(elsewhere, file)
     assert take(elsewhere, file, any_toolchain=True).stored == 1
-    best = elsewhere.best(of)
+    best = elsewhere.best(lookup_of(of))
     assert best is not None
     assert f"{best.provenance['job']}-0" == own
     with pytest.raises(UserError, match="another toolchain"):
@@ -143,7 +144,7 @@ def test_a_phones_schedule_survives_the_way_with_what_it_does_not_know(
     store_schedule(store, of, 1000, fidelity="hardware")
     export_schedules(store, tmp_path / "phone.zip")
     take(elsewhere, tmp_path / "phone.zip")
-    here, there = store.best(of), elsewhere.best(of)
+    here, there = store.best(lookup_of(of)), elsewhere.best(lookup_of(of))
     assert here is not None
     assert there is not None
     assert there.measurement == here.measurement
@@ -155,7 +156,7 @@ def test_a_file_from_before_temperatures_is_taken(elsewhere: SqlStore, exported:
     for number in range(1, len(parts[layout.LINES].splitlines()) + 1):
         change_line(parts, number, lambda form: form["measurement"].pop("temperature_c"))
     import_schedules(elsewhere, written(parts), installed=[TOOLCHAIN])
-    best = elsewhere.best(problem(m=64, n=128, k=128))
+    best = elsewhere.best(lookup_of(problem(m=64, n=128, k=128)))
     assert best is not None
     assert best.measurement.temperature_c is None
 
@@ -271,7 +272,7 @@ def test_a_hostile_file_is_refused_by_name_and_nothing_of_it_stored(
     damage(parts)
     with pytest.raises(UserError, match=told):
         import_schedules(elsewhere, written(parts), installed=[TOOLCHAIN])
-    assert elsewhere.best(problem(m=64, n=128, k=128)) is None
+    assert elsewhere.best(lookup_of(problem(m=64, n=128, k=128))) is None
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
@@ -304,7 +305,7 @@ def test_flipped_bits_are_found(elsewhere: SqlStore, exported: Path, data: st.Da
         return
     # A bit that no reader looks at, such as one of a date: everything arrived whole.
     assert done.schedules == 3
-    best = elsewhere.best(problem(m=64, n=128, k=128))
+    best = elsewhere.best(lookup_of(problem(m=64, n=128, k=128)))
     assert best is not None
     found = elsewhere.artifact(best.artifact_digest)
     assert digest_of_bytes(found.object_bytes) == best.artifact_digest

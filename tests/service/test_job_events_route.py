@@ -14,12 +14,13 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from db.jobs import feed as db_feed
+from db.jobs import events as db_feed
 from db.sql_store import SqlStore
-from service import job_feed
-from service.job_feed import JobFeed
 from service.routers import job_events
+from service.routers import job_events as job_feed
+from service.routers.job_events import JobFeed
 from tests.service.job_routes import commit, made, with_trials
+from tuner.conformance.records import config
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobRequest, JobState
 
@@ -66,7 +67,7 @@ def test_an_ended_job_is_told_from_its_beginning(client: TestClient, store: SqlS
     assert [t["trial"] for t in trials] == [0, 1, 2]
     assert [t["finished"] for t in trials] == [1, 2, 3]
     assert [t["best_cycles"] for t in trials] == [1000, 1000, 998]
-    assert trials[0]["config"] == {"tile_m": 0, "order": "ij"}
+    assert trials[0]["config"] == config(0).as_dict()
 
 
 @pytest.mark.parametrize("seen", [1, 3, 4, 5])

@@ -16,7 +16,7 @@ from service.auth import Scope
 from service.server.settings import Settings
 from tests.service.gates import CallerGate
 from tests.service.job_routes import commit, items, made, with_trials
-from tests.tuner.sample_records import problem
+from tuner.conformance.records import problem
 from tuner.problem.contract import Contract
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobRequest, JobState

@@ -9,9 +9,10 @@ import json
 import pytest
 from starlette.testclient import TestClient
 
-from db.jobs import trial_queries
+from db.jobs import trials as trial_queries
 from db.sql_store import SqlStore
 from tests.service.job_routes import items, with_trials
+from tuner.conformance.records import config
 from tuner.records.outcome import Outcome
 
 OK, BAD = Outcome.OK, Outcome.COMPILE_ERROR
@@ -33,7 +34,7 @@ def test_a_trial_tells_when_it_ran_and_where_its_time_went(client: TestClient, j
     trial = client.get(f"/v1/jobs/{job}/trials").json()["items"][0]
     assert trial["finished_at"] - trial["started_at"] == 1.25
     assert trial["timings"] == {"compile_s": 0.2, "link_s": 0.1, "run_s": 0.05, "overhead_s": 0.01}
-    assert trial["config"] == {"tile_m": 0, "order": "ij"}
+    assert trial["config"] == config(0).as_dict()
     assert trial["origin"] == "default"
 
 

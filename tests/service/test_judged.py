@@ -9,11 +9,10 @@ import pytest
 from sqlalchemy import update
 
 from db.models import ScheduleRow
-from db.schedules.seals import seal_of
-from db.schedules.serving import ScheduleReads, ServingRow
+from db.schedules import validation
+from db.schedules.serving import ServingRow
+from db.schedules.validation import Validator, seal_of
 from db.sql_store import SqlStore
-from service.schedules import validation
-from service.schedules.validation import Validator
 from tests.db.serving_conformance import SHAPE, lookup
 from tests.service.stored import a_config, problem, store_schedule
 from tuner.codegen import judged
@@ -28,7 +27,7 @@ def of() -> Problem:
 
 
 def stored(store: SqlStore, of: Problem) -> ServingRow:
-    [row] = ScheduleReads(store).rows(lookup(of))
+    [row] = store.fitting(lookup(of))
     return row
 
 

@@ -11,7 +11,8 @@ from starlette.testclient import TestClient
 from db.exchange import export_schedules, import_schedules
 from db.sql_store import SqlStore
 from tests.service.stored import problem, store_schedule
-from tests.tuner.sample_records import TOOLCHAIN
+from tuner.best import lookup_of
+from tuner.conformance.records import TOOLCHAIN
 from tuner.records.trial import JobSpec, JobState
 
 BEST = "/v1/schedules/best"
@@ -81,13 +82,13 @@ def test_so_does_measuring_it_again(
     client: TestClient, store: SqlStore, stored: str, file: Path
 ) -> None:
     of = problem(**SHAPE)
-    best = store.best(of)
+    best = store.best(lookup_of(of))
     assert best is not None
     artifact = store.artifact(best.artifact_digest)
     [trial] = store.trials(str(best.provenance["job"]))
     delete(file)
     assert_named(client, stored)
-    job = store.create_job(JobSpec(of), store.space(str(best.provenance["job"])), TOOLCHAIN)
+    job = store.create_job(JobSpec(problem=of), store.space(str(best.provenance["job"])), TOOLCHAIN)
     token = store.claim(job.id)
     again = type(best)(**{**vars(best), "provenance": {**best.provenance, "job": job.id}})
     store.commit(job.id, token, finished=[trial], artifacts=[artifact], schedule=again)

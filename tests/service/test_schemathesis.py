@@ -29,8 +29,8 @@ from service.server.settings import Settings
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.service.described import document
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner import tuning
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
 EXAMPLES = 25

@@ -14,10 +14,11 @@ from optuna_dashboard import wsgi
 
 from db.sql_store import SqlStore
 from service.study import export
-from tests.tuner.sample_records import (
+from tuner.conformance.records import (
     SPACE,
     TOOLCHAIN,
     artifact,
+    config,
     failed,
     measurement,
     ok,
@@ -51,7 +52,7 @@ def test_every_finished_trial_is_in_the_study(store: SqlStore, job: str, tmp_pat
     assert exported.trials == 3
     study = optuna.load_study(study_name=exported.name, storage=storage)
     assert study.best_value == 1000
-    assert study.best_params == {"tile_m": 4, "order": "ij"}
+    assert study.best_params == config(4).as_dict()
     assert study.user_attrs["toolchain"] == TOOLCHAIN
     assert [t.state.name for t in study.trials] == ["COMPLETE", "FAIL", "COMPLETE"]
     assert study.trials[1].user_attrs["outcome"] == "timeout"
@@ -65,7 +66,7 @@ def test_a_job_with_several_goals_becomes_a_study_with_several_objectives(
     store: SqlStore, tmp_path: Path
 ) -> None:
     made = [artifact(n) for n in range(3)]
-    job = store.create_job(spec(goals=("cycles", "code_bytes")), SPACE, TOOLCHAIN)
+    job = store.create_job(spec(objectives=("cycles", "code_bytes")), SPACE, TOOLCHAIN)
     sizes = {1: (3000, 400), 2: (1000, 500), 4: (3500, 450)}
     trials = [
         ok(n, one, measurement=replace(measurement(cycles), code_bytes=size))
@@ -116,6 +117,6 @@ def test_optuna_dashboard_opens_it(store: SqlStore, job: str, tmp_path: Path) ->
     assert [study["study_name"] for study in listed] == [name]
     shown = get(f"/api/studies/{listed[0]['study_id']}")
     assert [trial["state"] for trial in shown["trials"]] == ["Complete", "Fail", "Complete"]
-    assert {p["name"] for p in shown["union_search_space"]} == {"tile_m", "order"}
+    assert {p["name"] for p in shown["union_search_space"]} == set(config(1)) | set(config(4))
     importance = get(f"/api/studies/{listed[0]['study_id']}/param_importances")
     assert "param_importances" in importance

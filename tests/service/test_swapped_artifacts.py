@@ -15,6 +15,7 @@ from db.models import ArtifactRow, ScheduleRow
 from db.sql_store import SqlStore
 from service.fetching.sources import LocalSource
 from tests.service.stored import problem, store_schedule
+from tuner.best import lookup_of
 from tuner.errors import StoreError, UserError
 
 SHAPE = {"m": 64, "n": 128, "k": 128}
@@ -90,11 +91,11 @@ def test_nor_to_fetch_and_the_command_line_on_this_machine(
     store: SqlStore, stored: str, swap: Swap
 ) -> None:
     swapped(store, swap)
-    best = store.best(OF)
+    best = store.best(lookup_of(OF))
     assert best is None or best.config == store.trials(stored.partition("-")[0])[0].config
     if best is None:
         with pytest.raises(UserError, match="no schedule is stored"):
-            LocalSource(store).best(OF, "warm")
+            LocalSource(store).best(lookup_of(OF))
     else:  # the trial that was measured took its place
         content = LocalSource(store).file(best.public_id, best.artifact_digest, "object")
         assert OF.symbol.encode() in content

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.tuner.store_conformance import StoreConformance
+from tuner.conformance.best import BestConformance
+from tuner.conformance.stores import StoreConformance
 from tuner.memory_store import MemoryStore
 from tuner.store import TrialStore
 
@@ -17,3 +18,10 @@ class TestMemoryStore(StoreConformance):
         store = MemoryStore()
         yield store
         store.close()
+
+
+class TestBestInMemory(BestConformance):
+    @pytest.fixture
+    def store(self) -> Iterator[TrialStore]:
+        with MemoryStore() as store:
+            yield store

@@ -1,9 +1,8 @@
-"""Marks of configs that were found to be points of their spaces, so that whoever reads one again
-need not judge it again.
+"""Whether a stored config is a point of its space now, and marks that say it was found to be one.
 
 A mark names all that the verdict depends on: problem, generator, config, and the code that judged,
-which is all Python of :mod:`tuner`. So a mark that was made by other code, or for another config
-or problem, is no mark: the config is judged anew.
+which is all Python of :mod:`tuner`. One made by other code, or for another config or problem, does
+not match: the config is judged anew.
 """
 
 from __future__ import annotations
@@ -12,12 +11,13 @@ import time
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from tuner.codegen import find_generator
+from tuner.codegen import find_generator, space_of
 from tuner.errors import UserError
-from tuner.kernels import PIPELINE_PREFIX, find_kernel
+from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel
 from tuner.records.candidate import Problem
-from tuner.space import Config
+from tuner.space import Config, Space
 
 _ROOT = Path(__file__).parents[1]
 _OURS = f"{__name__.partition('.')[0]}."
@@ -48,6 +48,30 @@ def judge(problem: Problem, generator: str, config: Config) -> str:
     except UserError:
         return ""
     return mark_of(problem, generator, config.digest)
+
+
+def outside_space(
+    problem: Problem, config: Any, generator: str, kernel: Kernel | None = None
+) -> str:
+    """Why ``config`` is not in the generator's space for the problem now; empty if it is."""
+    try:
+        space = space_of(generator, kernel or find_kernel(problem.workload.kernel), problem)
+    except UserError as error:
+        return f"its kernel gives no space: {error.message}"
+    return outside(space, config)
+
+
+def outside(space: Space, config: Any) -> str:
+    """Why ``config`` is not a point of ``space``; empty if it is one."""
+    if space.admits(config):
+        return ""
+    try:
+        space.config(config)
+    except UserError as error:
+        return f"its config is outside the space: {error.message}"
+    except TypeError as error:
+        return f"its config cannot be read: {error}"
+    return ""
 
 
 @cache

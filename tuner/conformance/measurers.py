@@ -11,9 +11,9 @@ import pytest
 
 from tuner.conformance.candidates import KERNEL, scale_artifact, scale_problem
 from tuner.errors import CandidateError, UserError
-from tuner.goals import figures_of
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure import Measurer
+from tuner.objectives import figures_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact, Measurement, Problem

@@ -63,7 +63,7 @@ class Measurer(ABC):
     """Whether its constructor also takes ``access``, a :class:`DeviceAccess`."""
     fidelity: Fidelity
     counted: frozenset[str] = frozenset({"cycles", "code_bytes"})
-    """The goals (:data:`tuner.goals.GOALS`) that every measurement of it has a figure for."""
+    """The objectives (:data:`tuner.objectives.OBJECTIVES`) that each of its measurements counts."""
 
     @abstractmethod
     def __init__(self, *, cache: CacheState = "warm") -> None:

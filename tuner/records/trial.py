@@ -8,13 +8,37 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tuner.goals import DEFAULT_GOALS
-from tuner.records.candidate import CacheState, Measurement, Problem
+from tuner.records.candidate import Measurement, Problem
 from tuner.records.outcome import Outcome
+from tuner.records.request import DEFAULT_SAMPLER, DEFAULT_TRIALS, SearchOptions
 from tuner.space import Config
 
-DEFAULT_SAMPLER = "surrogate"
-"""The sampler of a job with one objective, unless told otherwise."""
+
+@dataclass(frozen=True)
+class Promotion:
+    """The object of an ``ok`` trial, measured once more where numbers are dearer and truer.
+
+    ``trial`` is the trial's number; of each trial there is at most one promotion. Without an
+    ``outcome`` it was handed out and has not come back: it is run again, once, after a crash.
+    ``measurement`` is there exactly for outcome ``ok``. ``toolchain`` is the whole fingerprint of
+    what made the object and measured it here. Times are Unix seconds.
+    """
+
+    trial: int
+    toolchain: Mapping[str, str] = field(hash=False)
+    outcome: Outcome | None = None
+    measurement: Measurement | None = None
+    error: str | None = None
+    started_at: float = 0.0
+    finished_at: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.outcome is Outcome.OK) != (self.measurement is not None):
+            raise ValueError(f"promotion of trial {self.trial}: {self.outcome}, its measurement")
+        if self.measurement is not None and not self.measurement.verified:
+            raise ValueError(f"promotion of trial {self.trial}: unverified")
+        if (self.outcome is None) != (self.finished_at is None):
+            raise ValueError(f"promotion of trial {self.trial}: {self.outcome}, when it finished")
 
 
 class JobState(StrEnum):
@@ -110,33 +134,27 @@ class RemainingGain:
         return min(math.floor(100 * self.reached), 99 if self.bound > 0 else 100)
 
 
-@dataclass(frozen=True)
-class JobSpec:
-    """What a job is to do. With one worker and the same seed it gives the same trials."""
+@dataclass(frozen=True, kw_only=True)
+class JobSpec(SearchOptions):
+    """What a job is to do: its options, settled. With one worker and the same seed it gives the
+    same trials; with ``transfer`` only from a store that holds the same.
+
+    The objectives have the cycles first; ``promote`` is 0 if trials are promoted nowhere.
+    """
 
     problem: Problem
-    budget: Budget = field(default_factory=Budget)
-    goals: tuple[str, ...] = DEFAULT_GOALS
-    """What is to be small (:mod:`tuner.goals`), the cycles first."""
+    trials: int | None = DEFAULT_TRIALS
     sampler: str = DEFAULT_SAMPLER
-    seed: int = 0
-    generator: str = "halide"
-    measurer: str = "qemu"
-    on: str = ""
-    """Which devices of a farm may measure it: tags, with commas between; empty for all."""
-    cache: CacheState = "warm"
-    promote_to: str = ""
-    """Where the most promising trials are measured again: a measurer, or tags of a farm's devices
-    with commas between; of a higher fidelity than the job's own. Empty: nowhere."""
-    promote: int = 0
-    """How many trials are, at most."""
     workers: int = 1
+    promote: int = 0
     cutoff_factor: float = 4.0
     """A timed run is stopped once it needs this many times the incumbent's cycles. With several
-    goals none is: what is slow may be small."""
-    transfer: bool = True
-    """Whether the job begins with what jobs on near problems found (:mod:`tuner.search.transfer`).
-    Then the same trials come again only from a store that holds the same."""
+    objectives none is: a slow one may be small."""
+
+    @property
+    def budget(self) -> Budget:
+        """Its limits."""
+        return Budget(self.trials, self.seconds, self.patience, self.until_gain)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from tuner.errors import CandidateError, UserError
 from tuner.measure.measurer import Measurer
 from tuner.records.candidate import Artifact, Candidate
 from tuner.records.outcome import Outcome
-from tuner.records.promotion import Promotion
-from tuner.records.trial import Budget, Job, Schedule, Trial
+from tuner.records.trial import Budget, Job, Promotion, Schedule, Trial
 from tuner.search.evaluation import Evaluator
 from tuner.search.ranking import FidelityPair, fit
 from tuner.store import TrialStore

@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError, HvxtuneError
-from tuner.goals import Front, figures_of
 from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
+from tuner.objectives import Front, figures_of
 from tuner.records.candidate import Candidate
 from tuner.records.trial import (
     Budget,
@@ -108,7 +108,7 @@ class TuningLoop:
         self._problem = job.spec.problem
         self._on_progress = on_progress
         self._stop = stop or threading.Event()
-        self._goals = job.spec.goals
+        self._goals = job.spec.objectives
         self._proposer = Proposer(
             space, job.spec.sampler, job.spec.seed, self._goals, generator.alternatives
         )

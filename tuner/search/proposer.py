@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import optuna
 from optuna.trial import TrialState, create_trial
 
-from tuner.goals import DEFAULT_GOALS, figures_of
+from tuner.objectives import DEFAULT_OBJECTIVES, figures_of
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
 from tuner.search import encoding
@@ -97,7 +97,7 @@ class Proposer:
         space: Space,
         sampler: str,
         seed: int,
-        goals: Sequence[str] = DEFAULT_GOALS,
+        goals: Sequence[str] = DEFAULT_OBJECTIVES,
         alternatives: Alternatives | None = None,
     ) -> None:
         """A result is told as its figures of ``goals``, the objectives, in their order;

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tuner.errors import UserError
-from tuner.goals import DEFAULT_GOALS, Front, figures_of
+from tuner.objectives import DEFAULT_OBJECTIVES, Front, figures_of
 from tuner.records.trial import Budget, RemainingGain, Trial
 
 
@@ -27,7 +27,7 @@ def checked_budget(
     seconds: float | None,
     patience: int | None,
     until_gain: float | None,
-    goals: Sequence[str] = DEFAULT_GOALS,
+    goals: Sequence[str] = DEFAULT_OBJECTIVES,
 ) -> Budget:
     """The budget of these limits; ``UserError`` if there is none or one is out of range."""
     if trials is None and seconds is None and patience is None and until_gain is None:
@@ -52,7 +52,7 @@ class Improvements:
     numbers, whatever the order they finish in. With several objectives, better is any change of
     the Pareto front."""
 
-    def __init__(self, goals: Sequence[str] = DEFAULT_GOALS) -> None:
+    def __init__(self, goals: Sequence[str] = DEFAULT_OBJECTIVES) -> None:
         self._goals = goals
         self._front = Front()
         self._since = 0

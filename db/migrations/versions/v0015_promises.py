@@ -83,7 +83,7 @@ def _name_problems() -> None:
 
 
 def _seal() -> None:
-    """As ``db.schedules.seals`` does when a schedule is stored."""
+    """As ``db.schedules.validation`` does when a schedule is stored."""
     kept = ("id", "config_digest", "generator", "symbol", "artifact_digest")
     rows = (
         sa.select(

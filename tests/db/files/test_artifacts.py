@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from db.files.artifacts import ArtifactFiles, StoredArtifact
-from tests.tuner.sample_records import artifact
+from tuner.conformance.records import artifact
 from tuner.errors import StoreError
 from tuner.records.candidate import Artifact
 

@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from db import open_store
-from db.jobs.owner import Owner, this_host, this_process
+from db.jobs.claims import Owner, this_host, this_process
 from db.sql_store import SqlStore
 from tests.db.writer import start_writer
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, failed, pending, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, failed, pending, spec
 from tuner.errors import StoreError, UserError
 from tuner.records.trial import JobState
 

@@ -8,11 +8,10 @@ import pytest
 
 from db import open_store
 from db.sql_store import SqlStore
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
 from tuner.errors import InternalError, UserError
 from tuner.records.outcome import Outcome
-from tuner.records.promotion import Promotion
-from tuner.records.trial import JobRequest, JobState, RemainingGain
+from tuner.records.trial import JobRequest, JobState, Promotion, RemainingGain
 
 pytestmark = pytest.mark.usefixtures("database")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from db.jobs.order import AGEING_S, Service, Waiting, next_in_line
+from db.jobs.queue import AGEING_S, Service, Waiting, next_in_line
 
 NOW = 1_000_000.0
 

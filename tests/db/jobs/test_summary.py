@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from db import open_store
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState
 

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from db import open_store
 from db.schedules import quarantine
-from db.schedules.serving import _STANDINGS, _THE_ROW, ScheduleReads
+from db.schedules.serving import _STANDINGS, _THE_ROW, FirstRows, values_of
 from db.sql_store import SqlStore
 from tests.db.serving_conformance import SHAPE, ServingConformance, lookup
 from tests.service.stored import problem, store_schedule
@@ -32,21 +32,21 @@ class TestSqliteServing(ServingConformance):
 
 def test_the_first_row_is_the_first_of_all(store: SqlStore) -> None:
     of = problem(**SHAPE)
-    reads = ScheduleReads(store)
-    assert reads.first_now(lookup(of).values) is None
+    reads = FirstRows(store)
+    assert reads.first_now(values_of(lookup(of))) is None
     for cycles, contract in ((100, "static"), (100, "none"), (90, "stride"), (80, "host")):
         store_schedule(store, problem(contract=contract, **SHAPE), cycles)
-        assert reads.first_now(lookup(of).values) == reads.rows(lookup(of))[0]
+        assert reads.first_now(values_of(lookup(of))) == store.fitting(lookup(of))[0]
     reads.close()
 
 
 def test_the_version_changes_with_every_commit_elsewhere_and_with_nothing_else(
     store: SqlStore,
 ) -> None:
-    reads = ScheduleReads(store)
+    reads = FirstRows(store)
     before = reads.version()
     assert reads.version() == before
-    reads.first_now(lookup(problem(**SHAPE)).values)
+    reads.first_now(values_of(lookup(problem(**SHAPE))))
     assert reads.version() == before
     store_schedule(store, problem(**SHAPE), 100)
     assert reads.version() != before
@@ -73,8 +73,8 @@ def test_a_row_that_changes_between_the_two_looks_is_not_taken_for_what_it_was(
 ) -> None:
     of, other = problem(**SHAPE), problem(m=65, n=128, k=128)
     name = store_schedule(store, of, 100)
-    reads = ScheduleReads(store)
-    reads.first_now(lookup(of).values)
+    reads = FirstRows(store)
+    reads.first_now(values_of(lookup(of)))
 
     def change_it() -> None:
         if change == "quarantined":
@@ -97,17 +97,17 @@ def test_a_row_that_changes_between_the_two_looks_is_not_taken_for_what_it_was(
 
     cursor = reads._own()
     reads._cursor = Between()  # type: ignore[assignment]
-    assert reads.first_now(lookup(of).values) is None
+    assert reads.first_now(values_of(lookup(of))) is None
     reads._cursor = cursor
-    assert reads.first_now(lookup(of).values) == next(iter(reads.rows(lookup(of))), None)
+    assert reads.first_now(values_of(lookup(of))) == next(iter(store.fitting(lookup(of))), None)
     reads.close()
 
 
 def test_looking_up_holds_no_transaction_open(store: SqlStore) -> None:
     of = problem(**SHAPE)
     store_schedule(store, of, 100)
-    reads = ScheduleReads(store)
-    assert reads.first_now(lookup(of).values) is not None
+    reads = FirstRows(store)
+    assert reads.first_now(values_of(lookup(of))) is not None
     assert store.place.path is not None
     with closing(sqlite3.connect(store.place.path, timeout=1)) as connection:
         # Waits for readers of the log: it could not begin anew while one is left.

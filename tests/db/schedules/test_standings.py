@@ -17,12 +17,12 @@ from db.catalogue import used_toolchain_id
 from db.exchange import export_schedules, import_schedules
 from db.models import MeasurementRow, ProblemRow, ScheduleRow, ToolchainRow
 from db.schedules import quarantine
-from db.schedules.serving import ScheduleReads
+from db.schedules.serving import FirstRows, values_of
 from db.sql_store import SqlStore
 from tests.databases import put_database
 from tests.db.serving_conformance import lookup
 from tests.service.stored import a_config, problem, store_schedule
-from tests.tuner.sample_records import NEWER_TOOLCHAIN, TOOLCHAIN
+from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner.paths import STATE_DIR_VARIABLE
 from tuner.problem.contract import Contract
 from tuner.records.candidate import CACHE_STATES, FIDELITIES, Problem
@@ -49,7 +49,7 @@ class Writers(RuleBasedStateMachine):
         put_database(state)
         self.patch.setenv(STATE_DIR_VARIABLE, str(state))
         self.store: SqlStore = open_store()
-        self.reads = ScheduleReads(self.store)
+        self.reads = FirstRows(self.store)
         self.file = state / "exported.zip"
 
     def teardown(self) -> None:
@@ -122,13 +122,11 @@ class Writers(RuleBasedStateMachine):
                 and FIDELITIES.index(row.fidelity) >= FIDELITIES.index(least)
             ]
             in_order = [row.public_id for row, _ in sorted(fitting, key=_by_the_book)]
-            assert [row.public_id for row in self.reads.rows(wanted)] == in_order
-            first = self.reads.first_now(wanted.values)
-            assert first == next(iter(self.reads.rows(wanted)), None)
-            own = [(row, kept) for row, kept in fitting if kept.contract == of.contract]
-            best = self.store.best(of, least, cache=cache)  # type: ignore[arg-type]
-            expected = min(own, key=_by_the_book)[0].public_id if own else None
-            assert (None if best is None else best.public_id) == expected
+            assert [row.public_id for row in self.store.fitting(wanted)] == in_order
+            first = self.reads.first_now(values_of(wanted))
+            assert first == next(iter(self.store.fitting(wanted)), None)
+            best = self.store.best(wanted)
+            assert (None if best is None else [best.public_id]) == (in_order[:1] or None)
 
     def handed_out(self) -> list[tuple[ScheduleRow, Problem, str]]:
         """All of them, by nothing but the rows that hold the facts."""
@@ -195,7 +193,7 @@ def test_how_the_caches_were_is_that_of_the_measurement(
         store_schedule(store, of, 100)
         with store.writing() as session:
             session.execute(update(ScheduleRow).values(cache="cold"))
-        reads = ScheduleReads(store)
-        assert reads.rows(lookup(of, cache="cold")) == []
-        assert reads.first_now(lookup(of, cache="cold").values) is None
+        reads = FirstRows(store)
+        assert store.fitting(lookup(of, cache="cold")) == []
+        assert reads.first_now(values_of(lookup(of, cache="cold"))) is None
         reads.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from db.schedules import warm_pages
+from db.schedules import serving
 
 
 def _resident_kib(file: Path) -> int:
@@ -26,7 +26,7 @@ def test_a_mapped_file_is_mapped_in_whole(tmp_path: Path) -> None:
     file = tmp_path / "database"
     file.write_bytes(b"x" * (8 << 20))
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as held:
-        thread = warm_pages.warm(file)
+        thread = serving.warm_pages(file)
         assert thread is not None
         thread.join()
         if _kernel() >= (5, 14):
@@ -44,6 +44,6 @@ def test_what_memory_cannot_hold_is_left_alone(
 ) -> None:
     file = tmp_path / "database"
     file.write_bytes(b"x")
-    monkeypatch.setattr(warm_pages, "_MOST_OF_FREE_MEMORY", 0.0)
-    assert warm_pages.warm(file) is None
-    assert warm_pages.warm(tmp_path / "missing") is None
+    monkeypatch.setattr(serving, "_MOST_OF_FREE_MEMORY", 0.0)
+    assert serving.warm_pages(file) is None
+    assert serving.warm_pages(tmp_path / "missing") is None

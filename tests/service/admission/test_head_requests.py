@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from db.sql_store import SqlStore
 from tests.service.live import live
 from tests.service.stored import problem, store_schedule
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 
 SHAPE = {"m": 64, "n": 128, "k": 128}
 

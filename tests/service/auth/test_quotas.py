@@ -15,16 +15,15 @@ from db.sql_store import SqlStore
 from service.auth import Caller, Quotas
 from service.auth.quotas import DAY_S, check_submit, check_upload
 from service.problem_details import HttpError
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, failed, pending, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, failed, pending, spec
 from tuner.records.trial import Submission
-from tuner.search.stopping import Budget
 
 ANN = Caller("a", "ann", quotas=Quotas(trials_per_day=100, upload_bytes_per_day=1000))
 
 
 def submitted(store: SqlStore, user: str, trials: int | None, age_s: float = 0.0) -> str:
-    budget = Budget(trials=trials, seconds=None if trials else 60.0)
-    job = store.create_job(replace(spec(), budget=budget), SPACE, TOOLCHAIN, Submission(user=user))
+    wanted = spec(trials=trials, seconds=None if trials else 60.0)
+    job = store.create_job(wanted, SPACE, TOOLCHAIN, Submission(user=user))
     with store.writing() as session:
         session.execute(
             update(JobRow).where(JobRow.id == job.id).values(created_at=time.time() - age_s)

@@ -28,6 +28,7 @@ from service.routers import ROUTERS
 from tests.dashboards.conftest import Browser
 from tests.service.auth.conftest import GetToken, bearing
 from tests.service.stored import problem, store_schedule
+from tuner.best import lookup_of
 from tuner.records.trial import Submission
 
 LABEL = "anns-secret-kernel"
@@ -281,13 +282,13 @@ def test_the_next_best_of_a_shared_one_is_shared(store: SqlStore, secret: Secret
     of = problem(**SHAPE)
     first, second = (store_schedule(store, of, cycles) for cycles in (500, 650))
     assert quarantine(store, first, "wrong")
-    found = store.best(of)
+    found = store.best(lookup_of(of))
     assert found is not None
     assert found.public_id == second
-    assert store.seen_by("ann").best(of).public_id == second  # type: ignore[union-attr]
+    assert store.seen_by("ann").best(lookup_of(of)).public_id == second  # type: ignore[union-attr]
     assert quarantine(store, second, "wrong, too")
-    assert store.best(of) is None
-    assert store.seen_by("ann").best(of).public_id == secret.schedule  # type: ignore[union-attr]
+    assert store.best(lookup_of(of)) is None
+    assert store.seen_by("ann").best(lookup_of(of)).public_id == secret.schedule  # type: ignore[union-attr]
 
 
 def test_an_export_holds_what_is_shared_and_ones_own(

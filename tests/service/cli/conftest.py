@@ -12,7 +12,8 @@ from service.cli import main
 from tests.databases import put_database
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
-from tuner import one_config, rungs, tuning
+from tuner import one_config, tuning
+from tuner import tuning as rungs
 from tuner.errors import CandidateError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.records.outcome import Outcome

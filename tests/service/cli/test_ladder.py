@@ -72,7 +72,7 @@ def test_a_job_without_promotions_has_no_ladder_and_no_pairs(hvxtune: Any, bench
     ("options", "told"),
     [
         (("--promote-to", "qemu"), "fidelity model"),
-        (("--promote-to", STAND_IN_PHONE, "--promote", "0"), "--promote"),
+        (("--promote-to", STAND_IN_PHONE, "--promote", "0"), "promote=0"),
         (("--promote-to", "no-such-tag"), ""),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from db import open_store
 from db.pipelines import keep
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.records.trial import JobRequest, Submission
 
 
@@ -37,3 +37,12 @@ def test_uploads_are_shown_by_the_names_people_gave(hvxtune) -> None:
     line = hvxtune("pipelines").out.splitlines()[2]
     assert line.split()[:3] == ["crisp", "vision", "private"]
     assert line.split()[-1] == kept.kernel
+
+
+def test_show_says_how_it_was_searched(hvxtune) -> None:
+    with open_store() as store:
+        job = store.create_job(spec(generator="portfolio"), SPACE, TOOLCHAIN)
+    line = next(line for line in hvxtune("show", job.id).out.splitlines() if "searched" in line)
+    assert "Trials 12; Seconds 1.5" in line
+    assert "Generator portfolio" in line
+    assert "Objectives" not in line

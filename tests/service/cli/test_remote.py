@@ -70,6 +70,28 @@ def test_what_is_left_to_find_is_told_there_as_here(hvxtune, there):
     assert "of what more search is likely to find" in away.err
 
 
+def test_a_set_becomes_a_batch_of_jobs_there(hvxtune, there, tmp_path):
+    file = tmp_path / "two.toml"
+    layers = [
+        f'[[layers]]\nname = "l{n}"\nkernel = "scale_u8"\nparams = {{ n = {n} }}'
+        for n in (512, 1024)
+    ]
+    file.write_text("\n".join(layers))
+    answer = hvxtune("tune", "--set", str(file), "--trials", "3", "--priority", "4", "--json")
+    assert answer.status == 0
+    made = answer.json["jobs"]
+    assert [job["params"]["n"] for job in made] == [512, 1024]
+    assert {(job["batch"], job["priority"]) for job in made} == {(answer.json["batch"], 4)}
+    assert {job["budget"]["trials"] for job in made} == {3}
+
+
+@pytest.mark.parametrize("option", [["--private"], ["--priority", "3"]])
+def test_what_needs_a_service_is_refused_without_one(hvxtune, there, option):
+    answer = hvxtune(*TUNE, *option, "--server", "")
+    assert answer.status == 2
+    assert f"{option[0]} without a service" in answer.err
+
+
 def test_the_front_of_several_goals_is_told_there_as_here(hvxtune, there):
     goals = [*TUNE, "--goals", "cycles,code_bytes", "--no-transfer"]
     away, here = hvxtune(*goals, "--json"), hvxtune(*goals, "--json", "--server", "")

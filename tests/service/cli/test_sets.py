@@ -138,7 +138,10 @@ def test_progress_goes_to_standard_error(tune):
         (["--trials", "0"], "trials=0"),
         (["--patience", "3"], "leave --patience out"),
         (["-p", "n=3"], "leave --param out"),
-        (["--server", "http://127.0.0.1:1"], "leave --server out"),
+        (["--server", "http://127.0.0.1:1", "--batch", "b"], "leave --batch out"),
+        (["--no-transfer"], "leave --transfer/--no-transfer out"),
+        (["--promote-to", "phone"], "leave --promote-to out"),
+        (["--until-gain", "1%"], "leave --until-gain out"),
         (["--target", "v1"], "unknown target 'v1'"),
     ],
 )

@@ -19,7 +19,7 @@ from db.models import JobRow
 from db.sql_store import SqlStore
 from service.conductor.conductor import Conductor
 from service.conductor.troubles import Troubles, in_words, is_of_this_machine
-from tests.tuner.sample_records import NEWER_TOOLCHAIN, SPACE, TOOLCHAIN, failed, spec
+from tuner.conformance.records import NEWER_TOOLCHAIN, SPACE, TOOLCHAIN, failed, spec
 from tuner.errors import StoreError, ToolchainError, UserError
 from tuner.records.trial import JobState, Submission
 from tuner.search.stopping import StopRequest

@@ -11,7 +11,8 @@ from service.client import UnreachableError
 from service.client.cache import ClientCache
 from service.fetching import Wish, fetch
 from service.fetching.pins import read_pins
-from service.fetching.sources import Offer, broken_promise, weaker_problems
+from service.fetching.sources import Offer, broken_promise
+from tuner.best import lookup_of
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.problem.contract import Contract
@@ -39,7 +40,7 @@ class Shelf:
         )
         self.asked = []
 
-    def best(self, problem, cache):
+    def best(self, lookup):
         self.asked.append("best")
         return self.offer
 
@@ -54,7 +55,7 @@ class Shelf:
 
 
 class Down(Shelf):
-    def best(self, problem, cache):
+    def best(self, lookup):
         raise UnreachableError("no service answers")
 
     def file(self, schedule, object_digest, kind):
@@ -64,7 +65,9 @@ class Down(Shelf):
 def wish(contract="static", target="hexagon-v66", name="add", **params):
     return Wish(
         name,
-        find_problem("gaussian5x5_u8", {"width": 256, "height": 8, **params}, target, contract),
+        lookup_of(
+            find_problem("gaussian5x5_u8", {"width": 256, "height": 8, **params}, target, contract)
+        ),
     )
 
 
@@ -180,7 +183,7 @@ def test_a_pin_for_something_else_is_refused(get, other, said):
 def test_another_cache_state_is_another_schedule(get):
     get(wish(), Shelf())
     with pytest.raises(UserError, match="caches warm, asked for is cold"):
-        get(replace(wish(), cache="cold"), Shelf())
+        get(replace(wish(), lookup=wish().lookup._replace(cache="cold")), Shelf())
 
 
 def test_unchanged_files_keep_their_time(get, tmp_path):
@@ -213,8 +216,8 @@ def test_exact_shapes_keep_weaker_contracts_only_where_they_do():
     whole = find_problem("gaussian5x5_u8", {"width": 256, "height": 8}, "hexagon-v66", "static")
     ragged = find_problem("gaussian5x5_u8", {"width": 250, "height": 8}, "hexagon-v66", "static")
     assert broken_promise(whole, Contract.EXTENT) is None
-    assert "no whole vectors" in broken_promise(ragged, Contract.STRIDE)
-    assert [p.contract for p in weaker_problems(whole)] == list(Contract)
-    assert [p.contract for p in weaker_problems(ragged)] == ["none", "host", "static"]
+    assert "not whole vectors" in broken_promise(ragged, Contract.STRIDE)
+    assert lookup_of(whole).contracts == tuple(Contract)
+    assert lookup_of(ragged).contracts == ("none", "host", "static")
     extent = find_problem("gaussian5x5_u8", {"width": 256, "height": 8}, "hexagon-v66", "extent")
-    assert [p.contract for p in weaker_problems(extent)] == ["none", "host", "stride", "extent"]
+    assert lookup_of(extent).contracts == ("none", "host", "stride", "extent")

@@ -11,7 +11,7 @@ from db.service_models import HeartbeatRow
 from db.sql_store import SqlStore
 from service.server import health as readiness
 from service.server.health import Readiness
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError
 from tuner.records.trial import JobRequest
 

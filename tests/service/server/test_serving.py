@@ -15,7 +15,7 @@ from db import open_store
 from service.server.serving import serve
 from service.server.settings import Settings
 from tests.service.served import Served, command, environment, served
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.errors import UserError
 
 

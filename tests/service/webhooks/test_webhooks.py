@@ -27,7 +27,7 @@ from service.webhooks.sending import Sender
 from tests.service.gates import CallerGate
 from tests.service.job_routes import made
 from tests.service.webhooks.receiver import Receiver, receiving
-from tests.tuner.sample_records import SPACE, TOOLCHAIN, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.records.trial import JobRequest, JobState, Submission
 
 HERE = ("127.0.0.0/8",)

@@ -13,11 +13,11 @@ from tuner.codegen.halide.uploads import Analysis, SizeParam
 from tuner.errors import UserError
 from tuner.kernels import attached_kernel, find_kernel
 from tuner.measure.cases import cases_of
-from tuner.pipelines import keep_pipeline
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.problem.workload import Workload
 from tuner.space.derivation import BufferFacts, PipelineFacts, StageFacts
+from tuner.tuning import keep_pipeline
 from tuner.uploaded import PipelineKernel, files, kernel_name
 
 TARGET = find_target("hexagon-v66")

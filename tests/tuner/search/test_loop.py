@@ -9,9 +9,10 @@ import pytest
 
 from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
+from tuner.best import Lookup
 from tuner.errors import CandidateError, DeviceError, ToolchainError
-from tuner.goals import DEFAULT_GOALS
 from tuner.memory_store import MemoryStore
+from tuner.objectives import DEFAULT_OBJECTIVES
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
@@ -32,6 +33,8 @@ SPACE = Space(
     ),
 )
 
+LOOKUP = Lookup(PROBLEM, (PROBLEM.contract,))
+
 
 def cycles_of(text: str) -> int:
     return 1000 - sum(int(c) for c in text if c.isdigit())
@@ -48,13 +51,20 @@ class Rig:
         seed=0,
         sampler="random",
         kernel=KERNEL,
-        goals=DEFAULT_GOALS,
+        goals=DEFAULT_OBJECTIVES,
     ):
         self.kernel = kernel
-        self.store = MemoryStore()
+        self.store = MemoryStore(fault=lambda _: "")  # its space is not the kernel's
         self.generator = StandInGenerator()
         self.measurer = StandInMeasurer(cycles_of)
-        spec = JobSpec(PROBLEM, budget, goals, sampler=sampler, seed=seed, workers=workers)
+        spec = JobSpec(
+            problem=PROBLEM,
+            objectives=goals,
+            sampler=sampler,
+            seed=seed,
+            workers=workers,
+            **vars(budget),
+        )
         self.job_id = self.store.create_job(spec, SPACE, {}).id
         self.stop = threading.Event()
         self.seen = []
@@ -89,7 +99,7 @@ def test_runs_default_and_textbook_first_then_the_budget_and_keeps_the_best():
     assert [t.origin for t in rig.trials[:3]] == ["default", "textbook", "random"]
     assert len({t.config for t in rig.trials}) == 12
     best = min(t.measurement.cycles for t in rig.trials)
-    schedule = rig.store.best(PROBLEM)
+    schedule = rig.store.best(LOOKUP)
     assert schedule.measurement.cycles == best
     assert schedule.provenance["trial"] == next(
         t.number for t in rig.trials if t.measurement.cycles == best
@@ -193,7 +203,7 @@ def test_a_job_without_a_valid_trial_is_failed_and_says_why():
     note = rig.store.job(rig.job_id).note
     assert "12 compiler_crash" in note
     assert "it died of SIGABRT" in note
-    assert rig.store.best(PROBLEM) is None
+    assert rig.store.best(LOOKUP) is None
 
 
 def test_slow_runs_get_a_budget_from_the_incumbent():
@@ -303,7 +313,7 @@ def test_results_of_earlier_sessions_are_not_measured_again():
     rig.generator.object_of = lambda c: str(c["vectors"])
     rig.run()
     job = rig.store.job(rig.job_id)
-    longer = replace(job.spec, budget=Budget(trials=1000))
+    longer = replace(job.spec, trials=1000)
     rig.store._jobs[job.id] = replace(job, spec=longer)
     rig.run()
     assert {t.config for t in rig.trials} == set(SPACE)

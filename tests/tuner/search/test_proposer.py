@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from optuna.trial import TrialState
 
-from tests.tuner.sample_records import artifact, measurement, ok
+from tuner.conformance.records import artifact, measurement, ok
 from tuner.conformance.samplers import SPACE, SamplerConformance
 from tuner.errors import UserError
 from tuner.records.outcome import Outcome
@@ -14,7 +14,7 @@ from tuner.search.proposer import Proposer
 from tuner.search.samplers import DEFAULT_SAMPLER, find_sampler, sampler_for, sampler_names
 from tuner.space import Knob, Space
 
-GOALS = ("cycles", "code_bytes")
+OBJECTIVES = ("cycles", "code_bytes")
 SEVERAL = ("tpe", "nsga2", "random", "brute")
 
 
@@ -28,13 +28,13 @@ class TestSamplers(SamplerConformance):
 def test_a_sampler_for_one_goal_says_which_can_do_several(sampler):
     assert sampler_for(sampler, ["cycles"]) == sampler
     with pytest.raises(UserError) as caught:
-        sampler_for(sampler, GOALS)
+        sampler_for(sampler, OBJECTIVES)
     assert set(caught.value.accepted.split(", ")) >= set(SEVERAL)
 
 
 def test_the_usual_sampler_can_do_what_is_asked():
     assert sampler_for(None, ["cycles"]) == DEFAULT_SAMPLER
-    assert sampler_for(sampler_for(None, GOALS), GOALS)
+    assert sampler_for(sampler_for(None, OBJECTIVES), OBJECTIVES)
 
 
 def test_a_genetic_search_goes_on_from_what_earlier_sessions_found():
@@ -45,7 +45,7 @@ def test_a_genetic_search_goes_on_from_what_earlier_sessions_found():
         for n, config in enumerate(square)
         if n % 2
     ]
-    proposer = Proposer(square, "nsga2", seed=4, goals=GOALS)
+    proposer = Proposer(square, "nsga2", seed=4, goals=OBJECTIVES)
     proposer.replay(trials)
     assert proposer.ask() is not None
     notes = proposer.study.get_trials()[-1].system_attrs

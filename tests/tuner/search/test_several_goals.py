@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from tests.tuner.sample_records import artifact, failed, measurement, ok
-from tests.tuner.search.test_loop import PROBLEM, SPACE, Rig
-from tuner.goals import figures_of
+from tests.tuner.search.test_loop import LOOKUP, SPACE, Rig
+from tuner.conformance.records import artifact, failed, measurement, ok
+from tuner.objectives import figures_of
 from tuner.records.trial import Budget, JobState
 from tuner.search.stopping import Improvements
 
@@ -37,7 +37,7 @@ def test_with_several_goals_nothing_is_cut_off_and_the_best_is_still_the_fastest
     assert max(cycles) > 4 * min(cycles), "with one goal some would have been"
     sizes = {t.measurement.code_bytes for t in rig.trials}
     assert rig.seen[-1].on_front == len(sizes)
-    assert rig.store.best(PROBLEM).measurement.cycles == min(cycles)
+    assert rig.store.best(LOOKUP).measurement.cycles == min(cycles)
     assert rig.store.job(rig.job_id).remaining is None
 
 

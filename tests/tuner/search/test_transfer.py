@@ -12,7 +12,7 @@ from tests.tuner.search.test_loop import SPACE, cycles_of
 from tuner.memory_store import MemoryStore
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.records.trial import Budget, JobSpec
+from tuner.records.trial import JobSpec
 from tuner.search.loop import TuningLoop
 from tuner.search.transfer import project, transferred
 from tuner.space import Config, Constraint, Knob, Space
@@ -31,7 +31,7 @@ class Jobs:
         self.store = MemoryStore()
 
     def submit(self, width, **changes):
-        spec = JobSpec(problem(width), Budget(trials=10), sampler="random", **changes)
+        spec = JobSpec(problem=problem(width), trials=10, sampler="random", **changes)
         return self.store.create_job(spec, SPACE, {})
 
     def transfers(self, job):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.rig.scale_u8 import ScaleU8
-from tests.tuner import sample_records
+from tuner.conformance import records as sample_records
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome

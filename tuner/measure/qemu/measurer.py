@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import UserError
-from tuner.goals import GOALS
 from tuner.measure.cases import CASES_VERSION
 from tuner.measure.harness import linux_user_harness
 from tuner.measure.image import ImageCache
@@ -21,6 +20,7 @@ from tuner.measure.qemu.simulator import (
     first_release_running,
     runnable_archs,
 )
+from tuner.objectives import OBJECTIVES
 from tuner.problem.target import TARGETS, Target
 from tuner.records.candidate import (
     CACHE_STATES,
@@ -50,7 +50,7 @@ class QemuMeasurer(Measurer):
 
     name: ClassVar[str] = "qemu"
     fidelity: Fidelity = "model"
-    counted = frozenset(GOALS)
+    counted = frozenset(OBJECTIVES)
 
     def __init__(self, *, cache: CacheState = "warm", timeout_s: float = TIMEOUT_S) -> None:
         if cache not in CACHE_STATES:

@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tuner.errors import UserError
-from tuner.records.trial import DEFAULT_SAMPLER
+from tuner.records.request import DEFAULT_FOR_SEVERAL, DEFAULT_SAMPLER
 from tuner.registry import Registry
 from tuner.search.samplers.sampler import Sampler, SpaceExhaustedError
 
 if TYPE_CHECKING:
     from tuner.space import Space
-
-DEFAULT_FOR_SEVERAL = "tpe"
-"""The sampler of a job with several objectives, unless told otherwise."""
 
 _REGISTRY: Registry[Sampler] = Registry(
     "sampler",

@@ -21,8 +21,7 @@ from tuner.measure.farm.work import WorkItem, WorkQueue
 from tuner.memory_store import MemoryStore
 from tuner.records.candidate import Artifact, Candidate
 from tuner.records.outcome import Outcome
-from tuner.records.promotion import Promotion
-from tuner.records.trial import JobState, Trial
+from tuner.records.trial import JobState, Promotion, Trial
 from tuner.search.loop import Progress
 
 TRIALS = 30

@@ -5,19 +5,25 @@ A job is named by its whole id here (``SqlStore.job`` finds it by what a person 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, case, select
+from sqlalchemy.orm import Session
 
-from db.jobs.promotions import promotions_of
-from db.models import MeasurementRow, PromotionRow, TrialRow
-from db.records import trial_record
-from db.sql_store import SqlStore
-from tuner.goals import front_of
+from db.jobs.results import promotions_of
+from db.models import JobRow, MeasurementRow, ProblemRow, PromotionRow, TrialRow, WorkloadRow
+from db.records import problem_record, trial_record
+from tuner.objectives import front_of
+from tuner.records.candidate import FIDELITIES, CacheState, Problem
 from tuner.records.outcome import Outcome
-from tuner.records.promotion import Promotion
-from tuner.records.trial import Job, Trial
+from tuner.records.trial import Job, PastTrial, Promotion, Trial
+from tuner.space.config import KnobValue
+from tuner.store import fastest_of, problem_distance
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
 
 KNOWN_ORIGINS = ("default", "textbook")
 """Origins of the trials that others are compared with."""
@@ -82,7 +88,7 @@ def key_trials(store: SqlStore, job_id: str) -> KeyTrials:
 
 def front_trials(store: SqlStore, job: Job) -> list[Trial]:
     """The trials on the Pareto front of the job's goals, the fastest first."""
-    goals = [getattr(MeasurementRow, goal) for goal in job.spec.goals]
+    goals = [getattr(MeasurementRow, goal) for goal in job.spec.objectives]
     measured = (
         select(TrialRow.number, *goals)
         .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
@@ -179,3 +185,113 @@ def _finished(job_id: str, outcome: Outcome | None = None) -> Select[TrialRow]:
     if outcome is None:
         return wanted.where(TrialRow.outcome.is_not(None))
     return wanted.where(TrialRow.outcome == outcome)
+
+
+@dataclass(frozen=True)
+class AnalysedTrial:
+    """A trial. Without ``outcome`` and ``finished_at`` it runs; without ``cycles`` it failed.
+
+    ``samples`` are all repeats in cycles, ``config`` is as stored and not checked again.
+    """
+
+    number: int
+    outcome: Outcome | None
+    origin: str
+    config: Mapping[str, KnobValue] = field(hash=False)
+    started_at: float
+    finished_at: float | None
+    cycles: int | None
+    code_bytes: int | None
+    vtcm_bytes: int | None
+    samples: tuple[int, ...]
+    ddr_bytes: int | None = None
+
+
+def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTrial]:
+    """The last ``limit`` trials of a job by number, running ones included."""
+    wanted = (
+        select(
+            TrialRow.number,
+            TrialRow.outcome,
+            TrialRow.origin,
+            TrialRow.config,
+            TrialRow.started_at,
+            TrialRow.finished_at,
+            MeasurementRow.cycles,
+            MeasurementRow.code_bytes,
+            MeasurementRow.vtcm_bytes,
+            MeasurementRow.samples,
+            MeasurementRow.ddr_bytes,
+        )
+        .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(TrialRow.job_id == job_id)
+        .order_by(TrialRow.number.desc())
+        .limit(limit)
+    )
+    with store.reading() as session:
+        return [
+            AnalysedTrial(**{**row._mapping, "samples": tuple(row.samples or ())})
+            for row in reversed(session.execute(wanted).all())
+        ]
+
+
+_MOST_TRIALS = 8
+"""So many times the trials wanted are read of a problem: repeats of a config count once."""
+
+
+def near(
+    session: Session,
+    problem: Problem,
+    before: float,
+    problems: int,
+    each: int,
+    cache: CacheState,
+    audience: str,
+) -> list[PastTrial]:
+    """:meth:`tuner.store.TrialStore.near_trials`."""
+    found: list[list[PastTrial]] = []
+    for row_id, other in _tuned(session, problem):
+        fastest = fastest_of(_trials(session, row_id, other, before, each, cache, audience), each)
+        if fastest:
+            found.append(fastest)
+        if len(found) == problems:
+            break
+    return [past for fastest in found for past in fastest]
+
+
+def _tuned(session: Session, problem: Problem) -> list[tuple[int, Problem]]:
+    """Every other problem of the kernel that there is a job for, nearest first."""
+    workload = problem.workload
+    wanted = (
+        select(ProblemRow)
+        .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
+        .where(WorkloadRow.kernel == workload.kernel, WorkloadRow.version == workload.version)
+        .where(ProblemRow.digest != problem.digest)
+        .where(ProblemRow.id.in_(select(JobRow.problem_id)))
+    )
+    others = [(row.id, problem_record(row)) for row in session.scalars(wanted)]
+    others.sort(key=lambda pair: (problem_distance(pair[1], problem), pair[1].digest))
+    return others
+
+
+def _trials(
+    session: Session,
+    row_id: int,
+    problem: Problem,
+    before: float,
+    each: int,
+    cache: CacheState,
+    audience: str,
+) -> list[PastTrial]:
+    rank = case({f: i for i, f in enumerate(FIDELITIES)}, value=MeasurementRow.fidelity)
+    wanted = (
+        select(TrialRow)
+        .join(JobRow, TrialRow.job_id == JobRow.id)
+        .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(JobRow.problem_id == row_id, MeasurementRow.cache == cache)
+        .where(JobRow.audience.in_(("", audience)))
+        .where(TrialRow.finished_at <= before)
+        .order_by(rank.desc(), MeasurementRow.cycles, TrialRow.job_id, TrialRow.number)
+        .limit(_MOST_TRIALS * each)
+    )
+    return [PastTrial(row.job_id, problem, trial_record(row)) for row in session.scalars(wanted)]

@@ -1,7 +1,7 @@
-"""What a search may minimise: figures of a measurement, by name.
+"""Objectives: the figures of a measurement that a search may minimize, by name.
 
-A job with one goal looks for the least of it, one with several for the Pareto front: the trials
-that no other one beats in every goal.
+A job with one objective looks for the least of it, one with several for the Pareto front: the
+trials that no other one beats in every objective.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TypeVar
 from tuner.errors import UserError
 
 CYCLES = "cycles"
-DEFAULT_GOALS = (CYCLES,)
-GOALS = {
+DEFAULT_OBJECTIVES = (CYCLES,)
+OBJECTIVES = {
     CYCLES: "cycles of the timed call",
     "code_bytes": "bytes of the candidate's own code",
     "vtcm_bytes": "bytes of VTCM it touches",
@@ -25,41 +25,41 @@ GOALS = {
 _Item = TypeVar("_Item")
 
 
-def checked_goals(names: Iterable[str]) -> tuple[str, ...]:
-    """The goals with these names, cycles first; ``UserError`` unless cycles are among them."""
-    goals = tuple(names)
-    unknown = next((name for name in goals if name not in GOALS), None)
+def checked_objectives(names: Iterable[str]) -> tuple[str, ...]:
+    """The objectives with these names, cycles first; ``UserError`` unless cycles are among them."""
+    objectives = tuple(names)
+    unknown = next((name for name in objectives if name not in OBJECTIVES), None)
     if unknown is not None:
-        near = difflib.get_close_matches(unknown, GOALS, n=1)
+        near = difflib.get_close_matches(unknown, OBJECTIVES, n=1)
         raise UserError(
-            f"goals={unknown[:40]}: there is no such goal",
-            accepted=", ".join(GOALS),
+            f"objectives={unknown[:40]}: unknown objective",
+            accepted=", ".join(OBJECTIVES),
             next_step=f"did you mean {near[0]}?" if near else "",
         )
-    if CYCLES not in goals:
+    if CYCLES not in objectives:
         raise UserError(
-            f"goals={','.join(goals)} leave out the cycles",
-            accepted="cycles, and whatever else is to be small",
-            next_step=f"add {CYCLES}: by them jobs and schedules are compared",
+            f"objectives={','.join(objectives)} leaves out cycles",
+            accepted="cycles, and whatever else is to be minimized",
+            next_step=f"add {CYCLES}: jobs and schedules are compared by them",
         )
-    if len(set(goals)) != len(goals):
-        raise UserError(f"goals={','.join(goals)}", accepted="each goal once")
-    return (CYCLES, *(goal for goal in goals if goal != CYCLES))
+    if len(set(objectives)) != len(objectives):
+        raise UserError(f"objectives={','.join(objectives)}", accepted="each objective once")
+    return (CYCLES, *(name for name in objectives if name != CYCLES))
 
 
-def figures_of(measured: object | None, goals: Sequence[str]) -> tuple[int, ...] | None:
-    """The figures of these goals; ``None`` if one of them was not counted.
+def figures_of(measured: object | None, objectives: Sequence[str]) -> tuple[int, ...] | None:
+    """The figures of these objectives; ``None`` if one of them was not counted.
 
     ``measured`` is a measurement, or another record that calls the figures alike.
     """
     if measured is None:
         return None
-    figures = tuple(getattr(measured, goal) for goal in goals)
+    figures = tuple(getattr(measured, name) for name in objectives)
     return None if None in figures else figures
 
 
 class Front:
-    """Figures that no others known match or beat in every goal, in the order they came."""
+    """Figures that no others known match or beat in every objective, in the order they came."""
 
     def __init__(self) -> None:
         self._points: list[tuple[int, ...]] = []
@@ -85,8 +85,8 @@ class Front:
 def front_of(
     items: Iterable[_Item], figures: Callable[[_Item], tuple[int, ...] | None]
 ) -> list[_Item]:
-    """The items whose figures are on the Pareto front, the least of the first goal first; of equal
-    ones the first. Those without figures are on no front."""
+    """The items whose figures are on the Pareto front, by the first objective; of equal ones only
+    the first. Those without figures are left out."""
     counted = [(found, item) for item in items if (found := figures(item)) is not None]
     front = Front()
     # In this order none is beaten by a later one.

@@ -8,16 +8,16 @@ from random import Random
 import pytest
 
 from tuner.errors import UserError
-from tuner.goals import GOALS, Front, checked_goals, figures_of, front_of
+from tuner.objectives import OBJECTIVES, Front, checked_objectives, figures_of, front_of
 from tuner.records.candidate import Measurement
 
 
 def test_every_goal_is_a_figure_of_a_measurement():
-    assert set(GOALS) <= {field.name for field in fields(Measurement)}
+    assert set(OBJECTIVES) <= {field.name for field in fields(Measurement)}
 
 
 def test_cycles_come_first():
-    assert checked_goals(["code_bytes", "cycles"]) == ("cycles", "code_bytes")
+    assert checked_objectives(["code_bytes", "cycles"]) == ("cycles", "code_bytes")
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,13 @@ def test_cycles_come_first():
     [
         (["cycles", "code_byte"], "did you mean code_bytes"),
         (["code_bytes"], "add cycles"),
-        (["cycles", "cycles"], "each goal once"),
+        (["cycles", "cycles"], "each objective once"),
         ([], "cycles"),
     ],
 )
-def test_other_goals_are_refused(names, told):
+def test_other_objectives_are_refused(names, told):
     with pytest.raises(UserError) as caught:
-        checked_goals(names)
+        checked_objectives(names)
     error = caught.value
     assert told in f"{error.message} {error.accepted} {error.next_step}"
 

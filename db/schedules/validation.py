@@ -1,26 +1,76 @@
 """Whether a stored schedule may be handed out: its config is a point of its problem's space, its
-digests are those of what is stored, and its object is there."""
+digests are those of what is stored, its seal fits, and its object is there.
+
+A schedule's row refers to rows of its problem, artifact and measurement by keys. Each of them is
+right by itself even if a key was changed to that of another row: by hand, by a restore that mixed
+two states, or by a fault of ours. The seal is made when a schedule is stored, of the problem
+(workload, target, contract), the config, the generator, the symbol and the object's digest, and
+compared whenever it is handed out. It is no signature: anybody who can write to the database can
+make one. What they cannot make is an object: its own symbol table names kernel, parameters and
+contract (:func:`db.files.artifacts.defines`).
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from functools import lru_cache
-from typing import Any, Final
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from db.files.artifacts import LOST_FILE, ArtifactFiles
-from db.schedules.seals import BROKEN, seal_fits
-from db.schedules.serving import ServingRow
-from tuner.codegen import space_of
-from tuner.codegen.judged import mark_of
-from tuner.errors import StoreError, UserError
+from tuner.codegen.judged import mark_of, outside, outside_space
+from tuner.errors import StoreError
 from tuner.identity import digest_of
-from tuner.kernels import Kernel, find_kernel
+from tuner.kernels import Kernel
 from tuner.records.candidate import Problem
 from tuner.space import Space
 
+if TYPE_CHECKING:
+    from db.schedules.serving import ServingRow
+
 _KEPT_VERDICTS: Final = 65_536
 _KEPT_CONFIGS: Final = 16_384
+BROKEN = (
+    "its object is not the one that was stored for this problem and config: the seal differs. "
+    "Tune again, or import it anew"
+)
+"""The reason for quarantine."""
+
+
+def seal_of(
+    problem: Problem, *, config_digest: str, generator: str, symbol: str, artifact_digest: str
+) -> str:
+    """The seal. Made of digests at hand: it is compared in every query."""
+    workload, target = problem.workload.digest, problem.target.digest
+    parts = (workload, target, problem.contract, config_digest, generator, symbol, artifact_digest)
+    return sha256("\0".join(parts).encode()).hexdigest()
+
+
+class Sealed(Protocol):
+    """A row of a schedule, however it was read."""
+
+    @property
+    def seal(self) -> str: ...
+    @property
+    def config_digest(self) -> str: ...
+    @property
+    def generator(self) -> str: ...
+    @property
+    def symbol(self) -> str: ...
+    @property
+    def artifact_digest(self) -> str: ...
+
+
+def seal_fits(row: Sealed, problem: Problem) -> bool:
+    """Whether the schedule in ``row``, stored under ``problem``, is as it was sealed."""
+    return row.seal == seal_of(
+        problem,
+        config_digest=row.config_digest,
+        generator=row.generator,
+        symbol=row.symbol,
+        artifact_digest=row.artifact_digest,
+    )
 
 
 @lru_cache(maxsize=_KEPT_CONFIGS)
@@ -63,7 +113,7 @@ class Validator:
         if space is None and row.judged and row.judged == mark_of(problem, row.generator, digest):
             return self._object_fault(row)
         if space is not None:
-            return _outside(space, config) or self._object_fault(row)
+            return outside(space, config) or self._object_fault(row)
         workload = problem.workload.digest
         key = (workload, problem.target.name, row.contract, row.generator, row.config_digest)
         verdict = self._verdicts.get(key)
@@ -94,27 +144,3 @@ class Validator:
                 f"the folder of artifacts, {self._files.root}, is gone",
                 next_step="mount it, or put it back from a backup",
             )
-
-
-def outside_space(
-    problem: Problem, config: Any, generator: str, kernel: Kernel | None = None
-) -> str:
-    """Why ``config`` is no point of the space that ``generator`` has for the problem now; empty if
-    it is one."""
-    try:
-        space = space_of(generator, kernel or find_kernel(problem.workload.kernel), problem)
-    except UserError as error:
-        return f"its kernel gives no space: {error.message}"
-    return _outside(space, config)
-
-
-def _outside(space: Space, config: Any) -> str:
-    if space.admits(config):
-        return ""
-    try:
-        space.config(config)
-    except UserError as error:
-        return f"its config is outside the space: {error.message}"
-    except TypeError as error:
-        return f"its config cannot be read: {error}"
-    return ""

@@ -1,27 +1,24 @@
-"""Records with plausible values, for tests of stores."""
+"""Records with plausible values, for tests of stores: of a real kernel, with valid configs."""
 
 from __future__ import annotations
 
+import threading
+from random import Random
 from typing import Any
 
 from tuner.identity import digest_of_bytes
+from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.problem.workload import Workload
 from tuner.records.candidate import Artifact, Fidelity, Measurement, Problem
 from tuner.records.outcome import Outcome
-from tuner.records.trial import Budget, JobSpec, PendingTrial, Schedule, Timings, Trial
-from tuner.space import Config, Constraint, Knob, Space
+from tuner.records.trial import JobSpec, PendingTrial, Schedule, Timings, Trial
+from tuner.space import Config
 
 TOOLCHAIN = {"generator": "halide 21", "llvm": "20.1", "simulator": "qemu 7.2"}
 NEWER_TOOLCHAIN = {**TOOLCHAIN, "llvm": "21.0"}
 SYMBOL = "gemm_u8_m256_n64_k32_static"
-SPACE = Space(
-    "gemm_u8",
-    (Knob("tile_m", (1, 2, 4, 8), "rows"), Knob("order", ("ij", "ji"), "loops")),
-    (Constraint("tile_m > 1 or order == 'ij'", "one row has no other order"),),
-    {"m": 256},
-)
 
 
 def problem(m: int = 256, contract: Contract = Contract.STATIC) -> Problem:
@@ -30,10 +27,14 @@ def problem(m: int = 256, contract: Contract = Contract.STATIC) -> Problem:
     return Problem(workload, contract, find_target("hexagon-v68-sm8350"))
 
 
+SPACE = find_kernel("gemm_u8").space(problem())
+
+
 def spec(**changes: Any) -> JobSpec:
     values: dict[str, Any] = {
         "problem": problem(),
-        "budget": Budget(trials=12, seconds=1.5, patience=None),
+        "trials": 12,
+        "seconds": 1.5,
         "sampler": "random",
         "seed": 7,
         "generator": "halide",
@@ -45,7 +46,18 @@ def spec(**changes: Any) -> JobSpec:
 
 
 def config(number: int) -> Config:
-    return Config({"tile_m": number, "order": "ij"})
+    """One of the space's, another for each number."""
+    with _one_at_a_time:
+        while len(_configs) <= number:
+            sampled = SPACE.sample(_random)
+            if sampled not in _configs:
+                _configs.append(sampled)
+        return _configs[number]
+
+
+_random = Random(1)
+_one_at_a_time = threading.Lock()
+_configs: list[Config] = []
 
 
 def pending(number: int) -> PendingTrial:

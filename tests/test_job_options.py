@@ -1,0 +1,132 @@
+"""The options of a job are defined once: every door has all of them, and says the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import typer
+
+from service.cli.app import app
+from service.client.cache import ClientCache
+from service.client.operations import Operations
+from service.schemas.jobs import BudgetBody, JobForm, SubmitBody
+from tuner.choices import choices_of, help_of
+from tuner.conformance.records import spec
+from tuner.errors import UserError
+from tuner.records.request import (
+    BUDGET,
+    JobOptions,
+    Option,
+    SearchOptions,
+    as_json,
+    current,
+    from_json,
+    options_of,
+    told,
+)
+from tuner.tuning import plan
+
+OPTIONS = options_of(JobOptions)
+TUNE = typer.main.get_command(app).commands["tune"]
+
+
+def by_name(option: Option) -> str:
+    return option.name
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=by_name)
+def test_the_command_line_has_it(option: Option) -> None:
+    (parameter,) = [p for p in TUNE.params if p.name == option.name]
+    spelled = {*parameter.opts, *parameter.secondary_opts}
+    assert spelled == {flag for both in option.flags for flag in both.split("/")}
+    shown = " ".join(TUNE.get_help(typer.Context(TUNE, info_name="tune")).split())
+    assert help_of(option) in shown
+    assert all(name in shown for name in choices_of(option))
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=by_name)
+def test_the_rest_body_has_it(option: Option) -> None:
+    fields = (BudgetBody if option.group == BUDGET else SubmitBody).model_json_schema()[
+        "properties"
+    ]
+    assert option.name in fields
+    text = help_of(option)
+    assert text[1:] in fields[option.name]["description"]
+    accepted = next(iter(fields[option.name].get("anyOf", [fields[option.name]])))
+    if option.kind == "int":
+        assert (accepted["minimum"], accepted["maximum"]) == (option.least, option.most)
+
+
+def test_the_answer_has_every_option_that_a_job_keeps() -> None:
+    kept = {o.name for o in options_of(SearchOptions) if o.group != BUDGET}
+    assert kept <= JobForm.model_json_schema()["properties"].keys()
+
+
+def test_a_misspelt_keyword_names_the_nearest_option() -> None:
+    for submit in (
+        lambda: plan("gemm_u8", until_gian=0.1),
+        lambda: next(Operations("http://x", ClientCache()).submit("gemm_u8", until_gian=0.1)),
+    ):
+        with pytest.raises(UserError, match="unknown job option 'until_gian'") as refused:
+            submit()
+        assert refused.value.next_step == "did you mean until_gain?"
+        assert "until_gain" in refused.value.accepted
+
+
+@pytest.mark.parametrize(
+    ("given", "accepted"),
+    [
+        ({"trials": 0}, "1 to 10000000"),
+        ({"trials": True}, "1 to 10000000"),
+        ({"seconds": float("nan")}, "above 0"),
+        ({"seconds": 0.0}, "above 0"),
+        ({"until_gain": 1.5}, "below 1"),
+        ({"seed": -1}, "0 to 4294967295"),
+        ({"cache": "hot"}, "warm, cold"),
+        ({"visibility": "secret"}, "shared, private"),
+        ({"transfer": "yes"}, "true or false"),
+        ({"on": "a;b"}, "text"),
+        ({"objectives": "cycles"}, "cycles, code_bytes"),
+        ({"workers": 2.0}, "1 to 256"),
+    ],
+)
+def test_a_value_that_will_not_do_is_named(given: dict[str, Any], accepted: str) -> None:
+    (name,) = given
+    with pytest.raises(UserError, match=f"^{name}=") as refused:
+        JobOptions.of(given)
+    assert accepted in refused.value.accepted
+
+
+def test_former_names_are_accepted_but_not_beside_the_present_ones() -> None:
+    assert JobOptions.of({"goals": ["cycles", "code_bytes"]}).objectives == ("cycles", "code_bytes")
+    with pytest.raises(UserError, match="objectives is given twice"):
+        current({"goals": ["cycles"], "objectives": ["cycles"]})
+
+
+def test_100_trials_are_the_limit_only_where_there_is_no_other() -> None:
+    assert JobOptions.of({}).with_default_limit().trials == 100
+    assert JobOptions.of({"patience": 3}).with_default_limit().trials is None
+
+
+def test_options_survive_json_and_unknown_ones_are_left_out() -> None:
+    job = spec(objectives=("cycles", "code_bytes"), until_gain=0.5, on="lab")
+    again = from_json({**as_json(job), "of_a_later_version": 1})
+    assert again == {o.name: getattr(job, o.name) for o in options_of(SearchOptions)}
+
+
+def test_the_body_says_what_the_options_say() -> None:
+    options = {"goals": ("cycles", "vtcm_bytes"), "patience": 4, "priority": 2, "seed": 9}
+    body = SubmitBody.of(options, kernel="gemm_u8")
+    assert JobOptions.of(body.options()) == JobOptions.of(options)
+
+
+def test_people_are_told_what_is_not_the_default() -> None:
+    job = spec(transfer=False, until_gain=0.025, on="lab", objectives=("cycles", "code_bytes"))
+    told_of = dict(told(as_json(job)))
+    assert told_of["Transfer"] == "no"
+    assert told_of["Until gain"] == "2.5 %"
+    assert told_of["On"] == "lab"
+    assert told_of["Objectives"] == "cycles, code_bytes"
+    assert told_of.keys().isdisjoint({"Generator", "Promote to", "Promotions", "Patience"})
+    assert told({**as_json(spec()), "promote": 0}) == told(as_json(spec()))

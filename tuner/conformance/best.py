@@ -1,0 +1,259 @@
+"""The conformance suite of "which schedule is best": rows of what is stored, asked and answered.
+
+A store's test class inherits :class:`BestConformance` and makes the store. An entrance (a command,
+a route) overrides :meth:`BestConformance.answer` too, and so is held to the very same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+import pytest
+
+from tuner.best import Lookup, lookup_of
+from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN, measurement
+from tuner.identity import digest_of_bytes
+from tuner.kernels import find_kernel
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
+from tuner.records.outcome import Outcome
+from tuner.records.trial import JobSpec, JobState, Schedule, Submission, Trial
+from tuner.space import Config
+from tuner.store import TrialStore
+
+KERNEL: Final = "gemm_u8"
+WHOLE: Final = {"m": 64, "n": 128, "k": 128}
+"""Its rows are whole vectors: callers of its static form keep every contract."""
+RAGGED: Final = {"m": 64, "n": 100, "k": 128}
+"""Its rows are not: callers of its static form keep ``none`` and ``host`` besides."""
+OUTSIDE: Final = {"tile_m": 5}
+"""A value that the knob does not have."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A job whose only trial is ok and becomes the best of its own problem."""
+
+    cycles: int
+    contract: str = "static"
+    fidelity: Fidelity = "model"
+    newer: bool = False
+    """Whether the newer of two toolchains made it."""
+    cache: CacheState = "warm"
+    shape: Mapping[str, int] | None = None
+    target: str = "hexagon-v66"
+    left_space: bool = False
+    """Whether its config is outside its space now."""
+    quarantined: bool = False
+    private_of: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is stored, in this order, what is asked, and the cycles of the answer."""
+
+    name: str
+    stored: tuple[Stored, ...]
+    best: int | None
+    contract: str = "static"
+    cache: CacheState = "warm"
+    min_fidelity: Fidelity = "model"
+    shape: Mapping[str, int] | None = None
+    audience: str = ""
+    toolchain: Mapping[str, str] | None = None
+
+    @property
+    def lookup(self) -> Lookup:
+        """The question."""
+        return lookup_of(
+            problem_of(self.shape, self.contract),
+            cache=self.cache,
+            min_fidelity=self.min_fidelity,
+            toolchain=self.toolchain,
+            audience=self.audience,
+        )
+
+
+ROWS: Final = (
+    Row("nothing stored", (), None),
+    Row("a weaker contract answers", (Stored(900, "none"),), 900),
+    Row(
+        "a higher fidelity comes before fewer cycles, under whichever contract",
+        (Stored(900, "none"), Stored(5000, "static", "hardware")),
+        5000,
+    ),
+    Row(
+        "the toolchain used last comes before fewer cycles, under whichever contract",
+        (Stored(10), Stored(100, newer=True), Stored(50, "stride", newer=True)),
+        50,
+    ),
+    Row(
+        "a config that left its space is set aside for a weaker contract's",
+        (Stored(100, left_space=True), Stored(500, "stride")),
+        500,
+    ),
+    Row("a faster weaker contract wins", (Stored(800), Stored(700, "host")), 700),
+    Row("a faster stronger contract wins", (Stored(700), Stored(800, "host")), 700),
+    Row("a stronger contract is never served", (Stored(10),), None, contract="stride"),
+    Row(
+        "nor is it when a weaker one is slower",
+        (Stored(10), Stored(99, "none")),
+        99,
+        contract="extent",
+    ),
+    Row(
+        "static shapes of whole rows keep the contracts of strides and extents",
+        (Stored(60, "extent"), Stored(70, "host")),
+        60,
+    ),
+    Row(
+        "static shapes of ragged rows do not",
+        (Stored(60, "stride", shape=RAGGED), Stored(70, "host", shape=RAGGED)),
+        70,
+        shape=RAGGED,
+    ),
+    Row("another shape is another problem", (Stored(10, shape=RAGGED),), None),
+    Row("another target is another problem", (Stored(10, target="hexagon-v68"),), None),
+    Row("cold caches do not answer for warm ones", (Stored(10, cache="cold"),), None),
+    Row(
+        "each cache state has its own best",
+        (Stored(10), Stored(99, cache="cold")),
+        99,
+        cache="cold",
+    ),
+    Row("a fidelity below the least is refused", (Stored(10),), None, min_fidelity="hardware"),
+    Row(
+        "a fidelity above the least is taken",
+        (Stored(10), Stored(90, fidelity="hardware"), Stored(40, fidelity="cycle_accurate")),
+        90,
+        min_fidelity="cycle_accurate",
+    ),
+    Row(
+        "the highest fidelity answers though its toolchain is older",
+        (Stored(90, fidelity="hardware"), Stored(10, newer=True)),
+        90,
+    ),
+    Row("a toolchain in use again is the one used last", (Stored(50, newer=True), Stored(99)), 99),
+    Row(
+        "an older toolchain answers where the newer stored nothing",
+        (Stored(50), Stored(70, shape=RAGGED, newer=True)),
+        50,
+    ),
+    Row(
+        "one toolchain can be asked for",
+        (Stored(50), Stored(99, newer=True)),
+        50,
+        toolchain=TOOLCHAIN,
+    ),
+    Row(
+        "the next best trial takes the place of one that left its space",
+        (Stored(300), Stored(100, left_space=True)),
+        300,
+    ),
+    Row(
+        "several that left their spaces are set aside in one lookup",
+        (
+            Stored(10, left_space=True),
+            Stored(20, "host", left_space=True),
+            Stored(30, "none", left_space=True),
+            Stored(400, "none"),
+        ),
+        400,
+    ),
+    Row("nothing valid is nothing", (Stored(10, left_space=True),), None),
+    Row(
+        "a faulty one of a higher fidelity does not hide a lower one",
+        (Stored(90), Stored(10, fidelity="hardware", left_space=True)),
+        90,
+    ),
+    Row("a quarantined one is not served", (Stored(10, quarantined=True),), None),
+    Row(
+        "the next best trial takes the place of a quarantined one",
+        (Stored(300), Stored(100, quarantined=True), Stored(200, "none")),
+        200,
+    ),
+    Row("a private one is not everybody's", (Stored(10, private_of="vision"), Stored(90)), 90),
+    Row(
+        "its owner gets it",
+        (Stored(10, private_of="vision"), Stored(90)),
+        10,
+        audience="vision",
+    ),
+    Row(
+        "an owner gets the shared one if that is faster",
+        (Stored(90, private_of="vision"), Stored(10)),
+        10,
+        audience="vision",
+    ),
+)
+
+
+def problem_of(
+    shape: Mapping[str, int] | None, contract: str, target: str = "hexagon-v66"
+) -> Problem:
+    """The problem of ``shape`` (by default :data:`WHOLE`)."""
+    kernel = find_kernel(KERNEL)
+    return kernel.problem(shape or WHOLE, Contract(contract), find_target(target))
+
+
+def put(store: TrialStore, stored: Stored, number: int) -> str:
+    """Runs a job on paper; the id of its schedule. ``number`` tells schedules of a row apart."""
+    of = problem_of(stored.shape, stored.contract, stored.target)
+    space = find_kernel(KERNEL).space(of)
+    config = space.sample(Random(number))
+    if stored.left_space:
+        config = Config({**config, **OUTSIDE})
+    # One toolchain for each state of the caches, as measurers have it.
+    named = {**(NEWER_TOOLCHAIN if stored.newer else TOOLCHAIN)}
+    if stored.cache != "warm":
+        named["cache"] = stored.cache
+    code = b"\x7fELF" + number.to_bytes(4, "big") * 100 + of.symbol.encode() + b"\0"
+    files = {"object": code, "header": b"int f(void);\n", "schedule": b"//\n"}
+    made = Artifact(digest_of_bytes(code), of.symbol, files)
+    measured = replace(measurement(stored.cycles, stored.fidelity), cache=stored.cache)
+    tenant = stored.private_of
+    submission = Submission(tenant, owner=tenant, private=True) if tenant else None
+    job = store.create_job(JobSpec(problem=of, cache=stored.cache), space, named, submission)
+    token = store.claim(job.id)
+    trial = Trial(
+        0, config, "tpe", Outcome.OK, measured, made.digest, started_at=1.0, finished_at=2.0
+    )
+    schedule = Schedule(
+        problem=of,
+        config=config,
+        generator="halide",
+        measurement=measured,
+        artifact_digest=made.digest,
+        symbol=made.symbol,
+        provenance=job.provenance(0, 2.0),
+    )
+    store.commit(job.id, token, finished=[trial], artifacts=[made], schedule=schedule)
+    store.release(job.id, token, JobState.DONE)
+    if stored.quarantined:
+        assert store.quarantine(schedule.public_id, "a doubt")
+    return schedule.public_id
+
+
+class BestConformance:
+    """Inherit it and override :meth:`store` with one that is new and empty."""
+
+    @pytest.fixture
+    def store(self) -> Iterator[TrialStore]:
+        raise NotImplementedError
+
+    def answer(self, store: TrialStore, row: Row) -> int | None:
+        """The cycles of the best for ``row``'s question; ``None`` for nothing stored. Entrances
+        ask in their own way, and skip what they have no words for."""
+        found = store.best(row.lookup)
+        return None if found is None else found.measurement.cycles
+
+    @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+    def test_the_best(self, store: TrialStore, row: Row) -> None:
+        for number, stored in enumerate(row.stored):
+            put(store, stored, number)
+        assert self.answer(store, row) == row.best
+        assert self.answer(store, row) == row.best, "asked again"
