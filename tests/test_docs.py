@@ -92,6 +92,14 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [t for t in targets if not (page.parent / t).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_pages_name_exist(page: Path) -> None:
+    """In code quotes, by their path from the root, such as ``tuner/store.py``."""
+    rooms = "|".join(sorted(p.name for p in ROOT.iterdir() if p.is_dir() and p.name[0] != "."))
+    named = re.findall(rf"`((?:{rooms})/[\w./-]+)`", page.read_text())
+    assert [name for name in named if name[:6] != "build/" and not (ROOT / name).exists()] == []
+
+
 def anchors(page: Path) -> set[str]:
     """Of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", BLOCK.sub("", page.read_text()), re.MULTILINE)
@@ -136,7 +144,7 @@ def test_words_of_the_command_line_are_in_the_glossary() -> None:
         word.lower()
         for command in COMMANDS.values()
         for parameter in command.params
-        for word in re.findall(r"[A-Za-z]+", getattr(parameter, "metavar", None) or "")
+        for word in re.findall(r"[A-Z]{2,}", getattr(parameter, "metavar", None) or "")
     }
     spoken = {"objective" if word == "goal" else word for word in placeholders - GENERAL}
     assert {"kernel", "contract", "job"} <= spoken
