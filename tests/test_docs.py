@@ -129,8 +129,8 @@ def test_no_term_is_defined_twice() -> None:
 
 
 GENERAL = {
-    *("address", "cidr", "days", "default", "dir", "file", "folder", "n", "name", "percent"),
-    *("share", "text", "textbook", "best", "url", "value", "when"),
+    *("address", "cidr", "day", "default", "dir", "file", "folder", "name", "percent", "priority"),
+    *("promote", "second", "seed", "share", "text", "textbook", "best", "url", "value", "when"),
 }
 """Words of placeholders that are not terms of hvxtune."""
 
@@ -141,7 +141,7 @@ def test_words_of_the_command_line_are_in_the_glossary() -> None:
     An option's ``GOAL`` is an objective.
     """
     placeholders = {
-        word.lower()
+        word.lower().removesuffix("s")
         for command in COMMANDS.values()
         for parameter in command.params
         for word in re.findall(r"[A-Z]{2,}", getattr(parameter, "metavar", None) or "")
