@@ -40,7 +40,7 @@ PHRASES = (
         "'that many', 'at most N', 'this long', 'a given ...'",
     ),
     (r"\bhow (?:\w+ ){1,3}stands?\b", "'state', 'status', 'progress'"),
-    (r"\bmore search is likely\b", "'estimated remaining gain'"),
+    (r"\bmore search is likely\b", "'expected optimum', 'estimated remaining gain'"),
     (r"\bby and by\b", "'gradually', 'repeatedly'"),
     (r"\bon what (?:\w+ ){1,2}depends?\b", "'what ... depends on', 'inputs', 'dependencies'"),
     (r"\bwho(?:m|se)?ever\b", "'anyone who', 'the caller', 'the operator'"),
