@@ -34,7 +34,7 @@ from tuner.measure.android.call import DRIVER_FILE, Caller, PhoneSettings
 from tuner.measure.android.link import PhoneLink
 from tuner.measure.android.phone import Phone
 from tuner.measure.device import Bundle, BundleEntry, Limits, Sampled
-from tuner.measure.dsp.problem_image import IMAGES
+from tuner.measure.dsp.bundle import IMAGES
 from tuner.measure.dsp.queue import QueuedRun
 from tuner.measure.dsp.shared_object import driver, shared_object
 

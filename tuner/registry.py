@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -74,6 +74,10 @@ class Registry(Generic[T]):
     def names(self) -> list[str]:
         """All names: built-in ones in the order of the registry, then installed ones sorted."""
         return list(dict.fromkeys((*self._built_in, *self._installed, *self._extra())))
+
+    def added(self) -> dict[str, str]:
+        """The names that installed packages add, each with its package."""
+        return {name: _packages(points) for name, points in self._installed.items()}
 
     def family_of(self, name: str) -> Any:
         """An instance of the class that finds the family of ``name``; ``None`` without one."""
@@ -158,7 +162,7 @@ class Registry(Generic[T]):
 
     def _loaded(self, name: str) -> type[T]:
         points = self._installed[name]
-        packages = " and ".join(_package(point) for point in points)
+        packages = _packages(points)
         if len({point.value for point in points}) > 1:
             raise ToolchainError(
                 f"{self.kind} '{name}' is defined by {packages}",
@@ -186,5 +190,5 @@ def _attribute(place: str) -> object:
     return getattr(import_module(module), name)
 
 
-def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else point.value
+def _packages(points: Iterable[EntryPoint]) -> str:
+    return " and ".join(one.dist.name if one.dist is not None else one.value for one in points)

@@ -184,7 +184,8 @@ def _opened_rung(
 
 
 def installed_toolchains() -> list[dict[str, str]]:
-    """The fingerprints that usual jobs would have here; none if a part is not installed."""
+    """The fingerprints that usual jobs would have here, without those that need a part that is not
+    installed or a package that is broken."""
     found = []
     for name, cache in product(generator_names(), CACHE_STATES):
         try:
@@ -194,7 +195,7 @@ def installed_toolchains() -> list[dict[str, str]]:
             ):
                 found.append(_toolchain(codegen, device))
         except ToolchainError:
-            return []
+            continue
     return found
 
 

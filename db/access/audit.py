@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, insert, select, update
 
 from db.catalogue import rows_changed
 from db.service_models import AuditRow
-from db.sql_store import SqlStore
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
 
 
 @dataclass(frozen=True)

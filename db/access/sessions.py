@@ -7,12 +7,15 @@ has no row does not exist, so one that was ended stays so, wherever its cookie w
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, insert, select
 
 from db.catalogue import rows_changed
 from db.service_models import SessionRow
-from db.sql_store import SqlStore
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
 
 MOST_OF_A_TOKEN = 100
 """More than people have browsers; who logs in over and over ends their own oldest sessions."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sqlalchemy import insert, select, update
 
 from db.catalogue import insert_unless_there, rows_changed
 from db.service_models import TokenRow
-from db.sql_store import SqlStore
 from tuner.errors import UserError
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from db.access.audience import EVERYBODYS
 from db.models import JobRow, TrialRow
 from db.service_models import AuditRow, PipelineRow, TokenRow
-from db.sql_store import SqlStore
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
 
 Use = list[tuple[float, int]]
 """Unix time and amount of each use, oldest first."""

@@ -10,12 +10,15 @@ import socket
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy.dialects import postgresql, sqlite
 
 from db.failure import Place, file_error
 from db.service_models import HeartbeatRow
-from db.sql_store import SqlStore
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
 
 RESERVE_BYTES = 512 << 10
 """Enough for some notes on jobs, with the log they go through."""

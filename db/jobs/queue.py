@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -17,9 +17,11 @@ from sqlalchemy.orm import Session
 from db.jobs.claims import is_held, locked
 from db.models import JobRow, TrialRow
 from db.service_models import TokenRow
-from db.sql_store import SqlStore
 from tuner.errors import UserError
 from tuner.records.trial import JobRequest, JobState
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
 
 AGEING_S = 60.0
 """Waiting so long is worth one point of priority, of which there are -100 to 100."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
@@ -20,9 +20,11 @@ from db.models import (
     TrialRow,
     WorkloadRow,
 )
-from db.sql_store import SqlStore
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
 
 MOST_BESTS = 5000
 

@@ -10,14 +10,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
 from db.models import WorkloadRow
-from db.sql_store import SqlStore
 from tuner.problem.workload import Workload
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
 
 _BATCH = 64
 _PAGE = 50_000

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
@@ -26,10 +26,12 @@ from db.models import (
 from db.records import job_record, problem_record, space_record
 from db.schedules.serving import ServingRow
 from db.schedules.validation import seal_of
-from db.sql_store import SqlStore
 from tuner.problem.contract import Contract
 from tuner.records.candidate import CacheState, Fidelity, Problem
 from tuner.space import Space
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
 
 _ID = re.compile(r"[0-9a-z]{1,16}-[0-9]{1,9}p?")
 

@@ -1,4 +1,4 @@
-"""What can be tuned, and over what: ``kernels`` and ``space``."""
+"""The kernels and their spaces: ``kernels`` and ``space``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def space(
     if as_json:
         print_json(space_json(problem, generator))
         return
-    found = find_kernel(problem.workload.kernel)  # an upload may be asked for by its name
+    found = find_kernel(problem.workload.kernel)  # an upload may be given by its name
     knobs, starts = space_of(generator, found, problem), starts_of(generator, found, problem)
     print_line(f"{problem_label(problem)}: {_size(knobs)}")
     print_loose(problem)

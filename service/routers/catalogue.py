@@ -1,4 +1,4 @@
-"""What can be tuned, over what, and for which machines."""
+"""Kernels, their spaces, and targets."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def targets() -> dict[str, Any]:
 
 
 def _find(store: SqlStore, name: str, caller: Caller) -> Kernel:
-    """The kernel that the caller means by what a path names: 404 if there is none."""
+    """The kernel that a path names for this caller; 404 if it does not exist."""
     try:
         return find_kernel(kernel_of(store, name, caller.owner))
     except UserError as error:

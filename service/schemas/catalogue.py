@@ -75,7 +75,7 @@ class KnobForm(BaseModel):
 
 
 class ConstraintForm(BaseModel):
-    """What every valid config fulfils."""
+    """A condition that every valid config meets."""
 
     text: str = Field(examples=["tile_rows * unroll_x <= 24"])
     reason: str = Field(examples=["more would not fit the 32 vector registers"])
@@ -96,7 +96,7 @@ class SpaceForm(BaseModel):
 
 
 class SpaceQuery(Strict):
-    """The problem whose space is asked for."""
+    """The problem of a space."""
 
     params: list[str] = Field(
         default_factory=list,

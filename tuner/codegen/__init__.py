@@ -1,7 +1,7 @@
 """(problem, config) -> Hexagon object: code generators, each in killable worker processes.
 
-One line in ``_REGISTRY`` makes a new one known, and in a package an entry point of the group
-``hvxtune.generators``; ``tests/tuner/codegen`` holds the conformance suite that each inherits.
+One line in ``REGISTRY`` makes a new one known, and in a package an entry point of the group
+``hvxtune.generators``; each inherits the conformance suite in ``tuner/conformance/generators.py``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tuner.records.candidate import Problem
     from tuner.space import Config, Space
 
-_REGISTRY: Registry[CodeGenerator] = Registry(
+REGISTRY: Registry[CodeGenerator] = Registry(
     "code generator",
     "hvxtune.generators",
     {
@@ -29,16 +29,17 @@ _REGISTRY: Registry[CodeGenerator] = Registry(
     CodeGenerator,
     option="--generator",
 )
+"""All code generators."""
 
 
 def generator_names() -> list[str]:
     """The names of all code generators."""
-    return _REGISTRY.names()
+    return REGISTRY.names()
 
 
 def find_generator(name: str) -> type[CodeGenerator]:
     """The class of the generator called ``name``; it takes ``workers`` as its first argument."""
-    return _REGISTRY.find(name)
+    return REGISTRY.find(name)
 
 
 def space_of(generator: str, kernel: Kernel, problem: Problem) -> Space:

@@ -140,7 +140,7 @@ def find_toolchain() -> Toolchain:
 
 
 def built(part: NativePart) -> Path:
-    """The built file of ``part``, from the cache in the state directory or built now.
+    """The built file of ``part``, from the cache or built now.
 
     Safe for several processes at once: each builds aside and renames into place.
     """

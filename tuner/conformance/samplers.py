@@ -42,9 +42,9 @@ class SamplerConformance:
 
     name: ClassVar[str]
 
-    def proposer(self, seed: int = 3, goals: tuple[str, ...] = ("cycles",)) -> Proposer:
+    def proposer(self, seed: int = 3, objectives: tuple[str, ...] = ("cycles",)) -> Proposer:
         """A fresh search of :data:`SPACE`."""
-        return Proposer(SPACE, self.name, seed, goals)
+        return Proposer(SPACE, self.name, seed, objectives)
 
     def test_it_fits_the_space(self) -> None:
         find_sampler(self.name).require_fits(SPACE)
@@ -91,7 +91,7 @@ class SamplerConformance:
             pytest.skip(f"{self.name} searches for one objective")
         runs = []
         for _ in range(2):
-            proposer = self.proposer(seed=2, goals=_OBJECTIVES)
+            proposer = self.proposer(seed=2, objectives=_OBJECTIVES)
             run: list[Config] = []
             while (proposal := proposer.ask()) is not None:
                 figures = (cost(proposal.config), 1000 - cost(proposal.config))

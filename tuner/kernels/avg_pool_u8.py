@@ -73,7 +73,7 @@ class AvgPoolU8(Pool):
         c, x, y = hl.Var("c"), hl.Var("x"), hl.Var("y")
         source = hl.ImageParam(hl.UInt(8), 3, "input")
         size, stride = params["size"], params["stride"]
-        # Whole vectors are computed even beyond the last channel: what they hold is not used.
+        # Whole vectors are computed even beyond the last channel; the excess is not used.
         every = (hl.Expr(), hl.Expr())
         channels = source.dim(0).extent()
         wide = hl.BoundaryConditions.repeat_edge(source, [(0, channels), every, every])
@@ -101,7 +101,7 @@ def _mean(total: hl.Expr, pixels: int) -> hl.Expr:
 
 @cache
 def _factor(pixels: int) -> int | None:
-    """What to multiply every total with for its mean in ``2**-15``, if that rounds as it should."""
+    """The factor that turns totals into means in ``2**-15``; ``None`` if it rounds some wrongly."""
     totals = np.arange(255 * pixels + 1)
     half = 1 << (_FACTOR_BITS - 1)
     factor = round((1 << _FACTOR_BITS) / pixels)

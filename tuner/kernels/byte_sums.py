@@ -1,4 +1,4 @@
-"""Sums of rows of bytes: what products take along that were made of bytes with a flipped sign bit.
+"""Sums of rows of bytes: the correction for products of bytes whose sign bit was flipped.
 
 ``vrmpy`` adds up four bytes a lane, if each is multiplied by one.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import halide as hl
 
 SIGN = 128
-"""A signed byte with its sign bit flipped is the unsigned one that is so much more."""
+"""A signed byte with its sign bit flipped is the unsigned byte larger by this much."""
 _QUAD = 4
 """Bytes that one vrmpy lane reduces."""
 _PARTS = 32
@@ -36,14 +36,14 @@ def stages(
     row: Sequence[hl.Var],
     total: hl.Type,
 ) -> dict[str, hl.Func]:
-    """The stage ``name`` over ``row``, a ``total`` of ``count`` bytes, and those that this takes.
+    """The stage ``name`` over ``row``, a ``total`` of ``count`` bytes, and the stages it needs.
 
     ``byte`` gives one by its position; it is zero at positions beyond.
     """
     import halide as hl
 
     lane = hl.Var("lane")
-    ones = hl.Func("ones")  # of which Halide does not know that a product with them is none
+    ones = hl.Func("ones")  # Halide must not know that they are ones: it would drop the product
     ones[lane] = hl.u8(1)
     quads = hl.RDom([(0, _QUAD), (0, (count + _QUAD * _PARTS - 1) // (_QUAD * _PARTS))], "quads")
     parts = hl.Func("parts")

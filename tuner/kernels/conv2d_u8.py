@@ -134,7 +134,7 @@ class Conv2dU8(Kernel):
         for dimension in (2, 3):
             weights.dim(dimension).set_bounds(0, size)
 
-        # Whole vectors and tiles are computed at the edges too: what they hold is not used.
+        # Whole vectors and tiles are computed at the edges too; the excess is not used.
         every = (hl.Expr(), hl.Expr())
         inner, width, height = (image.dim(d).extent() for d in range(3))
         wide_image = hl.BoundaryConditions.repeat_edge(image, [(0, inner), every, every])
@@ -211,7 +211,7 @@ class Conv2dU8(Kernel):
 
 
 def _flips_signs(params: Mapping[str, int]) -> bool:
-    """Whether weights are worth making unsigned: sums of pixels are not free.
+    """Whether it pays to make weights unsigned: sums of pixels are not free.
 
     One takes about 18 packets (and a window needs stride**2 new ones), and each quad of products
     for 32 channels then half a packet less. Cycles of MobileNetV2's layers bear that out.
@@ -225,7 +225,7 @@ def _flips_signs(params: Mapping[str, int]) -> bool:
 def _pixel_sums(
     image: hl.Func, channels: hl.Expr, at: tuple[hl.Var, hl.Var], step: int
 ) -> dict[str, hl.Func]:
-    """``pixel_sums``, of all channels of every ``step``-th pixel, and the stages it takes."""
+    """``pixel_sums``, of all channels of every ``step``-th pixel, and the stages it needs."""
     import halide as hl
 
     every = (hl.Expr(), hl.Expr())
@@ -239,7 +239,7 @@ def _pixel_sums(
 
 
 def _space(problem: Problem, buffers: Sequence[BufferSpec]) -> Space:
-    """The schedules of a convolution on ``buffers``, of which the last is its result."""
+    """The schedules of a convolution on ``buffers``, the last of which is its result."""
     params, lanes = problem.workload.params, problem.target.lanes(1)
     output = buffers[-1]
     height, width, channels = output.shape
@@ -300,7 +300,7 @@ def _knobs(lanes: int) -> tuple[Knob, ...]:
         Knob("unroll_k", (1, 2, 4), "steps of 4 input channels in one iteration"),
         Knob("walk", ("channels_first", "pixels_first"), "order inside a tile"),
         Knob("pad_at", ("inline", "root", "strip"), "input with its edges: not copied, whole, ..."),
-        # Elsewhere the innermost loop would ask for weights beyond the last channel.
+        # Elsewhere the innermost loop would read weights beyond the last channel.
         Knob(
             "copy_weights",
             ("off", "on"),
@@ -404,7 +404,7 @@ def _block(config: Config, problem: Problem) -> int:
 
 
 def _tile_loop(config: Config) -> str:
-    """The loop over tiles: what it computes, it computes for one tile."""
+    """The loop over tiles: stages computed in it are computed for one tile."""
     return "co" if config.text("order") == "channels_inner" else "xo"
 
 
@@ -415,7 +415,7 @@ def _schedule_output(steps: Steps, config: Config, problem: Problem) -> None:
     if block == lanes:
         output.split("c", "co", "ci", lanes, tail(config, "tail_c"))
     else:
-        # What a vector has of a pixel is copied by the scalar registers, as wide as it lies.
+        # A vector's part of a pixel is copied by scalar registers, as wide as it is aligned.
         channels = problem.workload.params["channels_out"]
         piece = gcd(channels, _PIECE)
         last = TailStrategy.GUARD_WITH_IF if channels % block else _ROUND_UP
@@ -491,7 +491,7 @@ def _schedule_operands(steps: Steps, config: Config, problem: Problem) -> None:
 
 
 def _prefetch(steps: Steps, config: Config, problem: Problem, *, flipped: bool) -> None:
-    """Has the outermost loops that read an input ask for what later iterations read."""
+    """Has the outermost loops that read an input fetch the data of later iterations."""
     distance = tiling.prefetch_distance(config)
     if not distance:
         return
@@ -508,5 +508,5 @@ def _prefetch(steps: Steps, config: Config, problem: Problem, *, flipped: bool) 
         rows = tiling.prefetch_rows(distance, row_bytes, problem.target)
         steps.stage("packed").prefetch("weights", "quad", rows)
     elif config.text("order") == "channels_outer":
-        # All of a block at once: tiles read it again, and are not to ask again.
+        # All of a block at once: tiles that read it again must not fetch it again.
         steps.stage("output").prefetch("weights", "co", 0)

@@ -40,7 +40,7 @@ class DepthwiseConv2dU8(Kernel):
     """
 
     name = "depthwise_conv2d_u8"
-    version = 2  # the stride came
+    version = 2  # with a stride
     summary = "3x3 depthwise convolution, u8 NHWC x i8 -> u8, requantized"
     params = (
         Param("height", 32, "rows of the input"),
@@ -94,7 +94,7 @@ class DepthwiseConv2dU8(Kernel):
             weights.dim(dimension).set_bounds(0, _SIZE)
         channels, width, height = (image.dim(i).extent() for i in range(3))
 
-        # Whole vectors are computed even beyond the last channel: what they hold is not used.
+        # Whole vectors are computed even beyond the last channel; the excess is not used.
         every = (hl.Expr(), hl.Expr())
         wide_image = hl.BoundaryConditions.repeat_edge(image, [(0, channels), every, every])
         wide_weights = hl.BoundaryConditions.repeat_edge(weights, [(0, channels), every, every])
@@ -269,7 +269,7 @@ def _schedule_quads(steps: Steps, config: Config, lanes: int, tile: str) -> None
 
 
 def _prefetch(steps: Steps, config: Config) -> None:
-    """Has the outermost loop along rows that reads the input ask for what later ones read."""
+    """Has the outermost loop along rows that reads the input fetch the rows of later iterations."""
     distance = tiling.prefetch_distance(config)
     if not distance:
         return

@@ -1,8 +1,8 @@
 """Matrix product of i8 operands with i32 sums: the signed sister of ``gemm_u8``.
 
 ``vrmpy`` multiplies signed bytes of a scalar register only with unsigned ones. B is packed with 128
-added to every element, which is a flipped sign bit; the sums of a row begin with what takes that
-away again, -128 times the sum of the row of A.
+added to every element, which flips the sign bit; the sums of a row begin with the correction, -128
+times the sum of the row of A.
 """
 
 from __future__ import annotations

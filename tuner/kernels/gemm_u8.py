@@ -99,11 +99,11 @@ class GemmU8(Kernel):
         return HalidePipeline((a, b), c, {**stages, **more_stages})
 
     def unsigned(self, element: hl.Expr) -> hl.Expr:
-        """What ``element`` of B is packed as."""
+        """The form in which ``element`` of B is packed."""
         return element
 
     def start(self, a: hl.ImageParam, row: hl.Var) -> tuple[hl.Expr, dict[str, hl.Func]]:
-        """What the sums of a row of C begin with, and the stages that this takes."""
+        """The initial value of the sums of a row of C, and the stages it needs."""
         import halide as hl
 
         return hl.cast(_halide_type(self.total), 0), {}
@@ -281,7 +281,7 @@ def _pack(steps: Steps, problem: Problem, config: Config, outer: str) -> None:
 
 
 def _prefetch(steps: Steps, problem: Problem, config: Config) -> None:
-    """Has the outermost loops that read an operand ask for what later iterations read."""
+    """Has the outermost loops that read an operand fetch the data of later iterations."""
     distance = tiling.prefetch_distance(config)
     if not distance:
         return
@@ -291,7 +291,7 @@ def _prefetch(steps: Steps, problem: Problem, config: Config) -> None:
         steps.stage("packed_a").prefetch("A", "y", rows)
     else:
         steps.stage("C").prefetch("A", "yo", distance)
-    # Not packed, B is read again by every tile, in rows too short to be worth asking for.
+    # Not packed, B is read again by every tile, in rows too short to be worth fetching ahead.
     if config.text("pack_b") != "none":
         columns = params["n"] if config.text("pack_b") == "root" else config.integer("tile_n")
         quads = tiling.prefetch_rows(distance, QUAD * columns, target)

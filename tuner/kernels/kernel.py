@@ -32,7 +32,7 @@ __all__ = [
     "ScalarSpec",
     "WorkCounts",
 ]
-"""What the author of a kernel imports, beside :mod:`tuner.space`."""
+"""All that the author of a kernel imports, beside :mod:`tuner.space`."""
 
 Array = NDArray[Any]
 MAX_BUFFER_BYTES = 1 << 27
@@ -107,7 +107,7 @@ class Kernel(ABC):
 
     An author writes :attr:`name`, :attr:`summary` and :attr:`params`, the algorithm twice
     (:meth:`reference` in NumPy, which decides what is right, and :meth:`pipeline` in Halide), its
-    :meth:`buffers`, and :meth:`space` with :meth:`schedule`; who leaves out those two inherits
+    :meth:`buffers`, and :meth:`space` with :meth:`schedule`; to leave out those two, inherit
     :class:`tuner.derived.DerivedKernel`, which derives them from the pipeline. All other methods
     have defaults to override where they do not fit.
 
@@ -212,6 +212,10 @@ class Kernel(ABC):
         """JSON that a compile worker needs to make this kernel, beside its name; ``None`` if
         nothing. :func:`tuner.kernels.attached_kernel` is the inverse."""
         return None
+
+    def attached(self, attachment: Mapping[str, Any]) -> Kernel:
+        """This kernel in a compile worker, with what :meth:`attachment` gave."""
+        return self
 
     def llvm_arguments(self, params: Mapping[str, int]) -> tuple[str, ...]:
         """Options of Halide's LLVM that its code needs to be right, beside those for all."""

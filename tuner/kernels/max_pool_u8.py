@@ -15,8 +15,8 @@ class MaxPoolU8(Pool):
     """output[y, x, c] = the maximum of input over a window of size x size pixels.
 
     Windows are ``stride`` apart, the first one begins ``max(0, size - stride + 1) // 2`` pixels
-    before the image (so that they are centred), and there are as many as begin inside: the extent
-    divided by the stride, rounded up. What lies beyond the image does not count.
+    before the image (so that they are centred), and as many begin inside as the extent divided by
+    the stride, rounded up. Pixels beyond the image do not count.
     """
 
     name = "max_pool_u8"
@@ -67,10 +67,10 @@ class MaxPoolU8(Pool):
         channels, width, height = (source.dim(i).extent() for i in range(3))
         size, stride, before = params["size"], params["stride"], _before(params)
 
-        # Whole vectors are computed even beyond the last channel: what they hold is not used.
+        # Whole vectors are computed even beyond the last channel; the excess is not used.
         every = (hl.Expr(), hl.Expr())
         wide = hl.BoundaryConditions.repeat_edge(source, [(0, channels), every, every])
-        # Every window holds the pixel nearest to what it misses: that one twice changes nothing.
+        # Every window holds the pixel nearest to a missing one: counting it twice changes nothing.
         rows = [hl.clamp(stride * y + i - before, 0, height - 1) for i in range(size)]
         columns = hl.Func("columns")
         column = hl.clamp(x, 0, width - 1)

@@ -104,7 +104,7 @@ class Pointwise(Kernel):
         return self.buffers(problem.workload.params)[self.row]
 
     def _tail_x(self, problem: Problem, step: int) -> TailStrategy:
-        """The only strategy that keeps vectors whole; a guard means that there are none."""
+        """The only strategy that keeps vectors whole; with a guard the loop is not vectorized."""
         width = problem.workload.params["width"]
         if tiling.known_multiple(problem, width, self._row(problem)) % step == 0:
             return TailStrategy.ROUND_UP

@@ -1,8 +1,8 @@
 """Pooling of u8 NHWC images as stages: combine down the columns of a window, then along its row.
 
-Channels are the vector lanes. ``columns`` holds, for a row of the output, what each pixel column of
-the input comes to; neighbouring windows that overlap can share them. ``combined`` holds what whole
-windows come to, and ``output`` is a copy of that. Kernels of this shape are :class:`Pool`: they say
+Channels are the vector lanes. ``columns`` holds, for a row of the output, each pixel column of the
+input reduced; neighbouring windows that overlap can share them. ``combined`` holds whole windows
+reduced, and ``output`` is a copy of that. Kernels of this shape are :class:`Pool`: they say
 where windows lie and how values combine, and share space and schedule.
 """
 
@@ -62,9 +62,9 @@ class Pool(Kernel):
         return steps.directives
 
     def textbook_config(self, problem: Problem) -> Config:
-        """Eight results in flight, in two rows, or as many as there are.
+        """Eight results in flight, in two rows, or fewer in a smaller image.
 
-        Single rows where L2 does not hold the image: more of its rows are no single ``l2fetch``.
+        Single rows where L2 does not hold the image: one ``l2fetch`` does not fetch more rows.
         """
         height, width, _ = self._output(problem).shape
         wanted: dict[str, KnobValue] = {

@@ -45,7 +45,7 @@ class ResizeBilinearU8(Kernel):
     """output[y, x] = the input at (y, x) * scale, centres on centres, from the 2x2 pixels around.
 
     Column x lies at p = x * scale_x + (scale_x - 2**14) // 2, in 2**-14 pixels of the input:
-    between pixels i = p >> 14 and i + 1 (or the nearest that there is), the second with weight
+    between pixels i = p >> 14 and i + 1 (or the nearest ones inside), the second with weight
     w = (p >> 7) & 127: ((128 - w) * first + w * second + 64) >> 7. Rows likewise, of what that
     gives.
     """
@@ -73,7 +73,7 @@ class ResizeBilinearU8(Kernel):
             -(-params[extent] * params[scale] >> _UNIT_BITS)
             for extent, scale in (("height", "scale_y"), ("width", "scale_x"))
         )
-        # Whatever the output's rows promise, those of the input are as long as the scale has it.
+        # Whatever the output's rows promise, the scale decides the length of the input's.
         return (
             BufferSpec("input", "uint8", (rows, columns), "input", promised=False),
             BufferSpec("output", "uint8", (params["height"], params["width"]), "output"),
@@ -105,7 +105,7 @@ class ResizeBilinearU8(Kernel):
         width, height = image.dim(0).extent(), image.dim(1).extent()
         scale_x, scale_y = params["scale_x"], params["scale_y"]
 
-        # Looking up reads whole tables of pixels: rows are copied to where there is enough.
+        # Looking up reads whole tables of pixels: rows are copied to buffers that are long enough.
         inner = hl.RDom([(0, width)], "inner")
         padded = hl.Func("padded")
         padded[x, y] = hl.undef(hl.UInt(8))
@@ -222,7 +222,7 @@ def _reach(scale: int) -> int:
 
 
 def _between(first: hl.Expr, second: hl.Expr, weight: hl.Expr) -> hl.Expr:
-    """u8 of two, the second of which has ``weight``."""
+    """The u8 between two, the second weighted by ``weight``."""
     import halide as hl
 
     whole = hl.u8(1 << _WEIGHT_BITS)
@@ -296,7 +296,7 @@ def _schedule_tables(steps: Steps, lanes: int) -> None:
 
 
 def _prefetch(steps: Steps, config: Config) -> None:
-    """Has the outermost loop that copies the input ask for what later iterations copy."""
+    """Has the outermost loop that copies the input fetch the rows of later iterations."""
     distance = tiling.prefetch_distance(config)
     if not distance:
         return

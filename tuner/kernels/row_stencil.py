@@ -1,7 +1,7 @@
 """2-D filters on u8 images as stages: pad rows, filter along rows, combine down columns.
 
-``padded`` holds input rows with their edge pixels repeated, ``rows`` what the filter along each
-row gives (16 bit), ``combined`` what several rows give, and ``output`` is a copy of that. Shifts
+``padded`` holds input rows with their edge pixels repeated, ``rows`` the filter along each row
+(16 bit), ``combined`` several rows combined, and ``output`` is a copy of that. Shifts
 along a row are done on bytes, before widening: shifting a vector costs one permute, however many
 pixels it holds. Kernels of this shape are :class:`RowStencil`: they define their filters, and share
 space and schedule.
@@ -212,7 +212,7 @@ def _schedule_padded(steps: Steps, config: Config, lanes: int) -> None:
         padded.compute_at("rows", "group")
     padded.align_bounds("x", lanes)  # so that pixel 0 lies on a vector boundary
     rows = config.integer("copy_rows")
-    padded.split("y", "group", "row", rows, _ROUND_UP)  # makes room for what the copies round up
+    padded.split("y", "group", "row", rows, _ROUND_UP)  # makes room where the copies round up
     inner, *edges = (steps.stage("padded", update) for update in range(3))
     inner.vectorize("inner$x", lanes).unroll("inner$x", config.integer("copy_unroll"))
     for edge in edges:
@@ -222,7 +222,7 @@ def _schedule_padded(steps: Steps, config: Config, lanes: int) -> None:
 
 
 def _prefetch(steps: Steps, config: Config) -> None:
-    """Has the outermost loop that reads the input ask for what later iterations read."""
+    """Has the outermost loop that reads the input fetch the rows of later iterations."""
     distance = tiling.prefetch_distance(config)
     if not distance:
         return

@@ -41,11 +41,11 @@ class SoftmaxU8(Kernel):
     ``table`` holds exp(-i * step of the input) in 2**-15, made when the network was compiled. With
     the sum s held within 2**9 and 2**24 - 1 and m = floor(log2 s)::
 
-        n = s in 2**(m - 15), cut off: 16 bits, the highest of which is set
+        n = s in 2**(m - 15), cut off: 16 bits with the highest one set
         a = (e * ((2**30 - 1) // n) + 2**14) >> 15
         output = saturate_u8(((a >> (m - 9)) + 1) >> 1)
 
-    so that outputs are probabilities in 2**-8, of which 1 saturates at 255.
+    so that outputs are probabilities in 2**-8; 1 saturates at 255.
     """
 
     name = "softmax_u8"
@@ -167,7 +167,7 @@ class SoftmaxU8(Kernel):
         output.split("xi", "xu", "xi", lanes, _ROUND_UP)
         output.reorder("xi", "xu", "xo", "row", "tile").vectorize("xi").unroll("xu")
         if "tail_x" in config:
-            # Only the copy goes by the width: what it copies is made of whole, aligned vectors.
+            # Only the copy depends on the width: its source is computed in whole, aligned vectors.
             scaled = _place(steps.stage("scaled"), config).align_bounds("x", lanes)
             scaled.vectorize("x", lanes, _ROUND_UP)
             scaled.unroll("x", config.integer("unroll_x"), _ROUND_UP)
@@ -240,7 +240,7 @@ def _schedule_reduction(steps: Steps, config: Config, across: str, along: str, l
 
 
 def _prefetch(steps: Steps, config: Config) -> None:
-    """Has every loop that goes through the input ask for what later iterations read."""
+    """Has every loop through the input fetch the rows of later iterations."""
     distance = tiling.prefetch_distance(config)
     if not distance:
         return

@@ -274,7 +274,9 @@ def _digest(text: str) -> str:
 
 def _is_code_of_kernels(base: type) -> bool:
     module = base.__module__
-    return module != f"{_OWN_FAMILY}.kernel" and module not in sys.stdlib_module_names
+    if module.partition(".")[0] == _OWN_ROOT:
+        return module.startswith(f"{_OWN_FAMILY}.") and module != f"{_OWN_FAMILY}.kernel"
+    return module not in sys.stdlib_module_names
 
 
 def _file_of(module: str) -> Path | None:

@@ -25,9 +25,10 @@ _PERSONALITY_QUERY = 0xFFFFFFFF
 
 
 def examine() -> list[Finding]:
-    """Looks at every part once, those that kinds of devices need included. Needs no network and
-    changes nothing but state directory and cache, which it creates."""
-    return [*(check() for check in _CHECKS), *_devices()]
+    """Looks at every part once, those that kinds of devices need and code generators of installed
+    packages included. Needs no network and changes nothing but state directory and cache, which it
+    creates."""
+    return [*(check() for check in _CHECKS), *_devices(), *_generators()]
 
 
 def _devices() -> Iterator[Finding]:
@@ -40,6 +41,23 @@ def _devices() -> Iterator[Finding]:
             yield Finding(
                 kind, False, error.message, "devices of this kind", error.next_step, required=False
             )
+
+
+def _generators() -> Iterator[Finding]:
+    """The code generators that installed packages add."""
+    from tuner.codegen import REGISTRY
+
+    for name, package in REGISTRY.added().items():
+        purpose, remedy = "jobs with this code generator", f"upgrade or uninstall {package}"
+        try:
+            with REGISTRY.find(name)() as generator:
+                generator.fingerprint()
+        except HvxtuneError as error:
+            step = error.next_step or remedy
+            yield Finding(name, False, error.message, purpose, step, required=False)
+        else:
+            found = f"code generator of {package}"
+            yield Finding(name, True, found, purpose, remedy, required=False)
 
 
 def _python() -> Finding:

@@ -17,7 +17,7 @@ from tuner.problem.target import Target
 _CONTRACTS = tuple(Contract)
 _NOT_WHOLE = tuple(one for one in Contract if one is not Contract.EXTENT)
 _ALIGNED = tuple(one for one in _NOT_WHOLE if one is not Contract.STRIDE)
-"""What ``static`` implies where rows are not whole vectors."""
+"""The contracts that ``static`` implies where rows are not whole vectors."""
 
 
 @cache
@@ -101,8 +101,8 @@ def layout_of(spec: BufferSpec, contract: Contract, target: Target) -> BufferLay
 def other_layout_of(
     spec: BufferSpec, contract: Contract, target: Target, number: int
 ) -> BufferLayout:
-    """Another layout that keeps ``contract``: all that it leaves open differs from
-    :func:`layout_of`, and between the buffers of a call, which have a ``number`` each.
+    """Another layout that keeps ``contract``: everything it leaves open differs from
+    :func:`layout_of`, and between the buffers of a call, each with its ``number``.
 
     Rows are padded to odd strides, or where strides are promised by whole vectors; the first
     element lies anywhere in a vector, on a multiple of its own size, unless an aligned address is
@@ -132,15 +132,15 @@ def other_layout_of(
 
 
 def promised_strides(spec: BufferSpec, contract: Contract) -> int:
-    """Of how many dimensions, innermost first, ``contract`` says the strides of ``spec``: all under
-    ``static`` if it is not loose; at least 1, for innermost elements are dense."""
+    """The number of dimensions, innermost first, whose strides ``contract`` fixes for ``spec``: all
+    under ``static`` if it is not loose; at least 1, for innermost elements are dense."""
     if contract is not Contract.STATIC:
         return 1
     return min(spec.loose, len(spec.shape)) or len(spec.shape)
 
 
 def loose_lines(buffers: Iterable[BufferSpec], contract: Contract) -> Iterator[str]:
-    """For people: of each buffer that is loose, what ``contract`` does not say."""
+    """For people: the promises that ``contract`` does not make of each loose buffer."""
     for spec in buffers:
         if spec.loose:
             known = promised_strides(spec, contract)

@@ -1,4 +1,5 @@
-"""Targets: what code is made for. Alignment and vector width come from here, never a literal."""
+"""Targets: the machines code is made for. Alignment and vector width come from here, never from a
+literal."""
 
 from __future__ import annotations
 

@@ -132,7 +132,8 @@ class Workload:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be tuned: a workload under a contract on a target. Schedules are keyed by it."""
+    """A workload under a contract on a target: the thing that is tuned, and the key of
+    schedules."""
 
     workload: Workload
     contract: Contract

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,14 @@ from tuner.records.trial import (
     Schedule,
     Trial,
 )
-from tuner.search.evaluation import DisagreementError, Evaluation, Evaluator, require_agreement
+from tuner.search.evaluation import (
+    DisagreementError,
+    Evaluation,
+    Evaluator,
+    Executor,
+    ThreadExecutor,
+    require_agreement,
+)
 from tuner.search.ladder import Ladder, Rung, SearchProgress, progress_of
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.remaining import GainWatch
@@ -77,7 +84,8 @@ class TuningLoop:
     """Runs one claimed job to its end, or until it is told to stop.
 
     The loop owns no process: generator and measurer are the caller's. All store writes come from
-    the thread that calls :meth:`run`; candidates are evaluated in ``spec.workers`` threads.
+    the thread that calls :meth:`run`; an :class:`~tuner.search.evaluation.Executor` runs the
+    candidates, ``spec.workers`` at a time.
     """
 
     def __init__(
@@ -108,9 +116,9 @@ class TuningLoop:
         self._problem = job.spec.problem
         self._on_progress = on_progress
         self._stop = stop or threading.Event()
-        self._goals = job.spec.objectives
+        self._objectives = job.spec.objectives
         self._proposer = Proposer(
-            space, job.spec.sampler, job.spec.seed, self._goals, generator.alternatives
+            space, job.spec.sampler, job.spec.seed, self._objectives, generator.alternatives
         )
         self._evaluator = Evaluator(generator, measurer)
         promoting = Evaluator(generator, rung.measurer) if rung else self._evaluator
@@ -122,10 +130,10 @@ class TuningLoop:
         self._transfers = tuple(transfers)
         # The gain is estimated for cycles: it says nothing about several objectives.
         peak = kernel.work(self._problem.workload.params).peak_cycles(self._problem.target)
-        self._gain = GainWatch(space, job.spec.seed, peak) if len(self._goals) == 1 else None
+        self._gain = GainWatch(space, job.spec.seed, peak) if len(self._objectives) == 1 else None
         self._stored_gain = job.remaining
         self._front = Front()
-        self._improvements = Improvements(self._goals)
+        self._improvements = Improvements(self._objectives)
         self._trials: dict[int, Trial] = {}
         self._incumbent: Trial | None = None
         self._textbook_first = textbook_first
@@ -176,14 +184,13 @@ class TuningLoop:
         try:
             for trial in self._trials.values():
                 require_agreement(self._problem, self._naive, trial)
-            workers = self._job.spec.workers
             with (
                 # More threads of ours would take the cores from the compilers.
                 threadpool_limits(1, user_api="blas"),
-                ThreadPoolExecutor(workers, "hvxtune-trial") as pool,
+                ThreadExecutor(self._evaluator, self._job.spec.workers) as executor,
                 self._ladder,
             ):
-                through = self._hand_out(pool)
+                through = self._hand_out(executor)
                 through = self._ladder.climb(self._must_stop, self._tell) and through
                 if self._gain is not None:
                     self._gain.conclude(self._trials)
@@ -205,7 +212,7 @@ class TuningLoop:
             self._release_quietly(f"interrupted: {note}")
             raise
 
-    def _hand_out(self, pool: ThreadPoolExecutor) -> bool:
+    def _hand_out(self, executor: Executor) -> bool:
         """The loop itself. False if it ended because of a request to stop."""
         flying: dict[Future[Evaluation], _InFlight] = {}
         finished: list[tuple[Evaluation, _InFlight]] = []
@@ -224,7 +231,7 @@ class TuningLoop:
                     started.append(flight)
             # Started first, stored second: a crash in between runs them again, no more.
             for flight in started:
-                flying[pool.submit(self._evaluate, flight.pending)] = flight
+                flying[self._submit(executor, flight.pending)] = flight
             self._commit([e for e, _ in finished], started)
             if self._gain is not None:
                 self._gain.look(self._trials)  # while candidates run: nothing waits for it
@@ -295,8 +302,8 @@ class TuningLoop:
         self._next_number += 1
         return _InFlight(pending, proposal)
 
-    def _evaluate(self, pending: PendingTrial) -> Evaluation:
-        return self._evaluator.evaluate(
+    def _submit(self, executor: Executor, pending: PendingTrial) -> Future[Evaluation]:
+        return executor.submit(
             Candidate(self._problem, pending.config, self._job.spec.generator),
             number=pending.number,
             origin=pending.origin,
@@ -307,14 +314,14 @@ class TuningLoop:
         """The early-termination budget of ``config``: none for baselines, and none with several
         objectives, where a slow trial may be on the front."""
         best = self._incumbent.measurement if self._incumbent else None
-        if best is None or len(self._goals) > 1 or config in self._uncut:
+        if best is None or len(self._objectives) > 1 or config in self._uncut:
             return None
         return math.ceil(best.cycles * self._job.spec.cutoff_factor)
 
     def _take(self, trial: Trial, proposal: Proposal) -> None:
         require_agreement(self._problem, self._naive, trial)
         self._trials[trial.number] = trial
-        figures = figures_of(trial.measurement, self._goals)
+        figures = figures_of(trial.measurement, self._objectives)
         self._proposer.tell(proposal, trial.outcome, *(figures or ()))
         self._improve(trial)
 
@@ -322,7 +329,7 @@ class TuningLoop:
         best = self._incumbent.measurement if self._incumbent else None
         if trial.measurement and (best is None or trial.measurement.cycles < best.cycles):
             self._incumbent = trial
-        figures = figures_of(trial.measurement, self._goals)
+        figures = figures_of(trial.measurement, self._objectives)
         if figures is not None:
             self._front.offer(figures)
 
@@ -403,7 +410,7 @@ class TuningLoop:
             promoted=self._ladder.finished,
             promotions=self._ladder.limit,
             remaining=self._remaining,
-            on_front=len(self._front) if len(self._goals) > 1 else None,
+            on_front=len(self._front) if len(self._objectives) > 1 else None,
         )
 
     def _trial_of(self, config: Config) -> Trial | None:

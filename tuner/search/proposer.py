@@ -97,18 +97,18 @@ class Proposer:
         space: Space,
         sampler: str,
         seed: int,
-        goals: Sequence[str] = DEFAULT_OBJECTIVES,
+        objectives: Sequence[str] = DEFAULT_OBJECTIVES,
         alternatives: Alternatives | None = None,
     ) -> None:
-        """A result is told as its figures of ``goals``, the objectives, in their order;
-        ``alternatives`` are those of the code generator that ``space`` is of."""
+        """A result is told as its figures of ``objectives``, in their order; ``alternatives`` are
+        those of the code generator that ``space`` is of."""
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._space = space
         self._distributions = encoding.distributions(space)
-        self._goals = goals
+        self._objectives = objectives
         self._sampler = find_sampler(sampler)
         self._study = optuna.create_study(
-            sampler=self._sampler.make(space, seed), directions=["minimize"] * len(goals)
+            sampler=self._sampler.make(space, seed), directions=["minimize"] * len(objectives)
         )
         self._random = Random(seed)  # noqa: S311 - a search, not a secret
         self._seen: set[str] = set()
@@ -125,7 +125,7 @@ class Proposer:
         for trial in trials:
             self._note(trial.config)
             params = encoding.encode(self._space, trial.config)
-            figures = figures_of(trial.measurement, self._goals)
+            figures = figures_of(trial.measurement, self._objectives)
             if figures:
                 self._shares.learned(trial.config, figures[0])
             self._study.add_trial(
@@ -210,7 +210,7 @@ class Proposer:
         failure. Lacking one of its figures it is a failure, too. A device's failure says nothing
         of the config: no sampler learns of it."""
         told = [float(figure) for figure in figures if figure is not None]
-        if outcome is Outcome.OK and len(told) == len(self._goals):
+        if outcome is Outcome.OK and len(told) == len(self._objectives):
             self._shares.learned(proposal.config, told[0])
             self._study.tell(proposal.trial, told)
         else:

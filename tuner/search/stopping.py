@@ -27,7 +27,7 @@ def checked_budget(
     seconds: float | None,
     patience: int | None,
     until_gain: float | None,
-    goals: Sequence[str] = DEFAULT_OBJECTIVES,
+    objectives: Sequence[str] = DEFAULT_OBJECTIVES,
 ) -> Budget:
     """The budget of these limits; ``UserError`` if there is none or one is out of range."""
     if trials is None and seconds is None and patience is None and until_gain is None:
@@ -36,9 +36,9 @@ def checked_budget(
         )
     if until_gain is not None and not 0 < until_gain < 1:
         raise UserError(f"until_gain={until_gain}", accepted="a share between 0 and 1, as 0.01")
-    if until_gain is not None and len(goals) > 1:
+    if until_gain is not None and len(objectives) > 1:
         raise UserError(
-            f"until_gain={until_gain} for {', '.join(goals)}: gain is estimated for cycles alone",
+            f"until_gain={until_gain} for {', '.join(objectives)}: it is estimated for cycles alone",
             accepted="trials, seconds and patience as limits of several objectives",
         )
     for name, value in (("trials", trials), ("seconds", seconds), ("patience", patience)):
@@ -52,8 +52,8 @@ class Improvements:
     numbers, whatever the order they finish in. With several objectives, better is any change of
     the Pareto front."""
 
-    def __init__(self, goals: Sequence[str] = DEFAULT_OBJECTIVES) -> None:
-        self._goals = goals
+    def __init__(self, objectives: Sequence[str] = DEFAULT_OBJECTIVES) -> None:
+        self._objectives = objectives
         self._front = Front()
         self._since = 0
         self._next = 0
@@ -76,7 +76,7 @@ class Improvements:
         return since
 
     def _counted(self, front: Front, since: int, trial: Trial) -> int:
-        figures = figures_of(trial.measurement, self._goals)
+        figures = figures_of(trial.measurement, self._objectives)
         return 0 if figures is not None and front.offer(figures) else since + 1
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from tuner.identity import canonical_json, digest_of
 
 KnobValue = int | str
-"""What a knob can be set to. Switches are the strings ``on`` and ``off``."""
+"""The value of a knob. Switches are the strings ``on`` and ``off``."""
 
 
 class Config(Mapping[str, KnobValue]):

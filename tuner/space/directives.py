@@ -14,7 +14,7 @@ from tuner.space.config import Config
 
 
 class TailStrategy(StrEnum):
-    """What happens where a split does not divide the extent; names as in Halide."""
+    """How a loop ends where a split does not divide the extent; names as in Halide."""
 
     AUTO = "Auto"
     ROUND_UP = "RoundUp"
@@ -62,8 +62,8 @@ class Steps:
 class Stage:
     """Halide's scheduling calls on one stage, each of which returns the stage.
 
-    Variables, loops and stages are given by name; ``tail`` says what happens where a factor does
-    not divide the extent.
+    Variables, loops and stages are given by name; ``tail`` is for factors that do not divide the
+    extent.
     """
 
     def __init__(self, directives: list[Directive], name: str, update: int | None) -> None:
@@ -98,8 +98,8 @@ class Stage:
         return self._add("parallel", var)
 
     def prefetch(self, image: str, var: str, distance: int) -> Stage:
-        """Asks in each iteration of ``var`` for what the one ``distance`` further reads of the
-        input ``image``."""
+        """Fetches in each iteration of ``var`` the part of the input ``image`` that the one
+        ``distance`` further reads."""
         return self._add("prefetch", image, var, distance)
 
     def store_in(self, memory: str) -> Stage:

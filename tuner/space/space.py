@@ -73,8 +73,8 @@ class Knob:
 
 @dataclass(frozen=True, eq=False)
 class _Structure:
-    """What a space knows of its names: the knobs in order with their conditions, the names of all,
-    and for each knob the constraints (number, condition, knobs it names) that are decided once it
+    """The names of a space: the knobs in order with their conditions, the names of all, and for
+    each knob the constraints (number, condition, knobs it names) that are decided once it
     has a value.
     """
 

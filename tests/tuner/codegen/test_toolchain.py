@@ -11,13 +11,13 @@ import pytest
 from tuner.codegen import toolchain
 from tuner.codegen.toolchain import NativePart, built, find_toolchain
 from tuner.errors import InternalError, StoreError, ToolchainError
-from tuner.paths import STATE_DIR_VARIABLE
+from tuner.paths import CACHE_DIR_VARIABLE
 
 
 @pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
-    return tmp_path / "state"
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 @pytest.fixture
@@ -61,15 +61,15 @@ def test_the_same_sources_give_the_same_bytes(
     part: NativePart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = built(part).read_bytes()
-    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "elsewhere"))
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "elsewhere"))
     assert built(part).read_bytes() == first
 
 
-def test_several_may_build_the_same_at_once(part: NativePart, state: Path) -> None:
+def test_several_may_build_the_same_at_once(part: NativePart, cache: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         places = set(pool.map(lambda _: built(part), range(4)))
     assert len(places) == 1
-    assert [path.name for path in (state / "native").iterdir()] == [places.pop().name]
+    assert [path.name for path in (cache / "native").iterdir()] == [places.pop().name]
 
 
 def test_a_mistake_in_our_own_source_is_told_with_its_line(part: NativePart) -> None:
@@ -78,9 +78,9 @@ def test_a_mistake_in_our_own_source_is_told_with_its_line(part: NativePart) -> 
         built(part)
 
 
-def test_a_read_only_state_directory_is_named(part: NativePart, state: Path) -> None:
-    state.mkdir()
-    (state / "native").write_text("not a folder")
+def test_a_cache_that_cannot_be_written_is_named(part: NativePart, cache: Path) -> None:
+    cache.mkdir()
+    (cache / "native").write_text("not a folder")
     with pytest.raises(StoreError, match="native"):
         built(part)
 

@@ -51,7 +51,7 @@ class Rig:
         seed=0,
         sampler="random",
         kernel=KERNEL,
-        goals=DEFAULT_OBJECTIVES,
+        objectives=DEFAULT_OBJECTIVES,
     ):
         self.kernel = kernel
         self.store = MemoryStore(fault=lambda _: "")  # its space is not the kernel's
@@ -59,7 +59,7 @@ class Rig:
         self.measurer = StandInMeasurer(cycles_of)
         spec = JobSpec(
             problem=PROBLEM,
-            objectives=goals,
+            objectives=objectives,
             sampler=sampler,
             seed=seed,
             workers=workers,

@@ -45,7 +45,7 @@ def test_a_genetic_search_goes_on_from_what_earlier_sessions_found():
         for n, config in enumerate(square)
         if n % 2
     ]
-    proposer = Proposer(square, "nsga2", seed=4, goals=OBJECTIVES)
+    proposer = Proposer(square, "nsga2", seed=4, objectives=OBJECTIVES)
     proposer.replay(trials)
     assert proposer.ask() is not None
     notes = proposer.study.get_trials()[-1].system_attrs

@@ -57,18 +57,17 @@ def require_fits(name: str, space: Space) -> None:
     find_sampler(name).require_fits(space)
 
 
-def sampler_for(name: str | None, goals: Sequence[str]) -> str:
-    """The sampler called ``name``, or the usual one for these objectives (``goals``) if it is
-    ``None``.
+def sampler_for(name: str | None, objectives: Sequence[str]) -> str:
+    """The sampler called ``name``, or the usual one for these objectives if it is ``None``.
 
     ``UserError`` if no sampler has that name, or it cannot search for several objectives at once.
     """
     if name is None:
-        return DEFAULT_SAMPLER if len(goals) == 1 else DEFAULT_FOR_SEVERAL
-    if len(goals) > 1 and not find_sampler(name).several_objectives:
+        return DEFAULT_SAMPLER if len(objectives) == 1 else DEFAULT_FOR_SEVERAL
+    if len(objectives) > 1 and not find_sampler(name).several_objectives:
         able = [n for n in sampler_names() if find_sampler(n).several_objectives]
         raise UserError(
-            f"sampler={name} searches for one objective, not for {', '.join(goals)}",
+            f"sampler={name} searches for one objective, not for {', '.join(objectives)}",
             accepted=", ".join(able),
             next_step="choose one of these with --sampler, or leave it out",
         )

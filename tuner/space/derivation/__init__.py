@@ -1,10 +1,9 @@
-"""Spaces derived from pipelines that nobody wrote a space for.
+"""Spaces of pipelines that have none of their own.
 
-``facts`` is what is known of a pipeline at one size; ``roles`` decides from it what may happen to
-each stage, ``knobs`` makes the space of that, with its ``constraints``, and ``directives`` turns
-its configs into the same schedule directives that hand-written kernels use. Everything here is
-plain Python: what touches Halide happens in a contained process
-(``tuner.codegen.halide.uploads``).
+``facts`` describes a pipeline at one size; ``roles`` decides from it how each stage may be
+scheduled, ``space`` makes knobs and constraints of that, and ``directives`` turns configs into the
+same schedule directives that hand-written kernels use. Everything here is plain Python: Halide is
+only touched in a contained process (``tuner.codegen.halide.uploads``).
 """
 
 from tuner.space.derivation.directives import derived_schedule
@@ -15,7 +14,7 @@ from tuner.space.derivation.facts import (
     StageFacts,
     UpdateFacts,
 )
-from tuner.space.derivation.knobs import derived_space, textbook_values
+from tuner.space.derivation.space import derived_space, textbook_values
 
 __all__ = [
     "BufferFacts",

@@ -17,8 +17,8 @@ _QUAD = 4
 def derived_schedule(
     facts: PipelineFacts, target: Target, config: Config, whole_bytes: int | None = None
 ) -> list[Directive]:
-    """What ``config``, a point of the derived space with ``whole_bytes``, does to the pipeline's
-    stages."""
+    """The directives of ``config``, a point of the derived space with ``whole_bytes``, for the
+    pipeline's stages."""
     steps = Steps()
     if config.integer("lanes") > 1:
         roles = Roles(facts, target, whole_bytes)

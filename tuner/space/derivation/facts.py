@@ -1,4 +1,4 @@
-"""What a derivation has to know of a pipeline at one size: plain data, without any compiler.
+"""The facts of a pipeline at one size that its space is derived from: plain data.
 
 Found in a contained process (``tuner.codegen.halide.uploads``); all extents are in elements and
 count what is needed of a stage if it is computed once, before everything that uses it.
@@ -42,19 +42,18 @@ class UpdateFacts:
 class StageFacts:
     """A Func that directives may address.
 
-    ``dimensions`` and ``extents`` are innermost first. ``bits`` is the size of a value, of which a
-    place has ``values`` (several in a tuple); ``narrowest_bits`` and ``widest_bits`` are those of
-    any integer met in its definitions, its operands included. ``reads`` counts how often each
-    other stage is read, stages that stay inline anyhow looked through. ``clamped`` is true if
+    ``dimensions`` and ``extents`` are innermost first. ``bits`` is the size of a value; a
+    place has ``values`` of them (several in a tuple); ``narrowest_bits`` and ``widest_bits`` are
+    those of any integer met in its definitions, its operands included. ``reads`` counts how often
+    each other stage is read, seen through stages that always stay inline. ``clamped`` is true if
     widening what is computed of it reads no input beyond its ends, whatever its producers do.
-    ``operations`` measures its definitions.
-    ``divides`` are the dimensions, ``*`` for all, along which it has no vectors, because it divides
-    32 bits by other than powers of two. ``strided`` counts by dimensions the reads that go along
-    them, but not along the rows in memory. ``picks`` is true if the innermost dimension is in the
-    definition only as the innermost index of what is read, as with the colours of pixels.
-    ``skipped`` is true if others read it at multiples along its rows, as they do to halve it.
-    ``is_output`` is true if its values go to the caller's buffers, ``is_edge`` if it is an input
-    continued beyond its ends. ``inputs`` are those it reads.
+    ``operations`` measures its definitions. ``divides`` are the dimensions, ``*`` for all, along
+    which it has no vectors, because it divides 32 bits by other than powers of two. ``strided``
+    counts by dimensions the reads that go along them, but not along the rows in memory. ``picks``
+    is true if the innermost dimension is in the definition only as the innermost index of what is
+    read, as with the colours of pixels. ``skipped`` is true if others read it at multiples along
+    its rows, as they do to halve it. ``is_output`` is true if its values go to the caller's
+    buffers, ``is_edge`` if it is an input continued beyond its ends. ``inputs`` are those it reads.
     """
 
     name: str
@@ -83,7 +82,7 @@ class StageFacts:
 
     @property
     def bytes(self) -> int:
-        """What they occupy."""
+        """The memory they occupy."""
         return self.elements * self.values * self.bits // 8
 
 

@@ -1,4 +1,4 @@
-"""Prefetches: rows of inputs that are asked for some iterations before they are read.
+"""Prefetches: rows of inputs that are fetched some iterations before they are read.
 
 They pay where data comes from DDR. Buffers that fit L2 together are there already when a call
 begins with warm caches, which is what is measured unless somebody asks otherwise.
@@ -19,11 +19,11 @@ from tuner.space.directives import Stage
 KNOB = "prefetch"
 _DISTANCES = (0, 1, 2, 4)
 _VECTORS = 16
-"""Vectors that count as a row where there is none: DDR takes as long as some 100 packets."""
+"""Vectors that count as a row where loops have no rows: DDR takes as long as some 100 packets."""
 
 
 def prefetch_knob(roles: Roles) -> Iterator[Knob]:
-    """How far ahead inputs are asked for, if they come from DDR."""
+    """How far ahead inputs are fetched, if they come from DDR."""
     if streamed(roles):
         doc = f"rows of tiles, or {_VECTORS} times as many vectors, to ask for inputs ahead"
         yield Knob(KNOB, _DISTANCES, doc, when="lanes > 1")
@@ -45,9 +45,9 @@ def streamed(roles: Roles) -> tuple[str, ...]:
 def prefetch(
     stage: Stage, roles: Roles, role: Role, config: Config, loop: str, *, long: bool
 ) -> None:
-    """Has ``loop`` of a definition of ``role`` ask for what its later iterations read of inputs:
-    themselves, and by stages that are computed inside. They are ``long`` if each has more than the
-    vectors of one step."""
+    """Has ``loop`` of a definition of ``role`` fetch the parts of inputs that its later iterations
+    read, themselves and by stages that are computed inside. They are ``long`` if each has more than
+    the vectors of one step."""
     distance = config.get(KNOB, 0)
     if not isinstance(distance, int) or distance == 0:
         return

@@ -1,4 +1,4 @@
-"""What may happen to each stage of a pipeline: decided from its facts and the target, once."""
+"""How each stage of a pipeline may be scheduled: decided from its facts and the target, once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tuner.space.derivation.facts import (
 )
 
 _MOST_INLINE_OPERATIONS = 240
-"""What a stage may add to those that read it by being computed again in each of them."""
+"""The most operations a stage may add to its readers by being computed again in each of them."""
 _RECOMPUTED = 16
-"""A stage with so many times fewer values than the output serves many tiles with each of them:
+"""A stage with this many times fewer values than the output serves many tiles with each of them:
 it is computed before all, not in each tile again."""
 _MOST_UNROLLED_INNER, _MOST_UNROLLED = 16, 32
 _MOST_CHANNELS = 4
@@ -29,12 +29,13 @@ _STRIDED_OPERATIONS = 1400
 
 @dataclass(frozen=True)
 class Role:
-    """A stage with what its knobs are about.
+    """A stage, with the decisions that its knobs follow from.
 
     ``key`` is its name as knobs have it. ``vector`` is the dimension that becomes vectors
-    (``None``: there is none), ``row`` the next one out. ``channel`` is a short innermost dimension
-    beside the vectors, such as the colours of pixels. ``readers`` are all stages that need the
-    stage, directly or not. ``is_output`` is true for every stage whose values are the caller's.
+    (``None``: the stage has no vectors), ``row`` the next one out. ``channel`` is a short innermost
+    dimension beside the vectors, such as the colours of pixels. ``readers`` are all stages that
+    need the stage, directly or not. ``is_output`` is true for every stage whose values are the
+    caller's.
     """
 
     facts: StageFacts
@@ -60,7 +61,7 @@ class Role:
 
     @property
     def operations(self) -> int:
-        """What a vector costs, by its signs and the loads that take it together."""
+        """The cost of a vector, by its operators and the loads that gather it."""
         return self.facts.operations + _STRIDED_OPERATIONS * self.strided
 
     @property
@@ -238,7 +239,7 @@ class Roles:
 
     def _vector_of(self, stage: StageFacts) -> str | None:
         """The first dimension long enough for half a vector that all definitions leave alone;
-        failing that, one that the first definition has."""
+        otherwise one that the first definition has."""
         if EVERY_DIMENSION in stage.divides:
             return None
         whole = [d for d in stage.dimensions if d not in stage.divides]
@@ -249,8 +250,8 @@ class Roles:
     def _pixels_of(self, stage: StageFacts) -> str | None:
         """The dimension of the output's pixels, if a vector holds several with all channels.
 
-        Only so many channels as divide a vector: of others Halide 21 makes wrong code (24 and 40
-        of them, with a value for each channel added to all pixels).
+        Only numbers of channels that divide a vector: of others Halide 21 makes wrong code (24 and
+        40, with a value for each channel added to all pixels).
         """
         if stage is not self.facts.last or stage.updates or not stage.picks:
             return None
@@ -291,7 +292,7 @@ class Roles:
 
     @staticmethod
     def _row_of(stage: StageFacts, vector: str | None, channel: str | None) -> str | None:
-        """The next dimension out from the vectors that has a loop; failing that, any other."""
+        """The next dimension out from the vectors that has a loop; otherwise any other."""
         if vector is None:
             return None
         at = stage.dimensions.index(vector)

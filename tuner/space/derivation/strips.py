@@ -18,7 +18,7 @@ _ROUNDS = (1, 2, 4)
 """Strips for each context: with more of them contexts end at the same time, fewer begin sooner."""
 _LEAST_OPERATIONS = 1 << 18
 """Operations of a stage, value by value, from which on a parallel loop is worth its start: some
-2000 packets of whole vectors, of which the start costs 1000 (``v66.toml``)."""
+2000 packets of whole vectors; the start alone costs 1000 (``v66.toml``)."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _kept_constraints(roles: Roles, kept: Role, knobs: set[str]) -> Iterator[Con
 
 
 def _all_shared(roles: Roles, role: Role, knobs: set[str]) -> str | None:
-    """On what it depends that all definitions of what is computed in whole are in parallel loops;
+    """The condition under which all definitions of a stage computed in whole are in parallel loops;
     ``None`` if they never are."""
     if not _is_shared(roles, role):
         return None
@@ -151,7 +151,7 @@ def _strip(
 
 def _longest(role: Role, pure: Collection[str]) -> str | None:
     """The dimension that is cut into strips: the longest, the outermost of as long ones; that of
-    vectors if there is no other."""
+    vectors if it has no other."""
     others = [d for d in (role.row, *role.outer) if d is not None and d != role.channel]
     found = [d for d in others if d in pure and role.extent(d) > 1]
     if found:

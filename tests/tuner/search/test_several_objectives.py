@@ -1,4 +1,4 @@
-"""Jobs with several goals: the front, what is cut off, patience, resuming."""
+"""Jobs with several objectives: the front, what is cut off, patience, resuming."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class TwoGoals(Rig):
     """Cycles against code size: every sum of digits has its own place on the front."""
 
     def __init__(self, **changes):
-        super().__init__(goals=("cycles", "code_bytes"), **{"sampler": "nsga2", **changes})
+        super().__init__(objectives=("cycles", "code_bytes"), **{"sampler": "nsga2", **changes})
         self.measurer.code_bytes_of = bigger_is_faster
 
 
-def test_with_several_goals_nothing_is_cut_off_and_the_best_is_still_the_fastest():
+def test_with_several_objectives_nothing_is_cut_off_and_the_best_is_still_the_fastest():
     rig = TwoGoals(budget=Budget(trials=1000))
     rig.measurer.cycles_of = lambda text: 10_000 // (1 + bigger_is_faster(text))
     assert rig.run() is JobState.DONE
@@ -41,7 +41,7 @@ def test_with_several_goals_nothing_is_cut_off_and_the_best_is_still_the_fastest
     assert rig.store.job(rig.job_id).remaining is None
 
 
-def test_patience_with_several_goals_waits_for_the_front_to_change():
+def test_patience_with_several_objectives_waits_for_the_front_to_change():
     rig = TwoGoals(budget=Budget(trials=1000, patience=6))
     rig.run()
     assert [t.measurement.cycles for t in rig.trials[:2]] == sorted(
@@ -56,7 +56,7 @@ def test_patience_with_several_goals_waits_for_the_front_to_change():
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "nsga2", "random"])
-def test_a_search_with_several_goals_goes_on_after_a_stop(sampler):
+def test_a_search_with_several_objectives_goes_on_after_a_stop(sampler):
     rig = TwoGoals(sampler=sampler, budget=Budget(trials=16))
     rig.on_progress = lambda p: rig.stop.set() if p.finished >= 7 else None
     assert rig.run() is JobState.QUEUED
@@ -69,8 +69,8 @@ def test_a_search_with_several_goals_goes_on_after_a_stop(sampler):
     assert rig.seen[-1].on_front == len({t.measurement.code_bytes for t in rig.trials})
 
 
-@pytest.mark.parametrize("goals", [("cycles",), ("cycles", "code_bytes")])
-def test_improvements_are_counted_by_number_whatever_finishes_first(goals):
+@pytest.mark.parametrize("objectives", [("cycles",), ("cycles", "code_bytes")])
+def test_improvements_are_counted_by_number_whatever_finishes_first(objectives):
     random = Random(5)
     made = artifact(1)
     trials = [
@@ -79,15 +79,17 @@ def test_improvements_are_counted_by_number_whatever_finishes_first(goals):
         else failed(n)
         for n in range(60)
     ]
-    improvements = Improvements(goals)
+    improvements = Improvements(objectives)
     finished = {}
     waiting = list(trials)
     while waiting:
         trial = waiting.pop(random.randrange(min(4, len(waiting))))
         finished[trial.number] = trial
-        afresh = Improvements(goals).since(dict(enumerate(finished[n] for n in sorted(finished))))
+        afresh = Improvements(objectives).since(
+            dict(enumerate(finished[n] for n in sorted(finished)))
+        )
         assert improvements.since(finished) == afresh
-    seen = [figures_of(trial.measurement, goals) for trial in trials]
+    seen = [figures_of(trial.measurement, objectives) for trial in trials]
     last = max(n for n, own in enumerate(seen) if own is not None and not beaten(own, seen[:n]))
     assert improvements.since(finished) == len(trials) - 1 - last
 

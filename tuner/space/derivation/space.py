@@ -1,0 +1,490 @@
+"""The space of a pipeline: knobs for its output's loops and for each other stage, the tails that
+each loop may have, and constraints.
+
+Constraints rule out schedules that Halide does not accept, code known to be wrong, and bodies of
+loops that take the compiler longer than a candidate may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tuner.problem.target import Target
+from tuner.space import Constraint, Knob, KnobValue, Space
+from tuner.space.derivation.facts import PipelineFacts, UpdateFacts
+from tuner.space.derivation.prefetches import prefetch_knob
+from tuner.space.derivation.roles import Role, Roles
+from tuner.space.derivation.strips import strip_constraints, strip_knob
+
+_SCHEDULED = "lanes > 1"
+_NONE = "none"
+_HEAVY = 40
+"""Operations from which on a textbook keeps a stage's values instead of computing them again."""
+_LEVELS = ("root", "rows", "tile")
+"""Where a stage can be computed that is not inline, outermost first."""
+_MOST_REGISTERS = 16
+_MOST_OPERATIONS = 6000
+_MOST_INLINED = 400
+_BEYOND = "vectors wholly beyond the end compute nothing, and Halide 21 makes wrong code of them"
+_TAILS = ("shift_inwards", "guard_with_if")
+_CLAMPED_TAILS = ("shift_inwards", "predicate_stores")
+"""Where nothing is read beyond an input's end. Guards keep loads apart lane by lane: twenty times
+slower, and with boundary conditions Halide 21 often fails on them."""
+_MOVED = ("shift_inwards",)
+"""The default. Halide 21 fails on some guards (``Shufle with zero indices``,
+``argument 0 undefined``) and makes wrong code of others, mostly in the last rows; and where callers
+choose extents LLVM takes longer than a candidate may."""
+
+
+def derived_space(
+    kernel: str,
+    facts: PipelineFacts,
+    target: Target,
+    whole_bytes: int | None = None,
+    *,
+    parallel: bool = False,
+) -> Space:
+    """All schedules considered for the pipeline with these facts on ``target``. With
+    ``whole_bytes`` (:class:`Roles`) callers choose the extents, and the facts are an example;
+    with ``parallel`` loops may run on all of its HVX contexts."""
+    roles = Roles(facts, target, whole_bytes, parallel)
+    knobs = tuple(_knobs(roles))
+    return Space(kernel, knobs, tuple(_constraints(roles, {knob.name for knob in knobs})))
+
+
+def textbook_values(
+    facts: PipelineFacts, target: Target, whole_bytes: int | None = None
+) -> dict[str, KnobValue]:
+    """The choices of an HVX guide, by the knobs of the derived space: line buffers for stages that
+    are read several times or reduce, everything else inline or in whole."""
+    roles = Roles(facts, target, whole_bytes)
+    wanted: dict[str, KnobValue] = {"lanes": roles.lanes, "tile_rows": 4, "walk": "down"}
+    wanted["channels"] = _channel_forms(roles)[-1]
+    wanted["strips"] = target.hvx_contexts
+    wanted["prefetch"] = 2
+    for role in roles.all[:-1]:
+        heavy = bool(role.facts.updates) or role.operations > _HEAVY
+        place = "rows" if role.may_tile else "root"
+        wanted[f"place_{role.key}"] = place if heavy or not role.may_inline else "inline"
+        wanted[f"slide_{role.key}"] = "on"
+        wanted[f"align_{role.key}"] = "on"
+        wanted[f"tail_{role.key}"] = "round_up"
+    for role in roles.all:
+        for number, update in enumerate(role.facts.updates):
+            wanted[f"form_{role.key}_{number}"] = _forms(roles, role, update)[-1]
+            wanted[f"unroll_{role.key}_{number}"] = role.unrolls(update)[-1]
+    return wanted
+
+
+def _knobs(roles: Roles) -> Iterator[Knob]:
+    output = roles.output
+    yield Knob("lanes", _lanes(roles), "elements of a vector; 1: the pipeline without a schedule")
+    if roles.has_tiles:
+        yield from _output_knobs(roles)
+    else:
+        yield from _stage_knobs(roles, output)
+    for role in reversed(roles.all[:-1]):
+        yield from _place_knobs(roles, role)
+        yield from _stage_knobs(roles, role)
+    for role in roles.all:
+        for number, update in enumerate(role.facts.updates):
+            yield from _update_knobs(roles, role, number, update)
+    kept = [role for role in roles.all if roles.fits_vtcm(role)]
+    if kept and roles.target.vtcm_bytes:
+        names = (_NONE, *(role.key for role in kept))
+        yield Knob("vtcm", names, "the stage whose values lie in VTCM", when=_SCHEDULED)
+    yield from strip_knob(roles)
+    yield from prefetch_knob(roles)
+
+
+def _lanes(roles: Roles) -> tuple[int, ...]:
+    found = [1, roles.lanes]
+    registers = roles.widest_bytes // roles.narrowest_bytes
+    if any(role.strided for role in roles.all):
+        return tuple(found)  # of more than a register LLVM makes seven times slower ones
+    if 2 * registers <= 8 and roles.output.extent(roles.output.vector) >= 2 * roles.lanes:
+        found.append(2 * roles.lanes)
+    return tuple(found)
+
+
+def _output_knobs(roles: Roles) -> Iterator[Knob]:
+    output, step = roles.output, roles.output_step
+    height = output.extent(output.row)
+    yield Knob("unroll", (1, 2, 4), "output vectors in one iteration", when=_SCHEDULED)
+    rows = tuple(count for count in (1, 2, 4, 8) if count <= max(1, height // 2) or count == 1)
+    yield Knob("tile_rows", rows, "output rows computed together", when=_SCHEDULED)
+    yield Knob(
+        "walk",
+        ("across", "down"),
+        "order inside a tile: row by row, or column by column",
+        when="lanes > 1 and tile_rows > 1",
+    )
+    if output.channel is not None:
+        yield Knob(
+            "channels",
+            _channel_forms(roles),
+            f"{output.channel}: a loop around all, written out inside, or part of each vector",
+            when=_SCHEDULED,
+        )
+    yield Knob(
+        "tail_x",
+        _vector_tails(roles),
+        f"last vectors, where {step} does not divide the extent",
+        when=f"lanes > 1 and {roles.ragged(output, output.vector, step)}",
+    )
+    yield Knob(
+        "tail_y",
+        _row_tails(roles),
+        "last rows, where tile_rows does not divide the extent",
+        when=f"lanes > 1 and {roles.ragged(output, output.row, 'tile_rows')}",
+    )
+
+
+def _channel_forms(roles: Roles) -> tuple[str, ...]:
+    """The forms that the output's short innermost dimension may take beside the vectors."""
+    if roles.pixel_share > 1:
+        return ("vectors",)
+    if not roles.knows_pixels(roles.output.facts):
+        return ("apart",)  # loops of unknown length are neither written out nor vectors
+    return ("apart", "unrolled", "vectors") if roles.output.facts.picks else ("apart", "unrolled")
+
+
+def _places(roles: Roles, role: Role) -> tuple[str, ...]:
+    if roles.pixel_share > 1:
+        return ("inline",)
+    near = roles.has_tiles and role.may_tile
+    places = ["root"]  # all there is for another output
+    if near and roles.output.row is not None:
+        places.append("rows")
+    if near:
+        places.append("tile")
+    if role.may_inline:
+        places.append("inline")
+    return tuple(places)
+
+
+def _place_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
+    places = _places(roles, role)
+    name = f"place_{role.key}"
+    doc = f"{role.facts.name}: before all, per strip of rows, per tile, or where it is read"
+    yield Knob(name, places, doc, when=_SCHEDULED)
+    if "rows" in places:
+        yield Knob(
+            f"slide_{role.key}",
+            ("off", "on"),
+            f"{role.facts.name}: strips reuse the rows of the one before",
+            when=f"{name} == 'rows'",
+        )
+
+
+def _stage_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
+    if role.vector is None:
+        return
+    active = "lanes > 1" if role.is_output else f"place_{role.key} != 'inline'"
+    yield Knob(f"unroll_{role.key}", (1, 2, 4), f"{role.facts.name}: vectors at once", when=active)
+    unroll = f"unroll_{role.key}"
+    ragged = roles.ragged(role, role.vector, f"lanes * {unroll}")
+    inner = "" if role.is_output else f"place_{role.key} != 'root' or "
+    yield Knob(
+        f"tail_{role.key}",
+        _stage_tails(roles, role),
+        f"{role.facts.name}: last vectors, where lanes * {unroll} may not divide the extent",
+        when=f"{active} and ({inner}{ragged})",
+    )
+    if role.is_output:
+        return
+    yield Knob(
+        f"align_{role.key}", ("off", "on"), f"{role.facts.name}: rows begin aligned", when=active
+    )
+    if role.moves_rows:
+        yield Knob(
+            f"layout_{role.key}",
+            # Halide 21 makes wrong code of widened vectors whose elements it stores apart.
+            ("transposed",) if roles.widens(role) else ("transposed", "plain"),
+            f"{role.facts.name}: vectors lie together in memory, or as the stage is indexed",
+            when=active,
+        )
+
+
+def _update_knobs(roles: Roles, role: Role, number: int, update: UpdateFacts) -> Iterator[Knob]:
+    if not update.rvars:
+        return
+    about = f"{role.facts.name}, update {number}"
+    active = "lanes > 1"  # a stage with updates is never inline
+    forms = _forms(roles, role, update)
+    if len(forms) > 1:
+        yield Knob(f"form_{role.key}_{number}", forms, f"{about}: how it reduces", when=active)
+    if role.vectorized(update):
+        yield Knob(
+            f"order_{role.key}_{number}",
+            ("inside", "outside"),
+            f"{about}: reduction loops inside or outside of the others",
+            when=active,
+        )
+    if len(role.unrolls(update)) > 1:
+        yield Knob(
+            f"unroll_{role.key}_{number}",
+            role.unrolls(update),
+            f"{about}: reduction loops written out",
+            when=active,
+        )
+
+
+def _forms(roles: Roles, role: Role, update: UpdateFacts) -> tuple[str, ...]:
+    found = ["plain"]
+    if role.can_rfactor(update, roles.lanes):
+        found.append("rfactor")
+    if role.can_vrmpy(update):
+        found.append("vrmpy")
+    return tuple(found)
+
+
+def _vector_tails(roles: Roles) -> tuple[str, ...]:
+    """Those of the vectors of an output whose loops hold other stages."""
+    if roles.pixel_share > 1:
+        return _MOVED  # guards take such vectors apart, and Halide 21 makes wrong code of some
+    if not roles.is_open and roles.output.facts.clamped:
+        return _CLAMPED_TAILS
+    return _moved(roles, roles.output, _stored(roles))
+
+
+def _row_tails(roles: Roles) -> tuple[str, ...]:
+    """Those of its rows."""
+    return _MOVED if roles.is_open else _TAILS
+
+
+def _stage_tails(roles: Roles, role: Role) -> tuple[str, ...]:
+    """Those of the vectors of any other stage."""
+    inside = role.facts.clamped and not role.is_output
+    if role.facts.updates or roles.widens(role):
+        # Halide 21 makes wrong code of definitions that begin off vector boundaries and others
+        # that do not, and of widened values that begin anywhere.
+        return ("round_up",) if inside else ("guard_with_if",)
+    if inside:
+        return ("round_up", "shift_inwards")
+    return _moved(roles, role, [roles.by_name[name] for name, _ in role.facts.reads])
+
+
+def _moved(roles: Roles, role: Role, producers: Iterable[Role]) -> tuple[str, ...]:
+    """Guards only for what fills no vector, or may read widened values: those not off vector
+    boundaries (see ``_shift_constraints``)."""
+    short = not roles.is_open and role.extent(role.vector) < roles.lanes
+    return _TAILS if short or any(map(roles.widens, producers)) else _MOVED
+
+
+def _guard_constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
+    """Guards only where nothing else is right, and of what they are right for."""
+    for role in () if roles.is_open else roles.all:
+        yield from _guarded_constraints(roles, role, knobs)
+    widened = [role for role in _stored(roles) if roles.widens(role)]
+    if roles.is_open and roles.has_tiles and widened:
+        stored = " or ".join(f"place_{role.key} != 'inline'" for role in widened)
+        yield Constraint(
+            f"tail_x != 'guard_with_if' or {stored}",
+            "loads that are guarded lane by lane take longer to compile than a candidate may",
+        )
+
+
+def _guarded_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
+    """Of guards within a vector: one that only ends an unrolled loop early is always right."""
+    tiled = role is roles.output and roles.has_tiles
+    tail = "tail_x" if tiled else f"tail_{role.key}"
+    choices = _vector_tails(roles) if tiled else _stage_tails(roles, role)
+    if tail not in knobs or "guard_with_if" not in choices:
+        return
+    whole = f"{tail} != 'guard_with_if' or {role.extent(role.vector)} % lanes == 0"
+    if role.facts.values > 1 and role.facts.updates:
+        yield Constraint(whole, "Halide 21 fails on guarded reductions of several values")
+        return
+    yield Constraint(
+        f"{whole} or lanes == {roles.lanes}",
+        "guards of vectors of two registers: Halide 21 fails on them or makes wrong code",
+    )
+    for number, update in enumerate(role.facts.updates):
+        if role.can_vrmpy(update):
+            yield Constraint(
+                f"{whole} or form_{role.key}_{number} != 'vrmpy'",
+                "Halide 21 fails on guarded vrmpy sums",
+            )
+
+
+def _stored(roles: Roles) -> tuple[Role, ...]:
+    return roles.all[:-1]
+
+
+def _constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
+    """Those of a space with these ``knobs``, each with its reason."""
+    yield from _output_constraints(roles)
+    yield from _guard_constraints(roles, knobs)
+    yield from strip_constraints(roles, knobs)
+    for role in roles.all[:-1]:
+        yield from _place_constraints(roles, role)
+        if "vtcm" in knobs and roles.fits_vtcm(role):
+            yield Constraint(
+                f"vtcm != '{role.key}' or place_{role.key} == 'root'",
+                "VTCM is for stages that are computed once: to take and give it back costs a call",
+            )
+    for role in roles.all:
+        yield from _shift_constraints(roles, role, knobs)
+        yield from _stage_constraints(roles, role, knobs)
+
+
+def _output_constraints(roles: Roles) -> Iterator[Constraint]:
+    if not roles.has_tiles:
+        return
+    output, lanes = roles.output, roles.lanes
+    bodies = f"lanes // {lanes} * unroll * tile_rows"
+    registers, operations = max(1, output.facts.widest_bits // 8), f"{output.operations}"
+    if output.channel is not None:  # what is strided apart lies together with all channels
+        vectors = output.extent(output.channel) // roles.pixel_share
+        bodies += f" * (1 if channels == 'apart' else {vectors})"
+        together = output.facts.operations
+        operations = f"({operations} if channels == 'apart' else {together})"
+    smallest = f"lanes == {lanes} and unroll == 1 and tile_rows == 1"
+    yield Constraint(
+        f"{bodies} * {registers} <= {2 * _MOST_REGISTERS} or ({smallest})",
+        "longer loop bodies take seconds to compile and are never faster",
+    )
+    yield Constraint(
+        f"{bodies} * {operations} <= {_MOST_OPERATIONS} or ({smallest})",
+        "longer loop bodies take longer to compile than a candidate may",
+    )
+    width, height = output.extent(output.vector), output.extent(output.row)
+    step, least = roles.output_step, lanes // roles.pixel_share
+    yield Constraint(f"{width} >= {step} or {step} == {least}", _BEYOND)
+    yield Constraint(
+        "tail_x != 'predicate_stores' or unroll == 1",
+        "Halide splits no loop again whose stores are predicated",
+    )
+    for tail, whole, extent in (
+        ("tail_x", step, width),
+        ("tail_y", "tile_rows", height),
+    ):
+        yield Constraint(
+            f"{tail} != 'shift_inwards' or {extent} >= {whole}",
+            "a tile can only be moved inwards if the extent holds at least one",
+        )
+
+
+def _place_constraints(roles: Roles, role: Role) -> Iterator[Constraint]:
+    if role.vector is not None:
+        yield Constraint(
+            f"place_{role.key} in ('root', 'inline') or {role.extent(role.vector)} >= lanes",
+            "what is narrower than a vector reads, inside a tile, what its producers never wrote: "
+            "LLVM then takes the whole loop away",
+        )
+    if role.facts.skipped and roles.has_tiles and role.may_tile:
+        yield from _skipped_constraints(roles, role)
+    for name in role.readers:
+        reader = roles.by_name[name]
+        if reader is roles.output:
+            continue
+        for depth, level in enumerate(_LEVELS[:-1]):
+            allowed = ", ".join(f"'{one}'" for one in (*_LEVELS[: depth + 1], "inline"))
+            yield Constraint(
+                f"place_{reader.key} != '{level}' or place_{role.key} in ({allowed})",
+                f"{role.facts.name} must be computed before {name}, which reads it",
+            )
+        both = reader.may_inline and role.may_inline
+        reads = dict(reader.facts.reads).get(role.facts.name, 0)
+        if both and reads * role.facts.operations * _reads_of(roles, reader) > _MOST_INLINED:
+            yield Constraint(
+                f"place_{role.key} != 'inline' or place_{reader.key} != 'inline'",
+                "stages inline in one another multiply the work and the code",
+            )
+
+
+def _skipped_constraints(roles: Roles, role: Role) -> Iterator[Constraint]:
+    """Halide reads every second element from whole vectors one element on: beyond the last."""
+    place = f"place_{role.key}"
+    reason = (
+        f"vectors of every second element of {role.facts.name} reach beyond its end: where it "
+        "begins at a fixed place, LLVM takes the whole loop away"
+    )
+    yield Constraint(f"{place} != 'tile'", reason)
+    if roles.output.row is not None:
+        yield Constraint(f"{place} != 'rows' or tile_rows > 1", reason)
+        yield Constraint(f"{place} != 'rows' or walk == 'across'", reason)
+    rows = _rows_of_one(roles, role)
+    if rows > 1:  # what is doubled again has one row in several tiles
+        yield Constraint(f"{place} != 'rows' or tile_rows > {rows}", reason)
+
+
+def _rows_of_one(roles: Roles, role: Role) -> int:
+    """How many rows of the output need the same one row of what reads ``role``."""
+    readers = [one for one in roles.all if role.facts.name in dict(one.facts.reads)]
+    height = roles.output.extent(roles.output.row)
+    return max((-(-height // one.extent(one.row)) for one in readers), default=1)
+
+
+def _reads_of(roles: Roles, role: Role) -> int:
+    return sum(dict(other.facts.reads).get(role.facts.name, 0) for other in roles.all)
+
+
+def _shift_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
+    """Halide keeps widened values deinterleaved in memory, and takes that back too late where it
+    meets vectors that begin anywhere (EliminateInterleaves in HexagonOptimize.cpp)."""
+    if not roles.widens(role):
+        return
+    for name in role.readers:
+        reader = roles.by_name[name]
+        tail = "tail_x" if reader is roles.output and roles.has_tiles else f"tail_{reader.key}"
+        if tail in knobs:
+            yield Constraint(
+                f"{tail} != 'shift_inwards' or place_{role.key} == 'inline'",
+                f"vectors moved inwards read {role.facts.name} off vector boundaries: wrong code",
+            )
+        if tail in knobs and f"align_{role.key}" in knobs:
+            yield Constraint(
+                f"{tail} != 'guard_with_if' or place_{role.key} == 'inline' "
+                f"or align_{role.key} == 'on'",
+                f"rows of {role.facts.name} that begin off vector boundaries and are read under a "
+                "guard: wrong code",
+            )
+
+
+def _stage_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
+    tail = f"tail_{role.key}"
+    width = role.extent(role.vector)
+    if f"unroll_{role.key}" in knobs:
+        step = f"lanes * unroll_{role.key}"
+        yield Constraint(f"{width} >= {step} or {step} == {roles.lanes}", _BEYOND)
+        if roles.widens(role) and any(update.backwards for update in role.facts.updates):
+            yield Constraint(
+                f"{width} > {step}",
+                "Halide 21 takes backward rows of one step for unaligned, and keeps widened values "
+                "deinterleaved in the others: wrong code",
+            )
+    if tail in knobs and role.facts.updates and not role.is_output:
+        yield Constraint(
+            f"{tail} != 'guard_with_if' or place_{role.key} == 'root' "
+            f"or lanes * unroll_{role.key} == {roles.lanes}",
+            "Halide 21 fails on guarded sums of several registers inside a tile (widen_right_add)",
+        )
+    if tail in knobs and (role.is_output or not role.facts.clamped):
+        step = f"lanes * unroll_{role.key}"
+        yield Constraint(
+            f"{tail} == 'guard_with_if' or {width} >= {step}",
+            "a vector can only be moved inwards if the extent holds at least one",
+        )
+        whole = roles.output.extent(roles.output.vector)
+        if not role.is_output and roles.has_tiles:
+            yield Constraint(
+                f"place_{role.key} != 'tile' or {tail} == 'guard_with_if' "
+                f"or unroll_{role.key} * {whole} <= unroll * {width}",
+                "a tile needs less of it than its vectors hold: they would begin before an input",
+            )
+    for number, update in enumerate(role.facts.updates):
+        form = f"form_{role.key}_{number}"
+        if form not in knobs:
+            continue
+        if role.can_rfactor(update, roles.lanes):
+            yield Constraint(
+                f"{form} != 'rfactor' or {update.rvars[0][1]} % lanes == 0",
+                "partial reductions of unequal length need a guard in the innermost loop",
+            )
+            if not role.is_output:
+                yield Constraint(
+                    f"{form} != 'rfactor' or place_{role.key} == 'root'",
+                    "partial reductions are computed before all",
+                )
