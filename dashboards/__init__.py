@@ -1,7 +1,7 @@
-"""Pages for people: what runs, what it found, why it is fast, where it fails.
+"""Pages for people: jobs, their results, explanations and failures.
 
-Server-rendered HTML over the same functions that the REST routes use, served by the service under
-``/ui``. Nothing here is needed to tune or to build; nothing else imports it.
+Server-rendered HTML over the functions that the REST routes use, served under ``/ui``. Tuning and
+builds do not need it, and nothing imports it.
 """
 
 from __future__ import annotations

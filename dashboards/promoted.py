@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dashboards.charts.promotions import Scatter, scatter
+from dashboards.charts.log_plots import Scatter, scatter
 from db.jobs.trials import PromotedTrials
 from tuner.measure.statistics import Interval, median_interval
 from tuner.records.candidate import Measurement

@@ -93,6 +93,98 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_pages_name_exist(page: Path) -> None:
+    """In code quotes, by their path from the root, such as ``tuner/store.py``."""
+    rooms = "|".join(sorted(p.name for p in ROOT.iterdir() if p.is_dir() and p.name[0] != "."))
+    named = re.findall(rf"`((?:{rooms})/[\w./-]+)`", page.read_text())
+    assert [name for name in named if name[:6] != "build/" and not (ROOT / name).exists()] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """Of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", BLOCK.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_headings_lead_to_one(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", page.read_text())
+    assert [
+        f"{target}#{anchor}"
+        for target, anchor in links
+        if anchor not in anchors(page.parent / target if target else page)
+    ] == []
+
+
+def glossary() -> list[str]:
+    """Every defined term, in order and in lower case."""
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    return [term.lower() for term in re.findall(r"\*\*([^*]+)\*\*:", text)]
+
+
+def test_no_term_is_defined_twice() -> None:
+    terms = glossary()
+    assert len(terms) > 50
+    assert sorted(terms) == sorted(set(terms))
+
+
+GENERAL = {
+    *("address", "cidr", "days", "default", "dir", "file", "folder", "name", "percent", "priority"),
+    *("promote", "seconds", "seed", "share", "text", "textbook", "best", "url", "value", "when"),
+}
+"""Words of placeholders that are not terms of hvxtune."""
+
+
+def test_words_of_the_command_line_are_in_the_glossary() -> None:
+    """The placeholders of options and arguments, such as ``JOB``, as a term or the end of one.
+
+    An option's ``GOAL`` is an objective.
+    """
+    placeholders = {
+        word.lower()
+        for command in COMMANDS.values()
+        for parameter in command.params
+        for word in re.findall(r"[A-Z]{2,}", getattr(parameter, "metavar", None) or "")
+    }
+    spoken = {"objective" if word == "goal" else word for word in placeholders - GENERAL}
+    assert {"kernel", "contract", "job"} <= spoken
+    known = {end for term in glossary() for end in (term, term.split()[-1])}
+    assert {word for word in spoken if not {word, word.removesuffix("s")} & known} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_lead_to_the_glossary(page: Path) -> None:
+    assert page.name == "glossary.md" or "glossary.md)" in page.read_text()
+
+
+READING = re.compile(r"^\*\*([^*]+)\*\*.*\n((?:- .*\n)+)", re.MULTILINE)
+
+
+def reading_lists() -> dict[str, list[str]]:
+    """The files a newcomer reads, by the change they have in mind."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    section = text[text.index("## What to read first") :]
+    section = section[: section.index("\n## ", 1)]
+    return {
+        change: re.findall(r"^- `([^`]+)`", files, re.MULTILINE)
+        for change, files in READING.findall(section)
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *("A kernel", "A sampler", "A code generator", "A kind of device"),
+        *("The best answer", "A job option", "A store"),
+    ],
+)
+def test_a_newcomer_reads_at_most_six_files_that_exist(change: str) -> None:
+    files = reading_lists()[change]
+    assert 1 <= len(files) <= 6
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_shown_make_targets_exist(page: Path) -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     shown = re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), re.MULTILINE)

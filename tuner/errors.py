@@ -1,7 +1,7 @@
 """Errors that say who must act.
 
-Every error carries one line a person can act on: what value was met, what is accepted, what to
-do next. Over HTTP and in ``--json`` output the same parts travel as separate fields.
+Every error carries one line a person can act on: the wrong value, what is accepted, the next step.
+Over HTTP and in ``--json`` output the same parts are separate fields.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class HvxtuneError(Exception):
     """Base of all errors raised on purpose.
 
-    ``message`` names the value and what is wrong with it, ``accepted`` what would do, and
-    ``next_step`` what the reader can run or change. ``str()`` joins them into one line.
+    ``message`` names the value and what is wrong with it, ``accepted`` the valid values, and
+    ``next_step`` a command to run or a thing to change. ``str()`` joins them into one line.
     """
 
     kind = "error"
@@ -53,7 +53,7 @@ class UserError(HvxtuneError):
 
 
 class ToolchainError(HvxtuneError):
-    """The installation is broken; whoever runs this machine must repair it."""
+    """The installation is broken; the operator of this machine must repair it."""
 
     kind = "toolchain"
 
@@ -61,7 +61,7 @@ class ToolchainError(HvxtuneError):
 class StoreError(HvxtuneError):
     """The database or the artifact directory cannot be used (full, locked, read-only, corrupt).
 
-    Whoever runs this machine must act. What was committed before stays as it was.
+    The operator of this machine must act. Earlier commits are unaffected.
     """
 
     kind = "store"
@@ -70,8 +70,8 @@ class StoreError(HvxtuneError):
 class DeviceError(HvxtuneError):
     """A measuring device failed, not the candidate: retried elsewhere, then quarantined.
 
-    ``attempts`` is how many tries it stands for: one that was retried already is not retried as
-    often again. 0 excuses the device: what failed lies before it, or it is only warm.
+    ``attempts`` is the number of tries it counts for: a failure that was already retried is retried
+    less often. 0 excuses the device: the fault is not its own, or it is only warm.
     """
 
     kind = "device"
@@ -84,14 +84,14 @@ class DeviceError(HvxtuneError):
 
 
 class OutOfTimeError(HvxtuneError):
-    """Nobody waits for this result any more; it says nothing about candidate or device."""
+    """The result is no longer wanted; says nothing about candidate or device."""
 
     kind = "time"
 
 
 class ComeBackLaterError(HvxtuneError):
-    """Too much is asked for at once: by one user (``of_user``), or by all together. It may be had
-    in ``wait_s``."""
+    """Too many requests at once, by one user (``of_user``) or by all together; try again in
+    ``wait_s``."""
 
     kind = "busy"
 

@@ -1,1 +1,1 @@
-"""Charts that the server computes: numbers ready for SVG in a template, colours left to CSS."""
+"""Charts computed on the server: coordinates for SVG in templates; CSS sets the colours."""

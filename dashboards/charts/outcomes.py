@@ -9,12 +9,12 @@ from tuner.records.outcome import Outcome
 
 WIDTH = 1000.0
 LEAST = 4.0
-"""A single failure among thousands must be seen."""
+"""The least width of a piece, so that one failure among thousands is visible."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a bar: from ``x``, ``width`` wide, of :data:`WIDTH` in all."""
+    """A part of a bar, from ``x`` on; the whole bar is :data:`WIDTH` wide."""
 
     name: str
     amount: int
@@ -24,7 +24,7 @@ class Piece:
 
 
 def pieces_of(amounts: Mapping[str, int], least: float = LEAST) -> list[Piece]:
-    """The parts of a bar that shows ``amounts``, in their order; none for zeros."""
+    """The parts of a bar of ``amounts``, in their order, without zeros."""
     shown = {name: amount for name, amount in amounts.items() if amount > 0}
     total = sum(shown.values())
     raw = {name: max(least, WIDTH * amount / total) for name, amount in shown.items()}
@@ -39,6 +39,6 @@ def pieces_of(amounts: Mapping[str, int], least: float = LEAST) -> list[Piece]:
 
 
 def outcome_strip(outcomes: Mapping[Outcome, int]) -> list[Piece]:
-    """``ok`` first, then what failed, most frequent first."""
+    """``ok`` first, then failures, most frequent first."""
     ranked = sorted(outcomes.items(), key=lambda item: (item[0] is not Outcome.OK, -item[1]))
     return pieces_of({outcome.value: amount for outcome, amount in ranked})

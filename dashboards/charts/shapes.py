@@ -1,4 +1,4 @@
-"""Stored shapes of a kernel as grids: how near each is to the peak, and which were never tuned."""
+"""Grids of a kernel's stored shapes with their shares of the peak, and of those never tuned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_VALUES = 24
 
 @dataclass(frozen=True)
 class Cell:
-    """A shape of the grid. Without ``share`` it is a hole: ``params`` say what to tune."""
+    """A shape of the grid. Without ``cycles`` it was never tuned; ``params`` are its workload."""
 
     params: Mapping[str, int]
     share: float | None = None
@@ -23,7 +23,7 @@ class Cell:
 
     @property
     def step(self) -> int:
-        """The shade, of 0 to :data:`STEPS`."""
+        """The shade, from 0 to :data:`STEPS`."""
         return 0 if self.share is None else min(STEPS, int(self.share * (STEPS + 1)))
 
 
@@ -41,8 +41,8 @@ class Grid:
 def shape_grids(
     kernel: Kernel, found: Sequence[StoredSchedule], peaks: Mapping[str, float]
 ) -> list[Grid]:
-    """A grid for each combination of the parameters beside the first two extents. ``peaks`` are
-    cycles at the peak by public id."""
+    """A grid for each combination of the parameters other than the first two extents. ``peaks``
+    are cycles at the peak by public id."""
     extents = [param.name for param in kernel.params if param.is_extent]
     if len(extents) < 2 or not found:
         return []
@@ -52,7 +52,7 @@ def shape_grids(
         params = each.problem.workload.params
         rest = " ".join(f"{k}={v}" for k, v in params.items() if k not in (down, across))
         groups.setdefault(rest, []).append(each)
-    # Values of all grids in each, so that a shape tuned for one is seen as missing in another.
+    # Each grid has the values of all, so that a shape tuned in one shows as missing in another.
     rows, columns = (
         tuple(sorted({each.problem.workload.params[name] for each in found}))[:MOST_VALUES]
         for name in (down, across)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from dashboards.charts.log_plots import HEIGHT, WIDTH, roofline_plot
 from dashboards.charts.outcomes import pieces_of
-from dashboards.charts.roofline import HEIGHT, WIDTH, roofline_plot
 from dashboards.explaining import Explanations
 from dashboards.job_view import JobView
 from dashboards.pages.job import find_view

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
 from db.jobs.claims import is_held, owner_of
 from db.models import JobRow, TrialRow
-from db.sql_store import SqlStore
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.charts.roofline import roofline_plot
+from dashboards.charts.log_plots import roofline_plot
 from dashboards.explaining import Explanations
 from dashboards.templating import ABSENT
 from db import open_store
@@ -104,7 +104,7 @@ def test_a_trial_on_a_phone_shows_its_noise_and_a_dash_for_what_is_not_counted(
 def test_a_failed_trial_shows_its_error(logged_in: LogIn, store: SqlStore) -> None:
     page = logged_in(Scope.READ).get(f"/ui/jobs/{finished_job(store)}/trials/3").text
     assert "Error: vector lanes" in page
-    assert "Where the cycles go" not in page
+    assert "Cycles by cause" not in page
 
 
 @pytest.mark.parametrize("place", ["trials/99", "trials/1/files/secret", "trials/3/files/object"])
