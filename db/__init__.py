@@ -7,8 +7,8 @@ entry point of the group ``hvxtune.stores``::
     [project.entry-points."hvxtune.stores"]
     mongodb = "my_package.mongo:MongoStore"
 
-``tuner/conformance/stores.py`` is the suite that such a class passes. Importing this package is
-cheap; SQLAlchemy is imported by the store that needs it.
+``tuner/conformance/stores.py`` is the suite that such a class passes. Importing this package does
+not import SQLAlchemy: the store that needs it does.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-import psutil
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
@@ -301,6 +300,8 @@ def warm_pages(file: Path) -> threading.Thread | None:
     than half of the free memory. A mapping that SQLite gives up meanwhile does no harm, nor does a
     system that cannot do this.
     """
+    import psutil
+
     with contextlib.suppress(OSError):
         if file.stat().st_size < _MOST_OF_FREE_MEMORY * psutil.virtual_memory().available:
             thread = threading.Thread(target=_populate, args=(file,), daemon=True)

@@ -12,7 +12,7 @@ from tests.db.writer import ROOT
 PROGRAM = """
 import sys
 import db
-early = {m for m in ("sqlalchemy", "alembic", "tuner.store") if m in sys.modules}
+early = {m for m in ("sqlalchemy", "alembic") if m in sys.modules}
 store = db.open_store()
 store.jobs()
 store.close()

@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from starlette.requests import HTTPConnection
 from starlette.testclient import TestClient
 
 from db import open_store
@@ -19,18 +18,18 @@ from db.failure import URL_VARIABLE
 from db.schedules.serving import FirstRows, ServingRow, values_of
 from db.sql_store import SqlStore
 from service.app import create_app
-from service.auth.caller import Caller, Scope
-from service.auth.gate import OpenGate
+from service.auth.caller import Scope
 from service.cli import main
 from service.client import Client, RefusedError
 from service.fetching.sources import LocalSource
-from service.settings import Settings
+from service.server.settings import Settings
 from tests.databases import put_database
 from tests.db.postgres_server import NEEDS_POSTGRES, databases
+from tests.service.gates import CallerGate, OpenGate
 from tests.service.live import live
 from tuner.conformance.best import ROWS, BestConformance, Row
 from tuner.errors import UserError
-from tuner.records.job_result import result
+from tuner.job_result import result
 from tuner.store import TrialStore
 
 BEST = "/v1/schedules/best"
@@ -116,7 +115,7 @@ class TestRest(AtEntrance):
     def answer(self, store: SqlStore, row: Row) -> int | None:
         if row.toolchain is not None:
             return super().answer(store, row)  # the routes have no word for it
-        gate = _GateOf(row.audience)
+        gate = CallerGate(row.audience or "test", Scope.READ)
         client = TestClient(create_app(store, gate, Settings()), raise_server_exceptions=False)
         asked = query(row)
         single = client.get(BEST, params=asked)
@@ -139,19 +138,6 @@ class TestRest(AtEntrance):
         found = {single.json().get("cycles"), slow.json().get("cycles"), batch.get("cycles")}
         [cycles] = found
         return cycles
-
-
-class _GateOf(OpenGate):
-    """Lets everybody in as ``owner``."""
-
-    def __init__(self, owner: str) -> None:
-        self._owner = owner
-
-    def caller_at_hand(self, connection: HTTPConnection) -> Caller:
-        return self.caller(connection)
-
-    def caller(self, connection: HTTPConnection) -> Caller:
-        return Caller("test", "test", frozenset({Scope.READ}), owner=self._owner)
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any] | None:

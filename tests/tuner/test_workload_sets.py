@@ -69,15 +69,15 @@ def test_a_name_almost_right_is_answered_with_the_right_one() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no set of workloads"),
+        ("", "not a set of workloads"),
         ("layers = []", "0 layers"),
-        ("layers = 3", "no set of workloads"),
-        ("layers = [3]", "no set of workloads"),
+        ("layers = 3", "not a set of workloads"),
+        ("layers = [3]", "not a set of workloads"),
         ("[[layers]]", "name"),
         (LAYER + "param = 3", "layer a has param"),
         (LAYER + "params = { width = 0 }", "layer a: width=0"),
         (LAYER.replace("lut", "lot"), "layer a: unknown kernel 'lot_u8'"),
-        ("not toml", "no set of workloads"),
+        ("not toml", "not a set of workloads"),
     ],
 )
 def test_a_file_that_is_no_set_is_refused_with_what_is_wrong(

@@ -118,31 +118,37 @@ class Limits:
     """The table ``[limits]``, which holds for every device of a farm. Times are wall seconds."""
 
     max_temperature_c: float = key(
-        70.0, "a device whose hottest sensor is above this rests", 20, 150
+        70.0, "a device whose hottest sensor exceeds this rests", 20, 150
     )
     cool_down_s: float = key(
-        30.0, "how long a hot or throttled device rests before it is checked again", 0, 3600
+        30.0, "the rest of a hot or throttled device before its next check", 0, 3600
     )
-    gold_interval_s: float = key(600.0, "the longest time between two checks", 1, 86400)
+    gold_interval_s: float = key(600.0, "the longest time between checks of a device", 1, 86400)
     recheck_s: float = key(
         5.0,
-        "the first wait after a failed check; each further one is twice as long, up to a minute",
+        "the pause before a device that failed a check is checked again; it doubles each time, "
+        "up to a minute",
         0.01,
         3600,
     )
     bundle: int = key(16, "the most candidates in one call", 1, 256)
-    task_s: float = key(60.0, "the longest time of one candidate", 0.1, 3600)
+    task_s: float = key(60.0, "the time limit of one candidate", 0.1, 3600)
     repeats: int = key(7, "timed calls of a candidate at first, on a device with noise", 1, 1000)
     most_repeats: int = key(
-        101, "timed calls in all, where a candidate cannot be told from the best", 1, 10000
+        101, "timed calls in all, if a candidate cannot be told from the best", 1, 10000
     )
     faults_to_quarantine: int = key(
-        3, "faults among the latest 20 runs that put a device into quarantine", 1, 20
+        3, "the faults among the latest 20 runs that quarantine a device", 1, 20
     )
-    checks_to_quarantine: int = key(3, "failed checks in a row that do the same", 1, 100)
-    turn_s: float = key(10.0, "a job gives a device back after this, for others to use", 0.1, 3600)
+    checks_to_quarantine: int = key(3, "the failed checks in a row that do the same", 1, 100)
+    turn_s: float = key(
+        10.0,
+        "the time after which a job gives a device back, for others to have their turn",
+        0.1,
+        3600,
+    )
     wait_s: float = key(
-        120.0, "how long a job waits for a device to come back before it stops", 0.1, 86400
+        120.0, "the time a job waits for a device to come back before it stops", 0.1, 86400
     )
 
 

@@ -207,8 +207,8 @@ def test_an_object_for_a_newer_arch_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "symbol", "says"),
     [
-        ("  .globl data\n  .data\ndata: .word 0\n  .text\n", "data", "no function"),
-        ("  .globl absolute\n  .set absolute, 0x10004\n", "absolute", "no function"),
+        ("  .globl data\n  .data\ndata: .word 0\n  .text\n", "data", "not a function"),
+        ("  .globl absolute\n  .set absolute, 0x10004\n", "absolute", "not a function"),
         (
             '  { call 1f }\n  .section .evil, "ax"\n1:\n  { jumpr r31 }\n  .text\n',
             "entry",
