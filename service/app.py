@@ -15,6 +15,7 @@ from service.admission.bodies import BodyLimit, HeadRequests, UnreadBodies
 from service.admission.lookups import Lookers, Lookups
 from service.admission.request_ids import RequestIds
 from service.admission.shares import Shares
+from service.admission.unfinished import UnfinishedRequests
 from service.auth.caller import caller_of
 from service.auth.gate import Gate
 from service.auth.guard import Guard
@@ -59,6 +60,7 @@ def create_app(
     app.add_middleware(HeadRequests)
     app.add_middleware(MetricsMiddleware, metrics=app.state.metrics)
     app.add_middleware(UnreadBodies)
+    app.add_middleware(UnfinishedRequests)
     app.add_middleware(RequestIds)
     if settings.trusted_proxies:
         # Outermost: all within, and the server's log of requests, see the address it finds.

@@ -81,7 +81,7 @@ def running_server() -> Iterator[Path]:
             wait_for(bin_dir, folder, server)
             yield folder
         finally:
-            server.send_signal(signal.SIGINT)  # "fast" shutdown: ends sessions, then itself
+            server.send_signal(signal.SIGQUIT)  # "immediate": nothing here is worth a checkpoint
             server.wait(START_S)
 
 
