@@ -73,7 +73,7 @@ def main() -> int:
 
     from db import open_store
     from service.app import create_app
-    from service.server.settings import Settings
+    from service.settings import Settings
     from tests.service.gates import OpenGate
 
     with tempfile.TemporaryDirectory() as folder:

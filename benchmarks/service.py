@@ -208,7 +208,7 @@ def serve(descriptor: int) -> None:
     from service.auth.gate import Gate
     from service.auth.tokens import new_token_text
     from service.server.serving import settle_memory
-    from service.server.settings import Settings
+    from service.settings import Settings
 
     with open_store() as store:
         token = new_token_text()

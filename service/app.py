@@ -13,16 +13,16 @@ from db.sql_store import SqlStore
 from service import openapi, problem_details
 from service.admission.bodies import BodyLimit, HeadRequests, UnreadBodies
 from service.admission.lookups import Lookers, Lookups
-from service.admission.request_ids import RequestIds
 from service.admission.shares import Shares
 from service.admission.unfinished import UnfinishedRequests
 from service.auth.caller import caller_of
 from service.auth.gate import Gate
 from service.auth.guard import Guard
+from service.health import Metrics, MetricsMiddleware, Readiness
+from service.request_ids import RequestIds
 from service.routers import include_all
 from service.schedules.answers import Answers, FastRoute
-from service.server.health import Metrics, MetricsMiddleware, Readiness
-from service.server.settings import Settings
+from service.settings import Settings
 
 
 def create_app(

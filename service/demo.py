@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from service.cli.summary import print_result
-from service.server.settings import Settings
+from service.settings import Settings
 from tuner.paths import writable
 
 PROBLEM = ("gemm_u8", "-p", "m=256", "-p", "n=256", "-p", "k=256", "--contract", "static")

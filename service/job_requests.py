@@ -12,12 +12,12 @@ from sqlalchemy.orm import Session
 from db.jobs.new_job import KeptAnswer, RequestKey, answer_once, insert_job, kept_answer, new_job_id
 from db.pipelines import Named, named
 from db.sql_store import SqlStore
-from service.admission.request_ids import current_request_id
 from service.auth.audit import record
 from service.auth.caller import Caller, Scope
 from service.auth.quotas import check_submit
 from service.json_forms import job_json
 from service.problem_details import HttpError
+from service.request_ids import current_request_id
 from service.schemas.jobs import SubmitBody, WorkloadBody
 from tuner.errors import UserError
 from tuner.identity import digest_of

@@ -17,7 +17,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.auth.caller import network_of
-from service.server.settings import ConnectionLimits
+from service.settings import ConnectionLimits
 
 MOST_HEAD_BYTES = 32 << 10
 KEPT_DESCRIPTORS = 256

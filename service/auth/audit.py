@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from service.admission.request_ids import current_request_id
 from service.auth.caller import Caller, client_of
 from service.auth.tokens import local_user, redact, redact_all
+from service.request_ids import current_request_id
 from tuner.errors import HvxtuneError
 
 if TYPE_CHECKING:

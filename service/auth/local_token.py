@@ -21,7 +21,7 @@ from tuner.paths import PRIVATE_FILE_MODE, for_this_user, state_dir, writable
 
 if TYPE_CHECKING:
     from db.sql_store import SqlStore
-    from service.server.settings import Settings
+    from service.settings import Settings
 
 FILE_NAME = "token"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO

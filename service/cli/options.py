@@ -183,7 +183,7 @@ def require_no_service(options: Mapping[str, Any]) -> None:
 def read_server(given: str | None) -> str | None:
     """The service to ask: the one given, or ``HVXTUNE_SERVER``; ``None`` for this machine, which
     an empty ``given`` asks for too."""
-    from service.server.settings import default_server
+    from service.settings import default_server
 
     return (default_server() if given is None else given) or None
 

@@ -9,7 +9,7 @@ import typer
 
 from service.cli.options import AsJson
 from service.cli.output import print_line
-from service.server.settings import (
+from service.settings import (
     DEFAULT_HOST,
     DEFAULT_PORT,
     TRUSTED_PROXIES_VARIABLE,
@@ -133,8 +133,8 @@ def conductor(
     ] = False,
 ) -> None:
     """Run jobs that were submitted to a service, until told to leave."""
-    from service.admission.request_ids import log_to_stderr
     from service.conductor.process import conduct
+    from service.request_ids import log_to_stderr
 
     log_to_stderr()
     conduct(slots=slots, workers=workers, until_eof=until_eof)

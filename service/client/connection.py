@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from service.client.answers import Failure, Reply, Request
-from service.server.settings import default_server
+from service.settings import default_server
 from tuner.errors import UserError
 from tuner.machine.whole_files import written_whole
 

@@ -12,8 +12,8 @@ from db.files.disk import Reserve
 from db.jobs import claims
 from db.jobs.queue import ClaimedJob, JobQueue
 from db.sql_store import SqlStore
-from service.admission.request_ids import work_for
 from service.conductor.troubles import Troubles, in_words
+from service.request_ids import work_for
 from tuner import tuning
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.records.trial import JobState

@@ -30,7 +30,7 @@ from service.schemas.schedules import (
     MissForm,
     WorkloadAsked,
 )
-from service.server.settings import Settings
+from service.settings import Settings
 from tuner.errors import HvxtuneError, UserError
 
 router = APIRouter(prefix="/v1", tags=["schedules"])

@@ -13,9 +13,9 @@ from starlette.concurrency import run_in_threadpool
 from service.app import Store
 from service.auth import Scope, require
 from service.auth.gate import Gate
+from service.health import CONTENT_TYPE, Metrics
 from service.problem_details import for_strangers
 from service.schemas.common import NO_QUERY
-from service.server.health import CONTENT_TYPE, Metrics
 from tuner.errors import HvxtuneError, StoreError
 
 

@@ -31,7 +31,7 @@ from service.schemas.jobs import (
     SubmitBody,
     Submitted,
 )
-from service.server.settings import Settings
+from service.settings import Settings
 from tuner.errors import UserError
 from tuner.records.trial import Job, JobRequest
 

@@ -22,7 +22,7 @@ from service.problem_details import HttpError, not_found
 from service.routers.jobs import find_job
 from service.schemas.common import NO_QUERY
 from service.schemas.webhooks import DeliveryList, IssuedWebhook, NewWebhook, WebhookList
-from service.server.settings import Settings
+from service.settings import Settings
 from service.webhooks.addresses import check_url
 from tuner.errors import UserError
 

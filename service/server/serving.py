@@ -25,12 +25,12 @@ from db.failure import URL_VARIABLE
 from db.sql_store import SqlStore
 from service.admission.connections import BACKLOG, Connections, within_descriptors
 from service.admission.lookups import ProcessLookers
-from service.admission.request_ids import log_to_stderr
 from service.app import create_app
 from service.auth.gate import Gate
 from service.auth.local_token import check_exposure, ensure_token, local_token_notes
-from service.server.settings import Settings
+from service.request_ids import log_to_stderr
 from service.server.supervision import CONDUCTOR, Conductors
+from service.settings import Settings
 from service.webhooks.sending import Sender
 from tuner.errors import UserError
 

@@ -18,7 +18,7 @@ from ipaddress import (
 )
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from service.server.settings import Network
+from service.settings import Network
 from tuner.errors import UserError
 
 MOST_URL = 2000

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 
 from db.jobs import outbox
 from db.jobs.outbox import Message
-from service.server.settings import Network
+from service.settings import Network
 from service.webhooks.addresses import RefusedError, pin
 from tuner.errors import HvxtuneError
 

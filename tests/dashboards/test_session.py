@@ -20,7 +20,7 @@ from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth.caller import Scope
 from service.auth.gate import Gate
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.dashboards.conftest import Browser
 from tests.dashboards.tokens import make_token
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec

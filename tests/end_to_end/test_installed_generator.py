@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 import tuner
 from db import open_store
 from service.app import create_app
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.service.gates import OpenGate
 from tuner import codegen
 from tuner.codegen import find_generator, generator_names

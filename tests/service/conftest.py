@@ -15,7 +15,7 @@ from db import open_store
 from db.sql_store import SqlStore
 from service import openapi
 from service.app import create_app
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.databases import put_database
 from tests.rig.scale_u8 import KERNELS
 from tests.service.gates import OpenGate

@@ -9,7 +9,7 @@ from db.engine import find_url, make_engine, place_of
 from db.files.artifacts import ArtifactFiles
 from db.sql_store import SqlStore
 from service.app import create_app
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.service.gates import OpenGate
 
 

@@ -20,7 +20,7 @@ from db.models import ScheduleRow
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Quotas, Scope
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.service.gates import CallerGate
 from tests.service.job_routes import made, use_stand_ins
 from tests.service.stored import problem, store_schedule

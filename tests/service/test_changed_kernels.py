@@ -14,7 +14,7 @@ from db.sql_store import SqlStore
 from service.app import create_app
 from service.cli import main
 from service.fetching.sources import LocalSource
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.service.gates import OpenGate
 from tests.service.stored import problem, store_schedule
 from tests.tuner.kernels.test_sources import another_process

@@ -73,7 +73,7 @@ def test_schedules_arrive_with_objects_and_provenance(
 def test_ids_stay(elsewhere: SqlStore, exported: Path, app: FastAPI, client: TestClient) -> None:
     first = client.get("/v1/schedules").json()["items"]
     from service.app import create_app
-    from service.server.settings import Settings
+    from service.settings import Settings
     from tests.service.gates import OpenGate
 
     take(elsewhere, exported)

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.service.gates import CallerGate
 from tests.service.job_routes import commit, items, made, with_trials
 from tuner.conformance.records import problem

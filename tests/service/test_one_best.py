@@ -22,7 +22,7 @@ from service.auth.caller import Scope
 from service.cli import main
 from service.client import Client, RefusedError
 from service.fetching.sources import LocalSource
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.databases import put_database
 from tests.db.postgres_server import NEEDS_POSTGRES, databases
 from tests.service.gates import CallerGate, OpenGate

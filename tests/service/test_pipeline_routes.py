@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from db import pipelines
 from db.sql_store import SqlStore
 from service.app import create_app
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.rig.hostile_uploads import hostile_uploads
 from tests.rig.unseen_pipelines import unseen_pipeline
 from tests.rig.uploads import flipped, serialized_pipeline, truncated

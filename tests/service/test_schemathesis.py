@@ -25,7 +25,7 @@ from service.auth import Scope
 from service.auth.gate import Gate
 from service.auth.tokens import new_token_text
 from service.problem_details import MEDIA_TYPE
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.service.described import document

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Quotas, Scope
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.service.gates import CallerGate
 from tests.service.job_routes import use_stand_ins
 

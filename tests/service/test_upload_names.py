@@ -15,7 +15,7 @@ from db.schema import upgrade
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.rig.unseen_pipelines import unseen_pipeline
 from tests.service.gates import CallerGate
 from tests.service.job_routes import use_stand_ins

@@ -16,7 +16,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import StreamingResponse
 
 from service.server.serving import configured
-from service.server.settings import ConnectionLimits, Settings
+from service.settings import ConnectionLimits, Settings
 
 LIMITS = ConnectionLimits(
     most=8, each=6, head_s=0.5, body_grace_s=0.5, stalled_answer_s=0.5, keep_alive_s=30.0

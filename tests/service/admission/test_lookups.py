@@ -22,7 +22,7 @@ from service.admission.lookups import NEAREST_COSTS, Lookups, ProcessLookers
 from service.app import create_app
 from service.auth import Quotas
 from service.auth.tokens import new_token_text
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.service.auth.conftest import bearing
 from tests.service.gates import Gate, OpenGate
 from tests.service.stored import problem, store_schedule

@@ -16,7 +16,7 @@ from db.sql_store import SqlStore
 from service.admission import shares as requests
 from service.app import create_app
 from service.auth import Caller, Scope
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.service.gates import OpenGate
 from tests.service.job_routes import made
 from tuner.fairness import ON_BEHALF_OF

@@ -20,7 +20,7 @@ from service.admission.bodies import LINGER_BYTES
 from service.app import create_app
 from service.auth.gate import Gate
 from service.auth.tokens import new_token_text
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.service.live import live
 
 HUGE = 512 << 20

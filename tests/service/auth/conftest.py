@@ -15,7 +15,7 @@ from service.app import create_app
 from service.auth import Scope
 from service.auth.gate import Gate
 from service.auth.tokens import TokenText, new_token_text
-from service.server.settings import Settings
+from service.settings import Settings
 
 GetToken = Callable[..., TokenText]
 

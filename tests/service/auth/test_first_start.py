@@ -22,7 +22,7 @@ from service.auth.local_token import (
 )
 from service.auth.tokens import new_token_text, parse
 from service.server.serving import serve
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.service.auth.conftest import GetToken, bearing
 from tests.service.served import served
 from tuner.errors import UserError

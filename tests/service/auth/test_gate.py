@@ -19,7 +19,7 @@ from service.auth import gate as token_gate
 from service.auth.caller import network_of
 from service.auth.gate import Gate
 from service.auth.tokens import TokenText, new_token_text
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.service.auth.conftest import GetToken, bearing
 from tuner.errors import StoreError
 

@@ -8,7 +8,7 @@ import pytest
 
 from db import open_store
 from service.app import create_app
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.service.gates import OpenGate
 from tests.service.live import live
 from tuner.identity import digest_of_bytes

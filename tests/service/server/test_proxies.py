@@ -17,7 +17,7 @@ from service.app import create_app
 from service.auth.gate import Gate
 from service.auth.tokens import new_token_text
 from service.cli.app import app as commands
-from service.server.settings import Settings, read_trusted
+from service.settings import Settings, read_trusted
 from tests.service.auth.conftest import bearing
 from tests.service.live import live
 from tests.service.served import environment, served

@@ -13,7 +13,7 @@ import pytest
 
 from db import open_store
 from service.server.serving import serve
-from service.server.settings import Settings
+from service.settings import Settings
 from tests.service.served import Served, command, environment, served
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.errors import UserError

@@ -20,7 +20,7 @@ from db.jobs import outbox
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
-from service.server.settings import Settings
+from service.settings import Settings
 from service.webhooks import sending
 from service.webhooks.addresses import RefusedError, pin
 from service.webhooks.sending import Sender

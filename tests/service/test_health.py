@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 
 from db.service_models import HeartbeatRow
 from db.sql_store import SqlStore
-from service.server import health as readiness
-from service.server.health import Readiness
+from service import health as readiness
+from service.health import Readiness
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError
 from tuner.records.trial import JobRequest

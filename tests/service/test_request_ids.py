@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 from db.access.audit import newest_entries
 from db.jobs.queue import ClaimedJob
 from db.sql_store import SqlStore
-from service.admission.request_ids import NamesRequests
 from service.conductor.conductor import Conductor
+from service.request_ids import NamesRequests
 from tests.service.job_routes import use_stand_ins
 from tuner.records.trial import JobState
 from tuner.search.stopping import StopRequest
@@ -72,7 +72,7 @@ def test_so_does_an_unexpected_fault_and_its_line_in_the_log(
     def fail(*_: object) -> None:
         raise RuntimeError("oops")
 
-    monkeypatch.setattr("service.server.health.prove_writable", fail)
+    monkeypatch.setattr("service.health.prove_writable", fail)
     answer = client.get("/readyz", headers={"X-Request-ID": "r2"})
     assert (answer.status_code, answer.json()["request_id"]) == (500, "r2")
     assert answer.headers["X-Request-ID"] == "r2"
