@@ -167,7 +167,7 @@ def served(place: Path) -> Iterator[Service]:
 def _new_token(place: Path, name: str) -> str:
     from db import open_store
     from db.access.tokens import Token, add_token
-    from service.auth.tokens import new_token_text
+    from service.token_text import new_token_text
 
     made = new_token_text()
     with open_store(f"sqlite:///{place / 'hvxtune.sqlite'}") as store:

@@ -206,9 +206,9 @@ def serve(descriptor: int) -> None:
     from db.access.tokens import Token, add_token
     from service.app import create_app
     from service.auth.gate import Gate
-    from service.auth.tokens import new_token_text
     from service.server.serving import settle_memory
     from service.settings import Settings
+    from service.token_text import new_token_text
 
     with open_store() as store:
         token = new_token_text()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from db.place import URL_VARIABLE
 from tuner.errors import StoreError, UserError
 from tuner.registry import Registry
 from tuner.store import TrialStore
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["STORES", "URL_VARIABLE", "JobSummary", "SqlStore", "open_store", "open_trials"]
 
-URL_VARIABLE: Final = "HVXTUNE_DATABASE_URL"
 STORES: Final[Registry[TrialStore]] = Registry(
     "store",
     "hvxtune.stores",

@@ -13,7 +13,8 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from db.failure import URL_VARIABLE, Place, wrong_url
+from db.failure import wrong_url
+from db.place import URL_VARIABLE, Place
 from tuner.errors import StoreError
 from tuner.paths import writable
 

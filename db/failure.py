@@ -10,7 +10,6 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy.exc import (
@@ -20,17 +19,9 @@ from sqlalchemy.exc import (
     TimeoutError,  # noqa: A004 - SQLAlchemy's own, for an exhausted pool
 )
 
-from db import URL_VARIABLE as URL_VARIABLE
+from db.place import URL_VARIABLE, Place
 from tuner.errors import HvxtuneError, InternalError, StoreError, UserError
 from tuner.paths import STATE_DIR_VARIABLE
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a database is: ``name`` for people (no password), ``path`` if it is one file."""
-
-    name: str
-    path: Path | None = None
 
 
 class DamagedRowError(ValueError):

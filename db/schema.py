@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, inspect, text
 
 from db.engine import WRITING
-from db.failure import Place
+from db.place import Place
 from tuner.errors import StoreError
 
 SCHEMA_VERSION = "0017"

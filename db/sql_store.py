@@ -15,9 +15,10 @@ from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
 from db.access.audience import session_info
+from db.artifact_rows import add_artifact
 from db.devices.roster import SqlRoster
 from db.engine import WRITING, find_url, make_engine, place_of
-from db.failure import Place, store_errors
+from db.failure import store_errors
 from db.files.artifacts import ArtifactFiles, StoredArtifact
 from db.files.private import create_database_file, tightened
 from db.jobs import claims, outbox, results
@@ -34,6 +35,7 @@ from db.models import (
     SpaceRow,
     TrialRow,
 )
+from db.place import Place
 from db.records import (
     job_record,
     pending_record,
@@ -42,6 +44,7 @@ from db.records import (
     space_record,
     trial_record,
 )
+from db.schedules.offering import offer_schedule
 from db.schedules.quarantine import quarantine, quarantine_row
 from db.schedules.serving import ServingRow, fitting_rows
 from db.schedules.validation import Validator
@@ -275,7 +278,7 @@ class SqlStore(TrialStore):
             claims.hold(session, job_id, token, **_progress_columns(spent_s, remaining))
             for artifact in artifacts:
                 stored = on_disk.get(artifact.digest)
-                results.add_artifact(session, self.files, job_id, artifact, stored)
+                add_artifact(session, self.files, job_id, artifact, stored)
             for trial in finished:
                 results.finish_trial(session, job_id, trial)
             for pending in started:
@@ -287,7 +290,7 @@ class SqlStore(TrialStore):
             if remaining is not None:
                 job_events.add_estimate(session, job_id, remaining)
             if schedule is not None:
-                results.offer_schedule(session, schedule)
+                offer_schedule(session, schedule)
 
     def _write_new(self, artifacts: Sequence[Artifact]) -> dict[str, StoredArtifact]:
         """Writes the files of artifacts that have no row yet, before the transaction begins."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from importlib import import_module
-from typing import Annotated
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import FastAPI
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from db.sql_store import SqlStore
@@ -15,7 +14,6 @@ from service.admission.bodies import BodyLimit, HeadRequests, UnreadBodies
 from service.admission.lookups import Lookers, Lookups
 from service.admission.shares import Shares
 from service.admission.unfinished import UnfinishedRequests
-from service.auth.caller import caller_of
 from service.auth.gate import Gate
 from service.auth.guard import Guard
 from service.health import Metrics, MetricsMiddleware, Readiness
@@ -71,28 +69,3 @@ def create_app(
     if settings.pages:
         import_module(settings.pages).install(app)
     return app
-
-
-def store_of(request: Request) -> SqlStore:
-    """A dependency: the store of the application, limited to what the caller may see. Its methods
-    block: use it in ``def`` routes, which run in threads, or by ``run_in_threadpool``."""
-    store: SqlStore = request.app.state.store
-    caller = caller_of(request.scope)
-    if caller is None:
-        return store.seen_by("")
-    return store if caller.sees_all else store.seen_by(caller.owner)
-
-
-Store = Annotated[SqlStore, Depends(store_of)]
-
-
-def settings_of(request: Request) -> Settings:
-    """A dependency: what the service was started with."""
-    settings: Settings = request.app.state.settings
-    return settings
-
-
-def lookups_of(request: Request) -> Lookups:
-    """A dependency: best-queries that are not at hand."""
-    lookups: Lookups = request.app.state.lookups
-    return lookups

@@ -18,8 +18,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from service.auth.tokens import redact_all
 from service.request_ids import HEADER, current_request_id
+from service.token_text import redact_all
 from tuner.errors import ComeBackLaterError, HvxtuneError, InternalError, StoreError, UserError
 
 MEDIA_TYPE = "application/problem+json"

@@ -13,7 +13,7 @@ import secrets
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from service.auth.tokens import PREFIX, RedactingFormatter
+from service.token_text import PREFIX, RedactingFormatter
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

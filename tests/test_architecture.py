@@ -36,28 +36,7 @@ DIRECTION = (
 """The same for units of ``tuner``, its rooms and root modules. Others stand wherever they make no
 circle. The last, ``tuner/__init__.py``, puts the house together: it may name all, and no room of
 ``tuner`` names it."""
-CIRCLES: Mapping[tuple[str, str], str] = {
-    ("db.failure", "db"): "the name of a variable",
-    ("db.schedules", "db.jobs"): "quarantine and comparison read trials; jobs read their schedule",
-    ("service.routers", "service.app"): "routers ask the application for its store",
-    **dict.fromkeys(
-        [
-            (f"service.{room}", "service.server")
-            for room in ("admission", "app", "client", "routers", "webhooks")
-        ],
-        "settings and readiness lie in the room of the process that serves",
-    ),
-    **dict.fromkeys(
-        [("service.problem_details", "service.auth"), ("service.auth", "service.admission")],
-        "an error says as much as its reader may know; an audit names the request",
-    ),
-    ("service.problem_details", "service.admission"): "an error names its request",
-    ("service.job_requests", "service.admission"): "a job keeps the id of its request",
-    ("service.conductor", "service.cli"): "its process reports as commands do",
-    ("service.fetching", "service.cli"): "it asks the same service as commands do",
-    ("service.schemas", "service.schedules"): "a form takes its defaults from the query",
-    ("service.schemas", "service.webhooks"): "a form takes its bounds from what sends",
-}
+CIRCLES: Mapping[tuple[str, str], str] = {}
 """Arrows that still run back up, and why. Nothing is added here without a plan to take it out."""
 
 Arrows = dict[str, dict[str, list[str]]]

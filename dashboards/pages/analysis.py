@@ -20,7 +20,7 @@ from dashboards.session import viewing
 from dashboards.templating import render
 from db.jobs.trials import AnalysedTrial, analysed_trials
 from db.sql_store import SqlStore
-from service.app import store_of
+from service.app_state import store_of
 from service.auth.caller import Scope
 from tuner.objectives import DEFAULT_OBJECTIVES, figures_of, front_of
 from tuner.records.outcome import Outcome

@@ -16,7 +16,7 @@ from db.jobs.queries import JobFilters, job_standings, jobs_page
 from db.jobs.trials import key_trials
 from db.schedules.queries import StoredBest, bests, toolchains
 from db.sql_store import SqlStore
-from service.app import store_of
+from service.app_state import store_of
 from service.auth.caller import Scope
 from service.problem_details import not_found
 from tuner.problem.target import TARGETS

@@ -14,7 +14,7 @@ from dashboards.templating import render
 from db.devices.roster import SqlRoster
 from db.jobs.load import farm as farm_of
 from db.sql_store import SqlStore
-from service.app import store_of
+from service.app_state import store_of
 from service.auth.caller import Scope
 from service.devices import steer, unknown_device, verbs_for
 from tuner.errors import UserError

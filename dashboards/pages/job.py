@@ -24,7 +24,7 @@ from db.jobs.trials import (
     trial_points,
 )
 from db.sql_store import SqlStore
-from service.app import store_of
+from service.app_state import store_of
 from service.auth.audit import record
 from service.auth.caller import Scope
 from service.job_requests import may_steer, require_may_steer

@@ -14,7 +14,7 @@ from dashboards.session import viewing
 from dashboards.templating import render
 from db.jobs.queries import JobFilters, job_standings, jobs_page
 from db.sql_store import SqlStore
-from service.app import store_of
+from service.app_state import store_of
 from service.auth.caller import Scope
 from service.problem_details import HttpError
 from tuner.kernels import kernel_names

@@ -19,7 +19,7 @@ from db.pipelines import kernel_of
 from db.schedules.quarantine import quarantine, release
 from db.schedules.queries import StoredSchedule, find, page
 from db.sql_store import SqlStore
-from service.app import store_of
+from service.app_state import store_of
 from service.auth.audit import record
 from service.auth.caller import Caller, Scope
 from service.problem_details import HttpError, not_found

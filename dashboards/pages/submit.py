@@ -18,7 +18,7 @@ from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
 from db import pipelines
 from db.sql_store import SqlStore
-from service.app import store_of
+from service.app_state import store_of
 from service.auth.caller import Caller, Scope
 from service.job_requests import submit
 from service.problem_details import HttpError, status_of

@@ -17,7 +17,7 @@ from dashboards.session import viewing
 from dashboards.templating import render
 from db.jobs.trials import find_trial, key_trials
 from db.sql_store import SqlStore
-from service.app import store_of
+from service.app_state import store_of
 from service.auth.caller import Scope
 from service.problem_details import not_found
 from service.suggested_files import attachment, identifier

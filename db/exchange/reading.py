@@ -17,8 +17,8 @@ from sqlalchemy import select
 from db.exchange import layout
 from db.exchange.lines import Line, read_line, toolchain_digest
 from db.files.artifacts import defines
-from db.jobs.results import import_schedule
 from db.models import ToolchainRow
+from db.schedules.offering import import_schedule
 from db.sql_store import SqlStore
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.dialects import postgresql, sqlite
 
-from db.failure import Place, file_error
+from db.failure import file_error
+from db.place import Place
 from db.service_models import HeartbeatRow
 
 if TYPE_CHECKING:

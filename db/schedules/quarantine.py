@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from db.catalogue import rows_changed
 from db.failure import DamagedRowError
-from db.jobs.results import offer_schedule
 from db.models import (
     ArtifactRow,
     JobRow,
@@ -28,6 +27,7 @@ from db.records import (
     toolchain_record,
     trial_record,
 )
+from db.schedules.offering import offer_schedule
 from tuner.records.trial import Schedule
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from service.auth.caller import Caller, client_of
-from service.auth.tokens import local_user, redact, redact_all
+from service.auth.tokens import local_user
 from service.request_ids import current_request_id
+from service.token_text import redact, redact_all
 from tuner.errors import HvxtuneError
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from service.auth.audit import record
 from service.auth.caller import Quotas, Scope
-from service.auth.tokens import local_user, parse, prepare
+from service.auth.tokens import local_user, prepare
+from service.token_text import parse
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.machine.whole_files import written_whole
 from tuner.paths import PRIVATE_FILE_MODE, for_this_user, state_dir, writable

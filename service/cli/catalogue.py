@@ -15,8 +15,9 @@ from service.cli.options import (
     read_problem,
 )
 from service.cli.output import print_json, print_line, print_table
-from service.cli.summary import print_loose, problem_label
+from service.cli.summary import print_loose
 from service.json_forms import kernel_json, space_json
+from service.labels import problem_label
 from tuner.problem.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:

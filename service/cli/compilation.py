@@ -24,8 +24,9 @@ from service.cli.options import (
 )
 from service.cli.output import print_json, print_line
 from service.cli.schedules import write_file
-from service.cli.summary import print_config, problem_label
+from service.cli.summary import print_config
 from service.json_forms import problem_json
+from service.labels import problem_label
 from tuner.problem.target import DEFAULT_TARGET
 
 

@@ -242,7 +242,8 @@ def run(
 
 
 def _print_trial(problem: Any, trial: Any) -> None:
-    from service.cli.summary import print_config, print_measurement, problem_label
+    from service.cli.summary import print_config, print_measurement
+    from service.labels import problem_label
 
     print_line(problem_label(problem))
     if trial.measurement is None:

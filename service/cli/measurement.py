@@ -21,8 +21,9 @@ from service.cli.options import (
     read_problem,
 )
 from service.cli.output import print_json, print_line
-from service.cli.summary import print_config, print_loose, print_measurement, problem_label
+from service.cli.summary import print_config, print_loose, print_measurement
 from service.json_forms import peak_cycles, problem_json, trial_json
+from service.labels import problem_label
 from tuner.errors import UserError
 from tuner.problem.target import DEFAULT_TARGET
 

@@ -27,14 +27,9 @@ from service.cli.options import (
     read_server,
 )
 from service.cli.output import print_json, print_line
-from service.cli.summary import (
-    form_label,
-    print_config,
-    print_figures,
-    print_loose,
-    shown_name,
-)
+from service.cli.summary import form_label, print_config, print_figures, print_loose
 from service.json_forms import measurement_json, peak_cycles, problem_json
+from service.labels import shown_name
 from tuner.errors import UserError
 from tuner.problem.target import DEFAULT_TARGET
 from tuner.records.candidate import Fidelity

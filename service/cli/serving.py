@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -19,6 +20,10 @@ from service.settings import (
 
 MOST_PROCESSES = 256
 MOST_SLOTS = 64
+CONDUCTOR = (sys.executable, "-P", "-m", "service.cli", "conductor")
+"""The command that starts a conductor. It drains on SIGTERM, and ends when its standard input
+closes: the other end of the pipe is the service's, so that even a killed one leaves no conductor
+behind."""
 
 
 def serve(
@@ -90,13 +95,13 @@ def serve(
         trusted_proxies=read_trusted(trusted_proxy or ()),
         webhook_allow=tuple(webhook_allow or ()),
     )
-    run(settings, _print_as_json if as_json else _print, access_log=access_log)
+    announce = _print_as_json if as_json else _print
+    run(settings, announce, conductor=CONDUCTOR, access_log=access_log)
 
 
 def _print_as_json(about: Mapping[str, Any]) -> None:
     """On one line: the process that started the service goes on reading after it."""
     import json
-    import sys
 
     print_line(json.dumps(about))
     sys.stdout.flush()

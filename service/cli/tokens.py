@@ -172,7 +172,8 @@ def revoke(
     from db import open_store
     from db.access.tokens import revoke_token
     from service.auth.audit import record
-    from service.auth.tokens import parse, token_json
+    from service.auth.tokens import token_json
+    from service.token_text import parse
 
     whole = parse(token)  # people paste all of it
     with open_store() as store, store.transaction():

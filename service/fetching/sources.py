@@ -114,7 +114,7 @@ def stored_best(store: TrialStore, lookup: Lookup) -> Schedule:
     """The best schedule in ``store``; ``UserError`` says how to get one if none is stored."""
     found = store.best(lookup)
     if found is None:
-        from service.cli.summary import problem_label, problem_options
+        from service.labels import problem_label, problem_options
 
         problem, cache = lookup.problem, lookup.cache
         least = lookup.min_fidelity

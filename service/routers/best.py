@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from db.sql_store import SqlStore
 from service.admission.looker import Answered, Question
 from service.admission.lookups import NEAREST_COSTS, Lookups
-from service.app import lookups_of, settings_of, store_of
+from service.app_state import lookups_of, settings_of, store_of
 from service.auth import Caller, Scope, require
 from service.auth.gate import Gate
 from service.openapi import problems

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query
 
 from db.pipelines import kernel_of
 from db.sql_store import SqlStore
-from service.app import store_of
+from service.app_state import store_of
 from service.auth import Caller, Scope, require
 from service.json_forms import kernel_json, space_json
 from service.openapi import problems

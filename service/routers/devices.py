@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request
 
 from db.devices.roster import SqlRoster, farm_queue
 from db.sql_store import SqlStore
-from service.app import store_of
+from service.app_state import store_of
 from service.auth import Caller, Scope, require
 from service.devices import steer, unknown_device
 from service.openapi import problems

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 
 from db.exchange import export_schedules
-from service.app import Store
+from service.app_state import Store
 from service.auth import Caller, Scope, require
 from service.importing import take_over
 from service.openapi import problems

@@ -10,7 +10,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from service.app import Store
+from service.app_state import Store
 from service.auth import Scope, require
 from service.auth.gate import Gate
 from service.health import CONTENT_TYPE, Metrics

@@ -23,7 +23,7 @@ from starlette.responses import StreamingResponse
 
 from db.jobs.events import Told, event_counts, told_after
 from db.sql_store import SqlStore
-from service.app import store_of
+from service.app_state import store_of
 from service.auth import Scope, require
 from service.json_forms import peak_of, told_json
 from service.openapi import problems

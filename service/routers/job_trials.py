@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from db.jobs import trials as trial_queries
 from db.sql_store import SqlStore
-from service.app import store_of
+from service.app_state import store_of
 from service.auth import Scope, require
 from service.json_forms import full_trial_json, peak_of
 from service.openapi import problems

@@ -12,7 +12,7 @@ from db.jobs import queries as job_queries
 from db.jobs.queries import JobFilters
 from db.jobs.trials import front_trials, key_trials, promoted_trials
 from db.sql_store import SqlStore
-from service.app import settings_of, store_of
+from service.app_state import settings_of, store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
 from service.job_requests import require_may_steer

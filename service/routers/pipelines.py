@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from db import pipelines
 from db.pipelines import StoredPipeline
 from db.sql_store import SqlStore
-from service.app import store_of
+from service.app_state import store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
 from service.auth.quotas import check_upload

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from db.schedules import quarantine
 from db.schedules import queries as schedule_queries
 from db.sql_store import SqlStore
-from service.app import store_of
+from service.app_state import store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
 from service.openapi import problems

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from db.access import audit as entries
 from db.access.tokens import all_tokens, find_token, revoke_token
-from service.app import Store
+from service.app_state import Store
 from service.auth import Caller, Quotas, Scope, require
 from service.auth.audit import entry_json, record
 from service.auth.gate import Gate

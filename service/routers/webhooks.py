@@ -14,7 +14,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from db.jobs import outbox
 from db.jobs.outbox import Webhook
 from db.sql_store import SqlStore
-from service.app import Store, settings_of
+from service.app_state import Store, settings_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
 from service.openapi import problems

@@ -15,8 +15,7 @@ from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel
 from tuner.problem.contract import Contract, find_contract
 from tuner.problem.target import DEFAULT_TARGET, Target, find_target
 from tuner.records.candidate import CACHE_STATES, FIDELITIES, CacheState, Fidelity, Problem
-
-DEFAULT_CONTRACT: Final = "static"
+from tuner.records.request import DEFAULT_CONTRACT
 
 
 @dataclass(frozen=True)

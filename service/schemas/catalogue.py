@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.schemas.common import Strict
 from tuner.problem.target import DEFAULT_TARGET
-
-DEFAULT_CONTRACT = "static"
+from tuner.records.request import DEFAULT_CONTRACT
 
 
 class ParamForm(BaseModel):

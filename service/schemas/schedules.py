@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
-from service.schedules.asked import DEFAULT_CONTRACT
 from service.schemas.common import PageQuery, ProblemDetails, Strict, Visibility
 from tuner.problem.target import DEFAULT_TARGET
 from tuner.records.candidate import CacheState, Fidelity
+from tuner.records.request import DEFAULT_CONTRACT
 
 MOST_WORKLOADS = 1000
 _NAME = r"^[A-Za-z0-9_-]{1,100}$"

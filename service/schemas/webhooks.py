@@ -5,7 +5,8 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.schemas.common import Strict
-from service.webhooks.addresses import MOST_URL
+
+MOST_URL = 2000
 
 
 class NewWebhook(Strict):

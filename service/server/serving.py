@@ -11,7 +11,7 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -21,7 +21,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from db import open_store
-from db.failure import URL_VARIABLE
+from db.place import URL_VARIABLE
 from db.sql_store import SqlStore
 from service.admission.connections import BACKLOG, Connections, within_descriptors
 from service.admission.lookups import ProcessLookers
@@ -29,7 +29,7 @@ from service.app import create_app
 from service.auth.gate import Gate
 from service.auth.local_token import check_exposure, ensure_token, local_token_notes
 from service.request_ids import log_to_stderr
-from service.server.supervision import CONDUCTOR, Conductors
+from service.server.supervision import Conductors
 from service.settings import Settings
 from service.webhooks.sending import Sender
 from tuner.errors import UserError
@@ -44,8 +44,15 @@ Announce = Callable[[Mapping[str, Any]], None]
 connect; at the first start also the ``token`` that was made and its ``token_file``."""
 
 
-def serve(settings: Settings, announce: Announce, *, access_log: bool = False) -> None:
-    """Serves until SIGTERM or SIGINT; from the main thread.
+def serve(
+    settings: Settings,
+    announce: Announce,
+    *,
+    conductor: Sequence[str] = (),
+    access_log: bool = False,
+) -> None:
+    """Serves until SIGTERM or SIGINT; from the main thread. ``conductor`` is the
+    command that starts a conductor, if ``settings`` ask for any.
 
     At the first signal no more is accepted, answers under way are finished, and the conductors
     finish the candidates in flight and release their jobs; the second ends everything at once,
@@ -59,7 +66,7 @@ def serve(settings: Settings, announce: Announce, *, access_log: bool = False) -
         settings = replace(settings, port=listener.getsockname()[1])
         store = open_store(settings.database_url)
         try:
-            _serve(settings, store, listener, announce, access_log=access_log)
+            _serve(settings, store, listener, announce, conductor, access_log=access_log)
         finally:
             store.close()
 
@@ -69,12 +76,13 @@ def _serve(
     store: SqlStore,
     listener: socket.socket,
     announce: Announce,
+    conductor: Sequence[str],
     *,
     access_log: bool,
 ) -> None:
     about = _access(store, settings)
     app = create_app(store, Gate(store), settings, _lookers(settings))
-    conductors = _conductors(settings)
+    conductors = _conductors(settings, conductor)
     app.state.conductors_alive = lambda: conductors.alive
     server = _Server(
         configured(app, settings, access_log=access_log),
@@ -146,11 +154,11 @@ def _access(store: SqlStore, settings: Settings) -> dict[str, Any]:
     return {"notes": notes, "token": first.text, "token_file": str(first.file)}
 
 
-def _conductors(settings: Settings) -> Conductors:
+def _conductors(settings: Settings, conductor: Sequence[str]) -> Conductors:
     arguments = ["--until-eof", "--slots", str(settings.slots)]
     # In the environment: a URL may hold a password, and everybody can read command lines.
     environment = {URL_VARIABLE: settings.database_url} if settings.database_url else {}
-    return Conductors(settings.conductors, [*CONDUCTOR, *arguments], environment)
+    return Conductors(settings.conductors, [*conductor, *arguments], environment)
 
 
 class _Server(uvicorn.Server):

@@ -6,15 +6,10 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-CONDUCTOR = (sys.executable, "-P", "-m", "service.conductor")
-"""A conductor drains on SIGTERM, and ends when its standard input closes: the other end of the pipe
-is ours, so that even a killed service leaves no conductor behind."""
 
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0

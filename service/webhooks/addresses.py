@@ -18,10 +18,10 @@ from ipaddress import (
 )
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from service.schemas.webhooks import MOST_URL
 from service.settings import Network
 from tuner.errors import UserError
 
-MOST_URL = 2000
 _ACCEPTED = "https://HOST/PATH of a public host"
 _NEXT_STEP = "the operator can allow networks: hvxtune serve --webhook-allow CIDR"
 _TRANSLATING = tuple(ip_network(text) for text in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"))

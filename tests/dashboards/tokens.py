@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from db.access.tokens import Token, add_token
 from db.sql_store import SqlStore
 from service.auth.caller import Scope
-from service.auth.tokens import TokenText, new_token_text
+from service.token_text import TokenText, new_token_text
 
 
 def make_token(store: SqlStore, name: str, scopes: Iterable[Scope]) -> TokenText:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from db.failure import URL_VARIABLE
+from db.place import URL_VARIABLE
 from tests.databases import put_database
 from tuner.paths import STATE_DIR_VARIABLE
 

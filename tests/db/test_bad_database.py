@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from db import open_store
-from db.failure import URL_VARIABLE
+from db.place import URL_VARIABLE
 from tuner.best import lookup_of
 from tuner.conformance.records import (
     SPACE,

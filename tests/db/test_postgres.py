@@ -15,8 +15,8 @@ from db.base import Base
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.devices.roster import SqlRoster
 from db.engine import find_url, make_engine, place_of
-from db.failure import URL_VARIABLE
 from db.files.artifacts import ArtifactFiles
+from db.place import URL_VARIABLE
 from db.schema import ensure_schema, upgrade
 from db.sql_store import SqlStore
 from tests.db.access_conformance import AccessConformance

@@ -14,7 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from db import open_store
-from db.failure import URL_VARIABLE
+from db.place import URL_VARIABLE
 from db.schedules.serving import FirstRows, ServingRow, values_of
 from db.sql_store import SqlStore
 from service.app import create_app

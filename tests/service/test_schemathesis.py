@@ -23,9 +23,9 @@ from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
 from service.auth.gate import Gate
-from service.auth.tokens import new_token_text
 from service.problem_details import MEDIA_TYPE
 from service.settings import Settings
+from service.token_text import new_token_text
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.service.described import document

@@ -21,8 +21,8 @@ from service.admission.looker import Found, Looker, Question
 from service.admission.lookups import NEAREST_COSTS, Lookups, ProcessLookers
 from service.app import create_app
 from service.auth import Quotas
-from service.auth.tokens import new_token_text
 from service.settings import Settings
+from service.token_text import new_token_text
 from tests.service.auth.conftest import bearing
 from tests.service.gates import Gate, OpenGate
 from tests.service.stored import problem, store_schedule

@@ -19,8 +19,8 @@ from service.admission import bodies as unread_bodies
 from service.admission.bodies import LINGER_BYTES
 from service.app import create_app
 from service.auth.gate import Gate
-from service.auth.tokens import new_token_text
 from service.settings import Settings
+from service.token_text import new_token_text
 from tests.service.live import live
 
 HUGE = 512 << 20

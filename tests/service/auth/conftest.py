@@ -14,8 +14,8 @@ from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
 from service.auth.gate import Gate
-from service.auth.tokens import TokenText, new_token_text
 from service.settings import Settings
+from service.token_text import TokenText, new_token_text
 
 GetToken = Callable[..., TokenText]
 

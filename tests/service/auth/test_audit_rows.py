@@ -14,8 +14,8 @@ from fastapi.routing import APIRoute
 from db.access.audit import newest_entries, prune_entries
 from db.sql_store import SqlStore
 from service.auth import audit
-from service.auth.tokens import new_token_text
 from service.routers import ROUTERS
+from service.token_text import new_token_text
 
 ONLY_ASKS = {"POST /v1/schedules/best:batch"}
 """Routes that change nothing, though their method may."""

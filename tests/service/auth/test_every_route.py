@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 from service.auth import Scope
 from service.auth.gate import Gate
 from service.auth.guard import OPEN_PATHS
-from service.auth.tokens import new_token_text
 from service.routers import ROUTERS
+from service.token_text import new_token_text
 from tests.service.auth.conftest import GetToken, bearing
 
 

@@ -20,9 +20,9 @@ from service.auth.local_token import (
     local_token_file,
     local_token_notes,
 )
-from service.auth.tokens import new_token_text, parse
 from service.server.serving import serve
 from service.settings import Settings
+from service.token_text import new_token_text, parse
 from tests.service.auth.conftest import GetToken, bearing
 from tests.service.served import served
 from tuner.errors import UserError

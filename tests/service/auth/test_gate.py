@@ -18,8 +18,8 @@ from service.auth import audit as refusals
 from service.auth import gate as token_gate
 from service.auth.caller import network_of
 from service.auth.gate import Gate
-from service.auth.tokens import TokenText, new_token_text
 from service.settings import Settings
+from service.token_text import TokenText, new_token_text
 from tests.service.auth.conftest import GetToken, bearing
 from tuner.errors import StoreError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from service.auth.local_token import keep_local_token, local_token, local_token_file
-from service.auth.tokens import new_token_text
+from service.token_text import new_token_text
 from tuner.errors import StoreError, UserError
 
 TEXT = new_token_text().text

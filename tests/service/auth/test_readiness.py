@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from db.sql_store import SqlStore
-from service.auth.tokens import new_token_text
+from service.token_text import new_token_text
 from tests.service.auth.conftest import GetToken, bearing
 from tuner.errors import StoreError
 

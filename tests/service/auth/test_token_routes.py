@@ -9,7 +9,7 @@ from db.access.audit import newest_entries
 from db.access.tokens import find_token
 from db.sql_store import SqlStore
 from service.auth.audit import record
-from service.auth.tokens import new_token_text, parse
+from service.token_text import new_token_text, parse
 from tests.service.auth.conftest import GetToken, bearing
 
 WANTED = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.auth.tokens import (
+from service.token_text import (
     ID_CHARACTERS,
     SECRET_CHARACTERS,
     RedactingFormatter,

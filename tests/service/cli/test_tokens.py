@@ -8,7 +8,7 @@ import time
 import pytest
 
 from service.auth.local_token import local_token, local_token_file
-from service.auth.tokens import parse
+from service.token_text import parse
 
 CREATE = ["token", "create", "--name", "ci", "--scope", "read", "--scope", "submit"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from db import open_store
-from db.failure import URL_VARIABLE
+from db.place import URL_VARIABLE
 from db.sql_store import SqlStore
 from tests.rig.scale_u8 import KERNELS
 from tuner.kernels import EXTRA_KERNELS_VARIABLE

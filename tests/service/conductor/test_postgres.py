@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from db import open_store
-from db.failure import URL_VARIABLE
+from db.place import URL_VARIABLE
 from db.sql_store import SqlStore
 from tests.db.postgres_server import NEEDS_POSTGRES, databases
 from tests.rig.scale_u8 import KERNELS

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 120.0
-COMMAND = [sys.executable, "-m", "service.conductor"]
+COMMAND = [sys.executable, "-m", "service.cli", "conductor"]
 FOSTER = """
 import subprocess, sys, time
 child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE)

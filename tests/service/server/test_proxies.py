@@ -15,9 +15,9 @@ from db.access.audit import newest_entries
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth.gate import Gate
-from service.auth.tokens import new_token_text
 from service.cli.app import app as commands
 from service.settings import Settings, read_trusted
+from service.token_text import new_token_text
 from tests.service.auth.conftest import bearing
 from tests.service.live import live
 from tests.service.served import environment, served

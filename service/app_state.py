@@ -1,0 +1,37 @@
+"""What the application holds, as routes ask for it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from db.sql_store import SqlStore
+from service.admission.lookups import Lookups
+from service.auth.caller import caller_of
+from service.settings import Settings
+
+
+def store_of(request: Request) -> SqlStore:
+    """A dependency: the store of the application, limited to what the caller may see. Its methods
+    block: use it in ``def`` routes, which run in threads, or by ``run_in_threadpool``."""
+    store: SqlStore = request.app.state.store
+    caller = caller_of(request.scope)
+    if caller is None:
+        return store.seen_by("")
+    return store if caller.sees_all else store.seen_by(caller.owner)
+
+
+Store = Annotated[SqlStore, Depends(store_of)]
+
+
+def settings_of(request: Request) -> Settings:
+    """A dependency: what the service was started with."""
+    settings: Settings = request.app.state.settings
+    return settings
+
+
+def lookups_of(request: Request) -> Lookups:
+    """A dependency: best-queries that are not at hand."""
+    lookups: Lookups = request.app.state.lookups
+    return lookups

@@ -1,0 +1,34 @@
+"""Names of kernels and problems as people read and type them."""
+
+from __future__ import annotations
+
+from tuner.records.candidate import Problem
+
+
+def problem_label(problem: Problem) -> str:
+    """For people: ``gemm_u8 m=256 n=256 k=256, contract static, hexagon-v66``."""
+    workload = problem.workload
+    label = workload.label.replace(workload.kernel, shown_name(workload.kernel), 1)
+    return f"{label}, contract {problem.contract}, {problem.target.name}"
+
+
+def shown_name(kernel: str) -> str:
+    """The display name of a kernel: that of an upload, if it was kept with one here."""
+    from tuner.kernels import PIPELINE_PREFIX
+
+    if not kernel.startswith(PIPELINE_PREFIX):
+        return kernel
+    from db import open_store
+    from db.pipelines import named
+    from service.auth.tokens import local_user
+
+    with open_store() as store:
+        return named(store, kernel, local_user()).label or kernel
+
+
+def problem_options(problem: Problem) -> str:
+    """The part of a command line that names a problem: ``gemm_u8 -p m=256 ... --target ...``."""
+    workload = problem.workload
+    params = [f"-p {name}={value}" for name, value in workload.params.items()]
+    places = [f"--target {problem.target.name}", f"--contract {problem.contract}"]
+    return " ".join([workload.kernel, *params, *places])
