@@ -104,7 +104,7 @@ class Entered:
                 given[option.name] = text == YES
             elif text:
                 given[option.name] = option.checked(option.read(text))
-        if given.get("on"):  # a tag is one of the farm's: whoever chooses it means that
+        if given.get("on"):  # only the farm has tags: choosing one selects the farm
             given["measurer"] = FARM
         return given
 
@@ -136,7 +136,7 @@ def _entered(values: Mapping[str, Any], store: SqlStore, caller: Caller) -> Ente
 
 
 def field_of(error: HvxtuneError, entered: Entered) -> str:
-    """The field an error is about, as far as it can be told; empty if it is not."""
+    """The field an error is about; empty if the error names none."""
     if isinstance(error, FieldError):
         return error.field
     named = re.match(r"(\w+)=", error.message)
