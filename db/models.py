@@ -322,7 +322,7 @@ class ScheduleRow(Base):
     while it stays so. ``seal`` ties the object to the problem and the config
     (:mod:`db.schedules.validation`); ``judged`` marks a config that was found in its space
     (:mod:`tuner.codegen.judged`). ``tenant``
-    and ``audience`` are those of its job: a private best stands beside the shared one.
+    and ``audience`` are those of its job: a private best is kept in addition to the shared one.
     """
 
     __tablename__ = "schedules"

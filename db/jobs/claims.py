@@ -157,7 +157,7 @@ def hold(session: Session, job_id: str, token: int, **values: Any) -> None:
 
 
 def requested(session: Session, job_id: str, token: int) -> tuple[JobRequest | None, bool]:
-    """What was asked of the holder of a claim, and whether its lease should be extended soon.
+    """The request to the holder of a claim, if any, and whether to extend its lease soon.
 
     ``StoreError`` if the claim is no longer this writer's. Only reads.
     """

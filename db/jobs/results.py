@@ -137,10 +137,10 @@ def add_measurement(session: Session, measurement: Measurement, artifact_digest:
 
 
 def offer_schedule(session: Session, schedule: Schedule) -> None:
-    """Makes ``schedule`` the stored one unless one as fast, of the same toolchain, is there.
+    """Makes ``schedule`` the stored one unless the same toolchain already has one as fast.
 
-    What is quarantined does not come back, be it by its config or by its bytes, unless nothing but
-    the file of its artifact was wrong: that was written anew just now.
+    A quarantined schedule does not come back, neither by its config nor by its bytes, unless only
+    its artifact's file was wrong: that was rewritten just now.
     """
     toolchain_of(schedule)  # refuses a provenance that is not whole
     job, trial = schedule.provenance["job"], schedule.provenance["trial"]

@@ -15,7 +15,7 @@ _UNIQUE = "uq_schedules_problem_id_fidelity_toolchain_id"
 def upgrade() -> None:
     """Only schedules that are not quarantined are unique by problem, fidelity and toolchain.
 
-    SQLite cannot drop a constraint, so the table is made anew there, by its own statement without
+    SQLite cannot drop a constraint, so the table is recreated there, by its own statement without
     it. Nothing refers to it.
     """
     if op.get_bind().dialect.name == "sqlite":
