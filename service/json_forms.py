@@ -190,8 +190,8 @@ def _rounded(value: float | None, digits: int) -> float | None:
 def detail_json(
     standing: JobStanding, trials: KeyTrials, front: Sequence[Trial], promoted: PromotedTrials
 ) -> dict[str, Any]:
-    """A job by itself: with the trials to look at first, those on its Pareto ``front``, what became
-    of those that were promoted, and what it was made with."""
+    """A job by itself: with the trials to look at first, those on its Pareto ``front``, the
+    promotions, and the toolchain."""
     job = standing.summary.job
     peak = peak_of(job)
 

@@ -47,12 +47,12 @@ class TokenText:
 
     @property
     def text(self) -> str:
-        """What the holder keeps and sends."""
+        """The token as its holder keeps and sends it."""
         return f"{PREFIX}{self.id}_{self.secret}"
 
     @property
     def digest(self) -> str:
-        """What is stored: SHA-256 of the secret, in hexadecimal."""
+        """The stored form: SHA-256 of the secret, in hexadecimal."""
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
 
@@ -233,7 +233,7 @@ def issued_json(text: TokenText, token: Token) -> dict[str, Any]:
 
 
 def issue_detail(token: Token) -> dict[str, Any]:
-    """What the audit keeps of a new token."""
+    """The audit's record of a new token."""
     return {
         "name": token.name,
         "owner": token.owner,

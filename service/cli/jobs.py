@@ -210,7 +210,7 @@ def _agreement_text(found: Mapping[str, Any]) -> str:
     if found["fitted_tau"] is not None:
         parts.append(
             f"of the refit ranking {found['fitted_tau']:.2f}, off by {found['error']:.1%} "
-            "(each pair foretold by the others)"
+            "(each pair predicted from the others)"
         )
     return ", ".join(parts)
 

@@ -29,7 +29,7 @@ def _quota(option: str, meaning: str) -> Any:
 def create(
     scope: Annotated[
         list[Scope] | None,
-        typer.Option("--scope", help="What it permits; give it once per scope."),
+        typer.Option("--scope", help="A scope of the token; repeat for more."),
     ] = None,
     name: Annotated[
         str | None,

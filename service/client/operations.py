@@ -39,7 +39,7 @@ FileKind = Literal["object", "header", "schedule", "loopnest", "assembly", "prov
 _FILE_PATHS = {"schedule": "schedule.h"}
 PATIENCE_S = 30.0
 PATIENCE_WITH_CACHE_S = 5.0
-"""A build that can go on with what it knows does not wait long."""
+"""A build that has cached answers to fall back on does not wait long."""
 PAGE_ITEMS = 200
 
 

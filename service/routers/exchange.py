@@ -27,7 +27,7 @@ router = APIRouter(prefix="/v1", tags=["schedules"])
 MEDIA_TYPE = "application/zip"
 _BODY = {
     "required": True,
-    "description": "What `GET /v1/export` or `hvxtune export` gave.",
+    "description": "A file from `GET /v1/export` or `hvxtune export`.",
     "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
 }
 _STALE_S = 24 * 3600.0

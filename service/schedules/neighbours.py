@@ -25,11 +25,11 @@ from tuner.records.candidate import Problem
 from tuner.space import Space
 
 MOST_LOOKED_AT = 1024
-"""Neighbours whose schedules are read, at some 0.1 ms each the first time."""
+"""Neighbours whose schedules are read, at about 0.1 ms each the first time."""
 MOST_TRIED = 256
 """Neighbours whose configs are tried on the asked shape, nearest first."""
 _KEPT_ROWS = 8192
-"""At some 3 kB each: 25 MB."""
+"""At about 3 kB each: 25 MB."""
 NAMED = 5
 """Nearest workloads that a miss names."""
 
