@@ -2,7 +2,7 @@
 
 A mark names all that the verdict depends on: problem, generator, config, and the code that judged,
 which is all Python of :mod:`tuner`. One made by other code, or for another config or problem, does
-not match: the config is judged anew.
+not match: the config is judged again.
 """
 
 from __future__ import annotations

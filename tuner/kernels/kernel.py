@@ -112,10 +112,10 @@ class Kernel(ABC):
     have defaults to override where they do not fit.
 
     Instances hold no state, are made without arguments and may be used from several threads.
-    Methods are deterministic and cheap but for :meth:`reference` and :meth:`pipeline`; only
-    :meth:`pipeline` may import Halide. ``params`` given to them are checked, and complete but for
-    optional ones at their defaults. ``UserError`` says that a request is wrong; any other error is
-    a defect of the kernel.
+    Methods are deterministic and, except for :meth:`reference` and :meth:`pipeline`, cheap; only
+    :meth:`pipeline` may import Halide. ``params`` given to them are checked, and complete except
+    for optional ones at their defaults. ``UserError`` says that a request is wrong; any other
+    error is a defect of the kernel.
 
     :class:`tuner.conformance.kernels.KernelConformance` is the suite that each kernel must pass.
     """

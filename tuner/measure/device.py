@@ -184,7 +184,7 @@ class Device(ABC):
     Settings: ClassVar[type[DeviceSettings]] = DeviceSettings
     """Its table in the farm file."""
     is_local: ClassVar[bool] = False
-    """Whether :meth:`fingerprint` can be had without the device being reachable."""
+    """Whether :meth:`fingerprint` works while the device is unreachable."""
 
     def __init__(self, settings: Any, name: str, limits: Limits) -> None:
         """``settings`` is a :attr:`Settings`; ``name`` is unique in the farm, and stored with every

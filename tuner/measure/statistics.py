@@ -53,7 +53,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Summary:
-    """Samples in a few figures: cycles, but for ``count`` and ``outliers``, which are samples."""
+    """Samples in a few figures: cycles, except ``count`` and ``outliers``, which count samples."""
 
     count: int
     median: float
@@ -70,7 +70,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Throttled:
-    """Why the samples taken next to a reference are not to be used.
+    """The reason not to use samples taken next to a reference.
 
     ``slowdown`` is the reference's median over what it should take, ``drift`` that of its second
     half over that of its first.

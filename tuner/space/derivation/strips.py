@@ -17,7 +17,7 @@ KNOB = "strips"
 _ROUNDS = (1, 2, 4)
 """Strips for each context: with more of them contexts end at the same time, fewer begin sooner."""
 _LEAST_OPERATIONS = 1 << 18
-"""Operations of a stage, value by value, from which on a parallel loop is worth its start: some
+"""Operations of a stage, value by value, from which on a parallel loop is worth its start: about
 2000 packets of whole vectors; the start alone costs 1000 (``v66.toml``)."""
 
 
