@@ -240,7 +240,7 @@ def told_json(told: Told, peak: float | None) -> dict[str, Any]:
 def ladder_json(
     job: Job, trials: Sequence[Trial], promotions: Sequence[Promotion], peak: float
 ) -> dict[str, Any] | None:
-    """Where the job promotes to, each promotion beside its trial's own cycles, and how far both
+    """Where the job promotes to, each promotion with its trial's own cycles, and how far both
     agree; ``None`` if it promotes nothing. ``trials`` holds at least those promoted, ``peak`` is
     the cycles at the HVX peak."""
     from tuner.search.ladder import pairs_of

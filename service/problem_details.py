@@ -240,7 +240,7 @@ def words_of(error: RequestValidationError, request: Request) -> tuple[str, str,
 
 
 def _fields_beside(place: Sequence[Any], request: Request) -> Iterator[str]:
-    """The known fields beside an unknown one, by the OpenAPI document."""
+    """The known fields at the level of an unknown one, by the OpenAPI document."""
     document = request.app.openapi()
     path = getattr(request.scope.get("route"), "path", "")
     operation = document["paths"].get(path, {}).get(request.method.lower(), {})

@@ -59,7 +59,7 @@ DEFAULTS: Mapping[str, str] = {
 
 
 def ticks(option: Option) -> list[str]:
-    """The choices beside the default of ``option``, which takes several names."""
+    """The choices besides the default of ``option``, which takes several names."""
     return [name for name in choices_of(option) if name not in option.default]
 
 
@@ -89,7 +89,7 @@ class Entered:
         return () if isinstance(self.what, WorkloadSet) else self.what.params
 
     def ticked(self, option: Option) -> list[str]:
-        """The default of ``option``, and what is ticked beside it."""
+        """The default of ``option``, and the choices ticked in addition."""
         more = [n for n in ticks(option) if self.values.get(f"{option.name}_{n}")]
         return [*option.default, *more]
 

@@ -109,7 +109,7 @@ def owner_of(row: JobRow) -> Owner | None:
 
 
 def is_held(row: JobRow) -> bool:
-    """Whether somebody works on the job, as far as can be known."""
+    """Whether a live process holds the job; its lease decides where the process is out of sight."""
     owner = owner_of(row)
     if owner is None:
         return False

@@ -75,7 +75,7 @@ class Delivery:
 
 
 def add_webhook(store: SqlStore, webhook: Webhook) -> None:
-    """Stores a new one. If its job has ended already, that is told at once."""
+    """Stores a new one. If its job has already ended, the message is queued at once."""
     values = {
         "id": webhook.id,
         "tenant": webhook.tenant,

@@ -214,8 +214,8 @@ def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str,
 
 
 def _is_quarantined(session: Session, key: Mapping[str, Any], offered: Schedule) -> bool:
-    """Whether ``offered`` is, be it another's. Where that was for a lost file alone it is not, from
-    now on."""
+    """Whether ``offered`` is quarantined, under any owner. A quarantine for a lost file alone ends
+    now."""
     of_anybody = {name: value for name, value in key.items() if name != "audience"}
     quarantined = session.scalars(
         select(ScheduleRow)

@@ -260,7 +260,7 @@ def near(
 
 
 def _tuned(session: Session, problem: Problem) -> list[tuple[int, Problem]]:
-    """Every other problem of the kernel that there is a job for, nearest first."""
+    """Every other problem of the kernel that has a job, nearest first."""
     workload = problem.workload
     wanted = (
         select(ProblemRow)

@@ -49,7 +49,7 @@ def _newest(address: str | None, limit: int) -> list[dict[str, Any]]:
 
 
 def _print_jobs(found: list[dict[str, Any]]) -> None:
-    # Whose and how urgent is of interest where jobs come from several people.
+    # User and priority matter where several people submit jobs.
     with_user = any(row["user"] or row["priority"] for row in found)
     asked = ["user", "priority"] if with_user else []
     of_search = {one.name: one for one in options_of(SearchOptions) if one.listed}

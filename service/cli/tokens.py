@@ -1,5 +1,5 @@
 """Access to the service of this machine's database: ``token create``, ``list``, ``revoke``; and
-what was done with it: ``audit``."""
+its record of changes: ``audit``."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class KernelList(BaseModel):
 
 
 class TargetForm(BaseModel):
-    """One Hexagon configuration that code can be made for."""
+    """One Hexagon configuration to generate code for."""
 
     name: str = Field(examples=["hexagon-v66-sm8150"])
     arch: str = Field(examples=["v66"])

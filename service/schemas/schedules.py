@@ -18,7 +18,7 @@ ContractName = Literal["none", "host", "stride", "extent", "static"]
 
 
 class BestOptions(Strict):
-    """Options of a best-query beside the workload."""
+    """Options of a best-query besides the workload."""
 
     cache: CacheState = Field("warm", description="Caches when the timed call began.")
     min_fidelity: Fidelity = Field(

@@ -77,7 +77,7 @@ def outside(space: Space, config: Any) -> str:
 @cache
 def _code() -> str:
     """A digest of all modules of ``tuner``; empty if one was changed since this process loaded it:
-    what is in the file is not what judges then."""
+    then the code that judges is not the code in the file."""
     digest = sha256()
     for file in sorted(_ROOT.rglob("*.py")):
         if file.stat().st_ctime > _STARTED_AT:

@@ -32,7 +32,7 @@ __all__ = [
     "ScalarSpec",
     "WorkCounts",
 ]
-"""All that the author of a kernel imports, beside :mod:`tuner.space`."""
+"""All that the author of a kernel imports, besides :mod:`tuner.space`."""
 
 Array = NDArray[Any]
 MAX_BUFFER_BYTES = 1 << 27
@@ -86,8 +86,8 @@ class HalidePipeline:
 
     ``inputs`` follow the order of the kernel's input buffers; dimension 0 of each is the
     innermost (NumPy's last). ``stages`` names every Func that directives may address, the output
-    included. ``scalars`` follow the order of :meth:`Kernel.scalars`; outputs beside ``output`` come
-    after it.
+    included. ``scalars`` follow the order of :meth:`Kernel.scalars`; outputs besides ``output``
+    come after it.
     """
 
     inputs: Sequence[hl.ImageParam]
@@ -209,7 +209,7 @@ class Kernel(ABC):
         return {}
 
     def attachment(self, problem: Problem) -> dict[str, Any] | None:
-        """JSON that a compile worker needs to make this kernel, beside its name; ``None`` if
+        """JSON that a compile worker needs to make this kernel, besides its name; ``None`` if
         nothing. :func:`tuner.kernels.attached_kernel` is the inverse."""
         return None
 
@@ -218,7 +218,7 @@ class Kernel(ABC):
         raise InternalError(f"kernel {self.name} has no attachments")
 
     def llvm_arguments(self, params: Mapping[str, int]) -> tuple[str, ...]:
-        """Options of Halide's LLVM that its code needs to be right, beside those for all."""
+        """LLVM options that its code needs to be right, besides Halide's for all kernels."""
         return ()
 
     def other_shapes(self, problem: Problem) -> list[dict[str, int]]:

@@ -153,7 +153,7 @@ class DeviceSettings:
 
     name: str = field(metadata=about("unique in its farm"))
     arch: str = field(metadata=about("the arch whose code it runs, such as v68"))
-    tags: tuple[str, ...] = key((), "words that `--on` chooses it by, beside name, kind and arch")
+    tags: tuple[str, ...] = key((), "words that `--on` chooses it by, besides name, kind and arch")
     slots: ClassVar[int] = 1
     """How many devices the table stands for. A kind may make a field of it."""
 

@@ -93,7 +93,7 @@ def mad(samples: Sequence[float]) -> float:
 
 
 def summarize(samples: Sequence[float], confidence: float = CONFIDENCE) -> Summary:
-    """All there is to say of ``samples``. ``ValueError`` without any."""
+    """The :class:`Summary` of ``samples``. ``ValueError`` without any."""
     return Summary(
         len(samples),
         median(samples),
@@ -104,7 +104,7 @@ def summarize(samples: Sequence[float], confidence: float = CONFIDENCE) -> Summa
 
 
 def outliers(samples: Sequence[float]) -> int:
-    """How many samples lie so far from the median, by the MAD, that they are of another kind.
+    """The number of samples too far from the median, by the MAD, to be of the same distribution.
 
     0 where at least half of the samples are equal: then the MAD has no scale to judge by.
     """

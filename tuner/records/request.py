@@ -334,7 +334,7 @@ class SearchOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions(SearchOptions):
-    """Everything a job may be told beside its workload."""
+    """All options of a job besides its workload."""
 
     target: str = option(
         DEFAULT_TARGET, "Hardware to generate code for: {choices}.", WORKLOAD, choices="target"

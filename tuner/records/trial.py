@@ -125,7 +125,7 @@ class RemainingGain:
 
     @property
     def reached(self) -> float:
-        """The share of what is likely to be found in the end that is found now: 1 is all."""
+        """The share of the expected optimum that is reached so far: 1 is all of it."""
         return 1.0 - self.expected
 
     @property

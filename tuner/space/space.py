@@ -103,7 +103,7 @@ class Constraint:
 class Space:
     """All schedules considered for one workload under one contract on one target.
 
-    ``constants`` are names that conditions may use beside knobs (shapes, vector lanes). Equal
+    ``constants`` are names that conditions may use besides knobs (shapes, vector lanes). Equal
     spaces have equal digests.
     """
 

@@ -1,4 +1,4 @@
-"""Quarantined schedules stay beside the one that is handed out in their place."""
+"""Quarantined schedules are kept along with the one served in their place."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def screen(object_bytes: bytes, arch: str, lacking: FindLacking | None) -> None:
 
     ``lacking`` finds instructions that what runs it lacks; a DSP (``None``) has all of its arch.
     Raises ``CandidateError`` with outcome ``infeasible`` for anything but a relocatable Hexagon
-    object, and for one that is made for a newer arch, asks a loader for more than to be loaded,
+    object, and for one compiled for a newer arch, asks a loader for more than to be loaded,
     takes too much memory, or holds a lacking instruction, which is named. About 2 ms.
     """
     try:

@@ -88,7 +88,7 @@ class BadEntryError(Exception):
         self._pattern = pattern
 
     def line_in(self, text: str) -> int:
-        """The line of the entry, counted from 1; of what is missing, the last one."""
+        """The line of the entry, counted from 1; the last line for a missing entry."""
         found = re.search(self._pattern, text, re.MULTILINE)
         return text[: found.end()].rstrip("\n").count("\n") + 1 if found else 1
 

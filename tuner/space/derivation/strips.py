@@ -46,7 +46,7 @@ def strip_knob(roles: Roles) -> Iterator[Knob]:
 
 
 def strip_constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
-    """Those of the output's strips, and of what is kept in memory around them."""
+    """Constraints on the output's strips, and on what is kept in memory around them."""
     if KNOB not in knobs:
         return
     output = roles.output
