@@ -218,7 +218,7 @@ class Kernel(ABC):
         raise InternalError(f"kernel {self.name} has no attachments")
 
     def llvm_arguments(self, params: Mapping[str, int]) -> tuple[str, ...]:
-        """LLVM options that its code needs to be right, besides Halide's for all kernels."""
+        """Options that Halide's LLVM needs for right code, besides those for all kernels."""
         return ()
 
     def other_shapes(self, problem: Problem) -> list[dict[str, int]]:
@@ -227,7 +227,7 @@ class Kernel(ABC):
         return grown_shapes(self, problem)
 
     def verified_shapes(self, problem: Problem) -> dict[str, dict[str, int]]:
-        """Beside :meth:`other_shapes`, shapes by name that code is verified in, where the contract
+        """Besides :meth:`other_shapes`, shapes by name that code is verified in, where the contract
         leaves the shape open: by default :func:`tuner.kernels.shapes.extreme_shapes`. Code may
         refuse them with an error: a tile must fit the extents."""
         return extreme_shapes(self, problem)
