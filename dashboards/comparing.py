@@ -10,11 +10,11 @@ from db.schedules.queries import StoredBest
 from tuner.measure.statistics import CONFIDENCE, least_samples, median, median_interval
 
 CONFIDENCE_OF_EACH = 1 - (1 - CONFIDENCE) / 2
-"""Of the two medians of a ratio: then both lie where they are said to with :data:`CONFIDENCE`."""
+"""Of each of a ratio's two medians, so that both intervals hold with :data:`CONFIDENCE`."""
 LEAST_SAMPLES = least_samples(CONFIDENCE_OF_EACH)
 LEAST_WORKLOADS = least_samples(CONFIDENCE)
 NOISE = 0.01
-"""Ratios nearer to 1 than this are no change, whatever the interval says."""
+"""Ratios closer to 1 than this count as unchanged, whatever the interval says."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Explanations on demand: made once in a thread of their own, kept while they are of use.
+"""Explanations on demand: made once, in a thread of their own, and kept while they are of use.
 
 Explaining runs the candidate again in its contained process, about a second; a page asks for it
-and comes back until it is there.
+and asks again until it is ready.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_WAITING = 16
 
 
 class Explanations:
-    """Explanations by what they are of; the least recently asked for is forgotten first."""
+    """Explanations by key; the one least recently asked for is forgotten first."""
 
     def __init__(self) -> None:
         self._made: OrderedDict[str, Future[Explanation]] = OrderedDict()

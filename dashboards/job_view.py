@@ -77,7 +77,7 @@ class JobView:
 
     @property
     def open(self) -> bool:
-        """Whether more can come of it."""
+        """Whether the job can still make progress."""
         return not self.job.state.ended
 
     @property

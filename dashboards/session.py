@@ -218,7 +218,7 @@ def viewing(scope: Scope) -> Callable[[Request], Viewer]:
 
 @dataclass(frozen=True)
 class Form:
-    """What a form sent, from a viewer who may send it."""
+    """The fields of a submitted form, from a viewer who may submit it."""
 
     viewer: Viewer
     fields: FormData

@@ -115,7 +115,7 @@ class JobRow(Base):
     """A job, its budget, and the claim on it.
 
     The ``owner_*`` columns name the process that holds the claim; ``fencing_token`` rises with
-    each claim, so that a writer whose claim was taken over is told apart. ``lease_expires_at``
+    each claim, so that a writer whose claim was taken over is recognized. ``lease_expires_at``
     bounds a claim whose owner cannot be seen from here, because it runs on another machine.
     ``requested`` is what somebody asked of the owner; a queued job that is ``paused`` is not
     taken up; ``event_count`` numbers the job's events. ``goals`` are the objectives, with commas
@@ -311,8 +311,8 @@ class PromotionRow(Base):
 
 
 class ScheduleRow(Base):
-    """The best of a problem at one fidelity with one toolchain, with its provenance, or what was
-    it and is quarantined.
+    """The best of a problem at one fidelity with one toolchain, with its provenance, or a former
+    best that is quarantined.
 
     ``cycles`` and ``cache`` repeat the measurement's, for the best-query, whose index holds all
     that decides, and for the rule that only a faster schedule replaces a stored one. ``job_id`` and
@@ -322,7 +322,7 @@ class ScheduleRow(Base):
     while it stays so. ``seal`` ties the object to the problem and the config
     (:mod:`db.schedules.validation`); ``judged`` marks a config that was found in its space
     (:mod:`tuner.codegen.judged`). ``tenant``
-    and ``audience`` are those of its job: a private best stands beside the shared one.
+    and ``audience`` are those of its job: a private best is kept in addition to the shared one.
     """
 
     __tablename__ = "schedules"

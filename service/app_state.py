@@ -1,4 +1,4 @@
-"""What the application holds, as routes ask for it."""
+"""The dependencies of routes: the store, the settings and the lookups of the application."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def _replayed(kept: KeptAnswer, key: str) -> Taken:
 
 
 def may_steer(caller: Caller, job: Job) -> bool:
-    """Whether ``caller`` may: one's own jobs with ``submit``, anybody's with ``operate``."""
+    """Whether ``caller`` may steer it: their own with ``submit``, anybody's with ``operate``."""
     own = job.submission.owner == caller.owner and caller.may(Scope.SUBMIT)
     return own or caller.may(Scope.OPERATE)
 

@@ -190,8 +190,8 @@ def _rounded(value: float | None, digits: int) -> float | None:
 def detail_json(
     standing: JobStanding, trials: KeyTrials, front: Sequence[Trial], promoted: PromotedTrials
 ) -> dict[str, Any]:
-    """A job by itself: with the trials to look at first, those on its Pareto ``front``, what became
-    of those that were promoted, and what it was made with."""
+    """A job by itself: with the trials to look at first, those on its Pareto ``front``, the
+    promotions, and the toolchain."""
     job = standing.summary.job
     peak = peak_of(job)
 
@@ -240,7 +240,7 @@ def told_json(told: Told, peak: float | None) -> dict[str, Any]:
 def ladder_json(
     job: Job, trials: Sequence[Trial], promotions: Sequence[Promotion], peak: float
 ) -> dict[str, Any] | None:
-    """Where the job promotes to, each promotion beside its trial's own cycles, and how far both
+    """Where the job promotes to, each promotion with its trial's own cycles, and how far both
     agree; ``None`` if it promotes nothing. ``trials`` holds at least those promoted, ``peak`` is
     the cycles at the HVX peak."""
     from tuner.search.ladder import pairs_of

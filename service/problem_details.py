@@ -78,7 +78,7 @@ class UnreadBodyError(HTTPException):
 
 
 def not_found(message: str, *, accepted: str = "", next_step: str = "", **extra: Any) -> HttpError:
-    """404; ``extra`` fields stand beside the common ones."""
+    """404; ``extra`` fields are added to the common ones."""
     return HttpError(404, message, accepted=accepted, next_step=next_step, **extra)
 
 
@@ -183,14 +183,14 @@ def install(app: FastAPI) -> None:
             next_step="report it with the log of the service",
         )
         answer = response_of(ours, request.url.path)
-        # The framework answers a fault outside of everything that would see to these.
+        # The framework answers a fault outside of everything that would set these.
         answer.headers[HEADER] = current_request_id()
         answer.headers["Connection"] = "close"
         return answer
 
 
 def _in_our_words(error: HTTPException, request: Request) -> HttpError:
-    """What the framework refuses, with what it would accept."""
+    """The framework's refusal in our form, with what would be accepted."""
     if isinstance(error, UnreadBodyError):
         return error.problem
     status, message, accepted, headers = error.status_code, str(error.detail), "", error.headers
@@ -240,7 +240,7 @@ def words_of(error: RequestValidationError, request: Request) -> tuple[str, str,
 
 
 def _fields_beside(place: Sequence[Any], request: Request) -> Iterator[str]:
-    """The known fields beside an unknown one, by the OpenAPI document."""
+    """The known fields at the level of an unknown one, by the OpenAPI document."""
     document = request.app.openapi()
     path = getattr(request.scope.get("route"), "path", "")
     operation = document["paths"].get(path, {}).get(request.method.lower(), {})
@@ -271,7 +271,7 @@ def _plain(node: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[Map
 def _inside(
     node: Mapping[str, Any], step: str | int, document: Mapping[str, Any]
 ) -> Iterator[Mapping[str, Any]]:
-    """What lies at ``step``. Pydantic names alternatives as steps too: they lead nowhere new."""
+    """The schemas at ``step``. Pydantic names alternatives as steps too: they lead nowhere new."""
     if isinstance(step, int):
         yield from _plain(node.get("items", {}), document)
     elif step in node.get("properties", {}):

@@ -40,8 +40,8 @@ def work_for(request_id: str) -> None:
 class RequestIds:
     """Names every request, and repeats the name in the answer. Plain ASGI: every request pays.
 
-    ``asgi-correlation-id`` would do the same but for two things: it edits the answer's own list of
-    headers, which here may be that of a kept answer, and it exposes the header to other origins.
+    ``asgi-correlation-id`` would do the same with two differences: it edits the answer's own list
+    of headers, which here may be that of a kept answer, and it exposes the header to other origins.
     """
 
     def __init__(self, app: ASGIApp) -> None:

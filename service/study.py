@@ -39,7 +39,7 @@ class ExportedStudy:
 def export(store: SqlStore, job_id: str, storage_url: str) -> ExportedStudy:
     """Writes a job's finished trials as a new study ``hvxtune-JOB``.
 
-    Raises ``UserError`` if the job or the storage cannot be had, or the study is there already.
+    Raises ``UserError`` if the job is unknown, the storage cannot be opened, or the study exists.
     """
     import optuna
 

@@ -35,12 +35,12 @@ class TokenText:
 
     @property
     def text(self) -> str:
-        """What the holder keeps and sends."""
+        """The token as its holder keeps and sends it."""
         return f"{PREFIX}{self.id}_{self.secret}"
 
     @property
     def digest(self) -> str:
-        """What is stored: SHA-256 of the secret, in hexadecimal."""
+        """The stored form: SHA-256 of the secret, in hexadecimal."""
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
 

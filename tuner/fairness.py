@@ -59,7 +59,7 @@ class Ledger:
 class FairPlaces(Generic[T]):
     """Things that one thread uses at a time, handed out in turn among users.
 
-    The waiting request whose user has used the least of late goes first. A user never holds all
+    The waiting request whose user has used the least lately goes first. A user never holds all
     places at once, nor gets more than the ledger's seconds, nor has more than ``most_waiting``
     requests in line.
     """

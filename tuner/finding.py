@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether a part is present, what was found, what it is for, and how to get it.
+    """Whether a part is present, what was found, its purpose, and how to get it.
 
     ``required`` parts must be present to tune at all; the others add something. ``remedy`` is a
     command or a sentence that a person can follow, also filled in where the part is present.

@@ -33,8 +33,8 @@ class TuneResult:
     promotions: Sequence[Promotion] = ()
     """The promotions of the trials in ``promoted``."""
     pareto: Sequence[Trial] = ()
-    """The trials that no other one beats in every goal of the job, the fastest first: that is
-    ``best`` alone for a job with one goal."""
+    """The trials that no other trial beats in every objective, the fastest first: ``best`` alone
+    for a job with one objective."""
 
 
 def result(job_id: str, store: TrialStore) -> TuneResult:

@@ -1,4 +1,4 @@
-"""Where hvxtune keeps things: what took work in the state directory, what can be made anew in the
+"""Where hvxtune keeps things: what took work in the state directory, what can be rebuilt in the
 cache.
 
 The state directory (database, artifacts, tokens, calibrations) is ``HVXTUNE_STATE_DIR``, else

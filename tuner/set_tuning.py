@@ -6,7 +6,7 @@ begin with what gained most for the other workloads of the kernel. The default s
 without vectors, a large layer takes the simulator minutes and tells nothing that helps.
 
 Between its slices a job is stored as paused, so that nobody else takes it up, and a batch that was
-stopped or killed goes on where it was. At the end of the time, candidates under way are abandoned:
+stopped or killed resumes where it was. At the end of the time, candidates under way are abandoned:
 they are then trials without an outcome, like those of a process that was killed.
 """
 

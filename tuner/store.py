@@ -148,13 +148,13 @@ class TrialStore(ABC):
     ) -> list[PastTrial]:
         """The fastest verified trials of jobs on the problems most like ``problem``.
 
-        Those are of the same version of its kernel, but not ``problem`` itself; the ``problems``
-        nearest ones that have such a trial, nearest first (:func:`problem_distance`). Of each
-        come the ``each`` fastest trials of different configs, fastest first, all of them measured
-        at the highest fidelity there is and with ``cache``. Trials that finished after ``before``
-        (Unix seconds) do not count, so that asking again later gives the same, nor do those of
-        private jobs, but for the ``audience``'s own. They are hints for a search, not answers:
-        their order does not depend on which toolchain is used now.
+        The problems are of the same version of its kernel, without ``problem`` itself: the
+        ``problems`` nearest ones that have such a trial, nearest first
+        (:func:`problem_distance`). Each contributes its ``each`` fastest trials of different
+        configs, fastest first, all of them measured with ``cache`` at the highest fidelity it
+        has. Trials that finished after ``before`` (Unix seconds) do not count, so that asking again
+        later gives the same, nor do those of private jobs, except the ``audience``'s own. They
+        are hints for a search, not answers: their order does not depend on the current toolchain.
         """
 
     @abstractmethod

@@ -102,7 +102,7 @@ class ValueFacts:
 
     @property
     def failed_share(self) -> float:
-        """Of the trials; 0 if there are none."""
+        """The share of trials that failed; 0 without trials."""
         return self.failed / self.trials if self.trials else 0.0
 
 
@@ -126,7 +126,7 @@ HARMLESS = (Outcome.OK, Outcome.CUTOFF)
 
 
 def knob_facts(space: Space, trials: Sequence[AnalysedTrial]) -> list[KnobFacts]:
-    """Every knob, the most important first, with what became of each of its choices."""
+    """Every knob, the most important first, with the outcomes of each of its choices."""
     importance = importances(space, trials) or {}
     found = []
     for knob in space.knobs:
@@ -212,7 +212,7 @@ def pareto(trials: Sequence[AnalysedTrial], size_of: Size = code_bytes) -> list[
 
 
 def on_front(trials: Sequence[AnalysedTrial], goals: Sequence[str]) -> set[int]:
-    """The numbers of the trials on the front of a job's goals; none if it has only one."""
+    """The numbers of the trials on the Pareto front of a job; none for a single objective."""
     if len(goals) == 1:
         return set()
     return {trial.number for trial in front_of(trials, lambda trial: figures_of(trial, goals))}

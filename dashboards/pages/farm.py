@@ -1,4 +1,4 @@
-"""Who measures, how fast, and what waits; one device, and taking it out and back."""
+"""The devices, their speed and the queue; one device, and taking it out and back."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def device(
     store: Annotated[SqlStore, Depends(store_of)],
     before: Annotated[int | None, Query(ge=0)] = None,
 ) -> Response:
-    """One device: how it stands, what became of it, what can be asked of it."""
+    """One device: its state, its history, and the requests it accepts."""
     roster = SqlRoster(store)
     try:
         record = roster.device(name)

@@ -121,7 +121,7 @@ def act(
     form: Annotated[Form, Depends(form_of(Scope.READ))],
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
-    """Cancel, pause or resume: one's own jobs with ``submit``, anybody's with ``operate``."""
+    """Cancel, pause or resume: your own jobs with ``submit``, anybody's with ``operate``."""
     if action not in ACTIONS:
         raise not_found(f"nothing called '{action}' can be asked of a job")
     view = find_view(store, job_id)

@@ -65,7 +65,7 @@ class Asked(BaseModel):
 
 
 class Shapes(BaseModel):
-    """Whose shapes the map shows."""
+    """The kernel, target and contract whose shapes the map shows."""
 
     kernel: str = ""
     target: str = DEFAULT_TARGET

@@ -59,7 +59,7 @@ DEFAULTS: Mapping[str, str] = {
 
 
 def ticks(option: Option) -> list[str]:
-    """The choices beside the default of ``option``, which takes several names."""
+    """The choices besides the default of ``option``, which takes several names."""
     return [name for name in choices_of(option) if name not in option.default]
 
 
@@ -89,7 +89,7 @@ class Entered:
         return () if isinstance(self.what, WorkloadSet) else self.what.params
 
     def ticked(self, option: Option) -> list[str]:
-        """The default of ``option``, and what is ticked beside it."""
+        """The default of ``option``, and the choices ticked in addition."""
         more = [n for n in ticks(option) if self.values.get(f"{option.name}_{n}")]
         return [*option.default, *more]
 
@@ -104,7 +104,7 @@ class Entered:
                 given[option.name] = text == YES
             elif text:
                 given[option.name] = option.checked(option.read(text))
-        if given.get("on"):  # a tag is one of the farm's: whoever chooses it means that
+        if given.get("on"):  # only the farm has tags: choosing one selects the farm
             given["measurer"] = FARM
         return given
 
@@ -136,7 +136,7 @@ def _entered(values: Mapping[str, Any], store: SqlStore, caller: Caller) -> Ente
 
 
 def field_of(error: HvxtuneError, entered: Entered) -> str:
-    """The field an error is about, as far as it can be told; empty if it is not."""
+    """The field an error is about; empty if the error names none."""
     if isinstance(error, FieldError):
         return error.field
     named = re.match(r"(\w+)=", error.message)

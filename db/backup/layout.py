@@ -33,7 +33,7 @@ _FILE = re.compile(
     r"|pipelines/([0-9a-f]{2})/(?P<whole>\3[0-9a-f]{62})\.halide"
 )
 _SCHEMA = re.compile(r"[0-9]{4}")
-_AGAIN = "make the backup anew with `hvxtune db backup`, or take an earlier one"
+_AGAIN = "make another backup with `hvxtune db backup`, or use an earlier one"
 
 Note = Callable[[int, int], object]
 """Receives the bytes done and the bytes in all, which grow while they are found out."""
@@ -125,5 +125,5 @@ class Hashing:
 
     @property
     def member(self) -> Member:
-        """Of what was read so far."""
+        """Size and digest of what was read so far."""
         return Member(self._bytes, self._digest.hexdigest())

@@ -1,4 +1,4 @@
-"""Tables of the farm: the devices and what became of them."""
+"""Tables of the farm: the devices and their history."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def _unknown(session: Session, name: str) -> Exception:
 
 
 _PLAIN = tuple(one.name for one in fields(DeviceRecord) if one.name not in ("lease", "minutes"))
-"""Fields of a record that are columns, but for lists in place of tuples."""
+"""Fields of a record that are columns as they are, except that tuples become lists."""
 
 
 def _columns(record: DeviceRecord) -> dict[str, Any]:

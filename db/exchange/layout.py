@@ -12,8 +12,8 @@ FILES: Final = "files/"
 KINDS: Final = frozenset({"object", "header", "schedule", "loopnest", "assembly"})
 
 MOST_SCHEDULES: Final = 50_000
-"""In one file. zipfile keeps its list of members in memory, some 500 bytes each."""
+"""In one file. zipfile keeps its list of members in memory, about 500 bytes each."""
 MOST_MEMBERS: Final = MOST_SCHEDULES * len(KINDS) + 2
 MOST_LINE_BYTES: Final = 1 << 20
 MOST_FILE_BYTES: Final = 32 << 20
-"""Of one file of an object, unpacked. Ours have some 100 kB."""
+"""Of one file of an object, unpacked. Ours take about 100 kB."""

@@ -34,7 +34,7 @@ _FIELDS = frozenset(
 _COUNTS = ("cycles", "code_bytes", "core_cycles")
 _OPTIONAL_COUNTS = ("packets", "stalls", "vtcm_bytes", "ddr_bytes", "overhead_cycles")
 _ADDED_LATER = frozenset({"temperature_c", "vtcm_bytes", "ddr_bytes", "overhead_cycles"})
-"""Fields of a measurement that files from before have not; all have a default."""
+"""Fields of a measurement that older files lack; all have a default."""
 _MOST_CELSIUS = 1000.0
 _MOST_DOCUMENT = 64 << 10
 _MOST_SAMPLES = 10_000
@@ -132,7 +132,7 @@ def _problem(form: Mapping[str, Any]) -> Problem:
 
 
 def _named_as_before(problem: Problem) -> Problem:
-    """``problem`` as lines name it that do not tell the kernel's source, if it is still the one
+    """``problem`` as named in lines without the kernel's source, if the source is still the one
     they were written with."""
     workload = problem.workload
     if FIRST_SOURCES.get((workload.kernel, workload.version)) != workload.source:

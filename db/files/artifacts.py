@@ -29,7 +29,7 @@ when the same schedule is offered again, with the file."""
 
 @dataclass(frozen=True)
 class StoredArtifact:
-    """What the database keeps of an artifact.
+    """An artifact as the database records it.
 
     ``files`` maps its kinds to the SHA-256 of their bytes, ``file_digest`` is that of the zip.
     ``object_bytes`` and ``stored_bytes`` are the sizes of the object and of the zip.
@@ -91,7 +91,7 @@ class ArtifactFiles:
         except FileNotFoundError:
             raise StoreError(
                 f"the artifact file {path} is gone",
-                next_step="put it back from a backup, or tune again to compile it anew; "
+                next_step="put it back from a backup, or tune again to recompile it; "
                 f"another machine's artifacts need a shared {STATE_DIR_VARIABLE}",
             ) from None
         except OSError as error:
@@ -117,7 +117,7 @@ def _require_symbol(artifact: Artifact) -> None:
         raise StoreError(
             f"the object {artifact.digest} does not define {artifact.symbol}: it belongs to "
             "another schedule",
-            next_step="tune again, or import it anew",
+            next_step="tune again, or import it again",
         )
 
 

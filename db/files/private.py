@@ -33,7 +33,7 @@ _OURS = frozenset(
         *("qemu", "references", "reserve", "timing", "token"),
     }
 )
-"""What hvxtune makes in a state directory beside a database."""
+"""The entries hvxtune makes in a state directory besides a database."""
 
 
 def create_database_file(path: Path) -> None:

@@ -109,7 +109,7 @@ def owner_of(row: JobRow) -> Owner | None:
 
 
 def is_held(row: JobRow) -> bool:
-    """Whether somebody works on the job, as far as can be known."""
+    """Whether a live process holds the job; its lease decides where the process is out of sight."""
     owner = owner_of(row)
     if owner is None:
         return False
@@ -157,7 +157,7 @@ def hold(session: Session, job_id: str, token: int, **values: Any) -> None:
 
 
 def requested(session: Session, job_id: str, token: int) -> tuple[JobRequest | None, bool]:
-    """What was asked of the holder of a claim, and whether its lease should be extended soon.
+    """The request to the holder of a claim, if any, and whether to extend its lease soon.
 
     ``StoreError`` if the claim is no longer this writer's. Only reads.
     """

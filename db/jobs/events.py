@@ -54,7 +54,7 @@ def add_promotions(session: Session, job_id: str, promotions: Sequence[Promotion
 
 
 def add_estimate(session: Session, job_id: str, remaining: RemainingGain) -> None:
-    """The remaining gain was estimated anew."""
+    """The remaining gain was estimated again."""
     _add(session, job_id, "estimate", [asdict(remaining)])
 
 

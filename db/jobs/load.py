@@ -1,4 +1,4 @@
-"""What runs and waits: the farm as the database sees it."""
+"""Running and waiting work: the farm as the database sees it."""
 
 from __future__ import annotations
 

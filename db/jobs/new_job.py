@@ -55,7 +55,7 @@ def as_typed(text: str) -> str:
 
 
 REMEMBERED_S = 24 * 3600.0
-"""How long a key stands for the request it came with."""
+"""How long a key names the request it came with."""
 
 
 def insert_job(
@@ -112,7 +112,7 @@ class KeptAnswer:
 
 
 def kept_answer(session: Session, key: RequestKey) -> KeptAnswer | None:
-    """The answer that the request with this key got; ``None`` if there was none lately."""
+    """The answer that the request with this key got; ``None`` without a recent one."""
     row = session.get(IdempotencyRow, (key.token_id, key.key))
     if row is None or row.created_at < time.time() - REMEMBERED_S:
         return None

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 LEASE_S = 60.0
 """Longer than sending takes, with its time-out."""
 KEPT_S = 30 * 24 * 3600.0
-"""How long it can be seen what became of a message."""
+"""How long the outcome of a message is kept."""
 _MOST_NOTE = 500
 
 
 @dataclass(frozen=True)
 class Webhook:
-    """Where ``tenant`` is told of the end of ``job``, or without one of all of theirs; with
-    ``everybodys``, of anybody's."""
+    """Notifies ``tenant`` when ``job`` ends, or without one when any of their jobs ends; with
+    ``everybodys``, when anybody's job ends."""
 
     id: str
     tenant: str
@@ -75,7 +75,7 @@ class Delivery:
 
 
 def add_webhook(store: SqlStore, webhook: Webhook) -> None:
-    """Stores a new one. If its job has ended already, that is told at once."""
+    """Stores a new one. If its job has already ended, the message is queued at once."""
     values = {
         "id": webhook.id,
         "tenant": webhook.tenant,
@@ -143,7 +143,7 @@ def deliveries_of(store: SqlStore, webhook_id: str, limit: int) -> list[Delivery
 
 
 def note_end(session: Session, job: Job) -> None:
-    """Writes what is to be sent of the end of ``job``, in the transaction of the end."""
+    """Queues the messages about the end of ``job``, in the transaction that ends it."""
     asked = (
         select(WebhookRow.id)
         .where(WebhookRow.removed_at.is_(None))
@@ -154,7 +154,7 @@ def note_end(session: Session, job: Job) -> None:
                 & or_(WebhookRow.everybodys, WebhookRow.tenant == job.submission.owner),
             )
         )
-        .execution_options(**EVERYBODYS)  # whoever ends the job
+        .execution_options(**EVERYBODYS)  # no matter who ends the job
     )
     now = time.time()
     for webhook_id in session.scalars(asked).all():

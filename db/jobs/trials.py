@@ -42,13 +42,13 @@ class KeyTrials:
 
     @property
     def by_name(self) -> dict[str, Trial]:
-        """Those that are there."""
+        """The ones that exist, by name."""
         return {name: trial for name, trial in vars(self).items() if trial is not None}
 
 
 @dataclass(frozen=True)
 class PromotedTrials:
-    """The trials of a job that were promoted, and what became of that, both by number."""
+    """The promoted trials of a job and their promotions, both by number."""
 
     trials: Sequence[Trial]
     promotions: Sequence[Promotion]
@@ -72,7 +72,7 @@ def find_trial(store: SqlStore, job_id: str, number: int) -> Trial | None:
 
 
 def key_trials(store: SqlStore, job_id: str) -> KeyTrials:
-    """Default, textbook and best trial of a job, those that are there."""
+    """The default, textbook and best trials of a job, where they exist."""
     finished = _finished(job_id)
     known = finished.where(TrialRow.origin.in_(KNOWN_ORIGINS)).order_by(TrialRow.number.desc())
     fastest = (
@@ -87,7 +87,7 @@ def key_trials(store: SqlStore, job_id: str) -> KeyTrials:
 
 
 def front_trials(store: SqlStore, job: Job) -> list[Trial]:
-    """The trials on the Pareto front of the job's goals, the fastest first."""
+    """The trials on the job's Pareto front, the fastest first."""
     goals = [getattr(MeasurementRow, goal) for goal in job.spec.objectives]
     measured = (
         select(TrialRow.number, *goals)
@@ -236,7 +236,7 @@ def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTr
 
 
 _MOST_TRIALS = 8
-"""So many times the trials wanted are read of a problem: repeats of a config count once."""
+"""Trials read of a problem, as a multiple of those wanted: repeats of a config count once."""
 
 
 def near(
@@ -260,7 +260,7 @@ def near(
 
 
 def _tuned(session: Session, problem: Problem) -> list[tuple[int, Problem]]:
-    """Every other problem of the kernel that there is a job for, nearest first."""
+    """Every other problem of the kernel that has a job, nearest first."""
     workload = problem.workload
     wanted = (
         select(ProblemRow)

@@ -21,10 +21,10 @@ from tuner.store import toolchain_of
 
 
 def offer_schedule(session: Session, schedule: Schedule) -> None:
-    """Makes ``schedule`` the stored one unless one as fast, of the same toolchain, is there.
+    """Makes ``schedule`` the stored one unless the same toolchain already has one as fast.
 
-    What is quarantined does not come back, be it by its config or by its bytes, unless nothing but
-    the file of its artifact was wrong: that was written anew just now.
+    A quarantined schedule does not come back, neither by its config nor by its bytes, unless only
+    its artifact's file was wrong: that was rewritten just now.
     """
     toolchain_of(schedule)  # refuses a provenance that is not whole
     job, trial = schedule.provenance["job"], schedule.provenance["trial"]
@@ -98,8 +98,8 @@ def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str,
 
 
 def _is_quarantined(session: Session, key: Mapping[str, Any], offered: Schedule) -> bool:
-    """Whether ``offered`` is, be it another's. Where that was for a lost file alone it is not, from
-    now on."""
+    """Whether ``offered`` is quarantined, under any owner. A quarantine for a lost file alone ends
+    now."""
     of_anybody = {name: value for name, value in key.items() if name != "audience"}
     quarantined = session.scalars(
         select(ScheduleRow)

@@ -39,9 +39,9 @@ _ID = re.compile(r"[0-9a-z]{1,16}-[0-9]{1,9}p?")
 
 @dataclass(frozen=True)
 class StoredSchedule:
-    """A schedule with what it is for. ``files`` maps the kinds of its artifact's files to the
-    SHA-256 of their bytes. ``quarantined_at`` is when it was quarantined, if it is. ``space`` is
-    the one it was found in, where that is stored and was asked for."""
+    """A schedule with its problem and cache state. ``files`` maps the kinds of its artifact's files
+    to the SHA-256 of their bytes. ``quarantined_at`` is when it was quarantined, if it is.
+    ``space`` is the one it was found in, where that is stored and was asked for."""
 
     row: ServingRow
     problem: Problem

@@ -221,7 +221,7 @@ class FirstRows:
         return self._store.place.path is not None
 
     def warm(self) -> None:
-        """Prepares :meth:`first_now`, from its thread, for a database that is there already."""
+        """Prepares :meth:`first_now`, from its thread, for an existing database."""
         if self._store.place.path is not None:
             self.first_now(_NOTHING)  # maps the file
             warm_pages(self._store.place.path)
@@ -295,7 +295,7 @@ def warm_pages(file: Path) -> threading.Thread | None:
     """Has Linux map at once, in a thread, the pages that this process maps of ``file``.
 
     SQLite reads a mapped file as memory, and the first touch of each page is a fault that the
-    kernel has to settle: with a million schedules, hardly any first look-up finds its eight or so
+    kernel must handle: with a million schedules, hardly any first look-up finds its eight or so
     pages mapped, and that is a fifth of its time. Nothing is done where the file would take more
     than half of the free memory. A mapping that SQLite gives up meanwhile does no harm, nor does a
     system that cannot do this.

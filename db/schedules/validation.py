@@ -33,7 +33,7 @@ _KEPT_VERDICTS: Final = 65_536
 _KEPT_CONFIGS: Final = 16_384
 BROKEN = (
     "its object is not the one that was stored for this problem and config: the seal differs. "
-    "Tune again, or import it anew"
+    "Tune again, or import it again"
 )
 """The reason for quarantine."""
 

@@ -1,4 +1,4 @@
-"""Bodies: how large one may be, what becomes of one that nobody waits for, and answers to HEAD,
+"""Bodies: their largest size, how those that nobody waits for end, and answers to HEAD,
 which have none. All plain ASGI: a request without a body pays for a look at its headers."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Connections: how many, and how slowly a request may come in or an answer be taken.
 
-uvicorn closes a connection that idles after an answer, but keeps for ever one that never sends a
+uvicorn closes a connection that idles after an answer, but keeps forever one that never sends a
 whole head, or trickles its body. Here every phase has a deadline. When connections run out, the one
 that has waited longest for its client is closed for the new one: a flood of half-open connections
 drives itself out, and a client that sends a request at once is answered.

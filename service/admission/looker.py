@@ -39,7 +39,7 @@ class Question:
     allow_nearest: bool
     enqueue: bool
     owner: str = ""
-    """Whose private schedules may answer beside the shared ones."""
+    """The owner whose private schedules may answer as well as the shared ones."""
 
     def asked(self) -> Asked:
         """The query, read and checked; ``UserError`` says what is wrong with it."""

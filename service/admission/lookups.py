@@ -134,15 +134,15 @@ def _look_up(questions: Sequence[Question]) -> list[Found]:
 
 MOST_UNDER_WAY = 64
 EACH_UNDER_WAY = 8
-"""Requests of one caller. Who sends more is told 429 at once."""
+"""Requests of one caller. Further ones are answered 429 at once."""
 PATIENCE_S = 60.0
 """A request that is not answered by then is given up."""
 EXPECTED_S = 30.0
-"""What is expected to take longer, with all that is under way, is refused at once."""
+"""Requests expected to take longer, given all that is under way, are refused at once."""
 PIECE_ITEMS = 64
 """At most, of a piece of work; it ends earlier when its time is over."""
 NEAREST_COSTS = 4
-"""A workload for which the nearest may answer counts as so many in the limits."""
+"""A workload that the nearest may answer counts as this many in the limits."""
 _FIRST_GUESS_S = 0.005
 """For a workload; a moving average follows."""
 _NEW_SHARE = 0.1
@@ -150,7 +150,7 @@ _MOST_GROWTH = 4.0
 _ANALYSTS = 4
 """Threads that wait for uploads to be read: not those of the routes, as it may take long."""
 _WINDOW_S = 60.0
-"""How long it is remembered who had how much."""
+"""How long each caller's use is remembered."""
 
 T = TypeVar("T")
 Enqueue = Callable[[Question], Answered]
@@ -167,8 +167,8 @@ class ClientGoneError(HttpError):
 class Lookups:
     """Answers best-queries that are not at hand. ``app.state.lookups``; for one event loop.
 
-    ``lookers`` do the work, but for uploads: these are read in contained processes, of which each
-    server has few, and what was found there is kept in this process.
+    ``lookers`` do the work, except for uploads: these are read in contained processes, of which
+    each server has few, and the results are kept in this process.
     """
 
     def __init__(self, store: SqlStore, lookers: Lookers | None = None) -> None:
@@ -195,8 +195,8 @@ class Lookups:
     async def answer(
         self, caller: str, questions: Sequence[Question], request: Request, enqueue: Enqueue
     ) -> list[Answered | HttpError | UserError]:
-        """The answers, in order; those of ``enqueue``, which may block, for what is to get a job.
-        Ends with the client (``ClientGoneError``).
+        """The answers, in order; for a question that gets a job, the one of ``enqueue``, which may
+        block. Ends with the client (``ClientGoneError``).
 
         ``ComeBackLaterError`` if too many requests are under way, or it takes too long.
         """
@@ -288,8 +288,8 @@ class Lookups:
 
 
 async def _held(turns: Turns, caller: str, begin: Callable[[], Future[T]]) -> T:
-    """What the work that ``begin`` begins gives, in a place of ``turns``. It keeps the place until
-    it is done, not until this task ends, which may be cancelled."""
+    """Runs the work that ``begin`` starts in a place of ``turns``, and returns its result. The work
+    keeps the place until it is done, not until this task ends, which may be cancelled."""
     give_back = await turns.take(caller)
     loop = asyncio.get_running_loop()
     try:
@@ -324,7 +324,7 @@ def _enqueued(enqueue: Enqueue, question: Question) -> Answered | HttpError | Us
 
 
 async def _while_client_waits(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """What ``work`` gives; it is cancelled when the client goes."""
+    """The result of ``work``, which is cancelled when the client goes."""
     working = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_gone(request))
     try:

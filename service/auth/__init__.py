@@ -1,6 +1,6 @@
-"""Who may do what: bearer tokens with scopes and quotas.
+"""Authentication and permissions: bearer tokens with scopes and quotas.
 
-``gate`` finds the ``caller`` by ``tokens``; ``guard`` lets nobody pass without one, but for a few
+``gate`` finds the ``caller`` by ``tokens``; ``guard`` lets nobody pass without one, except on a few
 open paths, and every route names the scope it needs by :func:`require`; a test fails for one that
 does not. Changes are recorded in the ``audit``. ``local_token`` is for commands on the service's
 machine. Importing this package is cheap: clients and commands use parts of it."""

@@ -1,4 +1,4 @@
-"""What routes, commands and refused authentications leave in the audit."""
+"""The audit entries of routes, commands and refused authentications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sends a request: what their token says of them, and the address they send from."""
+"""The sender of a request: what their token says about them, and the address they send from."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
 _IPV6_NETWORK_BITS = 64
-"""What one customer gets: addresses within are as good as one."""
+"""The network that one customer gets: all addresses in it count as one."""
 
 
 class Scope(StrEnum):
-    """What a token permits. Each is granted by itself; ``admin`` includes all."""
+    """A permission of a token. Each is granted separately; ``admin`` includes all."""
 
     READ = "read"
-    """Look at what is shared and what is one's owner's, or at everything: :class:`Reads`."""
+    """Read what is shared and what the token's owner has, or everything: :class:`Reads`."""
     SUBMIT = "submit"
-    """Submit jobs and pipelines; cancel, pause and resume one's own."""
+    """Submit jobs and pipelines; cancel, pause and resume your own."""
     OPERATE = "operate"
     """Cancel, pause and resume anybody's jobs; drain and quarantine devices and schedules."""
     ADMIN = "admin"
@@ -32,14 +32,14 @@ class Reads(StrEnum):
     """How far ``read`` reaches."""
 
     OWN = "own"
-    """What is the token's owner's, and what is shared."""
+    """Whatever belongs to the token's owner or is shared."""
     ALL = "all"
     """Also what others keep private."""
 
 
 @dataclass(frozen=True)
 class Quotas:
-    """What a token may use; ``None`` means no limit.
+    """The limits of a token; ``None`` means no limit.
 
     ``running_jobs``, ``trials_per_day`` and ``upload_bytes_per_day`` count what the token's user
     did with any token; ``requests_per_minute`` counts the token's own.
@@ -63,8 +63,8 @@ class Quotas:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who sent a request. ``name`` is the user that jobs are submitted by, ``owner`` whose they
-    are: by default the user's."""
+    """The sender of a request. ``name`` is the user that submits jobs, ``owner`` the owner of those
+    jobs: by default the user."""
 
     token_id: str
     name: str

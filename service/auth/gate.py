@@ -1,7 +1,7 @@
 """The gate of a service: finds the caller of a request by bearer token.
 
 A token is remembered as it was read. For a second it counts as current; then one request reads it
-again while others go on with it, for another second at most. So a token revoked by another process
+again while others keep using it, for another second at most. So a token revoked by another process
 is refused within two seconds, and a request costs no query.
 """
 
@@ -146,8 +146,8 @@ class Gate:
             self._known.pop(token_id, None)
 
     def _should_be_read(self, known: _Known) -> bool:
-        """Whether the current request should read the token again. One does while others go on
-        with what is known, unless that has become too old."""
+        """Whether the current request should read the token again. One does while others keep
+        using what is known, unless that has become too old."""
         age_s = time.monotonic() - known.read_at
         if age_s < FRESH_S:
             return False
@@ -189,7 +189,7 @@ class Gate:
         known.token = replace(known.token, last_used_at=now)
         try:
             mark_used(self._store, known.token.id, now)
-        except HvxtuneError as error:  # a full disk is no reason to keep readers out
+        except HvxtuneError as error:  # a full disk must not keep readers out
             _log.warning("the last use of token %s is not noted: %s", known.token.id, error)
 
     def _given(self, connection: HTTPConnection) -> TokenText:

@@ -151,7 +151,7 @@ def issued_json(text: TokenText, token: Token) -> dict[str, Any]:
 
 
 def issue_detail(token: Token) -> dict[str, Any]:
-    """What the audit keeps of a new token."""
+    """The audit's record of a new token."""
     return {
         "name": token.name,
         "owner": token.owner,

@@ -17,7 +17,7 @@ DEBUG_VARIABLE = "HVXTUNE_DEBUG"
 """Set to anything, an unexpected error shows its traceback."""
 
 INTERRUPTED = 130
-"""What shells report for a process that Ctrl-C ended (128 + SIGINT)."""
+"""The status shells report for a process that Ctrl-C ended (128 + SIGINT)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -84,13 +84,15 @@ def backup(
 
 @app.command()
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `hvxtune db backup` wrote.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A backup that `hvxtune db backup` wrote.")
+    ],
     force: Annotated[
         bool, typer.Option("--force", help="Replace what the database holds, all of it.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make an empty database what it was when the backup was made; all of it, or nothing."""
+    """Restore a backup into an empty database, completely or not at all."""
     from dataclasses import asdict
 
     from db import open_store

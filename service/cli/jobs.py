@@ -49,7 +49,7 @@ def _newest(address: str | None, limit: int) -> list[dict[str, Any]]:
 
 
 def _print_jobs(found: list[dict[str, Any]]) -> None:
-    # Whose and how urgent is of interest where jobs come from several people.
+    # User and priority matter where several people submit jobs.
     with_user = any(row["user"] or row["priority"] for row in found)
     asked = ["user", "priority"] if with_user else []
     of_search = {one.name: one for one in options_of(SearchOptions) if one.listed}
@@ -210,7 +210,7 @@ def _agreement_text(found: Mapping[str, Any]) -> str:
     if found["fitted_tau"] is not None:
         parts.append(
             f"of the refit ranking {found['fitted_tau']:.2f}, off by {found['error']:.1%} "
-            "(each pair foretold by the others)"
+            "(each pair predicted from the others)"
         )
     return ", ".join(parts)
 

@@ -38,8 +38,8 @@ CONFIG_FORMS = "default|textbook|best|FILE"
 
 @dataclass(frozen=True)
 class Tried:
-    """A config as it was asked for (files without their folder), what came of it, and where the
-    cycles went if that was asked and the candidate was good."""
+    """A config as it was asked for (files without their folder), its trial, and where the cycles
+    went if that was asked and the candidate was good."""
 
     name: str
     trial: Trial

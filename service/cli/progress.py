@@ -23,7 +23,7 @@ _CANNOT_DRAW = ("dumb", "unknown")
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a job stands, wherever it runs."""
+    """The progress of a job, wherever it runs."""
 
     finished: int
     total: int | None
@@ -34,11 +34,11 @@ class Standing:
     reached: str | None = None
     """``98 % of the expected optimum``, if that is known."""
     on_front: int | None = None
-    """Trials on the Pareto front of a job with several goals."""
+    """Trials on the Pareto front of a job with several objectives."""
     promoted: int = 0
     promotions: int = 0
-    """Of the most promising trials, how many have come back from where they are measured again,
-    and how many may."""
+    """How many of the most promising trials have been measured again, and how many will be at
+    most."""
 
 
 Show = Callable[[Standing], None]
@@ -46,7 +46,7 @@ Show = Callable[[Standing], None]
 
 @contextmanager
 def shown(label: str) -> Iterator[Show]:
-    """Gives what is to be called with each standing of the job called ``label``."""
+    """Yields a function to call with each standing of the job called ``label``."""
     if sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in _CANNOT_DRAW:
         with _bar(label) as show:
             yield show
@@ -95,7 +95,7 @@ def _bar(label: str) -> Iterator[Show]:
         TextColumn("{task.description}"),
         BarColumn(bar_width=16),
         MofNCompleteColumn(),
-        # What there is no room for is cut off here, and not the bar.
+        # Where room is short, this is cut off, and not the bar.
         TextColumn("{task.fields[state]}", table_column=Column(ratio=1, no_wrap=True)),
     )
     terminal = console(stderr=True)

@@ -39,7 +39,7 @@ BatchName = Annotated[
     typer.Option(
         "--batch",
         metavar="BATCH",
-        help="With --set: go on with a batch that was stopped or killed.",
+        help="With --set: resume a batch that was stopped or killed.",
         show_default=False,
     ),
 ]
@@ -52,7 +52,7 @@ def tune_set(
     *,
     as_json: bool,
 ) -> None:
-    """Tunes the set called ``name``, or goes on with ``batch`` of it, and prints the result."""
+    """Tunes the set called ``name``, or resumes its ``batch``, and prints the result."""
     from db import open_store
     from tuner import set_tuning
     from tuner.workload_sets import find_set
@@ -86,7 +86,7 @@ def tune_set(
                     stop=stop,
                 )
         except KeyboardInterrupt:
-            sys.stderr.write(f"stopped; go on with: {go_on}\n")
+            sys.stderr.write(f"stopped; continue with: {go_on}\n")
             raise
         form = result_json(workloads.name, result)
         if as_json:
@@ -94,7 +94,7 @@ def tune_set(
         else:
             _print(form)
         if result.interrupted:
-            sys.stderr.write(f"stopped; go on with: {go_on}\n")
+            sys.stderr.write(f"stopped; continue with: {go_on}\n")
             raise typer.Exit(INTERRUPTED)
         if not form["total"]["layers"]:
             sys.stderr.write("error: no layer has a valid schedule\n")

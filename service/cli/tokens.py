@@ -1,5 +1,5 @@
 """Access to the service of this machine's database: ``token create``, ``list``, ``revoke``; and
-what was done with it: ``audit``."""
+its record of changes: ``audit``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _quota(option: str, meaning: str) -> Any:
 def create(
     scope: Annotated[
         list[Scope] | None,
-        typer.Option("--scope", help="What it permits; give it once per scope."),
+        typer.Option("--scope", help="A scope of the token; repeat for more."),
     ] = None,
     name: Annotated[
         str | None,

@@ -109,7 +109,7 @@ def resume(
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with JOB where it was stopped, paused or killed."""
+    """Resume JOB where it was stopped, paused or killed."""
     address = read_server(server)
     if address is not None:
         from service.cli.remote import resume_there
@@ -146,7 +146,7 @@ def _run(job_id: str, store: SqlStore) -> TuneResult:
         with stop_on_signal() as stop, shown(kernel) as show:
             return run(job_id, store, on_progress=lambda p: show(standing_of(p)), stop=stop)
     except KeyboardInterrupt:
-        sys.stderr.write(f"stopped; go on with: hvxtune resume {job_id}\n")
+        sys.stderr.write(f"stopped; continue with: hvxtune resume {job_id}\n")
         raise
     except UserError:
         raise

@@ -1,4 +1,4 @@
-"""The files that a client keeps, so that a build goes on when the service does not answer.
+"""The files that a client keeps, so that builds work when the service does not answer.
 
 Two folders: ``objects`` holds files under the SHA-256 of their content, ``answers`` the last good
 answer to a question, with its ETag, under a digest of server and question. Files are written whole:

@@ -95,7 +95,7 @@ class Bearer(httpx.Auth):
 
 
 class SyncUpload(httpx.SyncByteStream):
-    """A file as a body, read anew each time it is sent."""
+    """A file as a body, read again each time it is sent."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -39,12 +39,12 @@ FileKind = Literal["object", "header", "schedule", "loopnest", "assembly", "prov
 _FILE_PATHS = {"schedule": "schedule.h"}
 PATIENCE_S = 30.0
 PATIENCE_WITH_CACHE_S = 5.0
-"""A build that can go on with what it knows does not wait long."""
+"""A build that has cached answers to fall back on does not wait long."""
 PAGE_ITEMS = 200
 
 
 class BestOptions(TypedDict, total=False):
-    """How the best schedule is asked for; what is left out is the service's default."""
+    """Options of a best query; the service's defaults replace omitted ones."""
 
     target: str
     contract: str
@@ -273,7 +273,7 @@ def _params_text(params: Mapping[str, int]) -> str | None:
 
 
 def _texts(query: Mapping[str, Any]) -> dict[str, str]:
-    """A query without what is not given."""
+    """A query as text, without the fields that are not given."""
     texts = {}
     for name, value in query.items():
         if value is not None:

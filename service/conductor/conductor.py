@@ -183,7 +183,7 @@ class Conductor:
 
     def _owe(self, owed: _Owed) -> None:
         """The job cannot be given back now, for instance because the disk is full. So that it does
-        not stay ``running`` for ever, the reserve is spent, and what still fails is tried later."""
+        not stay ``running`` forever, the reserve is spent, and what still fails is tried later."""
         self._reserve.spend()
         if not self._give_back(owed.job, owed.state, owed.note):
             with self._owed_lock:

@@ -1,9 +1,9 @@
 """Jobs that a conductor cannot run: it waits, leaves them to others, or ends them.
 
-After a fault of this machine (no compiler, no disk) the job stays queued and is tried again, ever
-more rarely. A job that began with other versions than are installed here may fit another conductor:
-it is left alone for a while, and fails only if no other took it up in that time or is busy with
-such jobs. After a fault of hvxtune itself it is tried a few times."""
+After a fault of this machine (no compiler, no disk) the job stays queued and is tried again
+after growing delays. A job that began with other versions than are installed here may fit another
+conductor: it is left alone for a while, and fails only if no other took it up in that time or is
+busy with such jobs. After a fault of hvxtune itself it is tried a few times."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Troubles:
     def is_final(self, job_id: str, error: Exception, finished: int) -> bool:
         """Notes that the job failed by ``error``; says whether it should not be tried again.
 
-        ``finished`` is the number of its trials so far: if it grew since the last time, somebody
-        could run it, and counting begins anew.
+        ``finished`` is the number of its trials so far: if it grew since the last time, some
+        conductor could run it, and counting starts again.
         """
         with self._lock:
             trouble = self._jobs.get(job_id)

@@ -71,7 +71,7 @@ def fetch(
     A pinned schedule is taken as pinned, from the cache if possible; ``update`` pins the best one
     now. Without a ``source`` (offline) lock file and cache must do. Nothing is written
     unless all of it is right: raises ``UserError`` if the pin is for something else or needs a
-    stronger promise, ``StoreError`` for a file that is not the pinned one or cannot be had.
+    stronger promise, ``StoreError`` for a file that is not the pinned one or is not available.
     """
     with held(lock):
         pins = read_pins(lock)
@@ -172,13 +172,13 @@ def _pinned_file(pin: Pin, kind: FileKind, source: Source | None, cache: ClientC
     what = f"the {kind} of the pinned schedule {pin.schedule}"
     if source is None:
         raise StoreError(
-            f"{what} is not in the cache, and offline it cannot be had",
+            f"{what} is not in the cache, and offline it cannot be fetched",
             next_step="fetch it once with a service, without --offline",
         )
     try:
         content = source.file(pin.schedule, pin.object, kind)
     except HvxtuneError as error:
-        error.message = f"{what} cannot be had: {error.message}"
+        error.message = f"{what} cannot be fetched: {error.message}"
         raise
     return verified(content, pin.digest(kind), what)
 

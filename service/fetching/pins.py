@@ -29,7 +29,7 @@ _HEAD = """\
 
 @dataclass(frozen=True)
 class Pin:
-    """One schedule: what it is for, its contract, and the SHA-256 of its files."""
+    """One schedule: its workload and target, its contract, and the SHA-256 of its files."""
 
     kernel: str
     params: Mapping[str, int]
@@ -59,7 +59,7 @@ def held(lock: Path) -> Iterator[None]:
     except OSError as error:
         raise UserError(
             f"cannot open the folder of {lock}: {error.strerror}",
-            accepted="a file in a folder that is there",
+            accepted="a file in an existing folder",
             next_step="choose one with --lock",
         ) from None
     try:
@@ -111,7 +111,7 @@ def _wrong(lock: Path, why: str) -> UserError:
     return UserError(
         f"{lock} is not a lock file: {why}",
         accepted="what `hvxtune fetch` wrote",
-        next_step="take it from version control again, or remove it to pin anew",
+        next_step="take it from version control again, or remove it to pin again",
     )
 
 
@@ -139,5 +139,5 @@ def _table(pin: Pin) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{k} = {_value(v)}" for k, v in sorted(value.items())) + " }"
-    # JSON's strings are TOML's, but for DEL, which none of these texts holds.
+    # JSON's strings are TOML's, except for DEL, which none of these texts contains.
     return json.dumps(value, ensure_ascii=False)

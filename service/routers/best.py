@@ -38,7 +38,7 @@ router = APIRouter(prefix="/v1", tags=["schedules"])
 
 @dataclass(frozen=True)
 class Desk:
-    """Who asks, and all that answering takes."""
+    """The caller, and everything needed to answer them."""
 
     request: Request
     caller: Caller

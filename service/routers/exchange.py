@@ -27,7 +27,7 @@ router = APIRouter(prefix="/v1", tags=["schedules"])
 MEDIA_TYPE = "application/zip"
 _BODY = {
     "required": True,
-    "description": "What `GET /v1/export` or `hvxtune export` gave.",
+    "description": "A file from `GET /v1/export` or `hvxtune export`.",
     "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
 }
 _STALE_S = 24 * 3600.0
@@ -85,8 +85,8 @@ async def import_(
     caller: Annotated[Caller, Depends(require(Scope.ADMIN))],
     store: Store,
 ) -> dict[str, Any]:
-    """Checks the whole file, then stores what is faster than what is stored. The same file again
-    changes nothing."""
+    """Checks the whole file, then stores each schedule that is faster than the stored one.
+    Importing the same file again changes nothing."""
     with tempfile.TemporaryFile(dir=writable("transfers")) as file:
         async for chunk in request.stream():  # BodyLimit bounds it
             await run_in_threadpool(file.write, chunk)

@@ -147,7 +147,7 @@ def ends_job(told: Told) -> bool:
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
 KEEP_ALIVE_S = 15.0
-"""A comment is sent after so long without an event, so that proxies keep the connection."""
+"""After this long without an event a comment is sent, so that proxies keep the connection."""
 
 _EXAMPLE = """\
 event: trial

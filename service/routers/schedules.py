@@ -93,7 +93,7 @@ def provenance(id: str, store: Store) -> dict[str, Any]:  # noqa: A002
 _FILE_HEADERS = {
     "ETag": {"schema": {"type": "string"}, "description": "The SHA-256 of the file."},
     "Repr-Digest": {"schema": {"type": "string"}, "description": "The same, as of RFC 9530."},
-    "X-Hvxtune-Contract": {"schema": {"type": "string"}, "description": "What callers promise."},
+    "X-Hvxtune-Contract": {"schema": {"type": "string"}, "description": "Guarantees callers give."},
     "X-Hvxtune-Symbol": {"schema": {"type": "string"}, "description": "The C function."},
 }
 

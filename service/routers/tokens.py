@@ -1,4 +1,4 @@
-"""Who may use the service, and what they did: tokens and the audit."""
+"""Access to the service and a record of its use: tokens and the audit."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def revoke(
     return token_json(revoked)
 
 
-@router.get("/audit", summary="Who changed what", response_model=AuditList)
+@router.get("/audit", summary="The record of changes", response_model=AuditList)
 def audit(
     query: Annotated[PageQuery, Query()],
     _caller: Admin,

@@ -4,7 +4,7 @@
 fits is read here, on the event loop; it answers if it is valid, and all else is left to the route.
 An answer is a function of the query, of the row it is made from, and of the code of this process.
 A kept one is given again at once while nothing at all was committed to the database, and after a
-commit only if its row, read anew, is equal: it can never be stale.
+commit only if its row, read again, is equal: it can never be stale.
 
 FastAPI matches a path against all routes, reads and checks a query by its schema, resolves
 dependencies and serializes an answer by its model. That takes longer than finding the schedule
@@ -30,7 +30,7 @@ from service.schedules.forms import exact_text
 from tuner.errors import HvxtuneError
 
 _KEPT_ANSWERS = 16_384
-"""At some 4 kB each: 64 MB."""
+"""At about 4 kB each: 64 MB."""
 
 
 class Answer(NamedTuple):

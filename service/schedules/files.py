@@ -45,8 +45,8 @@ def valid(store: SqlStore, schedule_id: str) -> StoredSchedule:
     """The schedule with an id, if it may be handed out: 409 if it is quarantined or, as turns out
     now, should be.
 
-    Its config is held to the space it was found in, where that is stored: a build that pins an
-    id gets it for ever, whatever later versions of the kernel consider.
+    Its config is checked against the space it was found in, where that is stored: a build that pins
+    an id gets it permanently, whatever later versions of the kernel consider.
     """
     found = named(store, schedule_id)
     if found.quarantined_at is not None:

@@ -25,11 +25,11 @@ from tuner.records.candidate import Problem
 from tuner.space import Space
 
 MOST_LOOKED_AT = 1024
-"""Neighbours whose schedules are read, at some 0.1 ms each the first time."""
+"""Neighbours whose schedules are read, at about 0.1 ms each the first time."""
 MOST_TRIED = 256
 """Neighbours whose configs are tried on the asked shape, nearest first."""
 _KEPT_ROWS = 8192
-"""At some 3 kB each: 25 MB."""
+"""At about 3 kB each: 25 MB."""
 NAMED = 5
 """Nearest workloads that a miss names."""
 
@@ -107,8 +107,8 @@ class Neighbours:
         ]
 
     def _near(self, asked: Asked) -> Iterator[Near]:
-        """Those with a schedule, nearest first. A miss asks twice in a row: what was found for the
-        first time is not looked for again."""
+        """Those with a schedule, nearest first. A miss asks twice in a row: the first
+        result is not searched for again."""
         if self._last is None or self._last[0] != asked:
             self._last = asked, [], self._searched(asked)
         _, found, more = self._last
@@ -182,8 +182,8 @@ class _SpaceOf:
 
 
 def _covers(near: Near, asked: Asked, values: Any) -> bool:
-    """Whether the neighbour's object may be called with the asked shape: made for any shape its
-    contract allows, with the same settings (which are compiled in), and valid there too."""
+    """Whether the neighbour's object may be called with the asked shape: its contract allows any
+    shape, its settings (which are compiled in) are the same, and it is valid there too."""
     contract = Contract(near.row.contract)
     if contract is Contract.STATIC:
         return False

@@ -18,7 +18,7 @@ class ParamForm(BaseModel):
     default: int = Field(examples=[256])
     minimum: int = Field(examples=[1], description="The smallest value accepted.")
     maximum: int = Field(examples=[65536], description="The largest value accepted.")
-    multiple: int = Field(examples=[1], description="What it must be divisible by.")
+    multiple: int = Field(examples=[1], description="Every value must be divisible by it.")
     doc: str = Field(examples=["rows of A and C"])
 
 
@@ -40,14 +40,14 @@ class KernelList(BaseModel):
 
 
 class TargetForm(BaseModel):
-    """One Hexagon configuration that code can be made for."""
+    """One Hexagon configuration to generate code for."""
 
     name: str = Field(examples=["hexagon-v66-sm8150"])
     arch: str = Field(examples=["v66"])
     soc: str | None = Field(examples=["sm8150"], description="null for an arch in general.")
     vector_bytes: int = Field(examples=[128], description="Width of an HVX register.")
     vector_alignment_bytes: int = Field(
-        examples=[128], description="What aligned vector loads and stores need."
+        examples=[128], description="The alignment that aligned vector loads and stores need."
     )
     hvx_contexts: int = Field(examples=[4])
     l1d_bytes: int = Field(examples=[32768])
@@ -86,7 +86,7 @@ class SpaceForm(BaseModel):
     model_config = ConfigDict(protected_namespaces=())
 
     kernel: str = Field(examples=["add_u8"])
-    constants: dict[str, Any] = Field(description="What constraints may refer to beside knobs.")
+    constants: dict[str, Any] = Field(description="Values constraints may refer to besides knobs.")
     knobs: list[KnobForm]
     constraints: list[ConstraintForm]
     digest: str = Field(description="Names the space; changes with anything in it.")
@@ -103,12 +103,12 @@ class SpaceQuery(Strict):
         examples=[["m=256,n=256,k=256"]],
     )
     target: Annotated[
-        str, Field(description="What the code is made for.", examples=["hexagon-v66"])
+        str, Field(description="The hardware to generate code for.", examples=["hexagon-v66"])
     ] = DEFAULT_TARGET
     contract: Annotated[
         str,
         Field(
-            description="What callers promise: none, host, stride, extent or static.",
+            description="Guarantees callers give: none, host, stride, extent or static.",
             examples=["static"],
         ),
     ] = DEFAULT_CONTRACT

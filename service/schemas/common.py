@@ -67,15 +67,15 @@ class ProblemDetails(BaseModel):
     )
 
     type: str = Field(description="A URN that names the kind.")
-    title: str = Field(description="What the status means.")
+    title: str = Field(description="The meaning of the status.")
     status: int = Field(description="The HTTP status, repeated.")
-    detail: str = Field(description="What is wrong, with the value.")
+    detail: str = Field(description="The problem, with the value.")
     instance: str = Field(description="The path of the request.")
     kind: str = Field(
-        description="Who must act: user, toolchain, store, device, internal; busy: nobody."
+        description="Party that must act: user, toolchain, store, device, internal; busy: nobody."
     )
     accepted: str = Field(description="Values that are accepted; may be empty.")
-    next_step: str = Field(description="What to run or change; may be empty.")
+    next_step: str = Field(description="A command to run or a change to make; may be empty.")
     request_id: str = Field(description="As `X-Request-ID`; the logs of the service have it too.")
     errors: list[FieldProblem] | None = Field(
         None, description="For 422: every field that is wrong."

@@ -10,7 +10,7 @@ from tuner.records.candidate import Fidelity
 
 
 class LeaseForm(BaseModel):
-    """Who works with a device now."""
+    """The current holder of a device."""
 
     holder: str = Field(examples=["job 1rt4dqb5ef on lab7"])
     purpose: Purpose

@@ -189,7 +189,7 @@ class _JobHead(BaseModel):
     state: JobState
     kernel: str = Field(examples=["gemm_u8"], description="Its name, which never means another.")
     display_name: str = Field(
-        examples=["gemm_u8"], description="What people call it: for an upload, its given name."
+        examples=["gemm_u8"], description="The name for people: for an upload, its given name."
     )
     params: dict[str, int] = Field(examples=[{"m": 256, "n": 256, "k": 256}])
     contract: Contract
@@ -217,8 +217,8 @@ class JobForm(_JobFields):  # type: ignore[misc]  # made above
     )
     note: str = Field(description="Why it failed, stopped or waits; else empty.")
     paused: bool = Field(description="A queued job that waits until somebody resumes it.")
-    user: str = Field(examples=["ann"], description="Who submitted it; empty: this machine.")
-    owner: str = Field(examples=["ann"], description="Whose it is; empty: this machine.")
+    user: str = Field(examples=["ann"], description="User who submitted it; empty: this machine.")
+    owner: str = Field(examples=["ann"], description="Its owner; empty: this machine.")
     visibility: Visibility
     priority: int
     batch: str | None = Field(description="Shared by jobs that were submitted together.")
@@ -273,7 +273,7 @@ class PromotionForm(BaseModel):
     cycles: int | None
     fidelity: str | None
     device: str | None
-    trial_cycles: int | None = Field(description="What the trial took where it was searched.")
+    trial_cycles: int | None = Field(description="The trial's cycles at the fidelity searched.")
     trial_fidelity: str | None
     error: str | None
 
@@ -357,8 +357,8 @@ class JobsQuery(PageQuery):
     state: JobState | None = Field(None, description="Their state.")
     kernel: Text | None = Field(None, description="A kernel's name.")
     target: Text | None = Field(None, description="A target's name.")
-    contract: Contract | None = Field(None, description="What callers promise.")
-    user: Text | None = Field(None, description="Who submitted them.")
+    contract: Contract | None = Field(None, description="The guarantees callers give.")
+    user: Text | None = Field(None, description="The user who submitted them.")
     batch: Text | None = Field(None, description="Submitted together under this name.")
     interrupted: bool | None = Field(
         None, description="Whether they say running, but nobody works on them just now."

@@ -40,7 +40,7 @@ def encode(values: Sequence[Value]) -> str:
 def decode(cursor: str, *types: type) -> tuple[Value, ...]:
     """The values in ``cursor``, one for each of ``types``; ``UserError`` if it is not ours.
 
-    Integers pass for floats, as JSON does not tell ``1`` from ``1.0``.
+    Integers pass for floats, as JSON does not distinguish ``1`` from ``1.0``.
     """
     try:
         if len(cursor) > MOST_CHARACTERS:

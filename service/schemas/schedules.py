@@ -18,7 +18,7 @@ ContractName = Literal["none", "host", "stride", "extent", "static"]
 
 
 class BestOptions(Strict):
-    """Options of a best-query beside the workload."""
+    """Options of a best-query besides the workload."""
 
     cache: CacheState = Field("warm", description="Caches when the timed call began.")
     min_fidelity: Fidelity = Field(
@@ -48,11 +48,11 @@ class BestQuery(BestOptions):
         examples=[["m=256,n=256,k=256"]],
     )
     target: str = Field(
-        DEFAULT_TARGET, description="What the code is made for.", examples=["hexagon-v66"]
+        DEFAULT_TARGET, description="The hardware to generate code for.", examples=["hexagon-v66"]
     )
     contract: str = Field(
         DEFAULT_CONTRACT,
-        description="What the caller promises: none, host, stride, extent or static.",
+        description="Guarantees the caller gives: none, host, stride, extent or static.",
         examples=["static"],
     )
 
@@ -123,7 +123,7 @@ class ScheduleForm(BaseModel):
     symbol: str = Field(examples=["gemm_u8_m256_n256_k256_static"])
     object_digest: str = Field(description="SHA-256 of the object.")
     object_bytes: int
-    toolchain: dict[str, str] = Field(description="What made and measured it.")
+    toolchain: dict[str, str] = Field(description="Versions of all that built and measured it.")
     provenance: dict[str, Any] = Field(description="Job, trial, space, sampler and time.")
     links: dict[str, str] = Field(description="Where its files are.")
 
@@ -188,7 +188,7 @@ class BatchForm(BaseModel):
 class StoredForm(ScheduleForm):
     """A schedule with its place in the store."""
 
-    owner: str = Field(description="Whose job found it; empty: this machine's, or imported.")
+    owner: str = Field(description="Owner of its job; empty: this machine, or imported.")
     visibility: Visibility
     quarantined: dict[str, Any] | None = Field(
         description="`at` and `reason` if it is never handed out."

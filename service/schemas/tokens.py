@@ -14,7 +14,7 @@ _NO_LIMIT = "null: no limit."
 
 
 class QuotasForm(Strict):
-    """What a token may use; `null` means no limit."""
+    """The limits of a token; `null` means no limit."""
 
     # Strict: true is not a number of jobs.
     running_jobs: int | None = Field(
@@ -91,7 +91,7 @@ class NewToken(Strict):
 class TokenForm(BaseModel):
     """A token without its secret."""
 
-    id: str = Field(description="What stands after `hvx_` in the token.", examples=["k3zq7a2m"])
+    id: str = Field(description="The part after `hvx_` in the token.", examples=["k3zq7a2m"])
     name: str = Field(examples=["ci"])
     owner: str = Field(description="Owner of its jobs, uploads and schedules.", examples=["ci"])
     state: Literal["valid", "expired", "revoked"]
@@ -108,7 +108,7 @@ class IssuedToken(TokenForm):
     """A token that was just made."""
 
     token: str = Field(
-        description="What to send as `Authorization: Bearer`. Not shown again.",
+        description="To be sent as `Authorization: Bearer`. Not shown again.",
         examples=["hvx_k3zq7a2m_<secret>"],
     )
 

@@ -1,4 +1,4 @@
-"""Keeps the conductor processes of a service running, and ends them in order."""
+"""Keeps the conductor processes of a service running, and ends them cleanly."""
 
 from __future__ import annotations
 

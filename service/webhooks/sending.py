@@ -28,7 +28,7 @@ TIMEOUT_S = 10.0
 AT_ONCE = 8
 MOST_ATTEMPTS = 12
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 3600.0
-"""Pauses double: twelve attempts take some two and a half hours."""
+"""Pauses double: twelve attempts take about two and a half hours."""
 POLL_S = 1.0
 _SWEEP_EVERY_S = 3600.0
 

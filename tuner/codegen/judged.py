@@ -2,7 +2,7 @@
 
 A mark names all that the verdict depends on: problem, generator, config, and the code that judged,
 which is all Python of :mod:`tuner`. One made by other code, or for another config or problem, does
-not match: the config is judged anew.
+not match: the config is judged again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def outside(space: Space, config: Any) -> str:
 @cache
 def _code() -> str:
     """A digest of all modules of ``tuner``; empty if one was changed since this process loaded it:
-    what is in the file is not what judges then."""
+    then the code that judges is not the code in the file."""
     digest = sha256()
     for file in sorted(_ROOT.rglob("*.py")):
         if file.stat().st_ctime > _STARTED_AT:

@@ -54,7 +54,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Row:
-    """What is stored, in this order, what is asked, and the cycles of the answer."""
+    """A case: the stored jobs in their order, the query, and the cycles of the answer."""
 
     name: str
     stored: tuple[Stored, ...]

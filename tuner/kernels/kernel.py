@@ -32,7 +32,7 @@ __all__ = [
     "ScalarSpec",
     "WorkCounts",
 ]
-"""All that the author of a kernel imports, beside :mod:`tuner.space`."""
+"""All that the author of a kernel imports, besides :mod:`tuner.space`."""
 
 Array = NDArray[Any]
 MAX_BUFFER_BYTES = 1 << 27
@@ -86,8 +86,8 @@ class HalidePipeline:
 
     ``inputs`` follow the order of the kernel's input buffers; dimension 0 of each is the
     innermost (NumPy's last). ``stages`` names every Func that directives may address, the output
-    included. ``scalars`` follow the order of :meth:`Kernel.scalars`; outputs beside ``output`` come
-    after it.
+    included. ``scalars`` follow the order of :meth:`Kernel.scalars`; outputs besides ``output``
+    come after it.
     """
 
     inputs: Sequence[hl.ImageParam]
@@ -112,10 +112,10 @@ class Kernel(ABC):
     have defaults to override where they do not fit.
 
     Instances hold no state, are made without arguments and may be used from several threads.
-    Methods are deterministic and cheap but for :meth:`reference` and :meth:`pipeline`; only
-    :meth:`pipeline` may import Halide. ``params`` given to them are checked, and complete but for
-    optional ones at their defaults. ``UserError`` says that a request is wrong; any other error is
-    a defect of the kernel.
+    Methods are deterministic and, except for :meth:`reference` and :meth:`pipeline`, cheap; only
+    :meth:`pipeline` may import Halide. ``params`` given to them are checked, and complete except
+    for optional ones at their defaults. ``UserError`` says that a request is wrong; any other
+    error is a defect of the kernel.
 
     :class:`tuner.conformance.kernels.KernelConformance` is the suite that each kernel must pass.
     """
@@ -209,7 +209,7 @@ class Kernel(ABC):
         return {}
 
     def attachment(self, problem: Problem) -> dict[str, Any] | None:
-        """JSON that a compile worker needs to make this kernel, beside its name; ``None`` if
+        """JSON that a compile worker needs to make this kernel, besides its name; ``None`` if
         nothing. :func:`tuner.kernels.attached_kernel` is the inverse."""
         return None
 
@@ -218,7 +218,7 @@ class Kernel(ABC):
         raise InternalError(f"kernel {self.name} has no attachments")
 
     def llvm_arguments(self, params: Mapping[str, int]) -> tuple[str, ...]:
-        """Options of Halide's LLVM that its code needs to be right, beside those for all."""
+        """Options that Halide's LLVM needs for right code, besides those for all kernels."""
         return ()
 
     def other_shapes(self, problem: Problem) -> list[dict[str, int]]:
@@ -227,7 +227,7 @@ class Kernel(ABC):
         return grown_shapes(self, problem)
 
     def verified_shapes(self, problem: Problem) -> dict[str, dict[str, int]]:
-        """Beside :meth:`other_shapes`, shapes by name that code is verified in, where the contract
+        """Besides :meth:`other_shapes`, shapes by name that code is verified in, where the contract
         leaves the shape open: by default :func:`tuner.kernels.shapes.extreme_shapes`. Code may
         refuse them with an error: a tile must fit the extents."""
         return extreme_shapes(self, problem)

@@ -5,7 +5,7 @@ share space and schedule.
 
 Halide guards a vector that reaches beyond a row by computing its elements one by one. Where that
 is hopeless (long code, or code that Halide 21 cannot make), ``whole_vectors`` leaves the guard out:
-tiles are no wider than a row, and rows narrower than a vector are left to scalar code.
+no tile is wider than a row, and rows narrower than a vector are left to scalar code.
 """
 
 from __future__ import annotations

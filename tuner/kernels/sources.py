@@ -7,7 +7,7 @@ its parts) has no algorithm, and is left out.
 Two sources have the same digest if they differ only in what cannot matter:
 
 - comments, layout and docstrings; in C forms comments, blanks and empty lines;
-- annotations, but for fields of classes and for functions with a decorator that may read them;
+- annotations, except those of class fields and of functions with a decorator that may read them;
 - files and their names: a module may move, and the way it is imported may change;
 - the version of Python: nodes are written by name without empty fields, not by ``ast.dump``.
 

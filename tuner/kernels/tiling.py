@@ -27,7 +27,7 @@ _PREFETCH = Knob("prefetch", (0, 1, 2, 4), "rows of tiles that inputs are asked 
 TEXTBOOK_PREFETCH: dict[str, KnobValue] = {_PREFETCH.name: 2}
 """Two rows of tiles ahead, as in Halide's own schedules for HVX."""
 PREFETCH_STEPS = 16
-"""Steps along a row that take about as long as the row of a tile: DDR takes some 100 packets."""
+"""Steps along a row that take about as long as the row of a tile: DDR takes about 100 packets."""
 
 
 def known_multiple(problem: Problem, extent: int, inner: BufferSpec | None = None) -> int:

@@ -63,9 +63,9 @@ packages were built without (seen in Ubuntu's 8.2 and in Debian's 10.0 and 11.1)
 
 
 def provision() -> Simulator:
-    """A simulator that works: the one there is, or one fetched now.
+    """A simulator that works: an installed one, or one fetched now.
 
-    Raises ``ToolchainError`` if none can be had, naming what was found and what is needed.
+    Raises ``ToolchainError`` if neither is available, naming what was found and what is needed.
     """
     try:
         return find_simulator()

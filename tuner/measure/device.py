@@ -159,7 +159,7 @@ class DeviceSettings:
 
     name: str = field(metadata=about("unique in its farm"))
     arch: str = field(metadata=about("the arch whose code it runs, such as v68"))
-    tags: tuple[str, ...] = key((), "words that `--on` chooses it by, beside name, kind and arch")
+    tags: tuple[str, ...] = key((), "words that `--on` chooses it by, besides name, kind and arch")
     slots: ClassVar[int] = 1
     """How many devices the table stands for. A kind may make a field of it."""
 
@@ -190,7 +190,7 @@ class Device(ABC):
     Settings: ClassVar[type[DeviceSettings]] = DeviceSettings
     """Its table in the farm file."""
     is_local: ClassVar[bool] = False
-    """Whether :meth:`fingerprint` can be had without the device being reachable."""
+    """Whether :meth:`fingerprint` works while the device is unreachable."""
 
     def __init__(self, settings: Any, name: str, limits: Limits) -> None:
         """``settings`` is a :attr:`Settings`; ``name`` is unique in the farm, and stored with every

@@ -307,7 +307,7 @@ class Region:
         return (unit, used[unit]) if used[unit] else ("", 0.0)
 
     def as_dict(self, of_cycles: int) -> dict[str, Any]:
-        """JSON form; ``of_cycles`` is what the share is of."""
+        """JSON form; ``of_cycles`` is the whole for the share."""
         totals = self.totals
         unit, busy = self.busiest_unit
         return {
@@ -395,7 +395,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class ComparedFigure:
-    """One figure of both: of the schedule asked for, and of the one it is held against."""
+    """One figure of two schedules: the one asked for and the one it is compared with."""
 
     name: str
     own: float

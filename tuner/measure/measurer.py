@@ -67,7 +67,7 @@ class Measurer(ABC):
 
     @abstractmethod
     def __init__(self, *, cache: CacheState = "warm") -> None:
-        """``cache`` is the condition to measure under; ``UserError`` if it cannot be had here.
+        """``cache`` is the condition to measure under; ``UserError`` if it is not available here.
 
         Cheap: starts no process.
         """

@@ -53,7 +53,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Summary:
-    """Samples in a few figures: cycles, but for ``count`` and ``outliers``, which are samples."""
+    """Samples in a few figures: cycles, except ``count`` and ``outliers``, which count samples."""
 
     count: int
     median: float
@@ -70,7 +70,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Throttled:
-    """Why the samples taken next to a reference are not to be used.
+    """The reason not to use samples taken next to a reference.
 
     ``slowdown`` is the reference's median over what it should take, ``drift`` that of its second
     half over that of its first.
@@ -93,7 +93,7 @@ def mad(samples: Sequence[float]) -> float:
 
 
 def summarize(samples: Sequence[float], confidence: float = CONFIDENCE) -> Summary:
-    """All there is to say of ``samples``. ``ValueError`` without any."""
+    """The :class:`Summary` of ``samples``. ``ValueError`` without any."""
     return Summary(
         len(samples),
         median(samples),
@@ -104,7 +104,7 @@ def summarize(samples: Sequence[float], confidence: float = CONFIDENCE) -> Summa
 
 
 def outliers(samples: Sequence[float]) -> int:
-    """How many samples lie so far from the median, by the MAD, that they are of another kind.
+    """The number of samples too far from the median, by the MAD, to be of the same distribution.
 
     0 where at least half of the samples are equal: then the MAD has no scale to judge by.
     """

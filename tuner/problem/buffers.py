@@ -106,7 +106,7 @@ def other_layout_of(
 
     Rows are padded to odd strides, or where strides are promised by whole vectors; the first
     element lies anywhere in a vector, on a multiple of its own size, unless an aligned address is
-    promised. Padding by whole vectors takes at most half of a row, but for the outermost ones.
+    promised. Padding by whole vectors is at most half of a row, except in the outermost dimension.
     """
     lanes = target.vector_alignment_bytes // spec.element_bytes
     whole_vectors = spec.promised and not spec.loose and contract.level >= Contract.STRIDE.level

@@ -1,1 +1,1 @@
-"""Plain records of what became of candidates: trials and promotions."""
+"""Plain records of candidates and their outcomes: trials and promotions."""

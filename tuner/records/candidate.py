@@ -1,4 +1,4 @@
-"""Candidates and what becomes of them on the way: artifacts and measurements."""
+"""Candidates and what they yield: artifacts and measurements."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ MOST_TRIALS = 10_000_000
 MOST_WORKERS = 256
 MOST_PRIORITY = 100
 Visibility = Literal["shared", "private"]
-"""Who sees a job, an upload or a schedule: everybody who may read, or its owner alone."""
+"""Everybody who may read sees a job, an upload or a schedule, or its owner alone."""
 
 WORKLOAD, BUDGET, SEARCH, DEVICES, JOB = "Workload", "Budget", "Search", "Devices", "Job"
 GROUPS = (WORKLOAD, BUDGET, DEVICES, SEARCH, JOB)
@@ -240,8 +240,8 @@ class SearchOptions:
     )
     objectives: tuple[str, ...] = option(
         DEFAULT_OBJECTIVES,
-        f"What to minimize, of {', '.join(OBJECTIVES)}; always with cycles. Several objectives "
-        "give a Pareto front.",
+        f"Objectives to minimize, of {', '.join(OBJECTIVES)}; always with cycles. Several "
+        "objectives give a Pareto front.",
         SEARCH,
         choices=tuple(OBJECTIVES),
         formerly=("goals", "goal"),
@@ -274,14 +274,14 @@ class SearchOptions:
     )
     generator: str = option(
         "halide",
-        "What makes the code: {choices}.",
+        "Code generator: {choices}.",
         SEARCH,
         choices="generator",
         see="generators.md",
     )
     measurer: str = option(
         "qemu",
-        "What measures: {choices}. qemu is the simulator inside every worker, farm the devices.",
+        "Measurer: {choices}. qemu is the simulator inside every worker, farm the devices.",
         DEVICES,
         label="Measured by",
         choices="measurer",
@@ -321,7 +321,7 @@ class SearchOptions:
     )
     label: str = option(
         "",
-        "A note of your own, shown wherever the job is: what it is for, or what was changed.",
+        "A note of your own, shown wherever the job is: its purpose, or what was changed.",
         JOB,
         pattern=r"^[^\x00-\x1f\x7f-\x9f]*$",
         longest=100,
@@ -334,14 +334,14 @@ class SearchOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions(SearchOptions):
-    """Everything a job may be told beside its workload."""
+    """All options of a job besides its workload."""
 
     target: str = option(
-        DEFAULT_TARGET, "What the code is made for: {choices}.", WORKLOAD, choices="target"
+        DEFAULT_TARGET, "Hardware to generate code for: {choices}.", WORKLOAD, choices="target"
     )
     contract: str = option(
         DEFAULT_CONTRACT,
-        "What callers promise about their buffers: {choices}. The stronger, the faster.",
+        "Guarantees callers give about their buffers: {choices}. The stronger, the faster.",
         WORKLOAD,
         choices="contract",
     )

@@ -16,11 +16,11 @@ from tuner.space import Config
 
 @dataclass(frozen=True)
 class Promotion:
-    """The object of an ``ok`` trial, measured once more where numbers are dearer and truer.
+    """The object of an ``ok`` trial, measured once more at a costlier and truer fidelity.
 
     ``trial`` is the trial's number; of each trial there is at most one promotion. Without an
     ``outcome`` it was handed out and has not come back: it is run again, once, after a crash.
-    ``measurement`` is there exactly for outcome ``ok``. ``toolchain`` is the whole fingerprint of
+    ``measurement`` is set exactly for outcome ``ok``. ``toolchain`` is the whole fingerprint of
     what made the object and measured it here. Times are Unix seconds.
     """
 
@@ -69,12 +69,12 @@ class JobRequest(StrEnum):
 
 @dataclass(frozen=True)
 class Submission:
-    """Who asked for a job, how urgently, and together with which others.
+    """The submitter of a job, its priority, and the batch it belongs to.
 
     ``user`` is empty for a job of the command line on this machine. Jobs of higher ``priority``
     (-100 to 100) are taken up first. Jobs submitted together share a ``batch``. ``request_id``
     names the request that asked, in logs and in the audit; empty without one. The job is the
-    ``owner``'s: by default the user's. What comes of a ``private`` job is for its owner alone.
+    ``owner``'s: by default the user's. Only the owner sees the results of a ``private`` job.
     ``kernel_label`` is what people call the kernel, where that is not its name.
     """
 
@@ -91,7 +91,7 @@ class Submission:
 
     @property
     def audience(self) -> str:
-        """Who sees the job; empty for everybody."""
+        """The owner who alone sees the job; empty for everybody."""
         return self.owner if self.private else ""
 
 
@@ -125,7 +125,7 @@ class RemainingGain:
 
     @property
     def reached(self) -> float:
-        """The share of what is likely to be found in the end that is found now: 1 is all."""
+        """The share of the expected optimum that is reached so far: 1 is all of it."""
         return 1.0 - self.expected
 
     @property
@@ -136,7 +136,7 @@ class RemainingGain:
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec(SearchOptions):
-    """A job's specification: its options, settled. With one worker and the same seed it gives the
+    """A job's specification: its options, resolved. With one worker and the same seed it gives the
     same trials; with ``transfer`` only from a store that holds the same.
 
     The objectives have the cycles first; ``promote`` is 0 if trials are promoted nowhere.
@@ -164,7 +164,7 @@ class PendingTrial:
     number: int
     config: Config
     origin: str
-    """Who proposed it: ``default``, ``textbook``, ``transfer:JOB-TRIAL``, in a set ``neighbour``,
+    """The proposer: ``default``, ``textbook``, ``transfer:JOB-TRIAL``, in a set ``neighbour``,
     or the sampler's name."""
 
 
@@ -204,7 +204,7 @@ class Trial:
         if (self.outcome is Outcome.OK) != (self.measurement is not None):
             raise ValueError(f"trial {self.number}: outcome {self.outcome} and its measurement")
         if self.measurement is not None and not self.measurement.verified:
-            raise ValueError(f"trial {self.number}: an unverified measurement is no result")
+            raise ValueError(f"trial {self.number}: an unverified measurement is not a result")
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def expected_gain(search: SearchState, best_share: float) -> float:
 def next_search(
     searches: Sequence[SearchState], busy: Sequence[int] = (), seconds_left: float | None = None
 ) -> int | None:
-    """The position of the search that is to go on; ``None`` if none can.
+    """The position of the search to continue; ``None`` if none can.
 
     Those at positions ``busy`` are under way. Searches without any trial come first, those with
     most work to save before others. With ``seconds_left`` the budget is time: gains are then by the

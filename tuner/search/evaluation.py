@@ -131,7 +131,7 @@ class Evaluator:
     ) -> tuple[Future[_Measured], bool]:
         """The shared result of an object, and whether it is the caller's to measure.
 
-        ``instead_of`` is a result that will not do for the caller: the object is measured anew.
+        ``instead_of`` is a result that will not do for the caller: the object is measured again.
         """
         with self._lock:
             known = self._by_object.get(digest)

@@ -108,7 +108,7 @@ def _slopes(scaled: Row, factors: Row, strength: float) -> Row:
 def _press(scaled: Row, factors: Row, strength: float) -> float:
     """Sum of squared errors at each pair of the fit without that pair.
 
-    By the hat matrix, without fitting anew (``e_i / (1 - h_ii)``; the mean is fitted as well).
+    By the hat matrix, without refitting (``e_i / (1 - h_ii)``; the mean is fitted as well).
     """
     count = len(factors)
     hat = np.full((count, count), 1 / count)

@@ -1,4 +1,4 @@
-"""An estimate of the remaining gain: how far below the best so far more search is likely to get."""
+"""An estimate of the remaining gain: how far further search would likely lower the best."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOOKED_AT, _SHORT_LIST = 1500, 300
 jointly: together they decide the minimum."""
 _DRAWS = 128
 _ESTIMATE_EVERY = 5
-"""Trials between two estimates, which take some 20 ms."""
+"""Trials between two estimates, which take about 20 ms."""
 _FIT_STEPS = 12
 _BOUND = 0.95
 _WIDER = 1.3

@@ -23,7 +23,7 @@ def reason_of(stop: threading.Event) -> str:
 
 
 def require_estimable(until_gain: float | None, objectives: Sequence[str]) -> None:
-    """``UserError`` for a job that is to stop by an estimate that its objectives do not have."""
+    """``UserError`` for a job that should stop by an estimate that its objectives do not have."""
     if until_gain is not None and len(objectives) > 1:
         raise UserError(
             f"until_gain={until_gain} for {', '.join(objectives)}: "
@@ -83,7 +83,7 @@ def reason_to_stop(
     if budget.patience is not None and without_improvement >= budget.patience:
         return f"no improvement in {without_improvement} trials"
     if budget.until_gain is not None and remaining and remaining.bound <= budget.until_gain:
-        return f"more search is likely worth less than {budget.until_gain:.2%} of the cycles"
+        return f"the remaining gain is likely less than {budget.until_gain:.2%} of the cycles"
     return None
 
 

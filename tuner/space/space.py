@@ -103,7 +103,7 @@ class Constraint:
 class Space:
     """All schedules considered for one workload under one contract on one target.
 
-    ``constants`` are names that conditions may use beside knobs (shapes, vector lanes). Equal
+    ``constants`` are names that conditions may use besides knobs (shapes, vector lanes). Equal
     spaces have equal digests.
     """
 
@@ -224,7 +224,7 @@ class Space:
         return True
 
     def surely_admits(self, values: Any) -> bool:
-        """As :meth:`admits`, and fast for values that are no config too; but also false where a
+        """Like :meth:`admits`, but fast even for values that are not a config, and false where a
         condition divides by zero. For picking from many, where one may be passed over."""
         check = _check_of(self._structure)
         return check(values, self.constants, [knob.choices for knob in self.knobs])

@@ -22,7 +22,7 @@ def upgrade() -> None:
 
 
 def _create_catalogue() -> None:
-    """What jobs and schedules refer to: stored once, named by digest."""
+    """The records that jobs and schedules refer to: stored once, named by digest."""
     op.create_table(
         "workloads",
         sa.Column("id", ROW_ID, nullable=False),

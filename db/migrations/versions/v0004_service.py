@@ -1,4 +1,4 @@
-"""What a service needs: who asked for a job and how urgently, events, tokens, uploads."""
+"""Adds what a service needs: a job's submitter and priority, events, tokens, uploads."""
 
 from __future__ import annotations
 

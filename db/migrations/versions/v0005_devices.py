@@ -1,4 +1,4 @@
-"""What a farm needs: its devices, what became of them, and which of them a job asks for."""
+"""Adds what a farm needs: its devices, their history, and the devices a job asks for."""
 
 from __future__ import annotations
 

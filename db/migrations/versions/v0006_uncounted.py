@@ -12,8 +12,8 @@ down_revision = "0005"
 def upgrade() -> None:
     """Makes two columns nullable and adds one.
 
-    SQLite cannot alter a column, and making the table anew would break the references to it while
-    they are enforced. So the columns are made anew, and here as in PostgreSQL come last.
+    SQLite cannot alter a column, and recreating the table would break the references to it while
+    they are enforced. So the columns are recreated, and come last here as in PostgreSQL.
     """
     for name in ("packets", "stalls"):
         op.execute(f"ALTER TABLE measurements RENAME COLUMN {name} TO counted_{name}")

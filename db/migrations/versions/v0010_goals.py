@@ -1,4 +1,4 @@
-"""Jobs have goals and what is left to find; measurements say what was moved from and to DDR."""
+"""Jobs have objectives and a remaining gain; measurements count the bytes moved to and from DDR."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0009"
 
 
 def upgrade() -> None:
-    """Adds four columns; jobs of before looked for the fewest cycles."""
+    """Adds four columns; earlier jobs minimized cycles."""
     op.add_column(
         "jobs", sa.Column("goals", sa.String(200), server_default="cycles", nullable=False)
     )

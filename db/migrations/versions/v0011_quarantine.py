@@ -1,4 +1,4 @@
-"""Quarantined schedules stay beside the one that is handed out in their place."""
+"""Quarantined schedules are kept along with the one served in their place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNIQUE = "uq_schedules_problem_id_fidelity_toolchain_id"
 def upgrade() -> None:
     """Only schedules that are not quarantined are unique by problem, fidelity and toolchain.
 
-    SQLite cannot drop a constraint, so the table is made anew there, by its own statement without
+    SQLite cannot drop a constraint, so the table is recreated there, by its own statement without
     it. Nothing refers to it.
     """
     if op.get_bind().dialect.name == "sqlite":

@@ -10,9 +10,9 @@ down_revision = "0011"
 
 
 def upgrade() -> None:
-    """Repeats in schedules how the caches were, and replaces the index by problem with one that
-    begins with it. Configs stored before are judged whenever they are read, until they are offered
-    anew."""
+    """Copies the cache state into schedules, and replaces the index by problem with one that begins
+    with it. Configs stored earlier are judged whenever they are read, until they are offered
+    again."""
     for column in (
         sa.Column("cache", sa.String(length=20), server_default="warm", nullable=False),
         sa.Column("judged", sa.String(length=64), server_default="", nullable=False),

@@ -1,5 +1,5 @@
-"""Jobs, uploads, schedules and tokens have an owner; what an owner keeps private is hidden; names
-of uploads belong to who gave them; webhooks are told of the ends of jobs."""
+"""Jobs, uploads, schedules and tokens have an owner; what an owner keeps private is hidden; a name
+of an upload belongs to the owner who gave it; webhooks report the ends of jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STANDINGS = ("problem_id", "cache", "quarantined_at", "fidelity", "toolchain_id
 
 
 def upgrade() -> None:
-    """What is there belongs to who made it, as far as that is known, and stays shared."""
+    """Existing rows belong to their makers, where known, and stay shared."""
     _own_tokens()
     _own_jobs()
     _own_schedules()

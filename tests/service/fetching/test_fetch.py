@@ -115,7 +115,7 @@ def test_a_new_machine_gets_what_is_pinned(get, tmp_path):
     (tmp_path / "cache").rename(tmp_path / "cache of the other machine")
     with pytest.raises(StoreError, match="not in the cache"):
         get(wish(), None)
-    with pytest.raises(UnreachableError, match="the pinned schedule job1-1 cannot be had"):
+    with pytest.raises(UnreachableError, match="the pinned schedule job1-1 cannot be fetched"):
         get(wish(), Down())
     assert get(wish(), Shelf()).pin == first.pin
 

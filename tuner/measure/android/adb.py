@@ -404,7 +404,7 @@ class AdbServer:
         self._folder: str | None = None
         self._starting = asyncio.Lock()
         self.starts = 0
-        """How often it was started: phones by address must be connected anew after each."""
+        """How often it was started: phones by address must be connected again after each."""
 
     @property
     def pid(self) -> int | None:

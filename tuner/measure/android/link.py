@@ -160,7 +160,7 @@ class PhoneLink:
     async def _connect(self, client: AdbClient, starts: int) -> None:
         """One at a time: a second one would be told that the first is connected before it is."""
         async with self._connecting:
-            # A server that was started anew knows no phone by its address.
+            # A restarted server knows no phone by its address.
             if self._connected_at_start != starts:
                 await client.connect(self.serial)
                 self._connected_at_start = starts

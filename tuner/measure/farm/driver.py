@@ -148,7 +148,7 @@ class Driver:
         self._close_device()
 
     def _step(self) -> float:
-        """Does what is to be done next; how long to wait before looking again."""
+        """Takes the next step; returns how long to wait before looking again."""
         devices = self._roster.devices()
         record = next(one for one in devices if one.name == self.name)
         self._queue.set_availability(self.name, self._availability(record))
@@ -260,7 +260,8 @@ class Driver:
     def _bundle(
         self, items: list[WorkItem], holding: Holding, record: DeviceRecord
     ) -> DeviceRecord:
-        """Runs one bundle and settles its items. The lease is proven again before a result counts.
+        """Runs one bundle, then ends its items or puts them back. The lease is proven again
+        before a result counts.
 
         The record returned has no lease if the device was given back.
         """

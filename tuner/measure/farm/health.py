@@ -66,8 +66,8 @@ class CheckOutcome:
 def is_due(
     record: DeviceRecord, limits: Limits, now: float, devices: Sequence[DeviceRecord] = ()
 ) -> bool:
-    """Whether the device should be checked at ``now``. One that failed is checked after ever longer
-    waits, one that is slow beside others of ``devices`` at once."""
+    """Whether the device should be checked at ``now``. One that failed is checked with growing
+    delays, one that is slow compared with others of ``devices`` at once."""
     if record.state in (DeviceState.QUARANTINED, DeviceState.DRAINED, DeviceState.LEASED):
         return False
     if record.lease is not None:
@@ -104,7 +104,7 @@ def gold_of_others(
 
 
 def _is_slow_beside(record: DeviceRecord, devices: Iterable[DeviceRecord]) -> bool:
-    """A device that was slow from its first check on has nothing of its own to be held against."""
+    """Compares with other devices: one that was slow from its first check on has no better past."""
     usual = gold_of_others(record, record.fingerprint, devices)
     own = record.gold_cycles
     return usual is not None and own is not None and _slowdown(own, usual) is not None

@@ -244,7 +244,7 @@ class FarmMeasurer(Measurer):
         standing = "; ".join(f"{r.name} is {r.state} ({r.reason})" for r in records)
         return ToolchainError(
             f"no device on '{self._on}' measures any more: {standing}",
-            next_step="mend them, `hvxtune farm release DEVICE`, then go on with the job",
+            next_step="mend them, `hvxtune farm release DEVICE`, then resume the job",
         )
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ class DeviceState(StrEnum):
     QUARANTINED = "quarantined"
     """Not to be trusted until a person releases it."""
     OFFLINE = "offline"
-    """Does not answer; it is asked again after ever longer waits."""
+    """Does not answer; it is asked again with growing delays."""
     DRAINED = "drained"
     """Taken out by a person; what it works on is finished first."""
 
@@ -261,10 +261,10 @@ def lapsed(record: DeviceRecord, now: float) -> DeviceRecord:
 
 
 def left_behind(record: DeviceRecord, holder: str, now: float) -> DeviceRecord:
-    """Without a lease that ``holder`` took before it was killed: it knows that it began anew."""
+    """Without a lease that ``holder`` took before it was killed: it knows that it restarted."""
     if record.lease is None or record.lease.holder != holder:
         return record
-    return _freed(record, f"{holder} was killed and began anew", now)
+    return _freed(record, f"{holder} was killed and restarted", now)
 
 
 def _freed(record: DeviceRecord, reason: str, now: float) -> DeviceRecord:

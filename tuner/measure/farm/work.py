@@ -103,7 +103,7 @@ class WorkQueue:
 
     def failed(self, item: WorkItem, device: str, error: DeviceError) -> None:
         """Notes that ``device`` did not give an item a fair run. It is tried elsewhere, then
-        ends with the error; again anywhere if the device is not to blame."""
+        ends with the error; if the fault is not the device's, it is tried anywhere again."""
         if error.attempts:
             item.attempts += 1
             item.avoid.add(device)
@@ -197,7 +197,7 @@ class Blame:
 
 
 class ResultReview:
-    """Settles items of one measurer. Safe from several threads.
+    """Reviews the results of one measurer's items. Safe from several threads.
 
     Outputs are verified wherever they were made, so a good result counts at once. A bad one from
     a device with noise, or one with a fault behind it, counts when a second device agrees: a bad

@@ -118,7 +118,7 @@ def screen(object_bytes: bytes, arch: str, lacking: FindLacking | None) -> None:
 
     ``lacking`` finds instructions that what runs it lacks; a DSP (``None``) has all of its arch.
     Raises ``CandidateError`` with outcome ``infeasible`` for anything but a relocatable Hexagon
-    object, and for one that is made for a newer arch, asks a loader for more than to be loaded,
+    object, and for one compiled for a newer arch, asks a loader for more than to be loaded,
     takes too much memory, or holds a lacking instruction, which is named. About 2 ms.
     """
     try:
@@ -195,7 +195,7 @@ def _refuse_section(section: Any) -> None:
         raise CandidateError(
             Outcome.INFEASIBLE,
             f"section {section.name} wants an alignment of {section['sh_addralign']} bytes, "
-            f"at most {MAX_ALIGNMENT_BYTES} can be had",
+            f"at most {MAX_ALIGNMENT_BYTES} is available",
         )
 
 
@@ -209,7 +209,7 @@ def _refuse_size(sections: list[Any]) -> None:
     if memory > MAX_MEMORY_BYTES:
         raise CandidateError(
             Outcome.INFEASIBLE,
-            f"code and variables take {memory} bytes, at most {MAX_MEMORY_BYTES} can be had",
+            f"code and variables take {memory} bytes, at most {MAX_MEMORY_BYTES} are available",
         )
 
 
@@ -225,7 +225,7 @@ def _refuse_symbols(table: Any) -> None:
     if common > MAX_MEMORY_BYTES:
         raise CandidateError(
             Outcome.INFEASIBLE,
-            f"common variables take {common} bytes, at most {MAX_MEMORY_BYTES} can be had",
+            f"common variables take {common} bytes, at most {MAX_MEMORY_BYTES} are available",
         )
 
 

@@ -39,7 +39,7 @@ from tuner.records.candidate import Measurement, Problem
 RARER_WAY = "rarer_way"
 """How often a conditional jump went the way it goes less often."""
 _NOT_COUNTED = ("address", "text", "traits", "unused")
-"""Fields of the packet table that are no counts; all others are events."""
+"""Fields of the packet table that count nothing; all others are events."""
 
 Counts = NDArray[np.int64]
 
@@ -148,8 +148,8 @@ def place(
 ) -> list[ExplainedPacket]:
     """``profile`` with the cycles of ``breakdown``, by cause, shared out among its packets.
 
-    The packets' cycles of each cause add up to that cause's, but for causes that nothing at any
-    packet tells of: those are left out.
+    The packets' cycles of each cause add up to that cause's, except for causes that no packet
+    shows: those are left out.
     """
     parts = {
         cause: apportion(cycles, [_weight(cause, packet, parameters) for packet in profile])

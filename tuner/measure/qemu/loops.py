@@ -84,7 +84,7 @@ def _next(address: int, packet: Decoded) -> list[int]:
 
 
 def _entries(packets: Mapping[int, Decoded], edges: Mapping[int, Sequence[int]]) -> list[int]:
-    """Packets that control reaches otherwise: by a call, or in ways the text does not tell."""
+    """Packets that control reaches otherwise: by a call, or in ways the text does not show."""
     after = {target for targets in edges.values() for target in targets}
     called = {target for packet in packets.values() for target in packet.flow.calls}
     entries = [address for address in packets if address in called or address not in after]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation
 
 _NAMED_ARCH = "v66"
-"""Whose harness and rules the fingerprint names: those of other archs change with them."""
+"""The arch whose harness and rules the fingerprint names: those of others change with them."""
 TIMEOUT_S = 60.0
 """Wall time of one run of all cases."""
 

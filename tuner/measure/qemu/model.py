@@ -65,7 +65,7 @@ class ModelFile:
         return found
 
     def tables(self, name: str) -> list[Mapping[str, Any]]:
-        """All tables ``[[name]]``; ``BadEntryError`` if there are none."""
+        """All tables ``[[name]]``; ``BadEntryError`` without one."""
         found = self._section(name)
         if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
             raise BadEntryError(
@@ -88,7 +88,7 @@ class BadEntryError(Exception):
         self._pattern = pattern
 
     def line_in(self, text: str) -> int:
-        """The line of the entry, counted from 1; of what is missing, the last one."""
+        """The line of the entry, counted from 1; the last line for a missing entry."""
         found = re.search(self._pattern, text, re.MULTILINE)
         return text[: found.end()].rstrip("\n").count("\n") + 1 if found else 1
 
@@ -108,7 +108,7 @@ def model_path(arch: str) -> Path:
 
 
 def read_model_file(path: Path) -> ModelFile:
-    """Reads ``path``; ``ToolchainError`` names the file and the line that is no TOML."""
+    """Reads ``path``; ``ToolchainError`` names the file and the line that is not TOML."""
     try:
         text = path.read_text()
         return ModelFile(path, text, tomllib.loads(text))
@@ -174,7 +174,7 @@ PARAMETER_NAMES = tuple(field.name for field in fields(Parameters))
 
 _MOST = {"ddr_latency": float(LEADS[-1]), "ddr_overlap": float(WINDOWS[-1])}
 _LEAST = {"ddr_overlap": float(WINDOWS[0]), "ddr_bandwidth": 1 / 16, "l2_bandwidth": 1 / 16}
-"""Beyond these the events that are counted do not tell the cost."""
+"""Beyond these, the counted events do not determine the cost."""
 
 
 def specs_of(file: ModelFile) -> ParameterSpecs:

@@ -19,7 +19,7 @@ from tuner.space.directives import Stage
 KNOB = "prefetch"
 _DISTANCES = (0, 1, 2, 4)
 _VECTORS = 16
-"""Vectors that count as a row where loops have no rows: DDR takes as long as some 100 packets."""
+"""Vectors that count as a row where loops have no rows: DDR takes about as long as 100 packets."""
 
 
 def prefetch_knob(roles: Roles) -> Iterator[Knob]:

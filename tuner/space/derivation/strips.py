@@ -17,7 +17,7 @@ KNOB = "strips"
 _ROUNDS = (1, 2, 4)
 """Strips for each context: with more of them contexts end at the same time, fewer begin sooner."""
 _LEAST_OPERATIONS = 1 << 18
-"""Operations of a stage, value by value, from which on a parallel loop is worth its start: some
+"""Operations of a stage, value by value, from which on a parallel loop is worth its start: about
 2000 packets of whole vectors; the start alone costs 1000 (``v66.toml``)."""
 
 
@@ -46,7 +46,7 @@ def strip_knob(roles: Roles) -> Iterator[Knob]:
 
 
 def strip_constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
-    """Those of the output's strips, and of what is kept in memory around them."""
+    """Constraints on the output's strips, and on what is kept in memory around them."""
     if KNOB not in knobs:
         return
     output = roles.output

@@ -147,7 +147,7 @@ class RosterConformance:
         if purpose is Purpose.WORK:
             assert (found.state, found.reason) == (
                 DeviceState.SUSPECT,
-                "ann was killed and began anew",
+                "ann was killed and restarted",
             )
         with pytest.raises(LeaseLostError):
             roster.renew(lease)

@@ -91,12 +91,12 @@ class Resolution:
 
     @property
     def advice(self) -> str:
-        """The kind of samples that tell the parameter."""
+        """The kind of samples that determine the parameter."""
         return _SHOWN_BY.get(self.name, "schedules that differ in it")
 
 
 class UnresolvedError(UserError):
-    """The samples do not tell some parameters; ``unresolved`` are those."""
+    """The samples leave the parameters ``unresolved`` undetermined."""
 
     def __init__(
         self, unresolved: Sequence[Resolution], samples: int, tolerance: float, noise: float
@@ -104,7 +104,7 @@ class UnresolvedError(UserError):
         named = "; ".join(f"{r.name} ({_reason(r, tolerance, noise)})" for r in unresolved)
         self.unresolved = tuple(unresolved)
         super().__init__(
-            f"{samples} samples do not tell {_count(len(unresolved))} to within "
+            f"{samples} samples do not determine {_count(len(unresolved))} to within "
             f"{tolerance:.0%}: {named}",
             accepted="samples that show each: "
             + "; ".join(f"for {r.name} {r.advice}" for r in unresolved),

@@ -123,7 +123,7 @@ _POINTS, _STARTS = 64, 12
 FIT_STEPS = 2 * (_STARTS + 1)
 """Descents of a fit: from afar and near the minimum, from the file's values and each start."""
 _MOST_STEPS = 60
-"""Of a descent. Those with a minimum to find take about 20; along a valley they go on for ever."""
+"""Of a descent. Those with a minimum to find take about 20; along a valley they never end."""
 _MAD_TO_DEVIATION = 1.4826
 """Standard deviations in a median absolute deviation, for a normal distribution."""
 NOISE_DEVIATIONS = 3.0

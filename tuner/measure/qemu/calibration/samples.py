@@ -288,8 +288,8 @@ def count_events(
     """Each sample with the events of its schedule, in the order of the file.
 
     ``workers`` candidates are compiled and simulated at a time; ``on_progress`` is called with the
-    numbers of samples done and of all. What is found is kept: a call that is interrupted and made
-    again goes on where it stopped. Raises ``UserError`` naming the line of a sample whose schedule
+    numbers of samples done and of all. Results are kept: a call that is interrupted and repeated
+    resumes where it stopped. Raises ``UserError`` naming the line of a sample whose schedule
     does not compile or run, or gives another object than the sample was measured with.
     """
     with ExitStack() as stack:
