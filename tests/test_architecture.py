@@ -29,6 +29,7 @@ DIRECTION = (
     "tuner.codegen",
     "tuner.uploaded",
     "tuner.measure",
+    "tuner.executor",
     "tuner.search",
     "tuner.tuning",
     "tuner",

@@ -44,7 +44,7 @@ def measure(
     trial numbered 0 with its outcome, and if it compiled the artifact that was measured, with
     assembly as near to it as the compiler gives it (none if that takes too long).
     """
-    from tuner.search.evaluation import Evaluator
+    from tuner.executor.evaluation import Evaluator
 
     with (
         find_generator(generator)(1) as codegen,

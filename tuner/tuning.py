@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.codegen import CodeGenerator, find_generator, generator_names, space_of
 from tuner.errors import ToolchainError, UserError
+from tuner.executor import find_executor
 from tuner.job_result import TuneResult, result
 from tuner.kernels import find_kernel
 from tuner.measure import FARM, DeviceAccess, measurer_names, open_measurer
@@ -112,6 +113,7 @@ def plan(
     sampler = sampler_for(wanted.sampler, objectives)
     require_fits(sampler, space)
     require_estimable(wanted.until_gain, objectives)
+    find_executor()  # known here, not when the job is run
     with (
         find_generator(wanted.generator)() as codegen,
         open_measurer(wanted.measurer, wanted.cache, DeviceAccess(wanted.on, roster)) as device,

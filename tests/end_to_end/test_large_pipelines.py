@@ -8,13 +8,13 @@ import pytest
 
 from tests.rig.unseen_pipelines import unseen_pipeline
 from tuner.codegen import find_generator
+from tuner.executor.evaluation import Evaluator
 from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate
 from tuner.records.outcome import Outcome
-from tuner.search.evaluation import Evaluator
 from tuner.space import Config
 from tuner.tuning import keep_pipeline
 

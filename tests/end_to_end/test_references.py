@@ -13,6 +13,7 @@ from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen import find_generator
 from tuner.codegen.halide.uploads.contents import checked, is_read
 from tuner.codegen.halide.uploads.intrinsics import INTRINSICS
+from tuner.executor.evaluation import Evaluator
 from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.paths import STATE_DIR_VARIABLE
@@ -20,7 +21,6 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate
 from tuner.records.outcome import Outcome
-from tuner.search.evaluation import Evaluator
 from tuner.tuning import keep_pipeline
 
 TARGET = find_target("hexagon-v66")

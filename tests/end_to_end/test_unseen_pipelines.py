@@ -24,6 +24,7 @@ from tests.service.served import served
 from tuner.codegen import find_generator
 from tuner.codegen.halide import server
 from tuner.codegen.halide.uploads import readers
+from tuner.executor.evaluation import Evaluator
 from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.measure.cases import cases_of
@@ -34,7 +35,6 @@ from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
-from tuner.search.evaluation import Evaluator
 from tuner.space import Config
 from tuner.tuning import keep_pipeline
 

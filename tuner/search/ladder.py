@@ -19,11 +19,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from tuner.errors import CandidateError, UserError
+from tuner.executor.evaluation import Evaluator
 from tuner.measure.measurer import Measurer
 from tuner.records.candidate import Artifact, Candidate
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Budget, Job, Promotion, Schedule, Trial
-from tuner.search.evaluation import Evaluator
 from tuner.search.ranking import FidelityPair, fit
 from tuner.store import TrialStore
 

@@ -15,6 +15,13 @@ from threadpoolctl import threadpool_limits
 
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError, HvxtuneError
+from tuner.executor import Executor, open_executor
+from tuner.executor.evaluation import (
+    DisagreementError,
+    Evaluation,
+    Evaluator,
+    require_agreement,
+)
 from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
 from tuner.objectives import Front, figures_of
@@ -28,14 +35,6 @@ from tuner.records.trial import (
     RemainingGain,
     Schedule,
     Trial,
-)
-from tuner.search.evaluation import (
-    DisagreementError,
-    Evaluation,
-    Evaluator,
-    Executor,
-    ThreadExecutor,
-    require_agreement,
 )
 from tuner.search.ladder import Ladder, Rung, SearchProgress, progress_of
 from tuner.search.proposer import Proposal, Proposer
@@ -84,7 +83,7 @@ class TuningLoop:
     """Runs one claimed job to its end, or until it is told to stop.
 
     The loop owns no process: generator and measurer are the caller's. All store writes come from
-    the thread that calls :meth:`run`; an :class:`~tuner.search.evaluation.Executor` runs the
+    the thread that calls :meth:`run`; an :class:`~tuner.executor.Executor` runs the
     candidates, ``spec.workers`` at a time.
     """
 
@@ -187,7 +186,7 @@ class TuningLoop:
             with (
                 # More threads of ours would take the cores from the compilers.
                 threadpool_limits(1, user_api="blas"),
-                ThreadExecutor(self._evaluator, self._job.spec.workers) as executor,
+                open_executor(self._evaluator, self._job.spec.workers) as executor,
                 self._ladder,
             ):
                 through = self._hand_out(executor)

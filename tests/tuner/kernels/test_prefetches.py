@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from tuner.codegen import find_generator
+from tuner.executor.evaluation import Evaluator
 from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.problem.contract import Contract
@@ -14,7 +15,6 @@ from tuner.problem.target import find_target
 from tuner.problem.workload import Problem
 from tuner.records.candidate import Candidate
 from tuner.records.outcome import Outcome
-from tuner.search.evaluation import Evaluator
 from tuner.space import Config, Directive
 
 TARGET = find_target("hexagon-v66")

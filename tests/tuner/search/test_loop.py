@@ -11,13 +11,13 @@ from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tuner.best import Lookup
 from tuner.errors import CandidateError, DeviceError, ToolchainError
+from tuner.executor.evaluation import DisagreementError
 from tuner.memory_store import MemoryStore
 from tuner.objectives import DEFAULT_OBJECTIVES
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Budget, JobRequest, JobSpec, JobState, PendingTrial
-from tuner.search.evaluation import DisagreementError
 from tuner.search.loop import TuningLoop
 from tuner.space import Config, Knob, Space
 
