@@ -119,10 +119,6 @@ PHRASES = (
 )
 """Patterns and better wordings; a space is any white space, case does not count."""
 
-KEPT = frozenset({"columns of windows: anew for each, or per tile"})
-"""Texts in kernels' code. The digest of a kernel's source covers them: better words would make it
-another workload, for which nothing stored is valid."""
-
 OPENERS = {
     r"\AWhat\b": "name the thing: 'The ...', 'Returns ...', 'A ...'",
     r"\A(?:Who|Whose|Whom|On what|Of what|As what)\b": "plain subject and verb, or a noun",
@@ -278,8 +274,6 @@ def listed() -> str:
 
 
 def hits_in(text: Text) -> Iterator[Hit]:
-    if text.content in KEPT:
-        return
     lowered = text.content.lower()
     for pattern, better in PHRASES:
         for found in compiled(pattern).finditer(lowered):

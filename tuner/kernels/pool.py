@@ -87,7 +87,11 @@ def _knobs(*, streams: bool) -> tuple[Knob, ...]:
         Knob("order", ("channels_outer", "channels_inner"), "loops over blocks of channels"),
         Knob("tile_x", (1, 2, 4, 8), "pixels of a row in a tile"),
         Knob("tile_y", (1, 2, 4), "rows of a tile"),
-        Knob("columns_at", ("inline", "tile"), "columns of windows: anew for each, or per tile"),
+        Knob(
+            "columns_at",
+            ("inline", "tile"),
+            "columns of windows: computed for each, or once per tile",
+        ),
         Knob("walk", ("across", "down"), "order inside a tile: row by row, or column by column"),
         tiling.tail_knob("tail_c", "byte_lanes", "channels_multiple"),
         tiling.tail_knob("tail_x", "tile_x", "width_multiple"),

@@ -6,8 +6,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from tuner.conformance.candidates import scale_problem
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
+from tuner.conformance.candidates import scale_problem
 from tuner.conformance.executors import ExecutorConformance
 from tuner.errors import ToolchainError, UserError
 from tuner.executor import EXECUTOR_VARIABLE, find_executor, open_executor
