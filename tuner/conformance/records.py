@@ -50,7 +50,8 @@ def config(number: int) -> Config:
     with _one_at_a_time:
         while len(_configs) <= number:
             sampled = SPACE.sample(_random)
-            if sampled not in _configs:
+            if sampled not in _known:
+                _known.add(sampled)
                 _configs.append(sampled)
         return _configs[number]
 
@@ -58,6 +59,7 @@ def config(number: int) -> Config:
 _random = Random(1)
 _one_at_a_time = threading.Lock()
 _configs: list[Config] = []
+_known: set[Config] = set()
 
 
 def pending(number: int) -> PendingTrial:
@@ -89,7 +91,7 @@ def measurement(cycles: int = 1000, fidelity: Fidelity = "model") -> Measurement
 def ok(number: int, made: Artifact, cycles: int = 1000, **changes: Any) -> Trial:
     values: dict[str, Any] = {
         "number": number,
-        "config": config(number),
+        "config": changes.get("config") or config(number),
         "origin": "tpe",
         "outcome": Outcome.OK,
         "measurement": measurement(cycles),
