@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from db.jobs.queries import JobStanding
+from db.jobs.queries import JobOverview
 from service.json_forms import peak_cycles
 from tuner.errors import UserError
 from tuner.records.candidate import Problem
@@ -33,12 +33,12 @@ def state_word(job: Job, *, interrupted: bool = False) -> str:
 class JobView:
     """The state of a job, and the comparisons a reader would make."""
 
-    standing: JobStanding
+    overview: JobOverview
 
     @property
     def job(self) -> Job:
         """The job itself."""
-        return self.standing.summary.job
+        return self.overview.summary.job
 
     @property
     def id(self) -> str:
@@ -73,7 +73,7 @@ class JobView:
     @property
     def state(self) -> str:
         """The state in a word."""
-        return state_word(self.job, interrupted=self.standing.summary.interrupted)
+        return state_word(self.job, interrupted=self.overview.summary.interrupted)
 
     @property
     def open(self) -> bool:
@@ -83,12 +83,12 @@ class JobView:
     @property
     def best(self) -> int | None:
         """Cycles of the fastest verified trial."""
-        return self.standing.summary.best_cycles
+        return self.overview.summary.best_cycles
 
     @property
     def finished(self) -> int:
         """Trials with an outcome."""
-        return self.standing.summary.finished
+        return self.overview.summary.finished
 
     @cached_property
     def peak(self) -> float | None:
@@ -103,19 +103,19 @@ class JobView:
     @property
     def over_default(self) -> float | None:
         """How many times faster the best is than the default config."""
-        return _over(self.standing.default_cycles, self.best)
+        return _over(self.overview.default_cycles, self.best)
 
     @property
     def over_textbook(self) -> float | None:
         """How many times faster the best is than the textbook config."""
-        return _over(self.standing.textbook_cycles, self.best)
+        return _over(self.overview.textbook_cycles, self.best)
 
     @property
     def version(self) -> str:
         """Changes whenever something on the job's page does."""
-        pending = self.standing.summary.pending
-        begun, back = self.standing.promotions
-        latest = f"{self.standing.last_finished_at or 0:.3f}"
+        pending = self.overview.summary.pending
+        begun, back = self.overview.promotions
+        latest = f"{self.overview.last_finished_at or 0:.3f}"
         return f"{self.state}-{self.finished}-{pending}-{begun}-{back}-{latest}"
 
 

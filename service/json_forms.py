@@ -12,7 +12,7 @@ from tuner.records.trial import Job, Promotion, Trial
 
 if TYPE_CHECKING:
     from db.jobs.events import Told
-    from db.jobs.queries import JobStanding, JobSummary
+    from db.jobs.queries import JobOverview, JobSummary
     from db.jobs.trials import KeyTrials, PromotedTrials
     from db.pipelines import StoredPipeline
     from tuner.kernels import Kernel
@@ -169,17 +169,17 @@ def summary_json(summary: JobSummary) -> dict[str, Any]:
     }
 
 
-def standing_json(standing: JobStanding) -> dict[str, Any]:
+def overview_json(overview: JobOverview) -> dict[str, Any]:
     """A job as lists show it: with its trials counted and its best so far."""
-    summary = standing.summary
+    summary = overview.summary
     best, peak = summary.best_cycles, peak_of(summary.job)
     return {
         **summary_json(summary),
-        "default_cycles": standing.default_cycles,
-        "textbook_cycles": standing.textbook_cycles,
+        "default_cycles": overview.default_cycles,
+        "textbook_cycles": overview.textbook_cycles,
         "share_of_peak": None if best is None or peak is None else round(peak / best, 4),
-        "rate_trials_per_s": _rounded(standing.rate_per_s, 3),
-        "eta_s": _rounded(standing.eta_s, 1),
+        "rate_trials_per_s": _rounded(overview.rate_per_s, 3),
+        "eta_s": _rounded(overview.eta_s, 1),
     }
 
 
@@ -188,18 +188,18 @@ def _rounded(value: float | None, digits: int) -> float | None:
 
 
 def detail_json(
-    standing: JobStanding, trials: KeyTrials, front: Sequence[Trial], promoted: PromotedTrials
+    overview: JobOverview, trials: KeyTrials, front: Sequence[Trial], promoted: PromotedTrials
 ) -> dict[str, Any]:
     """A job by itself: with the trials to look at first, those on its Pareto ``front``, the
     promotions, and the toolchain."""
-    job = standing.summary.job
+    job = overview.summary.job
     peak = peak_of(job)
 
     def form(trial: Trial | None) -> dict[str, Any] | None:
         return None if trial is None else full_trial_json(trial, peak)
 
     return {
-        **standing_json(standing),
+        **overview_json(overview),
         "default": form(trials.default),
         "textbook": form(trials.textbook),
         "best": form(trials.best),

@@ -117,7 +117,7 @@ def run(
     Stopped by ``stop``, it leaves the jobs to a later call; else they have ended afterwards. Raises
     ``UserError`` if the jobs are not those of ``workloads``, or toolchain or spaces have changed.
     """
-    return _Batch(batch, workloads, store, trials, seconds, on_progress, stop).run(
+    return _BatchRun(batch, workloads, store, trials, seconds, on_progress, stop).run(
         workers or tuning.default_workers()
     )
 
@@ -135,8 +135,8 @@ class _SliceStop(StopRequest):
         return super().is_set() or self._over()
 
 
-class _Batch:
-    """A running batch. ``_tasks``, ``_jobs`` and the set's members go by the same positions."""
+class _BatchRun:
+    """A running batch. ``_searches``, ``_jobs`` and the set's members go by the same positions."""
 
     def __init__(
         self,
@@ -162,21 +162,21 @@ class _Batch:
         """By position: what the search has found, for others of its kernel."""
         self._stored: dict[int, list[tuple[Config, str]]] = {}
         """By position: what earlier jobs have to hand on."""
-        self._tasks = [self._task(position) for position in range(len(self._members))]
+        self._searches = [self._search(position) for position in range(len(self._members))]
         self._promised = 0
         """Trials that slices under way may still add."""
 
-    def _task(self, position: int) -> SearchState:
+    def _search(self, position: int) -> SearchState:
         member, problem = self._members[position], self._problem(position)
         work = find_kernel(problem.workload.kernel).work(problem.workload.params)
-        task = SearchState(
+        search = SearchState(
             member.occurrences, work.peak_cycles(problem.target), problem.workload.kernel
         )
         earlier = result(self._jobs[position], self._store)
         if trials := sum(earlier.outcomes.values()):
-            task.record(trials, _cycles(earlier.best), earlier.job.spent_s)
-        task.exhausted = earlier.job.state.ended
-        return task
+            search.record(trials, _cycles(earlier.best), earlier.job.spent_s)
+        search.exhausted = earlier.job.state.ended
+        return search
 
     def _problem(self, position: int) -> Problem:
         return self._store.job(self._jobs[position]).spec.problem
@@ -226,7 +226,7 @@ class _Batch:
             while True:
                 while len(busy) < workers and not self._over():
                     left_s = self._seconds_left()
-                    position = next_search(self._tasks, list(busy.values()), left_s)
+                    position = next_search(self._searches, list(busy.values()), left_s)
                     size = None if position is None else self._slice_of(position)
                     if position is None or not size:
                         break
@@ -247,11 +247,11 @@ class _Batch:
             raise
 
     def _slice_of(self, position: int) -> int:
-        """How many trials the task may have now; 0 if the budget is spent."""
-        wanted = _SEEDS if self._tasks[position].trials < _SEEDS else _SLICE_TRIALS
+        """How many trials the search may have now; 0 if the budget is spent."""
+        wanted = _SEEDS if self._searches[position].trials < _SEEDS else _SLICE_TRIALS
         with self._lock:
             if self._most_trials is not None:
-                spent = sum(task.trials for task in self._tasks) + self._promised
+                spent = sum(search.trials for search in self._searches) + self._promised
                 wanted = max(0, min(wanted, self._most_trials - spent))
             self._promised += wanted
         return wanted
@@ -259,9 +259,9 @@ class _Batch:
     def _run_slice(
         self, position: int, size: int, generator: CodeGenerator, measurer: Measurer
     ) -> None:
-        task, job_id = self._tasks[position], self._jobs[position]
-        stop = _SliceStop(lambda: self._over(task.seconds_of_trial))
-        end = task.trials + size
+        search, job_id = self._searches[position], self._jobs[position]
+        stop = _SliceStop(lambda: self._over(search.seconds_of_trial))
+        end = search.trials + size
 
         def seen(progress: Progress) -> None:
             if progress.finished + 1 >= end:  # the next one is on its way already
@@ -292,7 +292,7 @@ class _Batch:
         self._learn(position)
         with self._lock:
             self._promised -= size
-            task.exhausted = ended
+            search.exhausted = ended
         if not ended:
             self._store.request(job_id, JobRequest.PAUSE)
 
@@ -316,8 +316,8 @@ class _Batch:
         if position not in self._stored:
             found = transferred(self._store, job, kernel, space, improved=True)
             self._stored[position] = found
-        family = self._tasks[position].family
-        others = (n for n, task in enumerate(self._tasks) if task.family == family)
+        family = self._searches[position].family
+        others = (n for n, search in enumerate(self._searches) if search.family == family)
         with self._lock:
             own = self._relatives[position]
             relatives = [self._relatives[other] for other in others if other != position]
@@ -326,31 +326,31 @@ class _Batch:
 
     def _tell(self, position: int, progress: Progress) -> None:
         with self._lock:
-            task = self._tasks[position]
-            if progress.finished > task.trials:
-                task.record(progress.finished, _cycles(progress.incumbent), progress.elapsed_s)
-            found = [(t.weight, t.best_cycles) for t in self._tasks if t.best_cycles]
-            standing = SetProgress(
-                trials=sum(t.trials for t in self._tasks),
+            search = self._searches[position]
+            if progress.finished > search.trials:
+                search.record(progress.finished, _cycles(progress.incumbent), progress.elapsed_s)
+            found = [(t.weight, t.best_cycles) for t in self._searches if t.best_cycles]
+            whole = SetProgress(
+                trials=sum(t.trials for t in self._searches),
                 started=len(found),
-                workloads=len(self._tasks),
+                workloads=len(self._searches),
                 best_cycles=sum(weight * cycles for weight, cycles in found),
                 latest=self._members[position].layers[0],
                 elapsed_s=time.monotonic() - self._begun,
             )
             if self._on_progress is not None:
-                self._on_progress(standing)
+                self._on_progress(whole)
 
     def _end(self) -> None:
         """Ends the jobs that slices left open."""
-        for job_id, task in zip(self._jobs, self._tasks, strict=True):
+        for job_id, search in zip(self._jobs, self._searches, strict=True):
             if self._store.job(job_id).state.ended:
                 continue
-            if task.trials == 0:
+            if search.trials == 0:
                 self._store.request(job_id, JobRequest.CANCEL)
                 continue
             token = self._store.claim(job_id)
-            if task.best_cycles is None:
+            if search.best_cycles is None:
                 note = "no valid trial before the budget of the batch was spent"
                 self._store.release(job_id, token, JobState.FAILED, note)
             else:

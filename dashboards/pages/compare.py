@@ -12,7 +12,7 @@ from dashboards.comparing import LEAST_SAMPLES, compared, overall
 from dashboards.job_view import JobView
 from dashboards.session import viewing
 from dashboards.templating import ago, render
-from db.jobs.queries import JobFilters, job_standings, jobs_page
+from db.jobs.queries import JobFilters, job_overviews, jobs_page
 from db.jobs.trials import key_trials
 from db.schedules.queries import StoredBest, bests, toolchains
 from db.sql_store import SqlStore
@@ -28,7 +28,7 @@ KINDS: tuple[Kind, ...] = ("jobs", "targets", "toolchains")
 CHOICES = 100
 
 
-class Asked(BaseModel):
+class CompareQuery(BaseModel):
     """Two sides to compare: ids of two jobs, names of two targets or digests of two toolchains."""
 
     kind: Kind = "jobs"
@@ -39,7 +39,7 @@ class Asked(BaseModel):
 @router.get("/compare")
 def compare(
     request: Request,
-    asked: Annotated[Asked, Query()],
+    asked: Annotated[CompareQuery, Query()],
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
     """The choice, and below it the comparison once both sides are chosen."""
@@ -82,7 +82,7 @@ def _side(store: SqlStore, kind: Kind, name: str) -> list[StoredBest]:
         return bests(store, target=name)
     if kind == "toolchains":
         return bests(store, toolchain=name)
-    found = job_standings(store, [name])
+    found = job_overviews(store, [name])
     if not found:
         raise not_found(f"no job '{name[:40]}'", next_step="choose one from the list")
     best = key_trials(store, name).best

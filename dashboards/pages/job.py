@@ -14,7 +14,7 @@ from dashboards.job_view import JobView
 from dashboards.promoted import promoted_view
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
-from db.jobs.queries import job_standings
+from db.jobs.queries import job_overviews
 from db.jobs.trials import (
     TrialPoint,
     front_trials,
@@ -57,7 +57,7 @@ class TrialsAsked(BaseModel):
 
 def find_view(store: SqlStore, job_id: str) -> JobView:
     """The job as pages show it; 404 if there is no such job."""
-    found = job_standings(store, [job_id])
+    found = job_overviews(store, [job_id])
     if not found:
         raise not_found(f"no job '{job_id}'", next_step="choose one from the list of jobs")
     return JobView(found[0])
@@ -146,15 +146,15 @@ def _live(store: SqlStore, view: JobView) -> dict[str, Any]:
         "promoted": promoted_view(promoted_trials(store, view.id)) if spec.promote_to else None,
         "front": front_trials(store, view.job) if len(spec.objectives) > 1 else None,
         "chart": chart_data(view, points),
-        "strip": outcome_strip(view.standing.summary.outcomes),
+        "strip": outcome_strip(view.overview.summary.outcomes),
     }
 
 
 def chart_data(view: JobView, points: list[TrialPoint]) -> dict[str, Any]:
     """The chart of the course: points and the lines to compare with."""
     lines = {
-        "default": view.standing.default_cycles,
-        "textbook": view.standing.textbook_cycles,
+        "default": view.overview.default_cycles,
+        "textbook": view.overview.textbook_cycles,
         "peak": round(view.peak) if view.peak else None,
     }
     return {**course(points), "lines": lines}
@@ -172,7 +172,7 @@ def _trials(store: SqlStore, view: JobView, asked: TrialsAsked) -> dict[str, Any
         offset=asked.offset,
         limit=PAGE,
     )
-    outcomes = view.standing.summary.outcomes
+    outcomes = view.overview.summary.outcomes
     total = view.finished if outcome is None else outcomes.get(outcome, 0)
     fastest = key_trials(store, view.id).best
     best = None if fastest is None else fastest.config

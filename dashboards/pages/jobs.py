@@ -12,7 +12,7 @@ from starlette.responses import Response
 from dashboards.job_view import JobView
 from dashboards.session import viewing
 from dashboards.templating import render
-from db.jobs.queries import JobFilters, job_standings, jobs_page
+from db.jobs.queries import JobFilters, job_overviews, jobs_page
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
@@ -28,7 +28,7 @@ PAGE = 50
 STATES = (*(state.value for state in JobState), "paused")
 
 
-class Asked(BaseModel):
+class JobsQuery(BaseModel):
     """The filters in the address. Empty means all."""
 
     state: str = ""
@@ -63,14 +63,14 @@ class Asked(BaseModel):
 @router.get("/jobs")
 def jobs(
     request: Request,
-    asked: Annotated[Asked, Query()],
+    asked: Annotated[JobsQuery, Query()],
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
     """The newest jobs, filtered; the table alone where only that is asked for."""
     wanted = asked.filters()
     found = jobs_page(store, wanted, _place(store, asked.after), PAGE + 1)
     query = {k: v for k, v in asked.model_dump().items() if v}
-    rows = [JobView(standing) for standing in found[:PAGE]]
+    rows = [JobView(overview) for overview in found[:PAGE]]
     older = urlencode({**query, "after": rows[-1].id}) if len(found) > PAGE else ""
     part = request.headers.get("HX-Target") == "jobs"
     return render(
@@ -91,5 +91,5 @@ def jobs(
 
 def _place(store: SqlStore, job_id: str) -> tuple[float, str] | None:
     """Where a job stands in the list; ``None`` for one that is not there."""
-    found = job_standings(store, [job_id]) if job_id else []
+    found = job_overviews(store, [job_id]) if job_id else []
     return (found[0].job.created_at, found[0].job.id) if found else None

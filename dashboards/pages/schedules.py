@@ -40,7 +40,7 @@ def _contract(name: str) -> Contract | None:
     return Contract(name) if name else None
 
 
-class Asked(BaseModel):
+class SchedulesQuery(BaseModel):
     """Filters in the address; empty means all. ``below`` continues a list."""
 
     kernel: str = ""
@@ -75,7 +75,7 @@ class Shapes(BaseModel):
 @router.get("/schedules")
 def schedules(
     request: Request,
-    asked: Annotated[Asked, Query()],
+    asked: Annotated[SchedulesQuery, Query()],
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
     """The list, newest first."""

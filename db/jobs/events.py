@@ -116,7 +116,7 @@ def told_after(store: SqlStore, job_id: str, sequence: int, limit: int) -> list[
         numbers = [event.data["number"] for event in events if event.kind == "trial"]
         wanted = select(TrialRow).where(TrialRow.job_id == job_id, TrialRow.number.in_(numbers))
         trials = {row.number: trial_record(row) for row in session.scalars(wanted)}
-        finished, best = _standing(session, job_id, sequence)
+        finished, best = _tally_at(session, job_id, sequence)
     told = []
     for event in events:
         trial = trials[event.data["number"]] if event.kind == "trial" else None
@@ -129,7 +129,7 @@ def told_after(store: SqlStore, job_id: str, sequence: int, limit: int) -> list[
     return told
 
 
-def _standing(session: Session, job_id: str, sequence: int) -> tuple[int, int | None]:
+def _tally_at(session: Session, job_id: str, sequence: int) -> tuple[int, int | None]:
     """Finished trials and best cycles as of the event ``sequence``."""
     until = (
         select(func.count(), func.min(MeasurementRow.cycles))

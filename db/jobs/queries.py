@@ -104,7 +104,7 @@ class JobFilters:
 
 
 @dataclass(frozen=True)
-class JobStanding:
+class JobOverview:
     """A job's summary with the cycles of its first two trials, for comparison, and when its last
     trial ended.
 
@@ -166,14 +166,14 @@ class ConductorAtWork:
 
 def jobs_page(
     store: SqlStore, filters: JobFilters, before: tuple[float, str] | None, limit: int
-) -> list[JobStanding]:
+) -> list[JobOverview]:
     """At most ``limit`` jobs, newest first, older than the one made at ``before`` (time, id)."""
     with store.reading() as session:
         wanted = select(JobRow).order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(limit)
         if before is not None:
             wanted = wanted.where(tuple_(JobRow.created_at, JobRow.id) < before)
         wanted = _filtered(session, wanted, filters)
-        return _standings(session, session.scalars(wanted).all())
+        return _overviews(session, session.scalars(wanted).all())
 
 
 def _filtered(session: Session, wanted: Select[JobRow], filters: JobFilters) -> Select[JobRow]:
@@ -209,22 +209,22 @@ def _interrupted(session: Session) -> list[str]:
     return [row.id for row in running if not is_held(row)]
 
 
-def job_standing(store: SqlStore, job_id: str) -> JobStanding:
+def job_overview(store: SqlStore, job_id: str) -> JobOverview:
     """One job; ``UserError`` without it."""
     found = store.job(job_id).id
     with store.reading() as session:
-        return _standings(session, [session.get_one(JobRow, found)])[0]
+        return _overviews(session, [session.get_one(JobRow, found)])[0]
 
 
-def job_standings(store: SqlStore, job_ids: Sequence[str]) -> list[JobStanding]:
+def job_overviews(store: SqlStore, job_ids: Sequence[str]) -> list[JobOverview]:
     """The jobs with these whole ids, in the order given; unknown ones are left out."""
     with store.reading() as session:
         found = session.scalars(select(JobRow).where(JobRow.id.in_(job_ids)))
         rows = {row.id: row for row in found}
-        return _standings(session, [rows[job_id] for job_id in job_ids if job_id in rows])
+        return _overviews(session, [rows[job_id] for job_id in job_ids if job_id in rows])
 
 
-def _standings(session: Session, rows: Sequence[JobRow]) -> list[JobStanding]:
+def _overviews(session: Session, rows: Sequence[JobRow]) -> list[JobOverview]:
     """In three more queries, or four if some promote, however many jobs they are."""
     among = TrialRow.job_id.in_([row.id for row in rows])
     first = (
@@ -243,7 +243,7 @@ def _standings(session: Session, rows: Sequence[JobRow]) -> list[JobStanding]:
         for job_id, begun, back in session.execute(counts.group_by(PromotionRow.job_id)):
             promotions[job_id] = (begun, back)
     return [
-        JobStanding(
+        JobOverview(
             summary,
             cycles.get((row.id, "default")),
             cycles.get((row.id, "textbook")),

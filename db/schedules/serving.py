@@ -123,15 +123,15 @@ def _by_place(statement: str) -> str:
     return _PARAMETER.sub("?", statement)
 
 
-_STANDINGS: Final = _by_place(
+_RANKED: Final = _by_place(
     "SELECT s.fidelity, t.last_used_at, t.digest, s.cycles, p.contract,"
     f" s.problem_id, s.toolchain_id, s.id, s.audience {_HANDED_OUT.format(more='')}"
 )
 """The arguments of :func:`tuner.best.rank`, and what finds the whole row again."""
 
 
-def _rank_of(standing: tuple[Any, ...]) -> Rank:
-    return rank(*standing[:5])
+def _rank_of(first: tuple[Any, ...]) -> Rank:
+    return rank(*first[:5])
 
 
 # Unless it has changed since: SQLite gives the id of a deleted row to another. Columns that are
@@ -234,10 +234,10 @@ class FirstRows:
         seen = ("", owner)
         try:
             cursor = self._own()
-            standings = cursor.execute(_STANDINGS, (workload, target, cache)).fetchall()
+            ranked = cursor.execute(_RANKED, (workload, target, cache)).fetchall()
             fitting = [
                 one
-                for one in standings
+                for one in ranked
                 if one[4] in contracts and one[0] in fidelities and one[8] in seen
                 if not chain or one[2] == chain
             ]

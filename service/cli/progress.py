@@ -22,7 +22,7 @@ _CANNOT_DRAW = ("dumb", "unknown")
 
 
 @dataclass(frozen=True)
-class Standing:
+class JobProgress:
     """The progress of a job, wherever it runs."""
 
     finished: int
@@ -41,12 +41,12 @@ class Standing:
     most."""
 
 
-Show = Callable[[Standing], None]
+Show = Callable[[JobProgress], None]
 
 
 @contextmanager
 def shown(label: str) -> Iterator[Show]:
-    """Yields a function to call with each standing of the job called ``label``."""
+    """Yields a function to call with each progress of the job called ``label``."""
     if sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in _CANNOT_DRAW:
         with _bar(label) as show:
             yield show
@@ -54,11 +54,11 @@ def shown(label: str) -> Iterator[Show]:
         yield _lines(label)
 
 
-def standing_of(progress: Progress) -> Standing:
-    """The standing of a job that runs in this process."""
+def job_progress(progress: Progress) -> JobProgress:
+    """The progress of a job that runs in this process."""
     trial = progress.incumbent
     measured = None if trial is None else trial.measurement
-    return Standing(
+    return JobProgress(
         finished=progress.finished,
         total=progress.total,
         outcomes=progress.outcomes,
@@ -72,10 +72,10 @@ def standing_of(progress: Progress) -> Standing:
     )
 
 
-def _incumbent(standing: Standing) -> str:
-    if standing.best_cycles is None:
+def _incumbent(progress: JobProgress) -> str:
+    if progress.best_cycles is None:
         return "nothing valid yet"
-    return f"best {standing.best_cycles:,} cycles"
+    return f"best {progress.best_cycles:,} cycles"
 
 
 def _seconds(seconds: float) -> str:
@@ -103,52 +103,52 @@ def _bar(label: str) -> Iterator[Show]:
         task = rich.add_task(label, total=None, state="starting")
         promoted = rich.add_task("promoted", total=None, state="", visible=False)
 
-        def show(standing: Standing) -> None:
+        def show(progress: JobProgress) -> None:
             rich.update(
                 task,
-                completed=standing.finished,
-                total=standing.total,
-                state=_state(standing),
+                completed=progress.finished,
+                total=progress.total,
+                state=_state(progress),
             )
             rich.update(
                 promoted,
-                completed=standing.promoted,
-                total=standing.promotions,
-                visible=standing.promotions > 0,
+                completed=progress.promoted,
+                total=progress.promotions,
+                visible=progress.promotions > 0,
             )
 
         yield show
 
 
-def _state(standing: Standing) -> str:
+def _state(progress: JobProgress) -> str:
     """Best so far, outcomes, rate, time to go."""
-    if not standing.finished:
+    if not progress.finished:
         return "starting"
-    parts = [_incumbent(standing), outcomes_text(standing.outcomes)]
-    if standing.on_front is not None:
-        parts.insert(1, f"{standing.on_front} on the front")
-    if standing.reached is not None:
-        parts.append(standing.reached)
-    if standing.elapsed_s > 0:
-        parts.append(f"{standing.finished / standing.elapsed_s:.1f}/s")
-    if standing.eta_s is not None:
-        parts.append(f"{_seconds(standing.eta_s)} to go")
+    parts = [_incumbent(progress), outcomes_text(progress.outcomes)]
+    if progress.on_front is not None:
+        parts.insert(1, f"{progress.on_front} on the front")
+    if progress.reached is not None:
+        parts.append(progress.reached)
+    if progress.elapsed_s > 0:
+        parts.append(f"{progress.finished / progress.elapsed_s:.1f}/s")
+    if progress.eta_s is not None:
+        parts.append(f"{_seconds(progress.eta_s)} to go")
     return ", ".join(parts)
 
 
 def _lines(label: str) -> Show:
     last = time.monotonic() - LINE_INTERVAL_S
 
-    def show(standing: Standing) -> None:
+    def show(progress: JobProgress) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last < LINE_INTERVAL_S and standing.finished != standing.total:
+        if now - last < LINE_INTERVAL_S and progress.finished != progress.total:
             return
         last = now
-        total = "" if standing.total is None else f"/{standing.total}"
-        parts = [f"{standing.finished}{total} trials", _state(standing)]
-        if standing.promotions:
-            parts.append(f"{standing.promoted}/{standing.promotions} promoted")
+        total = "" if progress.total is None else f"/{progress.total}"
+        parts = [f"{progress.finished}{total} trials", _state(progress)]
+        if progress.promotions:
+            parts.append(f"{progress.promoted}/{progress.promotions} promoted")
         sys.stderr.write(f"{label}: {', '.join(parts)}\n")
         sys.stderr.flush()
 

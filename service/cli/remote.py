@@ -13,7 +13,7 @@ import typer
 
 from service.cli.output import print_json, print_line
 from service.cli.pipelines import read_file
-from service.cli.progress import Show, Standing, shown
+from service.cli.progress import JobProgress, Show, shown
 from service.cli.summary import print_result, reached_text
 from service.client import Client
 from tuner.errors import HvxtuneError, UserError
@@ -181,7 +181,7 @@ class _Follower:
         else:
             return
         if self._outcomes:
-            self._show(self._standing())
+            self._show(self._progress())
 
     def _add_trial(self, event: Event) -> None:
         self._outcomes[str(event.data["outcome"])] += 1
@@ -191,11 +191,11 @@ class _Follower:
         if len(counted) == len(figures):
             self._front.offer(counted)
 
-    def _standing(self) -> Standing:
+    def _progress(self) -> JobProgress:
         finished = self._outcomes.total()
         elapsed_s = self._spent_s + time.monotonic() - self._since
         left = None if self._total is None else max(0, self._total - finished)
-        return Standing(
+        return JobProgress(
             finished=finished,
             total=self._total,
             outcomes=self._outcomes,

@@ -22,7 +22,7 @@ from service.cli.options import (
 )
 from service.cli.output import print_json
 from service.cli.pipelines import PipelineFile, kept_here, require_one
-from service.cli.progress import shown, standing_of
+from service.cli.progress import job_progress, shown
 from service.cli.sets import BatchName, SetName, tune_set
 from service.cli.signals import stop_on_signal
 from service.cli.summary import print_result, result_json
@@ -144,7 +144,7 @@ def _run(job_id: str, store: SqlStore) -> TuneResult:
     kernel = job.submission.kernel_label or job.spec.problem.workload.kernel
     try:
         with stop_on_signal() as stop, shown(kernel) as show:
-            return run(job_id, store, on_progress=lambda p: show(standing_of(p)), stop=stop)
+            return run(job_id, store, on_progress=lambda p: show(job_progress(p)), stop=stop)
     except KeyboardInterrupt:
         sys.stderr.write(f"stopped; continue with: hvxtune resume {job_id}\n")
         raise

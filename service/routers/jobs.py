@@ -17,7 +17,7 @@ from service.auth import Caller, Scope, require
 from service.auth.audit import record
 from service.job_requests import require_may_steer
 from service.job_requests import submit as take
-from service.json_forms import detail_json, standing_json
+from service.json_forms import detail_json, overview_json
 from service.openapi import problems
 from service.problem_details import HttpError, not_found
 from service.schemas import paging
@@ -97,7 +97,7 @@ def listing(
     return paging.page(
         found,
         query.limit,
-        standing_json,
+        overview_json,
         lambda one: [one.summary.job.created_at, one.summary.job.id],
     )
 
@@ -113,9 +113,9 @@ def one(job: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, An
     """The job as lists show it, its default, textbook and best trial, and what it was made
     with."""
     found = find_job(store, job)
-    standing = job_queries.job_standing(store, found.id)
+    overview = job_queries.job_overview(store, found.id)
     return detail_json(
-        standing,
+        overview,
         key_trials(store, found.id),
         front_trials(store, found),
         promoted_trials(store, found.id),
@@ -151,7 +151,7 @@ def _steer(request: JobRequest) -> Callable[..., dict[str, Any]]:
             raise HttpError(
                 409, error.message, accepted=error.accepted, next_step=error.next_step
             ) from None
-        return standing_json(job_queries.job_standing(store, found.id))
+        return overview_json(job_queries.job_overview(store, found.id))
 
     return route
 

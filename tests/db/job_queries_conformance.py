@@ -11,7 +11,7 @@ import pytest
 
 from db.jobs.events import event_counts, told_after
 from db.jobs.new_job import RequestKey, answer_once, insert_job, kept_answer
-from db.jobs.queries import JobFilters, job_standing, job_standings, jobs_page
+from db.jobs.queries import JobFilters, job_overview, job_overviews, jobs_page
 from db.jobs.trials import (
     each_trial,
     find_trial,
@@ -84,13 +84,13 @@ class JobQueriesConformance:
             interrupted=False,
         )
         (found,) = jobs_page(store, everything, None, 9)
-        assert found == job_standing(store, job)
+        assert found == job_overview(store, job)
         assert (found.default_cycles, found.textbook_cycles) == (1000, 900)
         assert found.summary.best_cycles == 900
         assert jobs_page(store, JobFilters(batch="none"), None, 9) == []
-        assert job_standings(store, [job, "none", waiting[0]]) == [
+        assert job_overviews(store, [job, "none", waiting[0]]) == [
             found,
-            job_standing(store, waiting[0]),
+            job_overview(store, waiting[0]),
         ]
 
     def test_paused_jobs_are_told_from_those_that_wait(self, store: SqlStore, job: str) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from db import open_store
 from db.schedules import quarantine
-from db.schedules.serving import _STANDINGS, _THE_ROW, FirstRows, values_of
+from db.schedules.serving import _RANKED, _THE_ROW, FirstRows, values_of
 from db.sql_store import SqlStore
 from tests.db.serving_conformance import SHAPE, ServingConformance, lookup
 from tests.service.stored import problem, store_schedule
@@ -53,7 +53,7 @@ def test_the_version_changes_with_every_commit_elsewhere_and_with_nothing_else(
     reads.close()
 
 
-@pytest.mark.parametrize("statement", [_STANDINGS, _THE_ROW])
+@pytest.mark.parametrize("statement", [_RANKED, _THE_ROW])
 def test_a_look_up_sorts_nothing_and_scans_nothing(store: SqlStore, statement: str) -> None:
     path = store.place.path
     assert path is not None
@@ -62,7 +62,7 @@ def test_a_look_up_sorts_nothing_and_scans_nothing(store: SqlStore, statement: s
         steps = connection.execute(f"EXPLAIN QUERY PLAN {statement}", places).fetchall()
     plan = [step[-1] for step in steps]
     assert all(step.startswith("SEARCH") for step in plan), plan
-    if statement == _STANDINGS:
+    if statement == _RANKED:
         found = [step for step in plan if step.startswith("SEARCH s")]
         assert "COVERING INDEX ix_schedules_standings" in found[0], "no row of a schedule is read"
 

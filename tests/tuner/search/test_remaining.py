@@ -59,7 +59,7 @@ def test_a_job_stops_once_the_bound_is_below_what_is_wanted(remaining, stops):
     budget = Budget(trials=None, until_gain=0.01)
     reason = reason_to_stop(budget, 40, 1.0, 5, remaining)
     assert (reason is not None) == stops
-    assert not stops or "likely worth less than 1.00% of the cycles" in reason
+    assert not stops or "likely less than 1.00% of the cycles" in reason
 
 
 def test_no_more_is_left_than_the_peak_allows():

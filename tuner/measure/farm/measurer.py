@@ -241,9 +241,9 @@ class FarmMeasurer(Measurer):
             records = [r for r in self._roster.devices() if r.name in names]
         except HvxtuneError as error:
             return error
-        standing = "; ".join(f"{r.name} is {r.state} ({r.reason})" for r in records)
+        states = "; ".join(f"{r.name} is {r.state} ({r.reason})" for r in records)
         return ToolchainError(
-            f"no device on '{self._on}' measures any more: {standing}",
+            f"no device on '{self._on}' measures any more: {states}",
             next_step="mend them, `hvxtune farm release DEVICE`, then resume the job",
         )
 
