@@ -10,12 +10,10 @@ Why it is built like this:
 
 - Forking gives every candidate the same, clean compiler: no state leaks from one to the next, and
   an abort, a crash or a hang ends one child, not the server.
-- The object bytes depend on memory addresses (LLVM iterates over sets of pointers). So the server
-  runs without address space randomization, with a fixed environment and hash seed; the child, not
-  the server, reads the job (so that the server's heap is the same for each), and compiles in a
-  new thread, whose memory comes from a malloc arena of its own, untouched by history. No garbage
-  is collected, because when that happens depends on earlier jobs, and the child's threads never
-  take turns: what one maps between two maps of the other would move the other's memory.
+- The object bytes depend on memory addresses (LLVM iterates over sets of pointers). So the child
+  compiles in a new thread whose memory lies at fixed addresses (``compile_memory.c``), whatever the
+  server did before; and the server runs without address space randomization, with a fixed
+  environment and hash seed, for the addresses in libraries.
 """
 
 from __future__ import annotations
@@ -53,7 +51,6 @@ _THREAD_STACK_BYTES = 64 << 20
 _FILE_LIMIT_BYTES = 64 << 20
 _CPU_GRACE_S = 5
 _PIPE_BYTES = 1 << 16
-_NEVER_S = 1e6
 
 
 def _switch_off_randomization() -> None:
@@ -98,6 +95,7 @@ def _compile(request: dict[str, Any], confinement: Confinement, done: int) -> No
     from tuner.errors import ToolchainError
 
     confinement.seal()
+    ctypes.CDLL(None).hvxtune_fix_memory()
     try:
         compile_request(request)
         status = 0
@@ -131,7 +129,6 @@ def _child() -> None:
     if "program" in request:
         confinement.seal()
         os.execve(request["program"][0], request["program"], {})  # noqa: S606 - no shell
-    sys.setswitchinterval(_NEVER_S)  # the thread has its turn once this one waits, not before
     _thread.stack_size(_THREAD_STACK_BYTES)
     _thread.start_new_thread(_compile, (request, confinement, done))
     os._exit(os.read(ended, 1)[0])

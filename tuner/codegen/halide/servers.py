@@ -212,21 +212,20 @@ ten ("Couldn't find the register class"), and without it the code is as fast."""
 _ENVIRONMENT = {
     "HL_LLVM_ARGS": LLVM_ARGUMENTS,
     "PYTHONHASHSEED": "0",
-    # Python's own allocator maps memory when the history of small objects makes it, and what the
-    # compiling thread frees of the server's memory must not come back to it by its cache.
-    "PYTHONMALLOC": "malloc",
-    "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
-    # A fixed threshold: by default glibc moves it with the history of frees.
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
 }
 
 
-TEMPORARY_FOLDERS = NativePart(
-    name="temporary-folders",
-    machine="host",
-    sources=(Path(__file__).with_name("temporary_folders.c"),),
-)
+_HERE = Path(__file__).parent
+TEMPORARY_FOLDERS = NativePart("temporary-folders", "host", (_HERE / "temporary_folders.c",))
 """Keeps Halide from making folders in /tmp."""
+COMPILE_MEMORY = NativePart(
+    "compile-memory",
+    "host",
+    (_HERE / "compile_memory.c",),
+    # Or the compiler makes calls of calloc of what calloc does itself.
+    flags=("-fno-builtin-malloc", "-fno-builtin-calloc"),
+)
+"""Fixes the addresses of a compilation's memory."""
 
 
 class ServerDiedError(Exception):
@@ -251,7 +250,7 @@ class CompileServer:
         self.directory.mkdir(exist_ok=True)  # a server that ends takes it along
         environment = {
             **_ENVIRONMENT,
-            "LD_PRELOAD": str(built(TEMPORARY_FOLDERS)),
+            "LD_PRELOAD": f"{built(COMPILE_MEMORY)}:{built(TEMPORARY_FOLDERS)}",
             "TMPDIR": str(self.directory),
         }
         for variable in ("PYTHONPATH", EXTRA_KERNELS_VARIABLE):
