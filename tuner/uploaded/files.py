@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of_bytes
-from tuner.machine.whole_files import written_whole
 from tuner.paths import STATE_DIR_VARIABLE, for_this_user, state_dir, writable
 
 FOLDER = "pipelines"
@@ -50,6 +49,8 @@ def require_name(digest: str) -> None:
 
 def keep(data: bytes) -> str:
     """Keeps ``data`` and returns its digest. Safe for several processes at once."""
+    from tuner.machine.whole_files import written_whole  # compile servers only read
+
     digest = digest_of_bytes(data)
     require_name(digest)
     path = path_of(digest)
