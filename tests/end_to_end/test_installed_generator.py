@@ -17,6 +17,7 @@ from service.app import create_app
 from service.settings import Settings
 from tests.service.gates import OpenGate
 from tuner import codegen
+from tuner.best import lookup_of
 from tuner.codegen import find_generator, generator_names
 from tuner.machine.doctor import examine
 from tuner.one_config import compiled
@@ -79,7 +80,7 @@ def test_a_job_is_tuned_with_it_and_its_schedule_says_so(installed: Path, tmp_pa
         result = tuner.tune(KERNEL, PARAMS, store=store, trials=4, workers=1, generator=NAME)
         assert result.schedule is not None
         toolchain = result.schedule.provenance["toolchain"]
-        best = store.best(find_problem(KERNEL, PARAMS, "hexagon-v66", "static"))
+        best = store.best(lookup_of(find_problem(KERNEL, PARAMS, "hexagon-v66", "static")))
     assert best is not None
     assert (best.generator, toolchain["generator"]) == (NAME, NAME)
     assert toolchain["generator code"]

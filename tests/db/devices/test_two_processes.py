@@ -12,7 +12,7 @@ from db import open_store
 from db.devices.roster import SqlRoster
 from tuner.measure.farm.roster import Checked, DeviceState, Enrolment, Purpose
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LEASES = 40
 WORKER = f"""
 import sys, time
