@@ -97,7 +97,7 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
     gain = result.get("remaining_gain")
     if gain is not None:
         print_line(
-            f"more search would likely save another {gain['expected']:.1%} of the cycles "
+            f"further search is expected to save another {gain['expected']:.1%} of the cycles "
             f"(95 %: at most {gain['bound']:.1%})"
         )
     print_line()

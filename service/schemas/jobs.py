@@ -213,7 +213,7 @@ class JobForm(_JobFields):  # type: ignore[misc]  # made above
     created_at: float = Field(examples=[1.8e9], description="Unix seconds.")
     spent_s: float = Field(description="Seconds of all sessions so far.")
     remaining_gain: RemainingGainForm | None = Field(
-        description="Estimate of what more search would save; null while too little is known."
+        description="The estimated saving of further search; null while too little is known."
     )
     note: str = Field(description="Why it failed, stopped or waits; else empty.")
     paused: bool = Field(description="A queued job that waits until somebody resumes it.")

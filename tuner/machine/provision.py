@@ -182,7 +182,7 @@ def _unpack(tarball: Path, scratch: Path) -> Path:
             else:
                 archive.extractall(scratch / "source", members=_inside(archive))  # noqa: S202
     except FileNotFoundError:
-        raise UserError(f"there is no file {tarball}") from None
+        raise UserError(f"no such file: {tarball}") from None
     except (tarfile.TarError, EOFError) as error:
         raise UserError(
             f"{tarball} cannot be unpacked: {error}", accepted="a release tarball of QEMU"

@@ -230,7 +230,7 @@ class SearchOptions:
     )
     until_gain: float | None = option(
         None,
-        "Stop once more search would likely save less than this share of the cycles.",
+        "Stop once further search is unlikely to save this share of the cycles.",
         BUDGET,
         share=True,
         unit="%",

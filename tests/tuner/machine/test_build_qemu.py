@@ -132,7 +132,7 @@ def test_a_build_that_fails_says_why_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    ("content", "says"), [(None, "there is no file"), (b"no archive", "cannot be unpacked")]
+    ("content", "says"), [(None, "no such file"), (b"no archive", "cannot be unpacked")]
 )
 def test_a_file_that_is_no_tarball_is_refused(
     machine: Path,

@@ -1,4 +1,4 @@
-"""The estimate of what more search would find: how it moves, and the budget that ends by it."""
+"""The estimated gain of further search: how it moves, and the budget that it ends."""
 
 from __future__ import annotations
 
