@@ -22,6 +22,7 @@ from tuner.space import Config, Directive, Knob, Space, TailStrategy
 
 KERNEL = "scale_u8=tuner.conformance.candidates:ScaleU8"
 _SOURCE = Path(__file__).with_name("scale_u8.c")
+_BUFFERS = Path(__file__).with_name("halide_buffer.h")
 
 
 class ScaleU8(Kernel):
@@ -106,7 +107,15 @@ def scale_artifact(
 
 
 def artifact_of(source: Path, symbol: str, flags: tuple[str, ...] = ()) -> Artifact:
-    """The object of one source file, as an artifact with entry ``symbol``."""
-    part = NativePart(f"test-{source.stem}", "hexagon", (source,), arch="v66", flags=flags)
+    """The object of one source file, as an artifact with entry ``symbol``. It may include
+    ``halide_buffer.h`` of this folder."""
+    part = NativePart(
+        name=f"test-{source.stem}",
+        machine="hexagon",
+        sources=(source,),
+        headers=(_BUFFERS,),
+        arch="v66",
+        flags=(f"-I{_BUFFERS.parent}", *flags),
+    )
     data = built(part).read_bytes()
     return Artifact(digest_of_bytes(data), symbol, {"object": data})

@@ -1,21 +1,5 @@
 /* The kernel scale_u8 (tests/rig), out = in + 1, by hand: well, or wrong in one chosen way. */
-#include <stdint.h>
-
-struct dimension {
-    int32_t min, extent, stride;
-    uint32_t flags;
-};
-
-struct buffer {
-    uint64_t device;
-    const void *device_interface;
-    uint8_t *host;
-    uint64_t flags;
-    uint32_t type;
-    int32_t dimensions;
-    struct dimension *dim;
-    void *padding;
-};
+#include "halide_buffer.h"
 
 enum behaviour {
     WELL,

@@ -1,22 +1,6 @@
 /* The kernel scale_u8 (tests/rig), out = in + 1, in ways that rely on what no contract guarantees: each
  * function is a candidate that is right on dense buffers, alike aligned, in memory full of zeros. */
-#include <stdint.h>
-
-struct dimension {
-    int32_t min, extent, stride;
-    uint32_t flags;
-};
-
-struct buffer {
-    uint64_t device;
-    const void *device_interface;
-    uint8_t *host;
-    uint64_t flags;
-    uint32_t type;
-    int32_t dimensions;
-    struct dimension *dim;
-    void *padding;
-};
+#include "halide_buffer.h"
 
 void *halide_malloc(void *, unsigned);
 void halide_free(void *, void *);

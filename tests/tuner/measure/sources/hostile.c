@@ -2,23 +2,7 @@
  * to have a wrong number stored. Each does what ATTACK names, with the system call NUMBER or the
  * file PATH where it needs one.
  */
-#include <stdint.h>
-
-struct dimension {
-    int32_t min, extent, stride;
-    uint32_t flags;
-};
-
-struct buffer {
-    uint64_t device;
-    const void *device_interface;
-    uint8_t *host;
-    uint64_t flags;
-    uint32_t type;
-    int32_t dimensions;
-    struct dimension *dim;
-    void *padding;
-};
+#include "halide_buffer.h"
 
 enum attack {
     NONE,

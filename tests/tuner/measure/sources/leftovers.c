@@ -1,22 +1,6 @@
 /* The kernel scale_u8 (tests/rig), out = in + 1: LEAVES its output behind in scratch memory, or
  * TAKES what lies there for its own work. */
-#include <stdint.h>
-
-struct dimension {
-    int32_t min, extent, stride;
-    uint32_t flags;
-};
-
-struct buffer {
-    uint64_t device;
-    const void *device_interface;
-    uint8_t *host;
-    uint64_t flags;
-    uint32_t type;
-    int32_t dimensions;
-    struct dimension *dim;
-    void *padding;
-};
+#include "halide_buffer.h"
 
 void *halide_malloc(void *, unsigned);
 void halide_free(void *, void *);
