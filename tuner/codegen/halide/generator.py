@@ -88,8 +88,8 @@ def _code_of_others(generator: type) -> dict[str, str]:
 def digest_of_sources(tuner: Path) -> str:
     """Names the code that compile servers load from the folder ``tuner``.
 
-    Not only what describes pipelines and schedules decides the object: LLVM goes through sets in
-    the order of memory addresses, and those move with all that is loaded, and with the interpreter.
+    Among it is all that describes pipelines, applies schedules and fixes where the compiler's memory
+    lies. The rest decides no object, but telling it apart would be a list to keep by hand.
     """
     places = [tuner / name for name in LOADED]
     sources = [path for path in places if path.is_file()]
