@@ -88,8 +88,8 @@ def _code_of_others(generator: type) -> dict[str, str]:
 def digest_of_sources(tuner: Path) -> str:
     """Names the code that compile servers load from the folder ``tuner``.
 
-    Among it is all that describes pipelines, applies schedules and fixes where the compiler's memory
-    lies. The rest decides no object, but telling it apart would be a list to keep by hand.
+    Among it is all that describes pipelines, applies schedules and fixes where the memory of a
+    compilation lies. The rest decides no object, but to leave it out would take a list kept by hand.
     """
     places = [tuner / name for name in LOADED]
     sources = [path for path in places if path.is_file()]
