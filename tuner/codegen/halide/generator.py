@@ -89,7 +89,7 @@ def digest_of_sources(tuner: Path) -> str:
     """Names the code that compile servers load from the folder ``tuner``.
 
     Among it is all that describes pipelines, applies schedules and fixes where the memory of a
-    compilation lies. The rest decides no object, but to leave it out would take a list kept by hand.
+    compilation lies. The rest decides no object; leaving it out would take a list kept by hand.
     """
     places = [tuner / name for name in LOADED]
     sources = [path for path in places if path.is_file()]
