@@ -283,7 +283,7 @@ class _BatchRun:
             on_progress=seen,
             stop=stop,
             transfers=self._transfers(position, job, kernel, space),
-            textbook_first=True,
+            with_default=False,
         )
         try:
             ended = loop.run().ended

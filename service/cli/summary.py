@@ -87,9 +87,11 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
         "textbook HVX": result["textbook"],
         "best found": result["best"],
     }
+    measured = (one for one in (result["default"], result["textbook"]) if one and one["cycles"])
+    base = next(measured, None)
     print_table(
         ["", *figures],
-        [[name, *_figures(trial, result["default"])] for name, trial in marked.items()],
+        [[name, *_figures(trial, base)] for name, trial in marked.items()],
         numeric=figures,
     )
     if len(result["goals"]) > 1:

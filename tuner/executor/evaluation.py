@@ -3,6 +3,7 @@ algorithm means the same on this machine and on the target."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from concurrent.futures import Future
@@ -25,6 +26,8 @@ class _Measured:
     outcome: Outcome
     measurement: Measurement | None = None
     error: str | None = None
+    budget_cycles: float = math.inf
+    """The budget that it was measured with. That of an earlier session is not known."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,8 @@ class Evaluator:
     ) -> Evaluation:
         """Takes ``candidate`` from config to outcome.
 
-        ``budget_cycles`` is the early-termination budget of the timed run. Without one the
-        candidate is measured to its end, even if an identical object was cut off before.
+        ``budget_cycles`` is the early-termination budget of the timed run. Without one, or with a
+        larger one, the candidate is measured even if an identical object was cut off before.
         """
         started_at = time.time()
         clock = time.perf_counter()
@@ -81,7 +84,7 @@ class Evaluator:
             measured = _Measured(number, error.outcome, error=error.message)
         else:
             shared, owns = self._claim(artifact.digest)
-            while not owns and budget_cycles is None and _was_cut_off(shared):
+            while not owns and _was_cut_off(shared, budget_cycles):
                 shared, owns = self._claim(artifact.digest, instead_of=shared)
             if owns:
                 measured, link_s, run_s = self._measure(
@@ -154,7 +157,9 @@ class Evaluator:
             measured = _Measured(number, Outcome.OK, timed.measurement)
             link_s, run_s = timed.link_s, timed.run_s
         except CandidateError as error:
-            measured = _Measured(number, error.outcome, error=error.message)
+            measured = _Measured(
+                number, error.outcome, error=error.message, budget_cycles=budget_cycles or math.inf
+            )
             run_s = time.perf_counter() - clock
             if error.outcome is Outcome.DEVICE_ERROR:
                 with self._lock:  # says nothing about the object: measure it again if it comes
@@ -166,9 +171,12 @@ class Evaluator:
         return measured, link_s, run_s
 
 
-def _was_cut_off(shared: Future[_Measured]) -> bool:
-    """Waits for the result."""
-    return shared.result().outcome is Outcome.CUTOFF
+def _was_cut_off(shared: Future[_Measured], budget_cycles: int | None) -> bool:
+    """Whether the result, which it waits for, is a cutoff that ``budget_cycles`` may not be."""
+    measured = shared.result()
+    if measured.outcome is not Outcome.CUTOFF:
+        return False
+    return budget_cycles is None or budget_cycles > measured.budget_cycles
 
 
 class DisagreementError(UserError):

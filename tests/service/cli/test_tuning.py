@@ -162,6 +162,6 @@ def test_show_lists_every_trial(hvxtune, bench):
     job = hvxtune(*TUNE, "--json").json["job"]
     shown = hvxtune("show", job, "--json").json
     assert [trial["trial"] for trial in shown["trials"]] == list(range(12))
-    assert [trial["origin"] for trial in shown["trials"][:2]] == ["default", "textbook"]
+    assert [trial["origin"] for trial in shown["trials"][:2]] == ["textbook", "default"]
     assert shown["best"] in shown["trials"]
     assert hvxtune("show", job[:-2], "--json").json["job"] == job, "the start of an id will do"

@@ -124,7 +124,7 @@ def test_a_portfolio_job_is_stopped_and_resumed_and_every_alternative_tried_once
     assert [trial.number for trial in trials] == list(range(7))
     assert len({trial.config for trial in trials}) == 7
     origins = [trial.origin for trial in trials]
-    assert origins[:4] == ["default", "textbook", "portfolio:halide-clang", "portfolio:c-autovec"]
+    assert origins[:4] == ["textbook", "default", "portfolio:halide-clang", "portfolio:c-autovec"]
     assert result.best is not None
     assert result.schedule is not None
     assert result.schedule.generator == "portfolio"

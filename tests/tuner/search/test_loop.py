@@ -18,7 +18,7 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Budget, JobRequest, JobSpec, JobState, PendingTrial
-from tuner.search.loop import TuningLoop
+from tuner.search.loop import DEFAULT_CUTOFF, TuningLoop
 from tuner.space import Config, Knob, Space
 
 KERNEL = ScaleU8()
@@ -92,11 +92,11 @@ class Rig:
         return self.store.trials(self.job_id)
 
 
-def test_runs_default_and_textbook_first_then_the_budget_and_keeps_the_best():
+def test_runs_textbook_and_default_first_then_the_budget_and_keeps_the_best():
     rig = Rig()
     assert rig.run() is JobState.DONE
     assert [t.number for t in rig.trials] == list(range(12))
-    assert [t.origin for t in rig.trials[:3]] == ["default", "textbook", "random"]
+    assert [t.origin for t in rig.trials[:3]] == ["textbook", "default", "random"]
     assert len({t.config for t in rig.trials}) == 12
     best = min(t.measurement.cycles for t in rig.trials)
     schedule = rig.store.best(LOOKUP)
@@ -211,14 +211,14 @@ def test_slow_runs_get_a_budget_from_the_incumbent():
     rig.run()
     best = None
     for trial, budget in zip(rig.trials, rig.measurer.budgets, strict=True):
-        compared_with = trial.origin in ("default", "textbook")
-        assert budget == (None if best is None or compared_with else 4 * best)
+        factor = DEFAULT_CUTOFF if trial.origin == "default" else 4
+        assert budget == (None if best is None else factor * best)
         cycles = trial.measurement.cycles
         best = cycles if best is None else min(best, cycles)
 
 
 @pytest.mark.parametrize("same_object", [False, True])
-def test_the_baselines_are_never_cut_off(same_object):
+def test_the_textbook_is_never_cut_off_and_the_default_late(same_object):
     """Not after a crash, when a fast one is there before; nor when an object like theirs was."""
     default, textbook = KERNEL.default_config(PROBLEM), KERNEL.textbook_config(PROBLEM)
     fast, slow = [
@@ -228,7 +228,7 @@ def test_the_baselines_are_never_cut_off(same_object):
     rig.generator.object_of = lambda config: "9" if config == fast else "0"
     if not same_object:
         rig.generator.object_of = lambda config: "9" if config == fast else f"0{config.json}"
-    rig.measurer.cycles_of = lambda text: 10 if text == "9" else 1000
+    rig.measurer.cycles_of = lambda text: 100 if text == "9" else 1000
     token = rig.store.claim(rig.job_id)
     lost = [(fast, "random"), (slow, "random"), (default, "default"), (textbook, "textbook")]
     pending = [PendingTrial(number, *one) for number, one in enumerate(lost)]
@@ -242,6 +242,38 @@ def test_the_baselines_are_never_cut_off(same_object):
         "textbook": Outcome.OK,
     }
     assert [t.duplicate_of for t in rig.trials] == [None, None, None, 2 if same_object else None]
+
+
+def test_a_default_that_takes_for_ever_does_not_end_the_job():
+    default = KERNEL.default_config(PROBLEM)
+    rig = Rig()
+    rig.measurer.cycles_of = lambda text: 10**9 if text == default.json else 1000
+    assert rig.run() is JobState.DONE
+    [slow] = [t for t in rig.trials if t.origin == "default"]
+    assert (slow.number, slow.outcome) == (1, Outcome.CUTOFF)
+
+
+def test_the_default_waits_for_a_valid_trial_and_then_comes_once():
+    rig = Rig(workers=2)
+
+    def fault(config: Config):
+        if len(rig.generator.compiled) <= 3:
+            return CandidateError(Outcome.WRONG_OUTPUT, "wrong")
+        return None
+
+    rig.generator.fault = fault
+    assert rig.run() is JobState.DONE
+    [default] = [t for t in rig.trials if t.config == KERNEL.default_config(PROBLEM)]
+    assert default.origin == "default"
+    assert default.number >= 3
+
+
+def test_the_default_is_in_every_budget_but_the_smallest():
+    for trials, origins in ((1, {"textbook"}), (2, {"textbook", "default"})):
+        rig = Rig(budget=Budget(trials=trials))
+        rig.generator.fault = lambda c: CandidateError(Outcome.TIMEOUT, "slow")
+        assert rig.run() is JobState.FAILED
+        assert {t.origin for t in rig.trials} == origins
 
 
 def test_a_device_error_is_retried_and_then_recorded_as_such():
@@ -334,19 +366,30 @@ def test_nothing_is_tuned_if_even_naive_code_differs_from_the_reference():
     class Naive(ScaleU8):
         default_is_naive = True
 
-    def fault(config: Config) -> Exception | None:
-        if config != KERNEL.default_config(PROBLEM):
-            return None
-        return CandidateError(Outcome.WRONG_OUTPUT, "out[3] is 7, reference 8")
-
     rig = Rig(kernel=Naive())
-    rig.generator.fault = fault
+    rig.generator.fault = lambda config: CandidateError(
+        Outcome.WRONG_OUTPUT, "out[3] is 7, reference 8"
+    )
     with pytest.raises(DisagreementError, match=r"cannot be tuned: .* out\[3\] is 7, reference 8"):
         rig.run()
     job = rig.store.job(rig.job_id)
     assert job.state is JobState.FAILED
     assert "out[3] is 7" in job.note
     assert all(trial.measurement is None for trial in rig.trials)
+    assert len(rig.trials) < 12
+
+
+def test_naive_code_alone_may_be_wrong():
+    class Naive(ScaleU8):
+        default_is_naive = True
+
+    rig = Rig(kernel=Naive())
+    rig.generator.fault = lambda config: (
+        CandidateError(Outcome.WRONG_OUTPUT, "wrong")
+        if config == KERNEL.default_config(PROBLEM)
+        else None
+    )
+    assert rig.run() is JobState.DONE
 
 
 def test_a_default_that_is_scheduled_may_be_wrong():
