@@ -22,7 +22,7 @@ from typing import Any
 
 from tuner import tuning
 from tuner.codegen import CodeGenerator, find_generator, starts_of
-from tuner.errors import OutOfTimeError, UserError
+from tuner.errors import UserError
 from tuner.job_result import TuneResult, result
 from tuner.kernels import Kernel, find_kernel
 from tuner.measure import DeviceAccess, Measurer, open_measurer
@@ -285,10 +285,7 @@ class _BatchRun:
             transfers=self._transfers(position, job, kernel, space),
             with_default=False,
         )
-        try:
-            ended = loop.run().ended
-        except OutOfTimeError:
-            ended = False  # the trial stays without an outcome
+        ended = loop.run().ended
         self._learn(position)
         with self._lock:
             self._promised -= size

@@ -22,7 +22,7 @@ from tuner.job_result import TuneResult, result
 from tuner.kernels import find_kernel
 from tuner.measure import FARM, DeviceAccess, measurer_names, open_measurer
 from tuner.measure.farm.roster import Roster
-from tuner.measure.measurer import Measurer
+from tuner.measure.measurer import AbandonableMeasurer, Measurer
 from tuner.objectives import OBJECTIVES, checked_objectives
 from tuner.problem.contract import find_contract
 from tuner.problem.target import find_target
@@ -243,7 +243,8 @@ def run(
     compilers = min(workers, default_workers()) if spec.measurer == FARM else workers
     with (
         find_generator(spec.generator)(compilers) as generator,
-        open_measurer(spec.measurer, spec.cache, DeviceAccess(spec.on, roster, holder)) as measurer,
+        open_measurer(spec.measurer, spec.cache, DeviceAccess(spec.on, roster, holder)) as device,
+        AbandonableMeasurer(device) as measurer,
         _opened_rung(spec, generator, roster, holder) as rung,
     ):
         measurer.require(spec.problem.target)
@@ -251,6 +252,11 @@ def run(
         held = store.claim(job.id) if token is None else token
         if FARM in (spec.measurer, upper_of(spec.promote_to)[0] if spec.promote_to else ""):
             roster.free_left_behind(holder)  # by a session that was killed: the claim is ours
+
+        def abandon() -> None:
+            generator.abandon()
+            measurer.abandon()
+
         loop = TuningLoop(
             replace(store.job(job.id), spec=replace(spec, workers=workers)),
             held,
@@ -263,6 +269,7 @@ def run(
             on_progress=on_progress,
             stop=stop,
             transfers=transferred(store, job, kernel, space),
+            abandon=abandon,
         )
         loop.run()
     return result(job.id, store)

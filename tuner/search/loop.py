@@ -6,15 +6,16 @@ import math
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from tuner.codegen import CodeGenerator
-from tuner.errors import CandidateError, HvxtuneError
+from tuner.errors import CandidateError, HvxtuneError, OutOfTimeError
 from tuner.executor import Executor, open_executor
 from tuner.executor.evaluation import (
     DisagreementError,
@@ -50,6 +51,10 @@ _HEARTBEAT_S = 1.0
 DEFAULT_CUTOFF = 20.0
 """The default config may take this many times the cycles of the best so far. Of an upload it has no
 schedule at all, and may need minutes where the textbook config needs a tenth of a second."""
+GRACE_S = 3.0
+"""What is under way when the seconds of a job are over may take this much longer."""
+ASSEMBLY_GRACE_S = 8.0
+"""So much later the assembly of the best is done without, too."""
 _SUSPICIOUS = 8
 """After this many trials without a valid one the default is tried: it tells whether the algorithm
 means the same on the target."""
@@ -108,9 +113,13 @@ class TuningLoop:
         stop: threading.Event | None = None,
         transfers: Sequence[tuple[Config, str]] = (),
         with_default: bool = True,
+        abandon: Callable[[], None] | None = None,
     ) -> None:
         """The textbook config comes first, then ``transfers``, with origins, then what else the
         generator begins with. The default, if it is wanted, follows the first valid trial.
+
+        ``abandon`` ends what generator and measurer are doing; it is called, from any thread, when
+        that outlasts the seconds of the job. Without it everything is waited for.
         """
         self._job = job
         self._token = token
@@ -119,6 +128,8 @@ class TuningLoop:
         self._problem = job.spec.problem
         self._on_progress = on_progress
         self._stop = stop or threading.Event()
+        self._abandon = abandon
+        self._abandoned = 0
         self._objectives = job.spec.objectives
         self._proposer = Proposer(
             space, job.spec.sampler, job.spec.seed, self._objectives, generator.alternatives
@@ -205,7 +216,7 @@ class TuningLoop:
             if self._incumbent is None:
                 return self._release(
                     JobState.FAILED,
-                    reason_of_failure(self._in_order()),
+                    reason_of_failure(self._in_order(), self._abandoned),
                 )
             for best in {t.number: t for t in (self._incumbent, self._ladder.best) if t}.values():
                 self._keep_assembly(best)
@@ -242,8 +253,15 @@ class TuningLoop:
             if self._gain is not None:
                 self._gain.look(self._trials)  # while candidates run: nothing waits for it
             if not flying:
-                return exhausted
-            finished = [(future.result(), flying.pop(future)) for future in self._landed(flying)]
+                # What a caller abandoned is to be run again; the loop itself ends a job by that.
+                return exhausted and not (self._abandoned and self._abandon is None)
+            finished = []
+            for future in self._landed(flying):
+                flight = flying.pop(future)
+                try:
+                    finished.append((future.result(), flight))
+                except OutOfTimeError:
+                    self._abandoned += 1  # the trial stays without an outcome
             finished.sort(key=lambda pair: pair[0].trial.number)
             for evaluation, flight in finished:
                 self._take(evaluation.trial, flight.proposal)
@@ -251,6 +269,8 @@ class TuningLoop:
     def _landed(self, flying: Mapping[Future[Evaluation], _InFlight]) -> set[Future[Evaluation]]:
         """Waits until some of ``flying`` are done; meanwhile promotions go on."""
         while True:
+            if self._abandon is not None and self._seconds_left(GRACE_S) <= 0:
+                self._abandon()
             progress = None if self._must_stop() else self._progress_of_search()
             if self._ladder.limit and self._ladder.step(progress):
                 self._tell()
@@ -258,6 +278,11 @@ class TuningLoop:
             done, _ = wait(waited_for, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             if landed := done & flying.keys():
                 return landed
+
+    def _seconds_left(self, grace_s: float) -> float:
+        """Until ``grace_s`` after the end of the job's seconds; infinite if they have none."""
+        seconds = self._job.spec.budget.seconds
+        return math.inf if seconds is None else seconds + grace_s - self._spent_s()
 
     def _progress_of_search(self) -> SearchProgress:
         return progress_of(self._job.spec.budget, len(self._trials), self._spent_s(), self._since())
@@ -414,11 +439,25 @@ class TuningLoop:
         """Compiles the best once more with its assembly, which the search does not need."""
         candidate = Candidate(self._problem, best.config, self._job.spec.generator)
         try:
-            artifact = self._generator.compile(candidate, with_assembly=True)
-        except CandidateError:
+            with self._abandoning_in(self._seconds_left(ASSEMBLY_GRACE_S)):
+                artifact = self._generator.compile(candidate, with_assembly=True)
+        except (CandidateError, OutOfTimeError):
             return  # it compiled before: now a busy machine made it miss its limit
         if artifact.digest == best.artifact_digest:
             self._store.commit(self._job.id, self._token, artifacts=[artifact])
+
+    @contextmanager
+    def _abandoning_in(self, seconds: float) -> Iterator[None]:
+        """Abandons what goes on in the context for longer than ``seconds``."""
+        if self._abandon is None or seconds == math.inf:
+            yield
+            return
+        timer = threading.Timer(max(0.0, seconds), self._abandon)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _outcomes(self) -> Counter[str]:
         return Counter(t.outcome.value for t in self._trials.values())

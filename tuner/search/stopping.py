@@ -87,9 +87,13 @@ def reason_to_stop(
     return None
 
 
-def reason_of_failure(trials: Sequence[Trial]) -> str:
-    """Why a job has no valid trial: the tally of outcomes and the first error text of each."""
+def reason_of_failure(trials: Sequence[Trial], abandoned: int = 0) -> str:
+    """Why a job has no valid trial: the tally of outcomes and the first error text of each.
+
+    ``abandoned`` counts those under way when its seconds were over."""
     tally = Counter(trial.outcome.value for trial in trials)
+    if abandoned:
+        tally["still under way when its seconds were over"] = abandoned
     first: dict[str, str] = {}
     for trial in trials:
         first.setdefault(trial.outcome.value, trial.error or "")

@@ -10,7 +10,7 @@ import pytest
 from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tuner.best import Lookup
-from tuner.errors import CandidateError, DeviceError, ToolchainError
+from tuner.errors import CandidateError, DeviceError, OutOfTimeError, ToolchainError
 from tuner.executor.evaluation import DisagreementError
 from tuner.memory_store import MemoryStore
 from tuner.objectives import DEFAULT_OBJECTIVES
@@ -40,6 +40,13 @@ def cycles_of(text: str) -> int:
     return 1000 - sum(int(c) for c in text if c.isdigit())
 
 
+def raising(error):
+    def run(text):
+        raise error
+
+    return run
+
+
 class Rig:
     """A job in a store in memory, and loops over it."""
 
@@ -67,6 +74,7 @@ class Rig:
         )
         self.job_id = self.store.create_job(spec, SPACE, {}).id
         self.stop = threading.Event()
+        self.abandon = None
         self.seen = []
 
     def run(self):
@@ -81,6 +89,7 @@ class Rig:
             measurer=self.measurer,
             on_progress=self.on_progress,
             stop=self.stop,
+            abandon=self.abandon,
         )
         return loop.run()
 
@@ -150,6 +159,71 @@ def test_stops_on_seconds():
     assert rig.run() is JobState.DONE
     assert 2 <= len(rig.trials) < len(list(SPACE))
     assert rig.store.job(rig.job_id).spent_s >= 0.2
+
+
+class Abandonable(Rig):
+    """Its textbook config is measured at once, all others until they are abandoned."""
+
+    def __init__(self, first=len, **options):
+        super().__init__(budget=Budget(trials=None, seconds=0.2), workers=2, **options)
+        self.begun = threading.Event()
+        self.over = threading.Event()
+        self.abandon = self.over.set
+
+        def run(text):
+            if not self.begun.is_set():
+                self.begun.set()
+                return first(text)
+            assert self.over.wait(60)
+            raise OutOfTimeError("abandoned while it ran")
+
+        self.measurer = StandInMeasurer(run)
+
+
+def test_what_outlasts_the_seconds_is_abandoned_and_the_rest_kept(monkeypatch):
+    monkeypatch.setattr("tuner.search.loop.GRACE_S", 0.1)
+    rig = Abandonable()
+    assert rig.run() is JobState.DONE
+    assert [t.outcome for t in rig.trials] == [Outcome.OK]
+    assert rig.store.best(LOOKUP).measurement.cycles == rig.trials[0].measurement.cycles
+    assert rig.over.is_set()
+
+
+def test_a_job_that_only_had_time_for_abandoned_trials_says_so(monkeypatch):
+    monkeypatch.setattr("tuner.search.loop.GRACE_S", 0.1)
+    rig = Abandonable(raising(OutOfTimeError("abandoned while it ran")))
+    assert rig.run() is JobState.FAILED
+    note = rig.store.job(rig.job_id).note
+    assert "still under way when its seconds were over" in note
+
+
+def test_assembly_that_takes_too_long_is_done_without(monkeypatch):
+    monkeypatch.setattr("tuner.search.loop.ASSEMBLY_GRACE_S", 0.1)
+    rig = Rig(budget=Budget(trials=None, seconds=0.2))
+    over = threading.Event()
+    rig.abandon = over.set
+
+    class Endless(StandInGenerator):
+        def compile(self, candidate, *, with_assembly=False):
+            if with_assembly:
+                assert over.wait(60)
+                raise OutOfTimeError("abandoned while it was compiled")
+            return super().compile(candidate)
+
+    rig.generator = Endless()
+    assert rig.run() is JobState.DONE
+    assert over.is_set()
+
+
+def test_what_a_caller_abandons_is_left_to_be_run_again():
+    """As the jobs of a batch are: the trial stays pending, the job can be resumed."""
+    rig = Rig(budget=Budget(trials=1))
+    rig.measurer = StandInMeasurer(raising(OutOfTimeError("abandoned")))
+    assert rig.run() is JobState.QUEUED
+    assert [p.number for p in rig.store.pending(rig.job_id)] == [0]
+    rig.measurer = StandInMeasurer(cycles_of)
+    assert rig.run() is JobState.DONE
+    assert [t.outcome for t in rig.trials] == [Outcome.OK]
 
 
 def test_identical_objects_are_measured_once():

@@ -10,7 +10,9 @@ import pytest
 from tests.tuner.search.test_loop import LOOKUP, SPACE, Rig
 from tuner.conformance.records import artifact, failed, measurement, ok
 from tuner.objectives import figures_of
+from tuner.records.outcome import Outcome
 from tuner.records.trial import Budget, JobState
+from tuner.search.loop import DEFAULT_CUTOFF
 from tuner.search.stopping import Improvements
 
 
@@ -32,7 +34,10 @@ def test_with_several_objectives_nothing_is_cut_off_and_the_best_is_still_the_fa
     rig.measurer.cycles_of = lambda text: 10_000 // (1 + bigger_is_faster(text))
     assert rig.run() is JobState.DONE
     assert {t.config for t in rig.trials} == set(SPACE)
-    assert set(rig.measurer.budgets) == {None}
+    default = next(t for t in rig.trials if t.origin == "default")
+    cut_off_at = DEFAULT_CUTOFF * rig.trials[0].measurement.cycles  # the default, by time alone
+    assert [b for b in rig.measurer.budgets if b is not None] == [cut_off_at]
+    assert default.outcome is Outcome.OK
     cycles = [t.measurement.cycles for t in rig.trials]
     assert max(cycles) > 4 * min(cycles), "with one goal some would have been"
     sizes = {t.measurement.code_bytes for t in rig.trials}
