@@ -52,9 +52,9 @@ DEFAULT_CUTOFF = 20.0
 """The default config may take this many times the cycles of the best so far. Of an upload it has no
 schedule at all, and may need minutes where the textbook config needs a tenth of a second."""
 GRACE_S = 3.0
-"""What is under way when the seconds of a job are over may take this much longer."""
+"""Candidates under way when the seconds of a job are over may take this much longer."""
 ASSEMBLY_GRACE_S = 8.0
-"""So much later the assembly of the best is done without, too."""
+"""The assembly of the best may take until this long after the seconds of a job."""
 _SUSPICIOUS = 8
 """After this many trials without a valid one the default is tried: it tells whether the algorithm
 means the same on the target."""

@@ -49,9 +49,6 @@ def test_with_several_objectives_nothing_is_cut_off_and_the_best_is_still_the_fa
 def test_patience_with_several_objectives_waits_for_the_front_to_change():
     rig = TwoGoals(budget=Budget(trials=1000, patience=6))
     rig.run()
-    assert [t.measurement.cycles for t in rig.trials[:2]] == sorted(
-        (t.measurement.cycles for t in rig.trials[:2]), reverse=True
-    )
     seen, since = set(), 0
     for trial in rig.trials:
         size = trial.measurement.code_bytes
