@@ -108,6 +108,28 @@ def test_stages_are_computed_before_those_that_read_them():
     assert len(seen) > 10
 
 
+PYRAMID = pipeline(
+    stage("level0"),
+    *(
+        stage(f"level{n}", reads={f"level{n - 1}": 4}, extents=(512 >> n, 64 >> n), bits=16)
+        for n in range(1, 4)
+    ),
+    stage("out", reads={"level3": 4}),
+)
+"""Each stage alone is cheap inline; all of them are 1,024 loads of the input."""
+
+
+def test_a_long_chain_of_cheap_stages_is_never_all_inline():
+    space = derived_space("pipeline:test", PYRAMID, TARGET)
+    textbook = space.nearest_config(textbook_values(PYRAMID, TARGET))
+    assert [textbook[f"place_level{n}"] for n in (1, 3)] == ["inline", "inline"]
+    assert textbook["place_level2"] != "inline"
+    for config in [c for c in samples(PYRAMID) if c["lanes"] != 1] + [textbook]:
+        inline = [config[f"place_level{n}"] == "inline" for n in range(4)]
+        assert not all(inline[:3])
+        assert not all(inline[1:])
+
+
 @pytest.mark.parametrize("facts", [CHAIN, TOTAL, DENSE, SCAN], ids=["chain", "sum", "dot", "scan"])
 def test_vectors_are_whole_registers_of_the_target(facts):
     """Of the narrowest values, and as wide in all stages: Halide 21 makes wrong code otherwise."""

@@ -62,10 +62,18 @@ def textbook_values(
     wanted["channels"] = _channel_forms(roles)[-1]
     wanted["strips"] = target.hvx_contexts
     wanted["prefetch"] = 2
+    inlined: dict[str, int] = {}
+    """Operations that each inline stage stands for, with those inline in it."""
     for role in roles.all[:-1]:
-        heavy = bool(role.facts.updates) or role.operations > _HEAVY
         place = "rows" if role.may_tile else "root"
-        wanted[f"place_{role.key}"] = place if heavy or not role.may_inline else "inline"
+        inside = sum(times * inlined.get(name, 0) for name, times in role.facts.reads)
+        computed = sum(_reads(reader, role) for reader in roles.all)
+        heavy = bool(role.facts.updates) or role.operations > _HEAVY
+        deep = inside and computed * (role.operations + inside) > _MOST_INLINED
+        if role.may_inline and not (heavy or deep):
+            place = "inline"
+            inlined[role.facts.name] = role.operations + inside
+        wanted[f"place_{role.key}"] = place
         wanted[f"slide_{role.key}"] = "on"
         wanted[f"align_{role.key}"] = "on"
         wanted[f"tail_{role.key}"] = "round_up"
@@ -385,13 +393,29 @@ def _place_constraints(roles: Roles, role: Role) -> Iterator[Constraint]:
                 f"place_{reader.key} != '{level}' or place_{role.key} in ({allowed})",
                 f"{role.facts.name} must be computed before {name}, which reads it",
             )
-        both = reader.may_inline and role.may_inline
-        reads = dict(reader.facts.reads).get(role.facts.name, 0)
-        if both and reads * role.facts.operations * _reads_of(roles, reader) > _MOST_INLINED:
-            yield Constraint(
-                f"place_{role.key} != 'inline' or place_{reader.key} != 'inline'",
-                "stages inline in one another multiply the work and the code",
-            )
+    for chain in _long_chains(roles, [role]):
+        kept = " or ".join(f"place_{one.key} != 'inline'" for one in chain)
+        yield Constraint(kept, "stages inline in one another multiply the work and the code")
+
+
+def _long_chains(roles: Roles, chain: list[Role], times: int = 1) -> Iterator[list[Role]]:
+    """The shortest chains of stages, each read by the next, that take too many operations if all
+    are inline. They begin with ``chain``, whose last stage reads its first ``times`` times."""
+    first, last = chain[0], chain[-1]
+    if not last.may_inline:
+        return
+    readers = [r for r in map(roles.by_name.__getitem__, last.readers) if _reads(r, last)]
+    computed = times * sum(_reads(reader, last) for reader in readers)
+    if len(chain) > 1 and computed * first.facts.operations > _MOST_INLINED:
+        yield chain
+        return
+    for reader in readers:
+        yield from _long_chains(roles, [*chain, reader], times * _reads(reader, last))
+
+
+def _reads(reader: Role, role: Role) -> int:
+    """How often ``reader`` reads ``role``."""
+    return dict(reader.facts.reads).get(role.facts.name, 0)
 
 
 def _skipped_constraints(roles: Roles, role: Role) -> Iterator[Constraint]:
@@ -415,10 +439,6 @@ def _rows_of_one(roles: Roles, role: Role) -> int:
     readers = [one for one in roles.all if role.facts.name in dict(one.facts.reads)]
     height = roles.output.extent(roles.output.row)
     return max((-(-height // one.extent(one.row)) for one in readers), default=1)
-
-
-def _reads_of(roles: Roles, role: Role) -> int:
-    return sum(dict(other.facts.reads).get(role.facts.name, 0) for other in roles.all)
 
 
 def _shift_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
