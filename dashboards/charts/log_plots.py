@@ -92,10 +92,11 @@ def roofline_plot(problem: Problem, cycles: Mapping[str, int]) -> Plot | None:
     work = find_kernel(problem.workload.kernel).work(problem.workload.params)
     bounds = work.bound_cycles(problem.target)
     moving = max(bounds["load"], bounds["store"])
+    others = max(bounds["alu"], bounds["permute"])
     unit, operations, computing = (
         ("u8 MAC", work.macs, bounds["multiply"])
-        if bounds["multiply"] >= bounds["alu"]
-        else ("byte ops", work.lane_ops, bounds["alu"])
+        if bounds["multiply"] >= others
+        else ("byte ops", work.lane_ops, others)
     )
     total_bytes = work.read_bytes + work.written_bytes
     if not (moving and computing and operations and total_bytes):

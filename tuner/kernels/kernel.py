@@ -45,7 +45,8 @@ class WorkCounts:
 
     ``macs``: 8-bit multiply-accumulates. ``lane_ops``: bytes of vector lanes that other
     arithmetic must at least touch (an add on 100 u16 elements counts 200). ``read_bytes`` and
-    ``written_bytes``: every input and output byte once. ``parallel`` is true if code may run on all
+    ``written_bytes``: every input and output byte once. ``permuted_bytes``: the part of ``lane_ops``
+    that only the permute unit does, such as look-ups. ``parallel`` is true if code may run on all
     HVX contexts at once.
     """
 
@@ -53,6 +54,7 @@ class WorkCounts:
     lane_ops: int
     read_bytes: int
     written_bytes: int
+    permuted_bytes: int = 0
     parallel: bool = False
 
     @property
@@ -64,13 +66,15 @@ class WorkCounts:
         """The least cycles one HVX context needs, or all together if ``parallel``, by resource.
 
         A packet has at most one vector load, one vector store and four vector operations, of
-        which the multipliers do ``target.u8_macs_per_cycle`` (V66 HVX manual, packet rules).
+        which one permutes and the multipliers do ``target.u8_macs_per_cycle`` (V66 HVX manual,
+        packet rules).
         """
         contexts = target.hvx_contexts if self.parallel else 1
         vector = target.vector_bytes * contexts
         return {
             "multiply": self.macs / (target.u8_macs_per_cycle * contexts),
             "alu": self.lane_ops / (4 * vector),
+            "permute": self.permuted_bytes / vector,
             "load": self.read_bytes / vector,
             "store": self.written_bytes / vector,
         }

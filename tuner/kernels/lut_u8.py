@@ -35,11 +35,13 @@ class LutU8(Pointwise):
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Each vlut32 keeps what the others found: eight of them touch every element.
         elements = params["width"] * params["height"]
+        found = _ENTRIES // _TABLE_READ * elements
         return WorkCounts(
             macs=0,
-            lane_ops=_ENTRIES // _TABLE_READ * elements,
+            lane_ops=found,
             read_bytes=elements + _ENTRIES,
             written_bytes=elements,
+            permuted_bytes=found,
         )
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:

@@ -95,6 +95,7 @@ class ResizeBilinearU8(Kernel):
             lane_ops=(lookups + 2) * resized + 2 * pixels,
             read_bytes=source.payload_bytes,
             written_bytes=pixels,
+            permuted_bytes=lookups * resized,
         )
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:

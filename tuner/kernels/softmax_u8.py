@@ -90,6 +90,7 @@ class SoftmaxU8(Kernel):
             lane_ops=(2 + lookups + 3 * 2) * elements,
             read_bytes=elements + 2 * _ENTRIES,
             written_bytes=elements,
+            permuted_bytes=lookups // 2 * elements,  # a vlut16 makes two vectors at once
         )
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
