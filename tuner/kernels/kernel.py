@@ -45,9 +45,9 @@ class WorkCounts:
 
     ``macs``: 8-bit multiply-accumulates. ``lane_ops``: bytes of vector lanes that other
     arithmetic must at least touch (an add on 100 u16 elements counts 200). ``read_bytes`` and
-    ``written_bytes``: every input and output byte once. ``permuted_bytes``: the part of ``lane_ops``
-    that only the permute unit does, such as look-ups. ``parallel`` is true if code may run on all
-    HVX contexts at once.
+    ``written_bytes``: every input and output byte once. ``permuted_bytes``: the part of
+    ``lane_ops`` that only the permute unit does, such as look-ups. ``parallel`` is true if code may
+    run on all HVX contexts at once.
     """
 
     macs: int

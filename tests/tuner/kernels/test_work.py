@@ -28,7 +28,7 @@ def test_the_fullest_unit_bounds_the_cycles() -> None:
 def test_look_ups_need_the_permute_unit_once_for_each_part_of_the_table(
     kernel: str, vectors: int, packets: int
 ) -> None:
-    """A vlut32 reads 32 of 256 bytes; a vlut16 reads 16 of 256 halfwords, for both of its vectors."""
+    """A vlut32 reads 32 of 256 bytes, a vlut16 16 of 256 halfwords for two vectors at once."""
     found = find_kernel(kernel)
     bounds = found.work(found.workload().params).bound_cycles(TARGET)
     assert max(bounds, key=lambda resource: bounds[resource]) == "permute"
