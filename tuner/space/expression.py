@@ -1,8 +1,8 @@
 """Conditions over knobs, as text that can be stored, shown and checked, but not executed.
 
 The language is the arithmetic, comparison and boolean part of Python expressions over integers,
-strings and the names of knobs and constants. Anything else (calls, attributes, subscripts) is
-refused when the expression is read, so a space that comes from a file is safe to load.
+strings and the names of knobs and constants. Anything else (calls, subscripts) is refused when the
+expression is read, so a space that comes from a file is safe to load. A dot is part of a knob's name.
 
 Evaluating conditions one by one costs an ``eval`` each, and a service that checks every config
 before it hands it out does that thousands of times a second. :func:`compile_check` turns all
@@ -37,7 +37,7 @@ def _parse(text: str) -> tuple[CodeType, frozenset[str]]:
             accepted=f"at most {_MAX_LENGTH} characters",
         )
     try:
-        tree = ast.parse(text, mode="eval")
+        tree = _Dotted().visit(ast.parse(text, mode="eval"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UserError(
             f"expression '{text}' cannot be read", accepted="a comparison of knobs and numbers"
@@ -53,6 +53,16 @@ def _parse(text: str) -> tuple[CodeType, frozenset[str]]:
         if isinstance(node, ast.Name):
             names.add(node.id)
     return compile(tree, f"<{text}>", "eval"), frozenset(names)
+
+
+class _Dotted(ast.NodeTransformer):
+    """Takes ``a.b`` for one name: that of a knob, of which nothing has attributes."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        owner = self.visit(node.value)
+        if not isinstance(owner, ast.Name):
+            return node
+        return ast.copy_location(ast.Name(f"{owner.id}.{node.attr}", ast.Load()), node)
 
 
 class Expression:
@@ -104,7 +114,7 @@ def compile_check(
 ) -> Check:
     """The check of spaces with these knobs (name and condition, in order) and constraints.
 
-    Only names, which are identifiers, and the operators of ``_ALLOWED`` get into the text that is
+    Only names made here, literals and the operators of ``_ALLOWED`` get into the text that is
     compiled.
     """
     maker = _Maker(knobs)
@@ -129,13 +139,13 @@ _BUILTINS = {
 
 class _Maker:
     """Writes the function. ``k_N`` is the value of knob N, ``a_N`` whether it is active,
-    ``c_NAME`` a constant."""
+    ``c_N`` a constant."""
 
     def __init__(self, knobs: Sequence[tuple[str, Expression | None]]) -> None:
         self._positions = {name: position for position, (name, _) in enumerate(knobs)}
         self._conditional = {p for p, (_, condition) in enumerate(knobs) if condition is not None}
         self._lines: list[str] = []
-        self._constants: set[str] = set()
+        self._constants: dict[str, str] = {}
 
     def knob(self, position: int, name: str, condition: Expression | None) -> None:
         """It has a value, one of its choices, if and only if it is active."""
@@ -159,7 +169,9 @@ class _Maker:
 
     def text(self) -> str:
         """The whole function."""
-        constants = [f"{_INDENT}c_{name} = constants[{name!r}]" for name in sorted(self._constants)]
+        constants = [
+            f"{_INDENT}{ours} = constants[{name!r}]" for name, ours in self._constants.items()
+        ]
         always = len(self._positions) - len(self._conditional)
         return "\n".join(
             [
@@ -182,11 +194,12 @@ class _Maker:
         return f"{' and '.join(guards) or 'True'} {joint} ({self._renamed(condition)})"
 
     def _renamed(self, condition: Expression) -> str:
-        tree = ast.parse(condition.text, mode="eval")
+        tree = _Dotted().visit(ast.parse(condition.text, mode="eval"))
         for node in ast.walk(tree):
             if isinstance(node, ast.Name):
                 position = self._positions.get(node.id)
                 if position is None:
-                    self._constants.add(node.id)
-                node.id = f"c_{node.id}" if position is None else f"k_{position}"
+                    node.id = self._constants.setdefault(node.id, f"c_{len(self._constants)}")
+                else:
+                    node.id = f"k_{position}"
         return ast.unparse(tree)

@@ -36,8 +36,10 @@ class Knob:
     when: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier():
-            raise UserError(f"knob name '{self.name}'", accepted="letters, digits, underscore")
+        if not all(part.isidentifier() for part in self.name.split(".")):
+            raise UserError(
+                f"knob name '{self.name}'", accepted="letters, digits, underscore; dots in between"
+            )
         # Cheap checks: a service makes thousands of spaces a second, one for each problem.
         kinds = set(map(type, self.choices))
         if kinds not in _KINDS:

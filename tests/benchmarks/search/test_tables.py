@@ -61,6 +61,19 @@ def test_a_table_in_its_least_form(tmp_path):
     assert set(table.space) == {Config({"tile": 1, "form": "a"}), Config({"tile": 4, "form": "b"})}
 
 
+def test_names_of_knobs_may_have_dots(tmp_path):
+    """As those of other tools' tables have."""
+    table = read_table(
+        written(
+            tmp_path / "t.jsonl",
+            {**HEADER, "knobs": {"block.x": [1, 2]}},
+            row(9, **{"block.x": 1}),
+            row(7, **{"block.x": 2}),
+        )
+    )
+    assert {config["block.x"] for config in table.space} == {1, 2}
+
+
 def test_what_has_no_row_breaks_a_constraint():
     space = tiling_table().space
     assert space.violation({"tile": 1, "form": "plain"}) is None

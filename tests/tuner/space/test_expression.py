@@ -20,6 +20,7 @@ from tuner.space import Expression
         ("c in ('x', 'y') or a < 0", {"a": 1, "c": "y"}, True),
         ("(a if c == 'x' else b) <= 4", {"a": 9, "b": 4, "c": "y"}, True),
         ("a % b == 0", {"a": 8, "b": 0}, False),
+        ("tile.x > 2 * a.b.c", {"tile.x": 8, "a.b.c": 2}, True),
     ],
 )
 def test_evaluates_over_given_values(text, values, expected):
@@ -30,7 +31,10 @@ def test_evaluates_over_given_values(text, values, expected):
     "text",
     [
         "__import__('os')",
-        "a.b == 1",
+        "'a'.b == 1",
+        "(a + b).c == 1",
+        "a.b() == 1",
+        "a" + ".a" * 499,
         "a[0] == 1",
         "[a for a in (1, 2)]",
         "lambda: 1",

@@ -39,7 +39,8 @@ def spaces(draw):
         when = None
         if integers and draw(st.booleans()):
             when = f"{draw(st.sampled_from(integers))} > {draw(st.integers(0, 16))}"
-        knobs.append(Knob(f"k{i}", choices, f"knob {i}", when=when))
+        name = draw(st.sampled_from([f"k{i}", f"group.k{i}", f"c_{i}.k.k"]))
+        knobs.append(Knob(name, choices, f"knob {i}", when=when))
     integers = [k.name for k in knobs if k.ordered]
     constraints = []
     for _ in range(draw(st.integers(0, 2)) if len(integers) > 1 else 0):
