@@ -2,7 +2,7 @@
 
 The language is the arithmetic, comparison and boolean part of Python expressions over integers,
 strings and the names of knobs and constants; dots are part of names. Anything else (calls,
-subscripts) is refused when the expression is read, so a space that comes from a file is safe to load.
+subscripts) is refused when the expression is read: a space that comes from a file is safe to load.
 
 Evaluating conditions one by one costs an ``eval`` each, and a service that checks every config
 before it hands it out does that thousands of times a second. :func:`compile_check` turns all
