@@ -106,6 +106,17 @@ class Stage:
         """Keeps the values in a memory, one of Halide's ``MemoryType`` names."""
         return self._add("store_in", memory)
 
+    def keep_in_order(self, image: str, *at: int) -> Stage:
+        """Keeps the values in memory as they are indexed. It precedes all other calls on a stage.
+
+        Halide keeps widened values deinterleaved where it can, and has loads rewritten before it
+        has seen whether it can (``EliminateInterleaves`` in Halide 21's HexagonOptimize.cpp). A
+        scalar store that comes first decides it: that of a specialization which is never taken,
+        because no square is 2 modulo 4. LLVM knows, and removes it. What is squared is the element
+        of the input ``image`` at the coordinates ``at``: of anything else Halide knows too much.
+        """
+        return self._add("keep_in_order", image, *at)
+
     def rfactor(self, reduction: str, var: str, partial: str) -> Stage:
         """Makes the stage ``partial``, which reduces along all but ``reduction``; this update
         reduces that. ``var`` is the dimension that ``reduction`` becomes there."""

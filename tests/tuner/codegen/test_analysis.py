@@ -48,6 +48,8 @@ GOOD: dict[str, Any] = {
                     "combines": "",
                     "dot": False,
                     "backwards": False,
+                    "across": "",
+                    "quads": False,
                 }
             ],
             "values": 1,
@@ -57,6 +59,7 @@ GOOD: dict[str, Any] = {
             "skipped": False,
             "is_output": True,
             "is_edge": False,
+            "apart": False,
             "inputs": ["a"],
         }
     ],

@@ -53,7 +53,9 @@ CHAIN = pipeline(
     stage("third", reads={"first": 1, "second": 3}),
     stage("out", reads={"third": 2}),
 )
-SUM = UpdateFacts((), (("r$x", 512), ("r$y", 64)), scans=False, combines="sum", dot=False)
+SUM = UpdateFacts(
+    (), (("r$x", 512), ("r$y", 64)), scans=False, combines="sum", dot=False, across="r$x"
+)
 TOTAL = pipeline(
     stage("total", dimensions=(), extents=(), bits=32, widest_bits=32, updates=(SUM,)),
     stage("out", reads={"total": 1}),
@@ -295,14 +297,71 @@ def test_no_vector_lies_wholly_beyond_the_end():
     assert steps == {128}
 
 
-def test_partial_sums_lie_together_in_memory():
-    rows = UpdateFacts(("x",), (("r$x", 512),), scans=False, combines="sum", dot=False)
-    sums = stage("sums", dimensions=("x",), extents=(64,), bits=32, widest_bits=32, updates=(rows,))
-    made = [d for _, ds in schedules(pipeline(sums, stage("out", reads={"sums": 1}))) for d in ds]
-    partial = {d.args[-1] for d in made if d.op == "rfactor"}
-    stored = {d.args for d in made if d.op == "reorder_storage" and d.func in partial}
-    assert len(stored) == 1
-    assert next(iter(stored))[1:] == ("x",)
+ROWS = UpdateFacts(
+    ("y",), (("r$x", 512),), scans=False, combines="sum", dot=False, across="r$x", quads=True
+)
+ROW_SUMS = stage(
+    "sums",
+    dimensions=("y",),
+    extents=(64,),
+    bits=32,
+    widest_bits=32,
+    updates=(ROWS,),
+    strided=(("y", 1),),
+)
+
+
+def test_sums_of_rows_are_vectors_along_the_rows_and_a_tree():
+    """Never lane by lane, nor a vector of rows, whose loads would be."""
+    facts = pipeline(ROW_SUMS, stage("out", reads={"sums": 1}))
+    found = {config["form_sums_0"]: made for config, made in schedules(facts) if len(config) > 1}
+    assert set(found) == {"plain", "rfactor", "quads"}
+    for form, made in found.items():
+        own = [d for d in made if d.func == "sums" and d.update is None]
+        assert "vectorize" not in {d.op for d in own}
+        tree = [d.args for d in made if d.func == "sums" and d.op == "vectorize"]
+        assert bool(tree) == (form != "plain")
+        partial = [d.op for d in made if d.func.startswith("partial") and d.update is None]
+        assert partial == ([] if form == "plain" else ["keep_in_order", "compute_at", "vectorize"])
+    textbook = derived_space("p", facts, TARGET).nearest_config(textbook_values(facts, TARGET))
+    assert textbook["form_sums_0"] == "quads"
+
+
+def test_rows_shorter_than_a_vector_are_reduced_as_before():
+    short = replace(ROWS, rvars=(("r$x", 100),))
+    facts = pipeline(
+        replace(ROW_SUMS, updates=(short,), extents=(512,)), stage("out", reads={"sums": 1})
+    )
+    assert all(d.op != "rfactor" for _, directives in schedules(facts) for d in directives)
+    ops = {d.op for _, made in schedules(facts) for d in made if d.func == "sums"}
+    assert "vectorize" in ops
+
+
+@pytest.mark.parametrize(
+    ("changed", "reader", "kept"),
+    [
+        ({}, {}, False),
+        ({"apart": True}, {}, True),
+        ({}, {"apart": True}, True),
+        ({"bits": 8}, {"apart": True}, False),
+    ],
+    ids=["read in place", "read beside", "read beside through another", "bytes"],
+)
+def test_widened_values_lie_in_order_where_they_are_not_read_as_they_were_written(
+    changed, reader, kept
+):
+    wide = stage("wide", **{"bits": 16, **changed})
+    facts = pipeline(
+        wide, stage("mid", reads={"wide": 1}, **reader), stage("out", reads={"mid": 1})
+    )
+    for config, made in schedules(facts):
+        if config["lanes"] == 1 or config["place_wide"] == "inline":
+            continue
+        first = next(d for d in made if d.func == "wide" and d.op not in _PLACED)
+        assert (first.op == "keep_in_order") == kept
+
+
+_PLACED = {"compute_root", "compute_at", "store_at", "store_root", "store_in"}
 
 
 def test_widened_values_beside_channels_lie_transposed():

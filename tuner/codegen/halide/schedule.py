@@ -19,6 +19,9 @@ _MAKES_STAGE = "rfactor"
 _PREFETCH = "prefetch"
 """The operation whose arguments are an input, a loop and a distance in iterations."""
 
+_IN_ORDER = "keep_in_order"
+"""The operation whose arguments are an input and the coordinates of an element."""
+
 _CPP_PARAMETER = ".value().as<::Halide::Internal::Call>()->param"
 """The input behind the Func that wraps it, which is all that a pipeline gives of it."""
 
@@ -69,6 +72,11 @@ def apply(
             at = _variable(str(loop), reductions)
             # By keywords: positions bind to another overload, whose prefetch is dropped.
             target.prefetch(image=images[str(name)], at=at, offset=distance, **{"from": at})
+            continue
+        if directive.op == _IN_ORDER:
+            name, *at = directive.args
+            byte = hl.i32(hl.u8(_stage(known, f"{name}_im")[tuple(map(int, at))]))
+            target.specialize(byte * byte % 4 == 2)
             continue
         made = getattr(target, directive.op)(*_arguments(directive, known, reductions))
         if directive.op == _MAKES_STAGE:
@@ -122,6 +130,15 @@ def as_cpp(
             calls.append(
                 f"{_cpp_stage(directive.func, stages)}.prefetch("
                 f"{_cpp_stage(f'{image}_im', stages)}{_CPP_PARAMETER}, {at}, {at}, {distance});"
+            )
+            continue
+        if directive.op == _IN_ORDER:
+            image, *place = directive.args
+            used_stages[f"{image}_im"] = None
+            element = f"{_cpp_stage(f'{image}_im', stages)}({', '.join(map(str, place))})"
+            byte = f"cast<int>(cast<uint8_t>({element}))"
+            calls.append(
+                f"{_cpp_stage(directive.func, stages)}.specialize({byte} * {byte} % 4 == 2);"
             )
             continue
         made = str(directive.args[-1]) if directive.op == _MAKES_STAGE else ""

@@ -12,6 +12,8 @@ from tuner.space.derivation.strips import output_strip, stage_strip
 _ROUND_UP = TailStrategy.ROUND_UP
 _QUAD = 4
 """Bytes that one vrmpy lane reduces."""
+_MOST_UNROLLED = 4
+"""Vectors of a row whose reduction is written out."""
 
 
 def derived_schedule(
@@ -32,6 +34,7 @@ def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
     role = roles.output
     stage = steps.stage(role.facts.name).compute_root()
     if role.vector is None:
+        _schedule_updates(steps, roles, role, config)
         return
     if not roles.has_tiles:
         _vectors(stage, roles, role, config)
@@ -93,6 +96,8 @@ def _schedule_stage(steps: Steps, roles: Roles, role: Role, config: Config) -> N
     if role.vector is None:
         _schedule_updates(steps, roles, role, config)
         return
+    if roles.in_order(role):
+        _keep_in_order(stage, roles.facts)
     if config.get(f"layout_{role.key}") == "transposed":
         others = [d for d in role.facts.dimensions if d != role.vector]
         stage.reorder_storage(role.vector, *others)
@@ -103,6 +108,11 @@ def _schedule_stage(steps: Steps, roles: Roles, role: Role, config: Config) -> N
         stage.align_storage(innermost, roles.lanes)
     _vectors(stage, roles, role, config)
     _schedule_updates(steps, roles, role, config)
+
+
+def _keep_in_order(stage: Stage, facts: PipelineFacts) -> None:
+    for image in facts.inputs[:1]:
+        stage.keep_in_order(image.name, *image.mins)
 
 
 def _vectors(stage: Stage, roles: Roles, role: Role, config: Config) -> None:
@@ -131,8 +141,8 @@ def _schedule_updates(steps: Steps, roles: Roles, role: Role, config: Config) ->
         stage = steps.stage(role.facts.name, number)
         form = config.get(f"form_{role.key}_{number}", "plain")
         unrolled = str(config.get(f"unroll_{role.key}_{number}", "off"))
-        if form == "rfactor":
-            _rfactor(steps, stage, role, number, update, config.integer("lanes"))
+        if form in ("rfactor", "quads"):
+            _rfactor(steps, stage, roles, role, number, config)
         elif role.vectorized(update):
             _vector_update(stage, roles, role, number, update, config)
         elif unrolled != "off":
@@ -187,15 +197,30 @@ def _vector_update(
 
 
 def _rfactor(
-    steps: Steps, stage: Stage, role: Role, number: int, update: UpdateFacts, lanes: int
+    steps: Steps, stage: Stage, roles: Roles, role: Role, number: int, config: Config
 ) -> None:
-    """One partial reduction for each lane, in vectors; the update then reduces the lanes."""
-    rvar = update.rvars[0][0]
-    lane, partial = f"{rvar}_lane", f"partial_{role.key}_{number}"
-    var = f"lane_{role.key}_{number}"
-    stage.split(rvar, f"{rvar}_rest", lane, lanes)
+    """One partial reduction for each lane, in vectors; the update then reduces the lanes, which
+    LLVM makes a tree of."""
+    update, lanes = role.facts.updates[number], config.integer("lanes")
+    rvar, quads = update.across, config.text(f"form_{role.key}_{number}") == "quads"
+    lane, rest, four = f"{rvar}_lane", f"{rvar}_rest", f"{rvar}_four"
+    partial, var = f"partial_{role.key}_{number}", f"lane_{role.key}_{number}"
+    stage.split(rvar, rest, lane, lanes)
+    if quads:
+        stage.split(lane, lane, four, _QUAD)
+        lanes //= _QUAD
     stage.rfactor(lane, var, partial)
-    # Halide adds the new dimension outermost; scattered like that, Halide 21 makes wrong code.
-    whole = steps.stage(partial).compute_root().reorder_storage(var, *role.facts.dimensions)
+    stage.atomic().vectorize(lane)
+    whole = steps.stage(partial)
+    _keep_in_order(whole, roles.facts)
+    if role.facts.dimensions:
+        whole.compute_at(role.facts.name, role.facts.dimensions[0])
+    else:
+        whole.compute_root()
     whole.vectorize(var, lanes)
-    steps.stage(partial, 0).reorder(var, f"{rvar}_rest").vectorize(var, lanes)
+    sums = steps.stage(partial, 0).reorder(*([four] if quads else []), var, rest)
+    if quads:
+        sums.atomic().vectorize(four)
+    sums.vectorize(var, lanes)
+    if dict(update.rvars)[rvar] <= _MOST_UNROLLED * config.integer("lanes"):
+        sums.unroll(rest)

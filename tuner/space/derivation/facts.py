@@ -22,7 +22,9 @@ class UpdateFacts:
     other places than it writes. ``combines`` says how it joins a new term to the old value
     (``sum``, ``max``, ``min``), empty if in no way whose order is free; ``dot`` whether the term
     is a product of two 8-bit values widened to 32 bits, which ``vrmpy`` computes. ``backwards`` is
-    true if it goes through the stage against the order in memory.
+    true if it goes through the stage against the order in memory. ``across`` is the reduction
+    variable that goes along the rows of all that is read along it, element by element; empty if
+    there is none. ``quads`` is true if four of its terms beside each other are one ``vrmpy``.
     """
 
     pure: tuple[str, ...]
@@ -31,6 +33,8 @@ class UpdateFacts:
     combines: str
     dot: bool
     backwards: bool = False
+    across: str = ""
+    quads: bool = False
 
     @property
     def steps(self) -> int:
@@ -48,12 +52,14 @@ class StageFacts:
     each other stage is read, seen through stages that always stay inline. ``clamped`` is true if
     widening what is computed of it reads no input beyond its ends, whatever its producers do.
     ``operations`` measures its definitions. ``divides`` are the dimensions, ``*`` for all, along
-    which it has no vectors, because it divides 32 bits by other than powers of two. ``strided``
+    which it has no vectors, because it divides 32 bits by other than powers of two, or Halide makes
+    wrong code of them (``_wrong_in_vectors`` of the analysis). ``strided``
     counts by dimensions the reads that go along them, but not along the rows in memory. ``picks``
     is true if the innermost dimension is in the definition only as the innermost index of what is
     read, as with the colours of pixels. ``skipped`` is true if others read it at multiples along
     its rows, as they do to halve it. ``is_output`` is true if its values go to the caller's
-    buffers, ``is_edge`` if it is an input continued beyond its ends. ``inputs`` are those it reads.
+    buffers, ``is_edge`` if it is an input continued beyond its ends. ``apart`` is true if others
+    read it along its rows elsewhere than where they are themselves. ``inputs`` are those it reads.
     """
 
     name: str
@@ -73,6 +79,7 @@ class StageFacts:
     skipped: bool = False
     is_output: bool = False
     is_edge: bool = False
+    apart: bool = False
     inputs: tuple[str, ...] = ()
 
     @property

@@ -81,13 +81,12 @@ class Role:
 
     def can_rfactor(self, update: UpdateFacts, lanes: int) -> bool:
         """Whether an update can be made of partial reductions, one for each lane."""
-        return bool(
-            update.combines
-            and not update.scans
-            and update.pure == self.facts.dimensions  # Halide 21 makes wrong code of scattered sums
-            and update.rvars
-            and update.rvars[0][1] >= lanes
-        )
+        return self.vector is None and _is_across(self.facts, update, lanes)
+
+    def can_quads(self, update: UpdateFacts, lanes: int) -> bool:
+        """Whether each of those lanes can sum four bytes at once."""
+        sums = update.quads and update.combines == "sum" and self.facts.bits == 32
+        return sums and self.can_rfactor(update, lanes)
 
     def can_vrmpy(self, update: UpdateFacts) -> bool:
         """Whether four steps of an update are one ``vrmpy`` of a 32-bit lane."""
@@ -134,6 +133,15 @@ class Roles:
     def widens(self, role: Role) -> bool:
         """Whether a stage's values are wider than what they are made of."""
         return role.facts.bits > 8 * self.narrowest_bytes
+
+    def in_order(self, role: Role) -> bool:
+        """Whether a stage's values must lie in memory as they are indexed: widened ones that are
+        not read as the vectors that they were written as. Those of stages that may stay inline
+        are read where their readers are."""
+        if not self.widens(role) or role.is_output:
+            return False
+        inlined = (reader for name in role.readers if (reader := self.by_name[name]).may_inline)
+        return role.moves_rows or role.facts.apart or any(one.facts.apart for one in inlined)
 
     def knows_pixels(self, stage: StageFacts) -> bool:
         """Whether it is known how far apart pixels lie whose channels are the innermost dimension
@@ -232,6 +240,7 @@ class Roles:
             may_inline=not stage.updates
             and not stage.divides
             and not (is_output or stage.is_edge)
+            and not (stage.bits == 32 and stage.narrowest_bits == 8)  # readers may shift it right
             and read * stage.operations <= _MOST_INLINE_OPERATIONS,
             may_tile=not scans and not is_output and stage.elements * _RECOMPUTED >= last.elements,
             is_output=is_output,
@@ -239,10 +248,13 @@ class Roles:
 
     def _vector_of(self, stage: StageFacts) -> str | None:
         """The first dimension long enough for half a vector that all definitions leave alone;
-        otherwise one that the first definition has."""
+        otherwise one that the first definition has. None that goes from row to row where
+        reductions along the rows have vectors."""
         if EVERY_DIMENSION in stage.divides:
             return None
         whole = [d for d in stage.dimensions if d not in stage.divides]
+        if stage.updates and all(_is_across(stage, one, self.lanes) for one in stage.updates):
+            whole = [d for d in whole if d not in dict(stage.strided)]
         long = [d for d in whole if 2 * _extent(stage, d) >= self.lanes]
         free = [d for d in long if all(d in update.pure for update in stage.updates)]
         return next(iter(free or long), None)
@@ -305,6 +317,16 @@ def is_whole(role: Role, config: Config) -> bool:
     """Whether ``config`` has the stage computed in whole, before all that read it; true of an
     output whatever it has."""
     return role.is_output or config.text(f"place_{role.key}") == "root"
+
+
+def _is_across(stage: StageFacts, update: UpdateFacts, lanes: int) -> bool:
+    """Whether an update reduces rows that hold at least a vector, in any order."""
+    return bool(
+        update.combines
+        and not update.scans
+        and update.pure == stage.dimensions  # Halide 21 makes wrong code of scattered sums
+        and dict(update.rvars).get(update.across, 0) >= lanes
+    )
 
 
 def _extent(stage: StageFacts, dimension: str) -> int:

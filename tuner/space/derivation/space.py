@@ -242,6 +242,8 @@ def _forms(roles: Roles, role: Role, update: UpdateFacts) -> tuple[str, ...]:
     found = ["plain"]
     if role.can_rfactor(update, roles.lanes):
         found.append("rfactor")
+    if role.can_quads(update, roles.lanes):
+        found.append("quads")
     if role.can_vrmpy(update):
         found.append("vrmpy")
     return tuple(found)
@@ -500,11 +502,6 @@ def _stage_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Co
             continue
         if role.can_rfactor(update, roles.lanes):
             yield Constraint(
-                f"{form} != 'rfactor' or {update.rvars[0][1]} % lanes == 0",
+                f"{form} == 'plain' or {dict(update.rvars)[update.across]} % lanes == 0",
                 "partial reductions of unequal length need a guard in the innermost loop",
             )
-            if not role.is_output:
-                yield Constraint(
-                    f"{form} != 'rfactor' or place_{role.key} == 'root'",
-                    "partial reductions are computed before all",
-                )

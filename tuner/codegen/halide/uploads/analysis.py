@@ -17,16 +17,19 @@ import numpy as np
 from tuner.codegen.halide.uploads.answers import MOST_BUFFERS, NotTunableError, output_names
 from tuner.codegen.halide.uploads.deserialized import Deserialized, deserialized
 from tuner.codegen.halide.uploads.expressions import (
+    along_rows,
     arguments_of,
     bits_of,
     calls_of,
     combination,
     divided,
     follows_loops,
+    is_byte_sum,
     is_dot,
     only_picks,
     operations_of,
     printed,
+    reads_apart,
     reads_multiples,
     strided_reads,
     with_extents,
@@ -52,6 +55,10 @@ _BEYOND = re.compile(
     r"(-?\d+), (-?\d+)\)"
 )
 """Of an output smaller than needed: its name, the dimension, the first and last that are needed."""
+_PRODUCE = re.compile(r"\s*produce ([^\s]+) {")
+_WRONG_SHIFT = "widening_shift_right("
+_FEW_LANES = 8
+"""Of vectors that are never computed: Halide finds the same in them as in longer ones."""
 _FILE = "lowered"
 _TARGET = "hexagon-32-noos-no_runtime"
 """Any will do: loops are read before vectors are made."""
@@ -98,8 +105,9 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
     known = {f"{b.name}.extent.{n}": each for b in inputs for n, each in enumerate(b.extents)}
     texts = {name: with_extents(text, known) for name, text in texts.items()}
     lowered = _lower(opened).text
+    wrong = _wrong_in_vectors(opened, helpers)
     stages = [
-        _stage(name, opened, texts, helpers, lowered, outputs)
+        _stage(name, opened, texts, helpers, lowered, outputs, wrong)
         for name in opened.stages
         if name not in helpers
     ]
@@ -207,6 +215,7 @@ def _stage(
     helpers: frozenset[str],
     lowered: str,
     outputs: Sequence[BufferFacts],
+    wrong: frozenset[str],
 ) -> StageFacts:
     func = opened.stages[name]
     seen = _through_helpers(name, texts, helpers)
@@ -233,17 +242,46 @@ def _stage(
         clamped=_is_clamped(name, opened, texts),
         operations=sum(map(operations_of, seen)),
         updates=tuple(
-            _update(func, index, lowered) for index in range(func.num_update_definitions())
+            _update(func, index, lowered, known) for index in range(func.num_update_definitions())
         ),
         values=len(func.types()),
-        divides=_divides(seen, dimensions),
+        divides=(EVERY_DIMENSION,) if name in wrong else _divides(seen, dimensions),
         strided=tuple((d, count) for d, count in strides.items() if count),
         picks=bool(dimensions) and only_picks(texts[name], known, dimensions[0]),
         skipped=any(reads_multiples(text, name) for text in texts.values()),
         is_output=bool(written),
         is_edge=not written and bool(_EDGES.match(name)),
+        apart=any(
+            reads_apart(texts[other], name, [arg.name() for arg in func.args()][:1])
+            for other, func in opened.stages.items()
+            if other != name
+        ),
         inputs=tuple(sorted(set(called) & set(opened.inputs))),
     )
+
+
+def _wrong_in_vectors(opened: Deserialized, helpers: frozenset[str]) -> frozenset[str]:
+    """Stages whose values Halide 21 computes wrongly in vectors, whatever the schedule.
+
+    They widen bytes, compute with 32 bits what fits 16, and shift it right. Halide makes that a
+    ``widening_shift_right`` of 16 bits, for which HVX has no instruction, and then takes the order
+    of its operand's lanes, which widening has changed, for that of its wider result
+    (``is_interleavable`` in HexagonOptimize.cpp).
+    """
+    for name, func in opened.stages.items():
+        if name not in helpers and func.args():
+            innermost = func.args()[0]
+            func.vectorize(innermost, _FEW_LANES)
+            for update in range(func.num_update_definitions()):
+                if any(str(innermost) == str(place) for place in func.update_args(update)):
+                    func.update(update).vectorize(innermost, _FEW_LANES)
+    found, producing = set(), ""
+    for line in _lower(opened).text.splitlines():
+        begun = _PRODUCE.match(line)
+        producing = begun[1] if begun else producing
+        if _WRONG_SHIFT in line:
+            found.add(producing)
+    return frozenset(found)
 
 
 def _divides(texts: Sequence[str], dimensions: Sequence[str]) -> tuple[str, ...]:
@@ -313,11 +351,12 @@ def _allocated(name: str, dimensions: int, lowered: str) -> tuple[int, ...]:
     return tuple(int(one) for one in factors)
 
 
-def _update(func: hl.Func, index: int, lowered: str) -> UpdateFacts:
+def _update(func: hl.Func, index: int, lowered: str, known: frozenset[str]) -> UpdateFacts:
     name = func.name()
     places = [printed(arg) for arg in func.update_args(index)]
     names = [arg.name() for arg in func.args()]
     value = " ; ".join(map(printed, func.update_values(index)))
+    across = [r.name() for r in func.rvars(index) if along_rows(value, known - {name}, r.name())]
     own = [indices for call, indices in calls_of(value) if call == name]
     return UpdateFacts(
         # A dimension along which the stage reads its own neighbours has an order to keep.
@@ -334,6 +373,8 @@ def _update(func: hl.Func, index: int, lowered: str) -> UpdateFacts:
         combines=combination(value, name) if len(own) == 1 else "",
         dot=is_dot(value),
         backwards=any(re.search(r"- *\w*\$", place) for place in places),
+        across=next(iter(across), ""),
+        quads=is_dot(value) or is_byte_sum(value, name),
     )
 
 

@@ -245,6 +245,11 @@ def _counted(data: Any) -> tuple[str, int]:
     return _name(data[0]), _extent(data[1])
 
 
+def _optional(read: Read[str]) -> Read[str]:
+    """Reads what ``read`` does, or nothing."""
+    return lambda data: "" if data == "" else read(data)
+
+
 def _dimension(data: Any) -> str:
     return data if data == EVERY_DIMENSION else _name(data)
 
@@ -327,6 +332,8 @@ _UPDATE = _object(
     combines=_one_of("", "sum", "max", "min"),
     dot=_switch,
     backwards=_switch,
+    across=_optional(_name),
+    quads=_switch,
 )
 _STAGE = _object(
     StageFacts,
@@ -347,6 +354,7 @@ _STAGE = _object(
     skipped=_switch,
     is_output=_switch,
     is_edge=_switch,
+    apart=_switch,
     inputs=_several(MOST_BUFFERS, _name),
 )
 _FACTS: dict[str, Read[Any]] = {

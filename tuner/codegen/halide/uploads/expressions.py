@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 _CALL = re.compile(r"([A-Za-z_][\w$.]*)\(")
 _TYPE = re.compile(r"\bu?int(\d+)(?:x\d+)?\b")
@@ -147,6 +147,26 @@ def reads_multiples(text: str, name: str) -> bool:
     return any("*" in inner for _, (inner, *_) in _reads(text, frozenset({name})))
 
 
+def reads_apart(text: str, name: str, own: Sequence[str]) -> bool:
+    """Whether ``name`` is read along its rows at other places than ``own``, a loop alone."""
+    return any([inner] != [*own] for _, (inner, *_) in _reads(text, frozenset({name})))
+
+
+def along_rows(text: str, known: frozenset[str], variable: str) -> bool:
+    """Whether ``variable`` moves all reads of ``known`` that it moves along their rows, from each
+    element to the next."""
+    beside = re.compile(rf"\(?{re.escape(variable)}( [+-] \d+)?\)?")
+    moved = [
+        indices
+        for _, indices in _reads(text, known)
+        if any(variable in _WORD.findall(index) for index in indices)
+    ]
+    return bool(moved) and all(
+        beside.fullmatch(inner) and not any(variable in _WORD.findall(one) for one in outer)
+        for inner, *outer in moved
+    )
+
+
 def _reads(text: str, known: frozenset[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     return ((name, indices) for name, indices in calls_of(text) if name in known and indices)
 
@@ -166,18 +186,54 @@ def follows_loops(index: str, calls: frozenset[str], fixed: frozenset[str]) -> b
 
 def combination(text: str, own: str) -> str:
     """How an update joins a term to its old value, itself the first operand or the second."""
-    body = text.strip()
-    while body.startswith("(") and _closes_at_end(body):
-        body = body[1:-1].strip()
+    body = _unwrapped(text)
     for name in ("max", "min"):
         if body.startswith(f"{name}("):
             operands = arguments_of(body, len(name))
             if any(_is_call(one, own) for one in operands):
                 return name
-    first = re.match(rf"\(u?int\d+\){re.escape(own)}(?=\()", body)
-    if first is not None and _after_call(body, first.end()).startswith(" + "):
-        return "sum"
-    return ""
+    return "sum" if _term_of_sum(body, own) else ""
+
+
+def is_byte_sum(text: str, own: str) -> bool:
+    """Whether an update adds one unsigned byte to its old value of 32 bits.
+
+    Signed ones are not meant: Halide 21 lacks the ``vrmpy`` that adds them
+    (``add_4mpy.vb.b`` not found).
+    """
+    byte = re.match(r"u?int32\(\(uint8\)[A-Za-z_][\w$.]*(?=\()", _term_of_sum(text, own))
+    return byte is not None and _after_call(byte.string, byte.end()) == ")"
+
+
+def _term_of_sum(text: str, own: str) -> str:
+    """What an update adds to its old value; empty if it is no sum of it."""
+    body = _unwrapped(text)
+    # Halide prints no type before values of int32.
+    first = re.match(rf"(?:\(u?int\d+\))?{re.escape(own)}(?=\()", body)
+    rest = "" if first is None else _after_call(body, first.end())
+    return rest.removeprefix(" + ") if rest.startswith(" + ") else ""
+
+
+def _unwrapped(text: str) -> str:
+    """An expression without brackets around it, nor the names that it gives its parts."""
+    body = text.strip()
+    while True:
+        if body.startswith("(") and _closes_at_end(body):
+            body = body[1:-1].strip()
+        elif body.startswith("let ") and " in " in body:
+            body = body[_end_of_let(body) :].strip()
+        else:
+            return body
+
+
+def _end_of_let(text: str) -> int:
+    """Where the expression that a leading ``let`` is for begins."""
+    depth = 0
+    for at, char in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(char, 0)
+        if depth == 0 and text.startswith(" in ", at):
+            return at + len(" in ")
+    return len(text)
 
 
 def is_dot(text: str) -> bool:
