@@ -56,3 +56,13 @@ def test_what_is_halved_and_doubled_again_has_several_rows_in_a_tile():
     found = [config for config in samples(facts) if config.get("place_whole") == "rows"]
     assert found
     assert {config["tile_rows"] for config in found} <= {4, 8}
+
+
+def test_what_is_doubled_is_kept_not_computed_where_it_is_read():
+    facts = pipeline(
+        stage("small", extents=(256, 64), bits=16),
+        stage("doubled", reads={"small": 2}, bits=16, gathers=True),
+        stage("out", reads={"doubled": 2}),
+    )
+    places = {config.get("place_doubled") for config in samples(facts)}
+    assert places == {None, "root", "rows", "tile"}

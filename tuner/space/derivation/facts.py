@@ -57,7 +57,8 @@ class StageFacts:
     counts by dimensions the reads that go along them, but not along the rows in memory. ``picks``
     is true if the innermost dimension is in the definition only as the innermost index of what is
     read, as with the colours of pixels. ``skipped`` is true if others read it at multiples along
-    its rows, as they do to halve it. ``is_output`` is true if its values go to the caller's
+    its rows, as they do to halve it; ``gathers`` if it reads others at quotients or remainders
+    along theirs, as they do to double them. ``is_output`` is true if its values go to the caller's
     buffers, ``is_edge`` if it is an input continued beyond its ends. ``apart`` is true if others
     read it along its rows elsewhere than where they are themselves. ``inputs`` are those it reads.
     """
@@ -77,6 +78,7 @@ class StageFacts:
     strided: tuple[tuple[str, int], ...] = ()
     picks: bool = False
     skipped: bool = False
+    gathers: bool = False
     is_output: bool = False
     is_edge: bool = False
     apart: bool = False

@@ -237,8 +237,8 @@ class Roles:
             row=row,
             channel=channel,
             readers=readers,
-            may_inline=not stage.updates
-            and not stage.divides
+            # Halide 21 makes wrong code of what is doubled along rows and columns at once.
+            may_inline=not (stage.updates or stage.divides or stage.gathers)
             and not (is_output or stage.is_edge)
             and not (stage.bits == 32 and stage.narrowest_bits == 8)  # readers may shift it right
             and read * stage.operations <= _MOST_INLINE_OPERATIONS,

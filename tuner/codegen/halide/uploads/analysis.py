@@ -24,6 +24,7 @@ from tuner.codegen.halide.uploads.expressions import (
     combination,
     divided,
     follows_loops,
+    gathers,
     is_byte_sum,
     is_dot,
     only_picks,
@@ -249,6 +250,7 @@ def _stage(
         strided=tuple((d, count) for d, count in strides.items() if count),
         picks=bool(dimensions) and only_picks(texts[name], known, dimensions[0]),
         skipped=any(reads_multiples(text, name) for text in texts.values()),
+        gathers=gathers(texts[name], known),
         is_output=bool(written),
         is_edge=not written and bool(_EDGES.match(name)),
         apart=any(

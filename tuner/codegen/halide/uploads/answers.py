@@ -352,6 +352,7 @@ _STAGE = _object(
     strided=_several(MOST_BUFFER_DIMENSIONS, _counted),
     picks=_switch,
     skipped=_switch,
+    gathers=_switch,
     is_output=_switch,
     is_edge=_switch,
     apart=_switch,

@@ -167,6 +167,11 @@ def along_rows(text: str, known: frozenset[str], variable: str) -> bool:
     )
 
 
+def gathers(text: str, known: frozenset[str]) -> bool:
+    """Whether any of ``known`` is read along its rows at quotients or remainders."""
+    return any(_DIVISION.search(inner) for _, (inner, *_) in _reads(text, known))
+
+
 def _reads(text: str, known: frozenset[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     return ((name, indices) for name, indices in calls_of(text) if name in known and indices)
 
