@@ -60,6 +60,7 @@ GOOD: dict[str, Any] = {
             "is_output": True,
             "is_edge": False,
             "apart": False,
+            "looks_up": False,
             "inputs": ["a"],
         }
     ],

@@ -59,7 +59,8 @@ class StageFacts:
     read, as with the colours of pixels. ``skipped`` is true if others read it at multiples along
     its rows, as they do to halve it. ``is_output`` is true if its values go to the caller's
     buffers, ``is_edge`` if it is an input continued beyond its ends. ``apart`` is true if others
-    read it along its rows elsewhere than where they are themselves. ``inputs`` are those it reads.
+    read it along its rows elsewhere than where they are themselves, ``looks_up`` if it reads at
+    places that it computes. ``inputs`` are those it reads.
     """
 
     name: str
@@ -80,6 +81,7 @@ class StageFacts:
     is_output: bool = False
     is_edge: bool = False
     apart: bool = False
+    looks_up: bool = False
     inputs: tuple[str, ...] = ()
 
     @property

@@ -241,6 +241,9 @@ class Roles:
             and not stage.divides
             and not (is_output or stage.is_edge)
             and not (stage.bits == 32 and stage.narrowest_bits == 8)  # readers may shift it right
+            and not (
+                stage.skipped and stage.reads
+            )  # LLVM takes away loops that halve what it reads
             and read * stage.operations <= _MOST_INLINE_OPERATIONS,
             may_tile=not scans and not is_output and stage.elements * _RECOMPUTED >= last.elements,
             is_output=is_output,
