@@ -86,7 +86,8 @@ class Role:
     def can_quads(self, update: UpdateFacts, lanes: int) -> bool:
         """Whether each of those lanes can sum four bytes at once."""
         sums = update.quads and update.combines == "sum" and self.facts.bits == 32
-        return sums and self.can_rfactor(update, lanes)
+        whole = dict(update.rvars).get(update.across, 0) % lanes == 0
+        return sums and whole and self.can_rfactor(update, lanes)
 
     def can_vrmpy(self, update: UpdateFacts) -> bool:
         """Whether four steps of an update are one ``vrmpy`` of a 32-bit lane."""
