@@ -492,8 +492,8 @@ def _stage_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Co
         if form not in knobs:
             continue
         if role.can_rfactor(update, roles.lanes):
-            whole = f"{dict(update.rvars)[update.across]} % lanes == 0"
+            even = f"{dict(update.rvars)[update.across]} % lanes == 0"
             yield Constraint(
-                f"{form} == 'plain' or {whole} or ({form} == 'rfactor' and lanes == {roles.lanes})",
+                f"{form} == 'plain' or {even} or ({form} == 'rfactor' and lanes == {roles.lanes})",
                 "guards of vrmpy sums go lane by lane, those of vectors of two registers are wrong",
             )
