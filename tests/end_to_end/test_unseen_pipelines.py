@@ -11,6 +11,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -92,7 +93,7 @@ def test_most_schedules_are_right_and_the_best_is_much_faster_than_none(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["decay", "middle", "pixels", "quarters", "contrast", "ninths", "features"]
+    "name", ["decay", "middle", "pixels", "quarters", "contrast", "ninths", "features", "box"]
 )
 def test_what_a_compiler_gets_wrong_is_no_schedule(name):
     """Each has a pattern of which Halide 21 or its LLVM make wrong code, or none."""
@@ -105,6 +106,41 @@ def test_what_a_compiler_gets_wrong_is_no_schedule(name):
     drawn = [t.outcome for t in store.trials(result.job.id) if t.origin == "random"]
     assert drawn.count(Outcome.WRONG_OUTPUT) + drawn.count(Outcome.COMPILE_ERROR) <= 1
     assert result.default.measurement.cycles > result.best.measurement.cycles
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["attention", "layer_norm", "row_mean", "requantized"])
+def test_sums_and_shifts_that_a_compiler_gets_wrong_are_right(name):
+    """Without any schedule some of them take minutes: only what is scheduled is judged."""
+    kernel = find_kernel(keep_pipeline(unseen_pipeline(name)))
+    problem = kernel.problem(SIZES[name], Contract.STATIC, TARGET)
+    space, random = kernel.space(problem), Random(7)
+    configs = [kernel.textbook_config(problem)]
+    while len(configs) <= FEW:
+        configs += [one for one in [space.sample(random)] if one["lanes"] != 1]
+    with find_generator("halide")(2) as generator, find_measurer("qemu")() as measurer:
+        evaluator = Evaluator(generator, measurer)
+        for config in configs:
+            candidate = Candidate(problem, config)
+            trial = evaluator.evaluate(candidate, number=0, origin="drawn").trial
+            assert trial.outcome is Outcome.OK, (config, trial.error)
+
+
+@pytest.mark.slow
+def test_rows_are_reduced_in_a_fraction_of_the_packets_that_lanes_one_by_one_take():
+    """In the header of the schedule, too: a specialization keeps partial sums in order."""
+    kernel = find_kernel(keep_pipeline(unseen_pipeline("row_mean")))
+    problem = kernel.problem(SIZES["row_mean"], Contract.STATIC, TARGET)
+    textbook = kernel.textbook_config(problem)
+    assert textbook["form_sums_0"] == "rfactor"
+    packets = {}
+    with find_generator("halide")(1) as generator, find_measurer("qemu")() as measurer:
+        for form in ("plain", "rfactor"):
+            config = Config({**textbook.as_dict(), "form_sums_0": form})
+            artifact = generator.compile(Candidate(problem, config))
+            assert (b"specialize(" in artifact.files["schedule"]) == (form == "rfactor")
+            packets[form] = measurer.measure(problem, artifact).measurement.packets
+    assert 4 * packets["rfactor"] < packets["plain"]
 
 
 @pytest.mark.slow

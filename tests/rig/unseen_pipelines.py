@@ -29,6 +29,11 @@ SIZES = {
     "edges": {"x": 256, "y": 16},
     "features": {"c": 16, "x": 60, "y": 8},
     "blend": {"x": 256, "y": 32},
+    "box": {"x": 256, "y": 16},
+    "attention": {"x": 256, "y": 16},
+    "layer_norm": {"x": 256, "y": 128},
+    "row_mean": {"x": 250, "y": 16},
+    "requantized": {"x": 256, "y": 16},
 }
 """The pipelines with small sizes: what is written without a schedule takes seconds in QEMU."""
 
@@ -261,6 +266,83 @@ def blend(hl: Any) -> Any:
     across[x, y] = hl.u16(frame[x, y]) + 2 * hl.u16(frame[x + 1, y]) + frame[x + 2, y]
     blurred = (across[x, y] + 2 * across[x, y + 1] + across[x, y + 2] + 8) >> 4
     out[x, y] = hl.u8((blurred + base[x, y] + 1) >> 1)
+    return out
+
+
+def box(hl: Any) -> Any:
+    """A mean of 31x31: sums of rows, then of columns."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    padded = hl.BoundaryConditions.repeat_edge(image)
+    taps = hl.RDom([(-15, 31)], "taps")
+    rows, mean, columns, out = hl.Func("v"), hl.Func("mean"), hl.Func("v"), hl.Func("out")
+    rows[x, y] = hl.u16(0)
+    rows[x, y] += hl.u16(padded[x + taps, y])
+    mean[x, y] = hl.u8(rows[x, y] / 31)
+    columns[x, y] = hl.u16(0)
+    columns[x, y] += hl.u16(mean[x, y + taps])
+    out[x, y] = hl.u8(columns[x, y] / 31)
+    return out
+
+
+def attention(hl: Any) -> Any:
+    """Products of queries with keys, and their softmax with a table of powers."""
+    x, y = hl.Var("x"), hl.Var("y")
+    queries, keys = hl.ImageParam(hl.Int(8), 2, "queries"), hl.ImageParam(hl.Int(8), 2, "keys")
+    powers = hl.ImageParam(hl.UInt(16), 1, "powers")
+    k, across = hl.RDom([(0, 64)], "k"), hl.RDom([(0, 256)], "across")
+    scores, top, power = hl.Func("scores"), hl.Func("top"), hl.Func("power")
+    total, share, out = hl.Func("total"), hl.Func("share"), hl.Func("out")
+    scores[x, y] = hl.i32(0)
+    scores[x, y] += hl.i32(queries[k, y]) * hl.i32(keys[x, k])
+    top[y] = hl.i32(-(1 << 31))
+    top[y] = hl.max(top[y], scores[across, y])
+    power[x, y] = powers[hl.i32(hl.clamp((top[y] - scores[x, y]) >> 8, 0, 255))]
+    total[y] = hl.u32(0)
+    total[y] += hl.u32(power[across, y])
+    share[y] = hl.u32(1 << 16) / hl.max(total[y] >> 8, 1)
+    out[x, y] = hl.u8(hl.min((hl.u32(power[x, y]) * share[y]) >> 16, 255))
+    return out
+
+
+def layer_norm(hl: Any) -> Any:
+    """Rows less their mean, scaled by their variance, with a gain and a bias for each column."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.Int(8), 2, "image")
+    gain, bias = hl.ImageParam(hl.Int(8), 1, "gain"), hl.ImageParam(hl.Int(8), 1, "bias")
+    across = hl.RDom([(0, 256)], "across")
+    sums, mean, squares = hl.Func("sums"), hl.Func("mean"), hl.Func("squares")
+    scale, out = hl.Func("scale"), hl.Func("out")
+    sums[y] = hl.i32(0)
+    sums[y] += hl.i32(image[across, y])
+    mean[y] = hl.i16((sums[y] + 128) >> 8)
+    distance = hl.i32(image[across, y]) - hl.i32(mean[y])
+    squares[y] = hl.i32(0)
+    squares[y] += distance * distance
+    scale[y] = hl.i32(1 << 20) / (hl.max(squares[y] >> 8, 1) + 16)
+    normal = (hl.i32(image[x, y]) - hl.i32(mean[y])) * (scale[y] >> 6) * hl.i32(gain[x])
+    out[x, y] = hl.i8_sat((normal >> 14) + hl.i32(bias[x]))
+    return out
+
+
+def row_mean(hl: Any) -> Any:
+    """Rows less their mean, of a width that is no multiple of a vector."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    across = hl.RDom([(0, 250)], "across")
+    sums, out = hl.Func("sums"), hl.Func("out")
+    sums[y] = hl.u32(0)
+    sums[y] += hl.u32(image[across, y])
+    out[x, y] = hl.u8_sat(hl.i16(image[x, y]) - hl.i16((sums[y] + 128) >> 8) + 128)
+    return out
+
+
+def requantized(hl: Any) -> Any:
+    """A product of bytes in 32 bits, rounded and shifted down to a byte."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image, mask = hl.ImageParam(hl.Int(8), 2, "image"), hl.ImageParam(hl.UInt(8), 2, "mask")
+    out = hl.Func("out")
+    out[x, y] = hl.i8_sat((hl.i32(image[x, y]) * hl.i32(mask[x, y]) + 64) >> 7)
     return out
 
 

@@ -61,6 +61,7 @@ GOOD: dict[str, Any] = {
             "is_edge": False,
             "apart": False,
             "gathers": False,
+            "looks_up": False,
             "inputs": ["a"],
         }
     ],

@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tuner.codegen.halide.uploads.expressions import (
+    along_rows,
     arguments_of,
     bits_of,
     calls_of,
     combination,
     follows_loops,
+    is_byte_sum,
     is_dot,
+    looks_up,
+    reads_apart,
 )
 
 KNOWN = frozenset({"image", "table_im", "f"})
@@ -47,6 +51,8 @@ def test_an_index_follows_its_loops_unless_something_bounds_it(index, follows):
         ("((uint16)f(x, y) + (uint16((uint8)g(x + r$x, y))*uint16(3)))", "sum"),
         ("max((uint8)f(x), (uint8)image(r$x, x))", "max"),
         ("min((uint8)image(r$x, x), (uint8)f(x))", "min"),
+        ("(f(x) + int32((int8)image(r$x, x)))", "sum"),
+        ("(let t1 = (int32((int8)g(r$x, x)) - int32(2)) in (f(x) + (t1*t1)))", "sum"),
         ("((uint16)f(x, r$x - 1) - uint16((uint8)g(x, r$x)))", ""),
         ("(uint16)ff(x) + uint16(1)", ""),
         ("(((uint32)f(x)*(uint32)2) + (uint32)1)", ""),
@@ -54,6 +60,43 @@ def test_an_index_follows_its_loops_unless_something_bounds_it(index, follows):
 )
 def test_how_an_update_joins_a_term(value, found):
     assert combination(value, "f") == found
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("((uint32)s(y) + uint32((uint8)f(r$x, y)))", True),
+        ("(s(y) + int32((uint8)f(r$x, y)))", True),
+        ("(s(y) + int32((int8)f(r$x, y)))", False),
+        ("((uint32)s(y) + (uint32((uint8)f(r$x, y))*(uint32)3))", False),
+        ("((uint16)s(y) + uint16((uint8)f(r$x, y)))", False),
+    ],
+)
+def test_sums_of_bytes_are_told(value, found):
+    assert is_byte_sum(value, "s") is found
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("((uint32)s(y) + uint32((uint8)f(r$x, y)))", True),
+        ("(s(y) + (int32((uint8)f(r$x, y))*int32((uint8)f((r$x + 3), x))))", True),
+        ("(s(y) + (int32((uint8)f(r$x, y))*int32((uint8)f(x, r$x))))", False),
+        ("(s(y) + int32((uint8)f(r$x*2, y)))", False),
+        ("(s(y) + int32((uint8)table_im(int32((uint8)f(r$x, y)))))", False),
+        ("(s(y) + int32((uint8)f(x, y)))", False),
+    ],
+)
+def test_what_goes_along_rows_is_told(value, found):
+    assert along_rows(value, KNOWN, "r$x") is found
+
+
+def test_what_is_read_beside_its_reader_or_looked_up_is_told():
+    assert not reads_apart("f(x, y - 1) + f(x, y)", "f", ["x"])
+    assert reads_apart("f(x, y) + f(x + 1, y)", "f", ["x"])
+    assert reads_apart("f(r$x, y)", "f", ["x"])
+    assert looks_up("table_im(int32((uint8)f(x, y)))", KNOWN)
+    assert not looks_up("table_im(max(min(x, 255), 0))", KNOWN)
 
 
 @pytest.mark.parametrize(

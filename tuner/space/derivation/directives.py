@@ -205,7 +205,8 @@ def _rfactor(
     rvar, quads = update.across, config.text(f"form_{role.key}_{number}") == "quads"
     lane, rest, four = f"{rvar}_lane", f"{rvar}_rest", f"{rvar}_four"
     partial, var = f"partial_{role.key}_{number}", f"lane_{role.key}_{number}"
-    stage.split(rvar, rest, lane, lanes)
+    guard = TailStrategy.GUARD_WITH_IF if dict(update.rvars)[rvar] % lanes else None
+    stage.split(rvar, rest, lane, lanes, guard)
     if quads:
         stage.split(lane, lane, four, _QUAD)
         lanes //= _QUAD
@@ -222,5 +223,5 @@ def _rfactor(
     if quads:
         sums.atomic().vectorize(four)
     sums.vectorize(var, lanes)
-    if dict(update.rvars)[rvar] <= _MOST_UNROLLED * config.integer("lanes"):
+    if guard is None and dict(update.rvars)[rvar] <= _MOST_UNROLLED * config.integer("lanes"):
         sums.unroll(rest)

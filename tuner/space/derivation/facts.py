@@ -60,7 +60,8 @@ class StageFacts:
     its rows, as they do to halve it; ``gathers`` if it reads others at quotients or remainders
     along theirs, as they do to double them. ``is_output`` is true if its values go to the caller's
     buffers, ``is_edge`` if it is an input continued beyond its ends. ``apart`` is true if others
-    read it along its rows elsewhere than where they are themselves. ``inputs`` are those it reads.
+    read it along its rows elsewhere than where they are themselves, ``looks_up`` if it reads at
+    places that it computes. ``inputs`` are those it reads.
     """
 
     name: str
@@ -82,6 +83,7 @@ class StageFacts:
     is_output: bool = False
     is_edge: bool = False
     apart: bool = False
+    looks_up: bool = False
     inputs: tuple[str, ...] = ()
 
     @property

@@ -86,7 +86,8 @@ class Role:
     def can_quads(self, update: UpdateFacts, lanes: int) -> bool:
         """Whether each of those lanes can sum four bytes at once."""
         sums = update.quads and update.combines == "sum" and self.facts.bits == 32
-        return sums and self.can_rfactor(update, lanes)
+        whole = dict(update.rvars).get(update.across, 0) % lanes == 0
+        return sums and whole and self.can_rfactor(update, lanes)
 
     def can_vrmpy(self, update: UpdateFacts) -> bool:
         """Whether four steps of an update are one ``vrmpy`` of a 32-bit lane."""
@@ -241,6 +242,9 @@ class Roles:
             may_inline=not (stage.updates or stage.divides or stage.gathers)
             and not (is_output or stage.is_edge)
             and not (stage.bits == 32 and stage.narrowest_bits == 8)  # readers may shift it right
+            and not (
+                stage.skipped and stage.reads
+            )  # LLVM takes away loops that halve what it reads
             and read * stage.operations <= _MOST_INLINE_OPERATIONS,
             may_tile=not scans and not is_output and stage.elements * _RECOMPUTED >= last.elements,
             is_output=is_output,

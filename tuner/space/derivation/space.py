@@ -328,7 +328,7 @@ def _constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
     yield from _guard_constraints(roles, knobs)
     yield from strip_constraints(roles, knobs)
     for role in roles.all[:-1]:
-        yield from _place_constraints(roles, role)
+        yield from _place_constraints(roles, role, knobs)
         if "vtcm" in knobs and roles.fits_vtcm(role):
             yield Constraint(
                 f"vtcm != '{role.key}' or place_{role.key} == 'root'",
@@ -376,7 +376,16 @@ def _output_constraints(roles: Roles) -> Iterator[Constraint]:
         )
 
 
-def _place_constraints(roles: Roles, role: Role) -> Iterator[Constraint]:
+def _place_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
+    for name in role.readers if role.facts.looks_up and role.may_inline else ():
+        reader = roles.by_name[name]
+        tail = "tail_x" if reader is roles.output and roles.has_tiles else f"tail_{reader.key}"
+        if tail in knobs:
+            yield Constraint(
+                f"{tail} != 'guard_with_if' or place_{role.key} != 'inline'",
+                f"look-ups of {role.facts.name} under a guard: Halide 21 fails (Shufle with zero "
+                "indices)",
+            )
     if role.vector is not None:
         yield Constraint(
             f"place_{role.key} in ('root', 'inline') or {role.extent(role.vector)} >= lanes",
@@ -489,19 +498,22 @@ def _stage_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Co
             f"{tail} == 'guard_with_if' or {width} >= {step}",
             "a vector can only be moved inwards if the extent holds at least one",
         )
+    if tail in knobs and roles.has_tiles and not role.is_output:
         whole = roles.output.extent(roles.output.vector)
-        if not role.is_output and roles.has_tiles:
-            yield Constraint(
-                f"place_{role.key} != 'tile' or {tail} == 'guard_with_if' "
-                f"or unroll_{role.key} * {whole} <= unroll * {width}",
-                "a tile needs less of it than its vectors hold: they would begin before an input",
-            )
+        guarded = "" if role.facts.clamped else f"{tail} == 'guard_with_if' or "
+        yield Constraint(
+            f"place_{role.key} != 'tile' or {guarded}"
+            f"unroll_{role.key} * {whole} <= unroll * {width}",
+            "a tile needs less of it than its vectors hold: they would begin before an input, or "
+            "be computed for nothing, which Halide 21 makes wrong code of (sums written out)",
+        )
     for number, update in enumerate(role.facts.updates):
         form = f"form_{role.key}_{number}"
         if form not in knobs:
             continue
         if role.can_rfactor(update, roles.lanes):
+            even = f"{dict(update.rvars)[update.across]} % lanes == 0"
             yield Constraint(
-                f"{form} == 'plain' or {dict(update.rvars)[update.across]} % lanes == 0",
-                "partial reductions of unequal length need a guard in the innermost loop",
+                f"{form} == 'plain' or {even} or ({form} == 'rfactor' and lanes == {roles.lanes})",
+                "guards of vrmpy sums go lane by lane, those of vectors of two registers are wrong",
             )

@@ -27,6 +27,7 @@ from tuner.codegen.halide.uploads.expressions import (
     gathers,
     is_byte_sum,
     is_dot,
+    looks_up,
     only_picks,
     operations_of,
     printed,
@@ -258,6 +259,7 @@ def _stage(
             for other, func in opened.stages.items()
             if other != name
         ),
+        looks_up=any(looks_up(text, known | frozenset(opened.inputs)) for text in seen),
         inputs=tuple(sorted(set(called) & set(opened.inputs))),
     )
 

@@ -356,6 +356,7 @@ _STAGE = _object(
     is_output=_switch,
     is_edge=_switch,
     apart=_switch,
+    looks_up=_switch,
     inputs=_several(MOST_BUFFERS, _name),
 )
 _FACTS: dict[str, Read[Any]] = {

@@ -147,6 +147,16 @@ def reads_multiples(text: str, name: str) -> bool:
     return any("*" in inner for _, (inner, *_) in _reads(text, frozenset({name})))
 
 
+def looks_up(text: str, known: frozenset[str]) -> bool:
+    """Whether one of ``known`` is read at a place that comes from one of them."""
+    return any(
+        called in known
+        for _, indices in _reads(text, known)
+        for index in indices
+        for called, _ in calls_of(index)
+    )
+
+
 def reads_apart(text: str, name: str, own: Sequence[str]) -> bool:
     """Whether ``name`` is read along its rows at other places than ``own``, a loop alone."""
     return any([inner] != [*own] for _, (inner, *_) in _reads(text, frozenset({name})))
