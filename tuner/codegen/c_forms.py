@@ -138,12 +138,19 @@ class _Extent:
 def translation_unit(kernel: Kernel, problem: Problem, loops: str) -> str:
     """The C of ``problem`` with the ``loops`` of one of the kernel's forms."""
     params = problem.workload.params
-    buffers = kernel.buffers(params)
+    constants = {p.name: params[p.name] for p in kernel.params if not p.is_extent}
+    return wrapped(problem, kernel.buffers(params), constants, loops)
+
+
+def wrapped(
+    problem: Problem, buffers: tuple[BufferSpec, ...], constants: Mapping[str, int], loops: str
+) -> str:
+    """A function that is called like Halide's, of ``loops`` between ``buffers``, which have names
+    of C. ``constants`` are in scope of the loops."""
     extents = [e for spec in buffers for e in _extents(spec, problem)]
     static = problem.contract is Contract.STATIC
-    constants = {p.name: params[p.name] for p in kernel.params if not p.is_extent}
     if static:
-        constants |= {e.name: e.value for e in extents}
+        constants = {**constants, **{e.name: e.value for e in extents}}
     given = [] if static else [f"const int {e.name}" for e in extents]
     pointers = [f"{_c_type(spec)} *restrict {spec.name}" for spec in buffers]
     passed = [f"(void *){_argument(spec)}->host" for spec in buffers]
@@ -171,8 +178,13 @@ def translation_unit(kernel: Kernel, problem: Problem, loops: str) -> str:
 
 def header(kernel: Kernel, problem: Problem) -> str:
     """Declares the function for C and C++; HalideRuntime.h describes its arguments."""
+    return declaration(problem, kernel.buffers(problem.workload.params))
+
+
+def declaration(problem: Problem, buffers: tuple[BufferSpec, ...]) -> str:
+    """The header of the function that :func:`wrapped` makes."""
     guard = f"HVXTUNE_{problem.symbol}_H"
-    signature = _signature(problem, kernel.buffers(problem.workload.params))
+    signature = _signature(problem, buffers)
     return (
         f'#ifndef {guard}\n#define {guard}\n\n#ifdef __cplusplus\nextern "C" {{\n#endif\n\n'
         f"struct halide_buffer_t;\n{signature};\n\n#ifdef __cplusplus\n}}\n#endif\n\n#endif\n"

@@ -1,0 +1,300 @@
+"""C of a window that slides down strips of an image: HVX intrinsics, rows of vectors in registers.
+
+A strip is some vectors wide. Beyond the image's left and right edge lies the edge's pixel again, by
+``vdelta`` from the vector that has it; above and below are the first and the last row again. A width
+that is not a whole number of strips has a last strip that begins earlier, over pixels that are
+written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tuner.codegen.hvx.lowering import Placed, Value
+from tuner.codegen.hvx.sliding import Window, constants
+
+_IMMEDIATE = 8
+"""``valign`` by less than this has the number in the instruction."""
+_WIDE_UNARY = ("vabsh", "vasrh", "vlsrh", "vaslh", "vmpyihb", "vmpyhsrs")
+"""Wide operations of one value that exist for single vectors."""
+_WIDE_BINARY = ("vabsdiffh", "vmaxh", "vminh", "vmaxuh", "vminuh")
+_DECLARATIONS = """
+typedef int V __attribute__((vector_size(VECTOR_BYTES), aligned(VECTOR_BYTES)));
+typedef int VU __attribute__((vector_size(VECTOR_BYTES), aligned(1)));
+typedef int W __attribute__((vector_size(2 * VECTOR_BYTES), aligned(VECTOR_BYTES)));
+#define HVX(name) __builtin_HEXAGON_V6_##name##_128B
+"""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Of a config: vectors of a strip, whether taps are loads of their own (``is_loaded``) or
+    aligned from those that are there, and rows between a prefetch and its use (0: none)."""
+
+    columns: int
+    is_loaded: bool
+    prefetch_rows: int
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A way through a strip: which edges of the image it touches, whether rows are aligned."""
+
+    columns: int
+    left: bool
+    right: bool
+    aligned: bool
+
+    @property
+    def name(self) -> str:
+        """The name of its function."""
+        sides = f"{'l' if self.left else ''}{'r' if self.right else ''}"
+        return f"strip_{self.columns}_{sides}{'a' if self.aligned else 'u'}"
+
+
+def declarations(window: Window, strips: list[Strip], choices: Choices, lanes: int) -> str:
+    """Everything before the function itself: types and a function for each of ``strips``."""
+    numbers = ", ".join(map(str, range(lanes)))
+    table = f"static const uint8_t lanes[] __attribute__((aligned({lanes}))) = {{{numbers}}};"
+    return "\n".join([_DECLARATIONS, table, *(_strip(window, one, choices, lanes) for one in strips)])
+
+
+def _strip(window: Window, strip: Strip, choices: Choices, lanes: int) -> str:
+    return "\n".join(_Writer(window, strip, choices, lanes).function())
+
+
+class _Writer:
+    def __init__(self, window: Window, strip: Strip, choices: Choices, lanes: int) -> None:
+        self._window = window
+        self._strip = strip
+        self._choices = choices
+        self._lanes = lanes
+        self._type = "V" if strip.aligned else "VU"
+        self._raw: set[tuple[int, int]] = set()
+        self._prefix = ""
+
+    def function(self) -> Iterator[str]:
+        """The strip from its first row to its last."""
+        window = self._window
+        yield (
+            f"static __attribute__((noinline)) void {self._strip.name}(const uint8_t *restrict in, "
+            "int in_stride, uint8_t *restrict out, int out_stride, int height) {"
+        )
+        yield "const V first_lane = *(const V *)lanes;"
+        yield (
+            "const V last_lane = HVX(vxor)(first_lane, "
+            f"HVX(lvsplatw)(0x{self._lanes - 1:02x}{self._lanes - 1:02x}{self._lanes - 1:02x}"
+            f"{self._lanes - 1:02x}));"
+        )
+        for value in constants(window):
+            yield f"const {_type(value)} {_constant(value)} = {_splat(value)};"
+        yield "int y = 0;"
+        yield "#define ROW(r) (in + clamped(y + (r), 0, height - 1) * in_stride)"
+        yield "{"
+        for value, row in window.kept:
+            for column in range(self._strip.columns):
+                yield f"{_type(value)} {_name('s', value, row, column)};"
+        yield "{"
+        self._begin("p", set())
+        for one in window.order(list(window.kept), set()):
+            yield from self._value(one)
+        for value, row in window.kept:
+            for column in range(self._strip.columns):
+                kept, made = (_name(prefix, value, row, column) for prefix in "sp")
+                yield f"{kept} = {made};"
+        yield "}"
+        yield "#undef ROW"
+        reached = max(row for value, row in window.computed if value.operation == "tap")
+        yield "const uint8_t *p = in;"
+        yield "#define ROW(r) (p + (r) * in_stride)"
+        yield f"for (; y + {max(reached, window.rows - 1)} < height; y += {window.rows}) {{"
+        yield from self._iteration("")
+        yield f"p += {window.rows} * in_stride;"
+        yield "}"
+        yield "#undef ROW"
+        yield "#define ROW(r) (in + clamped(y + (r), 0, height - 1) * in_stride)"
+        yield f"for (; y < height; y += {window.rows}) {{"
+        yield from self._iteration("if (y + {row} < height) ")
+        yield "}"
+        yield "#undef ROW"
+        yield "}}"
+
+    def _begin(self, prefix: str, kept: set[Placed]) -> None:
+        self._prefix, self._kept = prefix, kept
+        self._raw = set()
+
+    def _iteration(self, guard: str) -> Iterator[str]:
+        window = self._window
+        self._begin("t", set(window.kept))
+        if self._choices.prefetch_rows:
+            yield from self._prefetch()
+        value, first = window.root
+        for one in window.computed:
+            yield from self._value(one)
+            row = one[1] - first
+            if one[0] is value and 0 <= row < window.rows:
+                for column in range(self._strip.columns):
+                    yield guard.format(row=row) + (
+                        f"*({self._type} *)(out + (y + {row}) * out_stride + "
+                        f"{column * self._lanes}) = {_name('t', value, one[1], column)};"
+                    )
+        for value, row in window.kept:
+            for column in range(self._strip.columns):
+                after = self._at((value, row + window.rows), column)
+                yield f"{_name('s', value, row, column)} = {after};"
+
+    def _prefetch(self) -> Iterator[str]:
+        """The rows that the iteration ``prefetch_rows`` below reads first, as one box."""
+        rows = self._window.rows
+        width = (self._strip.columns + 2) * self._lanes
+        ahead = self._choices.prefetch_rows
+        yield (
+            f"if (y + {ahead} < height - {rows}) __builtin_HEXAGON_Y5_l2fetch((void *)(in + "
+            f"(y + {ahead}) * in_stride), (uint64_t)in_stride << 32 | {width}u << 16 | {rows}u);"
+        )
+
+    def _value(self, one: Placed) -> Iterator[str]:
+        value, row = one
+        if value.operation == "tap":
+            yield from self._tap(value, row)
+            return
+        operation = self._window.operation(value, row)
+        for column in range(self._strip.columns):
+            parts = [self._at(part, column) for part in operation.parts]
+            name = _name(self._prefix, value, row, column)
+            text = _expression(operation.name, parts, operation.numbers)
+            yield f"const {_type(value)} {name} = {text};"
+
+    def _at(self, placed: Placed, column: int) -> str:
+        value, row = placed
+        if value.operation in ("splatb", "splath"):
+            return _constant(value)
+        prefix = "s" if placed in self._kept else self._prefix
+        return _name(prefix, value, row, column)
+
+    def _tap(self, value: Value, row: int) -> Iterator[str]:
+        (dx,) = value.numbers
+        lanes = self._lanes
+        for column in range(self._strip.columns):
+            name = _name(self._prefix, value, row, column)
+            beyond = column + (dx > 0) - (dx < 0)
+            is_edge = (beyond < 0 and self._strip.left) or (
+                beyond == self._strip.columns and self._strip.right
+            )
+            if dx and self._choices.is_loaded and not is_edge:
+                yield f"const V {name} = *(const VU *)(ROW({row}) + {column * lanes + dx});"
+                continue
+            yield from self._loaded(row, column)
+            own = _raw(row, column)
+            if dx == 0:
+                yield f"const V {name} = {own};"
+                continue
+            yield from self._loaded(row, beyond)
+            other = _raw(row, beyond)
+            size = abs(dx)
+            suffix = "i" if size < _IMMEDIATE else ""
+            pair = f"{other}, {own}" if dx > 0 else f"{own}, {other}"
+            shift = f"valignb{suffix}" if dx > 0 else f"vlalignb{suffix}"
+            yield f"const V {name} = HVX({shift})({pair}, {size});"
+
+    def _loaded(self, row: int, column: int) -> Iterator[str]:
+        """An input vector, from memory, or beyond an edge from the one inside."""
+        if (row, column) in self._raw:
+            return
+        self._raw.add((row, column))
+        name, last = _raw(row, column), self._strip.columns
+        if column < 0 and self._strip.left:
+            yield from self._loaded(row, 0)
+            yield f"const V {name} = HVX(vdelta)({_raw(row, 0)}, first_lane);"
+        elif column == last and self._strip.right:
+            yield from self._loaded(row, last - 1)
+            yield f"const V {name} = HVX(vdelta)({_raw(row, last - 1)}, last_lane);"
+        else:
+            place = f"ROW({row}) + {column * self._lanes}"
+            yield f"const V {name} = *(const {self._type} *)({place});"
+
+
+def _raw(row: int, column: int) -> str:
+    return f"x_{_signed(row)}_{_signed(column)}"
+
+
+def _signed(number: int) -> str:
+    return f"m{-number}" if number < 0 else str(number)
+
+
+def _name(prefix: str, value: Value, row: int, column: int) -> str:
+    return f"{prefix}{value.number}_{_signed(row)}_{column}"
+
+
+def _type(value: Value) -> str:
+    return "W" if value.is_wide else "V"
+
+
+def _constant(value: Value) -> str:
+    return f"k{value.number}"
+
+
+def _splat(value: Value) -> str:
+    (number,) = value.numbers
+    if value.operation == "splatb":
+        return f"HVX(lvsplatw)({number * 0x01010101})"
+    return _both(f"HVX(lvsplatw)({_repeated(number)})")
+
+
+def _repeated(half: int) -> str:
+    """A word of two halfwords ``half``, as C has it with a sign."""
+    word = (half & 0xFFFF) * 0x10001
+    return str(word - (1 << 32) if word >> 31 else word)
+
+
+def _both(vector: str) -> str:
+    return f"HVX(vcombine)({vector}, {vector})"
+
+
+def _weights(numbers: tuple[int, ...]) -> str:
+    """The bytes of a scalar register: two weights, twice."""
+    one, other = (number & 0xFF for number in (numbers * 2)[:2])
+    return _repeated(other << 8 | one)
+
+
+def _halves(operation: str, parts: list[str], *numbers: str) -> str:
+    """A wide operation, done for even and odd pixels by themselves."""
+    done = (
+        f"HVX({operation})({', '.join([*(f'HVX({half})({p})' for p in parts), *numbers])})"
+        for half in ("hi", "lo")
+    )
+    return f"HVX(vcombine)({', '.join(done)})"
+
+
+def _expression(operation: str, parts: list[str], numbers: tuple[int, ...]) -> str:
+    name, _, is_acc = operation.partition("_acc") if operation.endswith("_acc") else (operation, "", "")
+    acc = parts[:1] if operation.endswith("_acc") else []
+    rest = parts[len(acc) :]
+    if operation == "same":
+        return parts[0]
+    if operation == "median":
+        a, b, c = parts
+        low, high = f"HVX(vminub)({a}, {b})", f"HVX(vmaxub)({a}, {b})"
+        return f"HVX(vmaxub)({low}, HVX(vminub)({high}, {c}))"
+    if operation == "median_of_pair":
+        low, high, other = parts
+        return f"HVX(vmaxub)({low}, HVX(vminub)({high}, {other}))"
+    if name in ("vtmpybus", "vmpabus"):
+        a, b = rest
+        given = [*acc, f"HVX(vcombine)({b}, {a})", _weights(numbers)]
+        return f"HVX({operation})({', '.join(given)})"
+    if name == "vmpybus":
+        return f"HVX({operation})({', '.join([*acc, *rest, _weights(numbers)])})"
+    if name == "vmpyihb":
+        return _halves(operation, parts, _weights(numbers))
+    if name == "vaslh" or operation in ("vasrh", "vlsrh"):
+        return _halves(operation, parts, str(numbers[0]))
+    if operation == "vmpyhsrs":
+        return _halves(operation, parts, _repeated(numbers[0]))
+    if operation == "vabsh" or operation in _WIDE_BINARY:
+        return _halves(operation, parts)
+    if operation in ("vshuffeb", "vshuffob", "vsathub") or operation.startswith(("vasr", "vround")):
+        given = [f"HVX(hi)({parts[0]})", f"HVX(lo)({parts[0]})", *map(str, numbers)]
+        return f"HVX({operation})({', '.join(given)})"
+    return f"HVX({operation})({', '.join(parts)})"
