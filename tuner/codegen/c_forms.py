@@ -32,7 +32,7 @@ _INPUT = "input.c"
 _INTERLEAVE = Knob("c_interleave", (1, 2), "vectors of one loop side by side")
 _CLANG_KNOBS = tuple(k for k in clang.KNOBS if k.name in ("llvm_unroll", "llvm_combine"))
 """The others hardly change such code: eight points a form, for searches that try C by the way."""
-_SWITCHES = ("-std=gnu17", "-ffreestanding", "-nostdinc", "-fno-stack-protector", "-fvectorize")
+SWITCHES = ("-std=gnu17", "-ffreestanding", "-nostdinc", "-fno-stack-protector", "-fvectorize")
 _VECTORIZE = ("-mllvm", "-hexagon-autohvx")
 
 
@@ -64,7 +64,7 @@ class CGenerator(ServerGenerator):
         return {
             "generator": self.name,
             "clang": find_toolchain().version,
-            "clang switches": " ".join((*clang.BASE_SWITCHES, *_SWITCHES)),
+            "clang switches": " ".join((*clang.BASE_SWITCHES, *SWITCHES)),
             "c forms": digest_of_forms()[:16],
         }
 
@@ -74,7 +74,7 @@ class CGenerator(ServerGenerator):
         loops = content_of(c_forms(kernel)[config.text("c_form")]).decode()
         source = translation_unit(kernel, problem, loops).encode()
         interleave = f"-force-vector-interleave={config.integer('c_interleave')}"
-        options = [*_SWITCHES, *_VECTORIZE, "-mllvm", interleave, *clang.switches(config)]
+        options = [*SWITCHES, *_VECTORIZE, "-mllvm", interleave, *clang.switches(config)]
         with self.servers.one() as server:
             files = clang.compiled(
                 self.servers,
@@ -143,10 +143,14 @@ def translation_unit(kernel: Kernel, problem: Problem, loops: str) -> str:
 
 
 def wrapped(
-    problem: Problem, buffers: tuple[BufferSpec, ...], constants: Mapping[str, int], loops: str
+    problem: Problem,
+    buffers: tuple[BufferSpec, ...],
+    constants: Mapping[str, int],
+    loops: str,
+    functions: str = "",
 ) -> str:
     """A function that is called like Halide's, of ``loops`` between ``buffers``, which have names
-    of C. ``constants`` are in scope of the loops."""
+    of C. ``constants`` are in scope of the loops, and ``functions`` before them."""
     extents = [e for spec in buffers for e in _extents(spec, problem)]
     static = problem.contract is Contract.STATIC
     if static:
@@ -160,6 +164,7 @@ def wrapped(
             f"enum {{ VECTOR_BYTES = {problem.target.vector_bytes} }};",
             PRELUDE.read_text(),
             *(f"enum {{ {name} = {value} }};" for name, value in constants.items()),
+            functions,
             # Inlined, it would lose some of what restrict says.
             f"static __attribute__((noinline)) int kernel({', '.join(pointers + given)}) {{",
             *_assumptions(problem, buffers, extents),

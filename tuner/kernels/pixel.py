@@ -23,6 +23,10 @@ _MOST_TRUTH = 9
 """Pixels of an expression whose truth table is looked at: 2**9 rows."""
 
 
+class NotAStencilError(Exception):
+    """A kernel's output is not an expression of pixels; the text says why."""
+
+
 class Pixel:
     """An expression.
 
@@ -127,6 +131,23 @@ def scaled(value: Pixel, factor: int) -> Pixel:
     """``value * factor / 2**15``, to the nearest integer, halves up."""
     ends = [(end * factor + (1 << 14)) >> 15 for end in (value.low, value.high)]
     return Pixel("product", factor, (value,), min(ends), max(ends))
+
+
+def divided(value: Pixel, divisor: int) -> Pixel:
+    """``value / divisor``, rounding down. ``NotAStencilError`` if that takes more than one
+    multiplication."""
+    if divisor > 0 and divisor & (divisor - 1) == 0:
+        return value >> (divisor.bit_length() - 1)
+    if divisor <= 0 or value.low < 0 or value.high >= 1 << 15:
+        raise NotAStencilError(f"it divides {value.low} to {value.high} by {divisor}")
+    # Half a divisor less, rounded to nearest, is rounded down. Whether the factor is near enough
+    # to 1/divisor is tried on every value.
+    factor = -(-(1 << 15) // divisor)
+    found = scaled(value - divisor // 2, factor)
+    for one in range(value.low, value.high + 1):
+        if ((one - divisor // 2) * factor + (1 << 14)) >> 15 != one // divisor:
+            raise NotAStencilError(f"it divides values up to {value.high} by {divisor}")
+    return found
 
 
 def _expression(value: Pixel | int) -> Pixel:

@@ -148,7 +148,17 @@ class _Lowering:
             return self._saturated(expression)
         if kind == "shift":
             return self._narrowed(*parts, bits=expression.value)
+        if kind == "abs" and (pair := self._difference(parts[0])):
+            return self.values.made("vabsdiffub", pair, is_wide=False)
         return self._pack("vshuffeb", self.halves_of(expression))
+
+    def _difference(self, inner: Pixel) -> list[Placed] | None:
+        """The two bytes of which ``inner`` is the difference, if it is one."""
+        if inner.kind != "sum" or sorted(inner.value[:-1]) != [-1, 1] or inner.value[-1]:
+            return None
+        return list(map(self.bytes_of, inner.parts)) if all(
+            _within(part, _BYTE) for part in inner.parts
+        ) else None
 
     def _pack(self, operation: str, value: Placed, *numbers: int) -> Placed:
         return self.values.made(operation, [value], numbers, is_wide=False)
@@ -280,15 +290,27 @@ class _Lowering:
                 line[value] = line.get(value, 0) + weight
             else:
                 add(*self.halves_of(part), weight)
+        seen: dict[tuple[tuple[int, int], ...], Value] = {}
         for row, line in sorted(bytes_.items()):
             common = gcd(*line.values())
-            first = min(line, key=lambda value: value.number)
-            common = -common if line[first] < 0 and len(line) > 1 else common
-            value = self._horizontal({one: w // common for one, w in line.items()})
-            add(value, row, common)
+            if len(line) == 1 and (common == 1 or self._recurs(line, bytes_)):
+                (common,) = line.values()
+            # Rows that differ by a factor, or in sign, are one sum.
+            if _weights({one: -w // common for one, w in line.items()}) in seen:
+                common = -common
+            reduced = {one: w // common for one, w in line.items()}
+            key = _weights(reduced)
+            if key not in seen:
+                seen[key] = self._horizontal(reduced)
+            add(seen[key], row, common)
         return [
             term for value, column in columns.items() for term in self._cascade(value, column)
         ]
+
+    @staticmethod
+    def _recurs(line: Mapping[Value, int], lines: Mapping[int, Mapping[Value, int]]) -> bool:
+        """Whether the one value of ``line`` is the only one of another line as well."""
+        return sum(set(other) == set(line) for other in lines.values()) > 1
 
     def _cascade(self, value: Value, column: Mapping[int, int]) -> list[tuple[Value, int, int]]:
         """``column``'s weighted sum of a value's rows, with sums of two neighbours taken out as long
@@ -375,6 +397,10 @@ class _Lowering:
         if not _WEIGHT[0] <= weight <= _WEIGHT[1]:
             raise _refused(f"it multiplies halfwords by {weight}")
         return self.values.made("vmpyihb", [placed], (weight,), is_wide=True)
+
+
+def _weights(line: Mapping[Value, int]) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted((value.number, weight) for value, weight in line.items()))
 
 
 def _nearest_first(value: Value) -> tuple[int, int, int]:

@@ -38,8 +38,6 @@ class Window:
     values: Values
     root: Placed
     rows: int
-    ahead: bool
-    """Whether input is read one iteration before it is needed."""
     computed: list[Placed] = field(default_factory=list)
     kept: list[Placed] = field(default_factory=list)
 
@@ -80,7 +78,7 @@ class Window:
         while waiting:
             _, _, value = heapq.heappop(waiting)
             rows = needed[value]
-            last = max(rows) + (self.rows if self.ahead and value.operation == "tap" else 0)
+            last = max(rows)
             for row in list(rows):
                 rows |= set(range(row, last + 1, self.rows))
             for row in rows:
