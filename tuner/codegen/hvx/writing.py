@@ -16,8 +16,8 @@ from tuner.codegen.hvx.sliding import Window, constants
 
 _IMMEDIATE = 8
 """``valign`` by less than this has the number in the instruction."""
-_WIDE_UNARY = ("vabsh", "vasrh", "vlsrh", "vaslh", "vmpyihb", "vmpyhsrs")
-"""Wide operations of one value that exist for single vectors."""
+_MOST_WRITTEN_OUT = 4
+"""Iterations at the lower edge."""
 _WIDE_BINARY = ("vabsdiffh", "vmaxh", "vminh", "vmaxuh", "vminuh")
 _DECLARATIONS = """
 typedef int V __attribute__((vector_size(VECTOR_BYTES), aligned(VECTOR_BYTES)));
@@ -30,11 +30,13 @@ typedef int W __attribute__((vector_size(2 * VECTOR_BYTES), aligned(VECTOR_BYTES
 @dataclass(frozen=True)
 class Choices:
     """Of a config: vectors of a strip, whether taps are loads of their own (``is_loaded``) or
-    aligned from those that are there, and rows between a prefetch and its use (0: none)."""
+    aligned from those that are there, and rows between a prefetch and its use (0: none). ``height``
+    is the image's, if it is known."""
 
     columns: int
     is_loaded: bool
     prefetch_rows: int
+    height: int | None
 
 
 @dataclass(frozen=True)
@@ -108,17 +110,34 @@ class _Writer:
         reached = max(row for value, row in window.computed if value.operation == "tap")
         yield "const uint8_t *p = in;"
         yield "#define ROW(r) (p + (r) * in_stride)"
-        yield f"for (; y + {max(reached, window.rows - 1)} < height; y += {window.rows}) {{"
+        needed = max(reached, window.rows - 1)
+        yield f"for (; y + {needed} < height; y += {window.rows}) {{"
         yield from self._iteration("")
         yield f"p += {window.rows} * in_stride;"
         yield "}"
         yield "#undef ROW"
         yield "#define ROW(r) (in + clamped(y + (r), 0, height - 1) * in_stride)"
-        yield f"for (; y < height; y += {window.rows}) {{"
-        yield from self._iteration("if (y + {row} < height) ")
-        yield "}"
+        yield from self._last_iterations(needed)
         yield "#undef ROW"
         yield "}}"
+
+    def _last_iterations(self, needed: int) -> Iterator[str]:
+        """Those that need rows below the last. Where the height is known, each is written out: then
+        clang knows which rows they are."""
+        step, guard = self._window.rows, "if (y + {row} < height) "
+        height = self._choices.height
+        if height is not None:
+            first = len(range(0, height - needed, step)) * step
+            left = range(first, height, step)
+            if len(left) <= _MOST_WRITTEN_OUT:
+                for y in left:
+                    yield f"{{ enum {{ y = {y}, height = {height} }};"
+                    yield from self._iteration(guard)
+                    yield "}"
+                return
+        yield f"for (; y < height; y += {step}) {{"
+        yield from self._iteration(guard)
+        yield "}"
 
     def _begin(self, prefix: str, kept: set[Placed]) -> None:
         self._prefix, self._kept = prefix, kept
