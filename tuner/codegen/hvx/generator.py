@@ -11,7 +11,7 @@ from tuner.codegen.c_forms import PRELUDE, SWITCHES, declaration, wrapped
 from tuner.codegen.halide.servers import ServerGenerator
 from tuner.codegen.hvx.lowering import lowered
 from tuner.codegen.hvx.sliding import Window
-from tuner.codegen.hvx.writing import Choices, Strip, declarations
+from tuner.codegen.hvx.writing import Choices, Side, Strip, declarations
 from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
@@ -97,6 +97,7 @@ def _knobs(vectors: int) -> tuple[Knob, ...]:
         Knob(ROWS, (1, 2, 4, 8), "output rows computed together"),
         Knob("hvx_columns", columns, "vectors side by side"),
         Knob("hvx_taps", ("align", "load"), "neighbours from vectors that are there, or loaded"),
+        Knob("hvx_adds", ("mixed", "pairs", "halves"), "sums of 16 bits: of pairs, or one by one"),
         Knob("hvx_prefetch", (0, 8, 32), "rows from a prefetch to its use; 0: none"),
         *(knob for knob in clang.KNOBS if knob.name in _CLANG_KNOBS),
     )
@@ -147,53 +148,78 @@ def translation_unit(kernel: Kernel, problem: Problem, config: Config) -> str:
         config.integer("hvx_columns"),
         config.text("hvx_taps") == "load",
         config.integer("hvx_prefetch"),
+        config.text("hvx_adds"),
         buffers[0].shape[0] if problem.contract is Contract.STATIC else None,
     )
-    strips: dict[str, Strip] = {}
-    loops = "\n".join(_walk(problem, buffers, choices, strips, lanes))
-    functions = declarations(window, list(strips.values()), choices, lanes)
+    walk = _Walk(problem, buffers, choices.columns, lanes)
+    loops = walk.loops()
+    functions = declarations(window, list(walk.strips.values()), choices, lanes)
     return wrapped(problem, buffers, {}, loops, functions)
 
 
-def _walk(
-    problem: Problem,
-    buffers: tuple[BufferSpec, ...],
-    choices: Choices,
-    strips: dict[str, Strip],
-    lanes: int,
-) -> Iterator[str]:
-    """The strips of an image from left to right; each that is called is put among ``strips``."""
-    contract, width = problem.contract, buffers[0].shape[-1]
-    is_static = contract is Contract.STATIC
-    whole = contract is Contract.EXTENT or (is_static and width % lanes == 0)
-    aligned = whole or contract is Contract.STRIDE
+class _Walk:
+    """The strips of an image from left to right. Where its width is not known, its comparisons with
+    the width are made when the code is called."""
 
-    def call(columns: int, sides: str, x: str) -> str:
-        in_place = whole or (aligned and "r" not in sides)
-        strip = Strip(columns, "l" in sides, "r" in sides, in_place)
-        strips[strip.name] = strip
+    def __init__(
+        self, problem: Problem, buffers: tuple[BufferSpec, ...], columns: int, lanes: int
+    ) -> None:
+        contract, width = problem.contract, buffers[0].shape[-1]
+        self._width = width if contract is Contract.STATIC else None
+        self._columns, self._lanes = columns, lanes
+        self._is_whole = contract is Contract.EXTENT or self._width == width // lanes * lanes
+        self._is_aligned = self._is_whole or contract is Contract.STRIDE
+        self.strips: dict[str, Strip] = {}
+        """Those that are called."""
+
+    def loops(self) -> str:
+        """The C that calls them."""
+        lines = []
+        columns = [self._columns]
+        if self._width is None:
+            differ = (f"input_extent_{at} != output_extent_{at}" for at in range(2))
+            least = f"output_extent_0 < {self._lanes}"
+            lines.append(f"if ({' || '.join([*differ, least])}) return CONSTRAINT_VIOLATED;")
+            columns += [1] if self._columns > 1 else []  # narrow images
+        for count in columns:
+            lines.append(f"if (output_extent_0 >= {count * self._lanes}) {{")
+            lines += [*self._with(count), "return 0;", "}"]
+        return "\n".join(lines)
+
+    def _with(self, columns: int) -> Iterator[str]:
+        """Strips of ``columns`` vectors; the last one begins where it ends with the row."""
+        lanes, step, width = self._lanes, columns * self._lanes, self._width
+        aligned = self._is_aligned
+        if width is None or width == step:
+            one = self._call(Strip(columns, "edge", "edge", aligned), "0")
+            yield f"if (output_extent_0 == {step}) {{ {one} return 0; }}"
+        if width == step:
+            return
+        # A vector beside a strip is whole, and so it may be read, if rows are.
+        near: Side = "inside" if self._is_aligned else "near"
+        last_near: Side = "inside" if self._is_whole else "near"
+        yield self._call(Strip(columns, "edge", near, aligned), "0")
+        room = 0 if aligned else lanes
+        if width is None or width > 2 * step:
+            yield f"int x = {step};"
+            if width is None or 2 * step + room <= width:
+                stop = f"x + {step + room} {'<' if aligned else '<='} output_extent_0"
+                inner = self._call(Strip(columns, "inside", "inside", aligned), "x")
+                yield f"for (; {stop}; x += {step}) {inner}"
+            if not aligned:
+                beside = self._call(Strip(columns, "inside", near, aligned), "x")
+                yield f"if (x + {step} < output_extent_0) {beside}"
+        last = Strip(columns, last_near, "edge", self._is_whole)
+        yield self._call(last, f"output_extent_0 - {step}")
+
+    def _call(self, strip: Strip, x: str) -> str:
+        """Calls a strip that begins at ``x``, and puts it among those that are called."""
+        self.strips[strip.name] = strip
+        end = f"output_extent_0 - ({x}) - {strip.columns * self._lanes}"
         return (
             f"{strip.name}(input + {x}, input_stride_1, output + {x}, output_stride_1, "
-            "output_extent_1);"
+            f"output_extent_1, at_most({x}, {self._lanes}), at_most({end}, {self._lanes}));"
         )
-
-    if not is_static:
-        yield "if (input_extent_0 != output_extent_0 || input_extent_1 != output_extent_1 ||"
-        yield f"    output_extent_0 < {lanes}) return CONSTRAINT_VIOLATED;"
-    widths = [choices.columns] if is_static or choices.columns == 1 else [choices.columns, 1]
-    for columns in widths:
-        step = columns * lanes
-        yield f"if (output_extent_0 >= {step}) {{"
-        if not is_static or width == step:
-            yield f"if (output_extent_0 == {step}) {{ {call(columns, 'lr', '0')} return 0; }}"
-        if not is_static or width > step:
-            yield call(columns, "l", "0")
-            if not is_static or width > 2 * step:
-                yield f"for (int x = {step}; x + {step} < output_extent_0; x += {step})"
-                yield f"    {call(columns, '', 'x')}"
-            yield call(columns, "r", f"output_extent_0 - {step}")
-        yield "return 0;"
-        yield "}"
 
 
 @lru_cache(maxsize=1)

@@ -10,19 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from tuner.codegen.hvx.lowering import Placed, Value
-from tuner.codegen.hvx.sliding import Window, constants
+from tuner.codegen.hvx.sliding import Operation, Window, constants
 
 _IMMEDIATE = 8
 """``valign`` by less than this has the number in the instruction."""
 _MOST_WRITTEN_OUT = 4
 """Iterations at the lower edge."""
-_WIDE_BINARY = ("vabsdiffh", "vmaxh", "vminh", "vmaxuh", "vminuh")
+_PAIR = "_dv"
+_PAIRED = (f"vaddh{_PAIR}", f"vsubh{_PAIR}")
+_WIDE_BINARY = ("vaddh", "vsubh", "vabsdiffh", "vmaxh", "vminh", "vmaxuh", "vminuh")
+_BY_HALVES = (*_WIDE_BINARY, "vabsh", "vasrh", "vlsrh", "vaslh", "vmpyihb", "vmpyhsrs")
+"""Wide operations that exist for single vectors only."""
 _DECLARATIONS = """
 typedef int V __attribute__((vector_size(VECTOR_BYTES), aligned(VECTOR_BYTES)));
 typedef int VU __attribute__((vector_size(VECTOR_BYTES), aligned(1)));
 typedef int W __attribute__((vector_size(2 * VECTOR_BYTES), aligned(VECTOR_BYTES)));
+#define at_most(value, most) ((value) < (most) ? (value) : (most))
 #define HVX(name) __builtin_HEXAGON_V6_##name##_128B
 """
 
@@ -30,29 +36,37 @@ typedef int W __attribute__((vector_size(2 * VECTOR_BYTES), aligned(VECTOR_BYTES
 @dataclass(frozen=True)
 class Choices:
     """Of a config: vectors of a strip, whether taps are loads of their own (``is_loaded``) or
-    aligned from those that are there, and rows between a prefetch and its use (0: none). ``height``
-    is the image's, if it is known."""
+    aligned from those that are there, rows between a prefetch and its use (0: none), and whether
+    pairs of vectors are added as ``pairs``, by ``halves``, or ``mixed``: by halves where they were
+    made so. ``height`` is the image's, if it is known."""
 
     columns: int
     is_loaded: bool
     prefetch_rows: int
+    adds: str
     height: int | None
+
+
+Side = Literal["edge", "near", "inside"]
+"""What is beside a strip: the edge of the image, less than a vector before it, or a whole vector.
+Of aligned rows a vector that is not whole can be read as well: what depends on what is beyond is
+written over by the last strip."""
 
 
 @dataclass(frozen=True)
 class Strip:
-    """A way through a strip: which edges of the image it touches, whether rows are aligned."""
+    """A way through a strip: what is on each side, and whether rows are aligned."""
 
     columns: int
-    left: bool
-    right: bool
+    left: Side
+    right: Side
     aligned: bool
 
     @property
     def name(self) -> str:
         """The name of its function."""
-        sides = f"{'l' if self.left else ''}{'r' if self.right else ''}"
-        return f"strip_{self.columns}_{sides}{'a' if self.aligned else 'u'}"
+        kind = "aligned" if self.aligned else "unaligned"
+        return f"strip_{self.columns}_{self.left}_{self.right}_{kind}"
 
 
 def declarations(window: Window, strips: list[Strip], choices: Choices, lanes: int) -> str:
@@ -81,7 +95,8 @@ class _Writer:
         window = self._window
         yield (
             f"static __attribute__((noinline)) void {self._strip.name}(const uint8_t *restrict in, "
-            "int in_stride, uint8_t *restrict out, int out_stride, int height) {"
+            "int in_stride, uint8_t *restrict out, int out_stride, int height, int before, "
+            "int after) {"
         )
         yield "const V first_lane = *(const V *)lanes;"
         yield (
@@ -182,8 +197,17 @@ class _Writer:
         for column in range(self._strip.columns):
             parts = [self._at(part, column) for part in operation.parts]
             name = _name(self._prefix, value, row, column)
-            text = _expression(operation.name, parts, operation.numbers)
+            text = _expression(self._spelled(operation), parts, operation.numbers)
             yield f"const {_type(value)} {name} = {text};"
+
+    def _spelled(self, operation: Operation) -> str:
+        """The operation's name; sums of two pairs of vectors may be two sums of vectors."""
+        name = operation.name
+        if name not in _PAIRED:
+            return name
+        has_halves = any(part.operation in _BY_HALVES for part, _ in operation.parts)
+        is_halved = self._choices.adds == "halves" or (self._choices.adds == "mixed" and has_halves)
+        return name.removesuffix(_PAIR) if is_halved else name
 
     def _at(self, placed: Placed, column: int) -> str:
         value, row = placed
@@ -198,10 +222,10 @@ class _Writer:
         for column in range(self._strip.columns):
             name = _name(self._prefix, value, row, column)
             beyond = column + (dx > 0) - (dx < 0)
-            is_edge = (beyond < 0 and self._strip.left) or (
-                beyond == self._strip.columns and self._strip.right
+            is_inside = (beyond >= 0 or self._strip.left == "inside") and (
+                beyond < self._strip.columns or self._strip.right == "inside"
             )
-            if dx and self._choices.is_loaded and not is_edge:
+            if dx and self._choices.is_loaded and is_inside:
                 yield f"const V {name} = *(const VU *)(ROW({row}) + {column * lanes + dx});"
                 continue
             yield from self._loaded(row, column)
@@ -223,14 +247,27 @@ class _Writer:
             return
         self._raw.add((row, column))
         name, last = _raw(row, column), self._strip.columns
-        if column < 0 and self._strip.left:
+        place = f"ROW({row}) + {column * self._lanes}"
+        if column < 0 and self._strip.left == "edge":
             yield from self._loaded(row, 0)
             yield f"const V {name} = HVX(vdelta)({_raw(row, 0)}, first_lane);"
-        elif column == last and self._strip.right:
+        elif column == last and self._strip.right == "edge":
             yield from self._loaded(row, last - 1)
             yield f"const V {name} = HVX(vdelta)({_raw(row, last - 1)}, last_lane);"
+        elif column < 0 and self._strip.left == "near":
+            # The first vector of the row, moved up behind copies of its first pixel.
+            yield f"const V {name}_inside = *(const VU *)(ROW({row}) - before);"
+            yield (
+                f"const V {name} = HVX(vlalignb)({name}_inside, "
+                f"HVX(vdelta)({name}_inside, first_lane), {self._lanes} - before);"
+            )
+        elif column == last and self._strip.right == "near":
+            yield f"const V {name}_inside = *(const VU *)({place} + after - {self._lanes});"
+            yield (
+                f"const V {name} = HVX(valignb)(HVX(vdelta)({name}_inside, last_lane), "
+                f"{name}_inside, {self._lanes} - after);"
+            )
         else:
-            place = f"ROW({row}) + {column * self._lanes}"
             yield f"const V {name} = *(const {self._type} *)({place});"
 
 
