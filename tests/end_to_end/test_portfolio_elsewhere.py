@@ -44,9 +44,7 @@ def test_what_a_portfolio_found_is_made_again_elsewhere_to_the_byte(
         assert there.artifact(best.artifact_digest).files == found
 
     # Not the best alone: each generator's code is the same again.
-    assert {trial.config[GENERATOR] for trial in tried} == set(
-        spaces(find_kernel(KERNEL), problem)
-    )
+    assert {trial.config[GENERATOR] for trial in tried} == set(spaces(find_kernel(KERNEL), problem))
     for trial in tried:
         again = compiled(problem, trial.config, generator="portfolio")
         assert again.digest == trial.artifact_digest

@@ -2,8 +2,9 @@
 
 A portfolio's space is that of Halide's schedules with the knob ``generator`` before them: Halide's
 own LLVM, clang on Halide's IR with its switches, or instead of a schedule, for kernels that have
-one, the C form with its few knobs, and for stencils HVX intrinsics with theirs. So a config says by itself what makes its code, and all that works
-on configs (samplers, resumed jobs, transfer, schedules with their provenance) works on it.
+one, the C form with its few knobs, and for stencils HVX intrinsics with theirs. So a config says by
+itself what makes its code, and all that works on configs (samplers, resumed jobs, transfer,
+schedules with their provenance) works on it.
 
 Few trials are wasted on alternatives that do not pay: the search begins with one config of each,
 C has a handful of points, and an alternative that is behind gets a share of the trials
@@ -109,7 +110,9 @@ def _joined_once(parts: tuple[tuple[str, tuple[Knob, ...]], ...]) -> tuple[Knob,
             knobs.setdefault(knob.name, knob)
             users.setdefault(knob.name, []).append(generator)
     names = tuple(name for name, _ in parts)
-    choice = Knob(GENERATOR, names, "what makes the code: Halide, clang of its IR or of C, or intrinsics")
+    choice = Knob(
+        GENERATOR, names, "what makes the code: Halide, clang of its IR or of C, or intrinsics"
+    )
     return (choice, *(_where(knob, users[knob.name], names) for knob in knobs.values()))
 
 

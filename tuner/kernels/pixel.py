@@ -46,7 +46,7 @@ class Pixel:
         self.high = high
         # Compared by a digest: expressions share parts, and spelt out grow beyond all measure.
         content = repr((kind, value, [part.key for part in parts]))
-        self.key = hashlib.sha256(content.encode()).hexdigest()
+        self.key: str = hashlib.sha256(content.encode()).hexdigest()
 
     def __hash__(self) -> int:
         return hash(self.key)

@@ -25,7 +25,7 @@ from tuner.space import Config, Knob, KnobValue, Space
 ROWS = "hvx_rows"
 _COLUMNS = (1, 2, 3, 4)
 _CLANG_KNOBS = ("llvm_optimize", "llvm_unroll", "llvm_pipeliner")
-_TEXTBOOK: dict[str, KnobValue] = {ROWS: 4, "hvx_columns": 2}
+_TEXTBOOK: dict[str, KnobValue] = {ROWS: 4, "hvx_columns": 2, "hvx_adds": "halves"}
 _MOST_REACH = 64
 """Rows or columns that a pixel depends on, to each side."""
 _MOST_VALUES = 128
@@ -98,6 +98,7 @@ def _knobs(vectors: int) -> tuple[Knob, ...]:
         Knob("hvx_columns", columns, "vectors side by side"),
         Knob("hvx_taps", ("align", "load"), "neighbours from vectors that are there, or loaded"),
         Knob("hvx_adds", ("mixed", "pairs", "halves"), "sums of 16 bits: of pairs, or one by one"),
+        Knob("hvx_last", ("apart", "inside"), "the last rows: after the loop, or in it"),
         Knob("hvx_prefetch", (0, 8, 32), "rows from a prefetch to its use; 0: none"),
         *(knob for knob in clang.KNOBS if knob.name in _CLANG_KNOBS),
     )
@@ -149,6 +150,7 @@ def translation_unit(kernel: Kernel, problem: Problem, config: Config) -> str:
         config.text("hvx_taps") == "load",
         config.integer("hvx_prefetch"),
         config.text("hvx_adds"),
+        config.text("hvx_last"),
         buffers[0].shape[0] if problem.contract is Contract.STATIC else None,
     )
     walk = _Walk(problem, buffers, choices.columns, lanes)

@@ -93,6 +93,10 @@ def lowered(expression: Pixel) -> tuple[Values, Placed]:
     return lowering.values, lowering.bytes_of(expression)
 
 
+def _reach(expression: Pixel) -> str:
+    return f"a value reaches from {expression.low} to {expression.high}"
+
+
 def _clip(expression: Pixel, bounds: tuple[int, int]) -> tuple[int, int]:
     return max(expression.low, bounds[0]), min(expression.high, bounds[1])
 
@@ -124,7 +128,7 @@ class _Lowering:
     def halves_of(self, expression: Pixel) -> Placed:
         """``expression`` as halfwords, with a sign or without, whichever holds it."""
         if not (_within(expression, _SIGNED) or _within(expression, _UNSIGNED)):
-            raise _refused(f"a value reaches from {expression.low} to {expression.high}")
+            raise _refused(_reach(expression))
         key = expression, True
         if key not in self._known:
             self._known[key] = self._halves(expression)
@@ -147,7 +151,7 @@ class _Lowering:
         if kind in FOLDS:
             return self._saturated(expression)
         if kind == "shift":
-            return self._narrowed(*parts, bits=expression.value)
+            return self._narrowed(parts[0], expression.value)
         if kind == "abs" and (pair := self._difference(parts[0])):
             return self.values.made("vabsdiffub", pair, is_wide=False)
         return self._pack("vshuffeb", self.halves_of(expression))
@@ -156,9 +160,11 @@ class _Lowering:
         """The two bytes of which ``inner`` is the difference, if it is one."""
         if inner.kind != "sum" or sorted(inner.value[:-1]) != [-1, 1] or inner.value[-1]:
             return None
-        return list(map(self.bytes_of, inner.parts)) if all(
-            _within(part, _BYTE) for part in inner.parts
-        ) else None
+        return (
+            list(map(self.bytes_of, inner.parts))
+            if all(_within(part, _BYTE) for part in inner.parts)
+            else None
+        )
 
     def _pack(self, operation: str, value: Placed, *numbers: int) -> Placed:
         return self.values.made(operation, [value], numbers, is_wide=False)
@@ -169,7 +175,7 @@ class _Lowering:
         if inner is None or not _within(inner, _SIGNED):
             return self._pack("vshuffeb", self.halves_of(expression))
         if inner.kind == "shift":
-            return self._narrowed(inner.parts[0], bits=inner.value)
+            return self._narrowed(inner.parts[0], inner.value)
         return self._pack("vsathub", self.halves_of(inner))
 
     def _narrowed(self, inner: Pixel, bits: int) -> Placed:
@@ -242,16 +248,14 @@ class _Lowering:
         if kind == "product":
             if not _within(parts[0], _SIGNED) or not -(1 << 15) <= expression.value < 1 << 15:
                 raise _refused("it scales a value that takes more than 15 bits")
-            return made(
-                "vmpyhsrs", [self.halves_of(parts[0])], (expression.value,), is_wide=True
-            )
+            return made("vmpyhsrs", [self.halves_of(parts[0])], (expression.value,), is_wide=True)
         if kind in FOLDS and not all(_within(part, _BYTE) for part in parts):
-            bounds = [(part.low, part.high) for part in parts]
             letter = ""
             if not all(_within(part, _SIGNED) for part in parts):
-                if not all(_within(part, _UNSIGNED) for part in parts):
-                    raise _refused(f"it compares values that reach over {bounds}")
                 letter = "u"
+                for part in parts:
+                    if not _within(part, _UNSIGNED):
+                        raise _refused(_reach(part))
             by = f"v{kind}{letter}h"
             return self._fold(by, map(self.halves_of, parts), is_wide=True)
         return made("vzb", [self.bytes_of(expression)], is_wide=True)
@@ -295,17 +299,15 @@ class _Lowering:
             common = gcd(*line.values())
             if len(line) == 1 and (common == 1 or self._recurs(line, bytes_)):
                 (common,) = line.values()
-            # Rows that differ by a factor, or in sign, are one sum.
-            if _weights({one: -w // common for one, w in line.items()}) in seen:
-                common = -common
-            reduced = {one: w // common for one, w in line.items()}
+            # Rows that differ by a factor, or in sign, are one sum: of the signs, that of fewer
+            # operations.
+            ways = [(sign * common, _divided(line, sign * common)) for sign in (1, -1)]
+            common, reduced = min(ways, key=lambda way: _multiplications(way[1]))
             key = _weights(reduced)
             if key not in seen:
                 seen[key] = self._horizontal(reduced)
             add(seen[key], row, common)
-        return [
-            term for value, column in columns.items() for term in self._cascade(value, column)
-        ]
+        return [term for value, column in columns.items() for term in self._cascade(value, column)]
 
     @staticmethod
     def _recurs(line: Mapping[Value, int], lines: Mapping[int, Mapping[Value, int]]) -> bool:
@@ -313,8 +315,8 @@ class _Lowering:
         return sum(set(other) == set(line) for other in lines.values()) > 1
 
     def _cascade(self, value: Value, column: Mapping[int, int]) -> list[tuple[Value, int, int]]:
-        """``column``'s weighted sum of a value's rows, with sums of two neighbours taken out as long
-        as that saves operations."""
+        """``column``'s weighted sum of a value's rows, with sums of two neighbours taken out as
+        long as that saves operations."""
         first = min(column)
         weights = [column.get(row, 0) for row in range(first, max(column) + 1)]
         while len(weights) > 1:
@@ -323,7 +325,7 @@ class _Lowering:
                 break
             value, _ = self.values.made("vaddh_dv", [(value, 0), (value, 1)], is_wide=True)
             weights = rest
-        common = {weight for weight in weights}
+        common = set(weights)
         if len(weights) > 2 and len(common) == 1:
             parts = [(value, at) for at in range(len(weights))]
             value, _ = self.values.made("fold", parts, is_wide=True, by="vaddh_dv")
@@ -345,10 +347,9 @@ class _Lowering:
             if abs(line[other]) == 1:
                 operation = "vaddubh" if line[other] == 1 else "vsububh"
                 return made(operation, [(plus[0], 0), (other, 0)], is_wide=True)[0]
-        taps = {value.numbers[0]: w for value, w in line.items() if value.operation == "tap"}
         others = [(value, w) for value, w in line.items() if value.operation != "tap"]
         total: Placed | None = None
-        for operation, places, weights in _fewest(tuple(sorted(taps.items()))):
+        for operation, places, weights in _fewest(_taps(line)):
             parts = [self.bytes_of(at(dx, 0)) for dx in places]
             total = self._accumulated(total, operation, parts, weights)
         for value, weight in others:
@@ -401,6 +402,23 @@ class _Lowering:
 
 def _weights(line: Mapping[Value, int]) -> tuple[tuple[int, int], ...]:
     return tuple(sorted((value.number, weight) for value, weight in line.items()))
+
+
+def _divided(line: Mapping[Value, int], divisor: int) -> dict[Value, int]:
+    return {value: weight // divisor for value, weight in line.items()}
+
+
+def _taps(line: Mapping[Value, int]) -> tuple[tuple[int, int], ...]:
+    """The offsets and weights of the input's pixels among the terms of ``line``."""
+    taps = {value.numbers[0]: w for value, w in line.items() if value.operation == "tap"}
+    return tuple(sorted(taps.items()))
+
+
+def _multiplications(line: Mapping[Value, int]) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+    """How much a sum along a row takes. Of equals the same is the least, whichever sign it has."""
+    taps = _taps(line)
+    negative = sum(weight < 0 for weight in line.values())
+    return len(_fewest(taps)), negative, taps
 
 
 def _nearest_first(value: Value) -> tuple[int, int, int]:

@@ -1,9 +1,9 @@
 """Which values an iteration over some rows computes, and which it takes over from the one before.
 
-An iteration makes ``rows`` output rows of a strip of columns and moves down by as many. A value that
-is needed in several rows is computed once, in the lowest of them, and stays in a register for the
-iterations that follow. Results of an associative operation are combined in pairs of rows that begin
-at an even one (pairs of pairs, and so on), so that the outputs of an iteration share them.
+An iteration makes ``rows`` output rows of a strip of columns and moves down by as many. A value
+that is needed in several rows is computed once, in the lowest of them, and stays in a register for
+the iterations that follow. Results of an associative operation are combined in pairs of rows that
+begin at an even one (pairs of pairs, and so on), so that the outputs of an iteration share them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from tuner.codegen.hvx.lowering import Placed, Value, Values
 
 CONSTANTS = ("splatb", "splath")
-_SAME = "same"
+SAME, MEDIAN, MEDIAN_OF_PAIR = "same", "median", "median_of_pair"
+"""Operations that are no instruction: a copy, and medians of three bytes, of which two may be in
+order."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Window:
         while len(items) > 2:
             items[:2] = [self._of(value, items[0], items[1])]
         if len(items) == 1:
-            return Operation(_SAME, tuple(items))
+            return Operation(SAME, tuple(items))
         return Operation(value.by, tuple(items))
 
     def _of(self, fold: Value, one: Placed, other: Placed) -> Placed:
@@ -127,14 +129,12 @@ class Window:
         (value, first), *_ = parts
         is_one = parts == tuple((value, first + at) for at in range(3))
         if self.rows % 2 or not is_one:
-            return Operation("median", parts)
+            return Operation(MEDIAN, parts)
         even = first + first % 2
         pair = [(value, even), (value, even + 1)]
         (other,) = (one for one in parts if one not in pair)
-        low, high = (
-            self.values.made(by, pair, is_wide=False) for by in ("vminub", "vmaxub")
-        )
-        return Operation("median_of_pair", (low, high, other))
+        low, high = (self.values.made(by, pair, is_wide=False) for by in ("vminub", "vmaxub"))
+        return Operation(MEDIAN_OF_PAIR, (low, high, other))
 
 
 def constant(placed: Placed) -> bool:

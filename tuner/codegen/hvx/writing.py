@@ -1,19 +1,19 @@
 """C of a window that slides down strips of an image: HVX intrinsics, rows of vectors in registers.
 
-A strip is some vectors wide. Beyond the image's left and right edge lies the edge's pixel again, by
-``vdelta`` from the vector that has it; above and below are the first and the last row again. A width
-that is not a whole number of strips has a last strip that begins earlier, over pixels that are
-written twice.
+A strip is some vectors wide. Beyond the left and right edge of the image lies the edge's pixel
+again, by ``vdelta`` from the vector that has it; above and below are the first and the last row
+again. Where the width is not a whole number of strips, the last one begins earlier, over pixels
+that are written twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from tuner.codegen.hvx.lowering import Placed, Value
-from tuner.codegen.hvx.sliding import Operation, Window, constants
+from tuner.codegen.hvx.sliding import MEDIAN, MEDIAN_OF_PAIR, SAME, Operation, Window, constants
 
 _IMMEDIATE = 8
 """``valign`` by less than this has the number in the instruction."""
@@ -24,6 +24,10 @@ _PAIRED = (f"vaddh{_PAIR}", f"vsubh{_PAIR}")
 _WIDE_BINARY = ("vaddh", "vsubh", "vabsdiffh", "vmaxh", "vminh", "vmaxuh", "vminuh")
 _BY_HALVES = (*_WIDE_BINARY, "vabsh", "vasrh", "vlsrh", "vaslh", "vmpyihb", "vmpyhsrs")
 """Wide operations that exist for single vectors only."""
+_OF_TWO_TAPS = ("vtmpybus", "vmpabus")
+"""Multiplications of a pair of vectors by two weights."""
+_NARROWING = ("vshuffeb", "vshuffob", "vsathub")
+_ACCUMULATES = "_acc"
 _DECLARATIONS = """
 typedef int V __attribute__((vector_size(VECTOR_BYTES), aligned(VECTOR_BYTES)));
 typedef int VU __attribute__((vector_size(VECTOR_BYTES), aligned(1)));
@@ -38,12 +42,14 @@ class Choices:
     """Of a config: vectors of a strip, whether taps are loads of their own (``is_loaded``) or
     aligned from those that are there, rows between a prefetch and its use (0: none), and whether
     pairs of vectors are added as ``pairs``, by ``halves``, or ``mixed``: by halves where they were
-    made so. ``height`` is the image's, if it is known."""
+    made so. The ``last`` rows are ``inside`` of the loop, if that ends with them, or ``apart``;
+    ``height`` is the image's, if it is known."""
 
     columns: int
     is_loaded: bool
     prefetch_rows: int
     adds: str
+    last: str
     height: int | None
 
 
@@ -73,7 +79,9 @@ def declarations(window: Window, strips: list[Strip], choices: Choices, lanes: i
     """Everything before the function itself: types and a function for each of ``strips``."""
     numbers = ", ".join(map(str, range(lanes)))
     table = f"static const uint8_t lanes[] __attribute__((aligned({lanes}))) = {{{numbers}}};"
-    return "\n".join([_DECLARATIONS, table, *(_strip(window, one, choices, lanes) for one in strips)])
+    return "\n".join(
+        [_DECLARATIONS, table, *(_strip(window, one, choices, lanes) for one in strips)]
+    )
 
 
 def _strip(window: Window, strip: Strip, choices: Choices, lanes: int) -> str:
@@ -126,6 +134,20 @@ class _Writer:
         yield "const uint8_t *p = in;"
         yield "#define ROW(r) (p + (r) * in_stride)"
         needed = max(reached, window.rows - 1)
+        height, step = self._choices.height, window.rows
+        if self._choices.last == "inside" and height and height % step == 0 and needed < 2 * step:
+            yield "#undef ROW"
+            yield f"for (; y < height; y += {step}) {{"
+            yield f"const int has_more = y + {step} < height;"
+            yield (
+                f"#define ROW(r) (p + ((r) < {step} || has_more ? (r) : {step - 1}) * in_stride)"
+            )
+            yield from self._iteration("")
+            yield f"p += {step} * in_stride;"
+            yield "}"
+            yield "#undef ROW"
+            yield "}}"
+            return
         yield f"for (; y + {needed} < height; y += {window.rows}) {{"
         yield from self._iteration("")
         yield f"p += {window.rows} * in_stride;"
@@ -314,6 +336,16 @@ def _weights(numbers: tuple[int, ...]) -> str:
     return _repeated(other << 8 | one)
 
 
+_SCALARS: dict[str, Callable[[tuple[int, ...]], str]] = {
+    "vasrh": lambda numbers: str(numbers[0]),
+    "vlsrh": lambda numbers: str(numbers[0]),
+    "vaslh": lambda numbers: str(numbers[0]),
+    "vmpyihb": _weights,
+    "vmpyhsrs": lambda numbers: _repeated(numbers[0]),
+}
+"""The scalar operand of operations that have one."""
+
+
 def _halves(operation: str, parts: list[str], *numbers: str) -> str:
     """A wide operation, done for even and odd pixels by themselves."""
     done = (
@@ -324,33 +356,28 @@ def _halves(operation: str, parts: list[str], *numbers: str) -> str:
 
 
 def _expression(operation: str, parts: list[str], numbers: tuple[int, ...]) -> str:
-    name, _, is_acc = operation.partition("_acc") if operation.endswith("_acc") else (operation, "", "")
-    acc = parts[:1] if operation.endswith("_acc") else []
-    rest = parts[len(acc) :]
-    if operation == "same":
+    """C of an operation. The first of the parts of one that accumulates is what it adds to."""
+    name = operation.removesuffix(_ACCUMULATES)
+    if operation == SAME:
         return parts[0]
-    if operation == "median":
+    if operation == MEDIAN:
         a, b, c = parts
         low, high = f"HVX(vminub)({a}, {b})", f"HVX(vmaxub)({a}, {b})"
         return f"HVX(vmaxub)({low}, HVX(vminub)({high}, {c}))"
-    if operation == "median_of_pair":
+    if operation == MEDIAN_OF_PAIR:
         low, high, other = parts
         return f"HVX(vmaxub)({low}, HVX(vminub)({high}, {other}))"
-    if name in ("vtmpybus", "vmpabus"):
-        a, b = rest
-        given = [*acc, f"HVX(vcombine)({b}, {a})", _weights(numbers)]
-        return f"HVX({operation})({', '.join(given)})"
-    if name == "vmpybus":
-        return f"HVX({operation})({', '.join([*acc, *rest, _weights(numbers)])})"
-    if name == "vmpyihb":
-        return _halves(operation, parts, _weights(numbers))
-    if name == "vaslh" or operation in ("vasrh", "vlsrh"):
-        return _halves(operation, parts, str(numbers[0]))
-    if operation == "vmpyhsrs":
-        return _halves(operation, parts, _repeated(numbers[0]))
-    if operation == "vabsh" or operation in _WIDE_BINARY:
-        return _halves(operation, parts)
-    if operation in ("vshuffeb", "vshuffob", "vsathub") or operation.startswith(("vasr", "vround")):
-        given = [f"HVX(hi)({parts[0]})", f"HVX(lo)({parts[0]})", *map(str, numbers)]
-        return f"HVX({operation})({', '.join(given)})"
-    return f"HVX({operation})({', '.join(parts)})"
+    if name in _OF_TWO_TAPS:
+        *total, one, other = parts
+        given = [*total, f"HVX(vcombine)({other}, {one})", _weights(numbers)]
+    elif name == "vmpybus":
+        given = [*parts, _weights(numbers)]
+    elif name in _BY_HALVES:
+        scalars = _SCALARS.get(name)
+        return _halves(operation, parts, *([scalars(numbers)] if scalars else []))
+    elif name in _NARROWING or name.startswith(("vasr", "vround")):
+        given = [f"HVX({half})({parts[0]})" for half in ("hi", "lo")]
+        given += map(str, numbers)
+    else:
+        given = parts
+    return f"HVX({operation})({', '.join(given)})"

@@ -8,7 +8,7 @@ Integers that wrap around are followed as long as only sums are made of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -48,8 +48,8 @@ _PRODUCT_BITS = 15
 
 @dataclass(frozen=True)
 class _Place:
-    """A coordinate: multiples of the variables in ``terms``, and an offset; then, if ``at_least`` or
-    ``at_most`` says so, not below or beyond the image along a dimension."""
+    """A coordinate: multiples of the variables in ``terms``, and an offset; then, if ``at_least``
+    or ``at_most`` says so, not below or beyond the image along a dimension."""
 
     terms: tuple[tuple[str, int], ...]
     offset: int
@@ -117,9 +117,7 @@ class _Reading:
             value = self._updated(func, update, value, scope)
         return value
 
-    def _updated(
-        self, func: Func, update: Update, value: Pixel, scope: Mapping[str, Any]
-    ) -> Pixel:
+    def _updated(self, func: Func, update: Update, value: Pixel, scope: Mapping[str, Any]) -> Pixel:
         """``value`` after all steps of a reduction."""
         own = zip(update.places, func.dimensions, strict=True)
         if not is_true(update.predicate) or not all(is_variable(p, name) for p, name in own):
