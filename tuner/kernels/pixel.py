@@ -32,7 +32,7 @@ class Pixel:
 
     ``kind`` and ``value`` say what it is: ``pixel`` (``value`` its offset (dx, dy)), ``constant``
     (its value), ``sum`` (coefficients of ``parts``, then a constant), ``max``, ``min`` and ``abs``
-    of ``parts``, ``shift`` (right, by so many bits, rounding down), ``product`` (by
+    of ``parts``, ``shift`` (right, by ``value`` bits, rounding down), ``product`` (by
     ``value`` / 2**15, rounded to nearest). ``low`` and ``high`` bound its values.
     """
 

@@ -91,12 +91,16 @@ class HvxGenerator(ServerGenerator):
 
 @lru_cache(maxsize=64)
 def _knobs(vectors: int) -> tuple[Knob, ...]:
-    """All knobs, for rows of so many whole vectors: no strip is wider."""
+    """All knobs, for rows of that many whole vectors: no strip is wider."""
     columns = tuple(count for count in _COLUMNS if count <= vectors)
     return (
         Knob(ROWS, (1, 2, 4, 8), "output rows computed together"),
         Knob("hvx_columns", columns, "vectors side by side"),
-        Knob("hvx_taps", ("align", "load"), "neighbours from vectors that are there, or loaded"),
+        Knob(
+            "hvx_taps",
+            ("align", "load"),
+            "neighbours in a row: from vectors already loaded, or loads",
+        ),
         Knob("hvx_adds", ("mixed", "pairs", "halves"), "sums of 16 bits: of pairs, or one by one"),
         Knob("hvx_last", ("apart", "inside"), "the last rows: after the loop, or in it"),
         Knob("hvx_prefetch", (0, 8, 32), "rows from a prefetch to its use; 0: none"),

@@ -3,7 +3,7 @@
 A :class:`Value` is a row of a vector's pixels: bytes in one vector, or halfwords in two, those of
 even pixels and those of odd ones, as HVX widens and narrows. It is made of other values in
 its own row and rows near it; one value serves all rows of an image, so rows that several outputs
-need are found by looking, whoever computes them first (``sliding``).
+need are found by looking (``sliding``).
 
 What is decided here: horizontal sums of bytes by ``vtmpy`` (three taps, the last once), ``vmpa``
 (two taps) and ``vmpy`` (one), the fewest that do; rows of a filter that are multiples of one
@@ -422,7 +422,7 @@ def _multiplications(line: Mapping[Value, int]) -> tuple[int, int, tuple[tuple[i
 
 
 def _nearest_first(value: Value) -> tuple[int, int, int]:
-    """Taps need shifts, but for the one in the middle."""
+    """Taps need shifts, except the one in the middle."""
     dx = value.numbers[0] if value.operation == "tap" else 0
     return value.height, abs(dx), dx
 
@@ -440,7 +440,7 @@ def _is_median_of_nine(expression: Pixel) -> bool:
 
 
 def _clamped_to_bytes(expression: Pixel) -> Pixel | None:
-    """What a minimum with 255, of a maximum with 0 where it may be negative, is taken of."""
+    """The value that a minimum with 255, of a maximum with 0 where it may be negative, clamps."""
     inner, bounds = expression, {"min": 255, "max": 0}
     while inner.kind in bounds and len(inner.parts) == 2:
         found = {part.value for part in inner.parts if part.kind == "constant"}

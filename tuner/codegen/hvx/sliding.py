@@ -16,8 +16,8 @@ from tuner.codegen.hvx.lowering import Placed, Value, Values
 
 CONSTANTS = ("splatb", "splath")
 SAME, MEDIAN, MEDIAN_OF_PAIR = "same", "median", "median_of_pair"
-"""Operations that are no instruction: a copy, and medians of three bytes, of which two may be in
-order."""
+"""Operations without an instruction of their own: a copy, and medians of three bytes, of which two
+may be in order."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Window:
         self.computed = self.order([*outputs, *rest], kept)
 
     def order(self, wanted: list[Placed], known: set[Placed]) -> list[Placed]:
-        """``wanted`` and what they are computed of, but for ``known``, producers first."""
+        """``wanted`` and what they are computed of, except ``known``, producers first."""
         done, found = set(known), []
         waiting = wanted[::-1]
         while waiting:

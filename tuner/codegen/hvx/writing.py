@@ -40,7 +40,7 @@ typedef int W __attribute__((vector_size(2 * VECTOR_BYTES), aligned(VECTOR_BYTES
 @dataclass(frozen=True)
 class Choices:
     """Of a config: vectors of a strip, whether taps are loads of their own (``is_loaded``) or
-    aligned from those that are there, rows between a prefetch and its use (0: none), and whether
+    aligned from vectors already loaded, rows between a prefetch and its use (0: none), and whether
     pairs of vectors are added as ``pairs``, by ``halves``, or ``mixed``: by halves where they were
     made so. The ``last`` rows are ``inside`` of the loop, if that ends with them, or ``apart``;
     ``height`` is the image's, if it is known."""
@@ -54,9 +54,9 @@ class Choices:
 
 
 Side = Literal["edge", "near", "inside"]
-"""What is beside a strip: the edge of the image, less than a vector before it, or a whole vector.
-Of aligned rows a vector that is not whole can be read as well: what depends on what is beyond is
-written over by the last strip."""
+"""The neighbourhood of a strip: the edge of the image, less than a vector before it, or a whole
+vector. In aligned rows a vector that the image fills in part counts as whole: it can be read, and
+the pixels that depend on the rest of it are written over by the last strip."""
 
 
 @dataclass(frozen=True)
