@@ -34,6 +34,8 @@ from tuner.records.candidate import Artifact, Measurement, Problem
 from tuner.tuning import default_workers, find_problem, keep_pipeline
 
 HERE = Path(__file__).parent
+MASK = ((1, -2, 3), (-4, 21, -5), (2, -3, 1))
+"""Of the convolution, as in ``conv3x3.c``."""
 WIDTHS = (1, 2, 4)
 OPTIMIZATIONS = ("-O2", "-O3")
 _CALL = "filter(input, input_stride_1, output, output_stride_1, output_extent_0, output_extent_1);"
@@ -79,6 +81,21 @@ def median() -> str:
     return keep_pipeline(medians)
 
 
+@cache
+def convolution() -> str:
+    """The kernel of a pipeline: nine weights of 8 bits that are not separable, edges repeated."""
+    import halide as hl
+
+    padded, x, y = _padded("convolved_image")
+    convolved = hl.Func("convolved")
+    total = hl.i16(0)
+    for dy, row in zip((-1, 0, 1), MASK, strict=True):
+        for dx, weight in zip((-1, 0, 1), row, strict=True):
+            total += hl.i16(weight) * hl.i16(padded[x + dx, y + dy])
+    convolved[x, y] = hl.u8_sat(total >> 4)
+    return keep_pipeline(convolved)
+
+
 def _padded(name: str) -> tuple[Any, Any, Any]:
     import halide as hl
 
@@ -104,6 +121,7 @@ _LARGE = {"x": 1024, "y": 512}
 JOBS = {
     "dilate 3x3": Job("dilate3x3.c", dilate, _LARGE),
     "median 3x3": Job("median3x3.c", median, _LARGE),
+    "conv 3x3": Job("conv3x3.c", convolution, _LARGE),
     "sobel 3x3": Job("sobel3x3.c", lambda: "sobel_u8", {"width": 512, "height": 64}),
 }
 

@@ -294,7 +294,7 @@ class _Lowering:
                 line[value] = line.get(value, 0) + weight
             else:
                 add(*self.halves_of(part), weight)
-        seen: dict[tuple[tuple[int, int], ...], Value] = {}
+        rows: list[tuple[int, int, dict[Value, int]]] = []
         for row, line in sorted(bytes_.items()):
             common = gcd(*line.values())
             if len(line) == 1 and (common == 1 or self._recurs(line, bytes_)):
@@ -303,11 +303,37 @@ class _Lowering:
             # operations.
             ways = [(sign * common, _divided(line, sign * common)) for sign in (1, -1)]
             common, reduced = min(ways, key=lambda way: _multiplications(way[1]))
-            key = _weights(reduced)
-            if key not in seen:
-                seen[key] = self._horizontal(reduced)
-            add(seen[key], row, common)
+            rows.append((row, common, reduced))
+        distinct = {_weights(reduced) for _, _, reduced in rows}
+        if len(distinct) == len(rows) > 1 and all(map(_fits, bytes_.values())):
+            # No row is of use to another output in another row: one sum runs through all of them.
+            add(*self._running(bytes_), 1)
+        else:
+            for row, common, reduced in rows:
+                add(self._horizontal(reduced), row, common)
         return [term for value, column in columns.items() for term in self._cascade(value, column)]
+
+    def _running(self, lines: Mapping[int, Mapping[Value, int]]) -> Placed:
+        """The sum of weighted bytes of several rows, two taps at once wherever they are."""
+        steps: list[tuple[str, list[Placed], tuple[int, int]]] = []
+        alone: list[tuple[Placed, int]] = []
+        for row, line in sorted(lines.items()):
+            alone += [((one, row), w) for one, w in line.items() if one.operation != "tap"]
+            for operation, places, weights in _fewest(_taps(line)):
+                parts = [(self.bytes_of(at(dx, 0))[0], row) for dx in places]
+                if len(parts) == 1:
+                    alone.append((parts[0], weights[0]))
+                else:
+                    steps.append((operation, parts, weights))
+        while len(alone) > 1:
+            (one, weight), (other, other_weight) = alone.pop(0), alone.pop(0)
+            steps.append(("vmpabus", [one, other], (weight, other_weight)))
+        steps += [("vmpybus", [one], (weight, weight)) for one, weight in alone]
+        total: Placed | None = None
+        for operation, parts, weights in steps:
+            total = self._accumulated(total, operation, parts, weights)
+        assert total is not None  # noqa: S101 - there are several rows
+        return total
 
     @staticmethod
     def _recurs(line: Mapping[Value, int], lines: Mapping[int, Mapping[Value, int]]) -> bool:
@@ -334,7 +360,7 @@ class _Lowering:
 
     def _horizontal(self, line: Mapping[Value, int]) -> Value:
         """The weighted sum of bytes of one row."""
-        if any(not _WEIGHT[0] <= weight <= _WEIGHT[1] for weight in line.values()):
+        if not _fits(line):
             raise _refused(f"it weighs a row by {max(map(abs, line.values()))}")
         made = self.values.made
         if len(line) == 1:
@@ -402,6 +428,11 @@ class _Lowering:
 
 def _weights(line: Mapping[Value, int]) -> tuple[tuple[int, int], ...]:
     return tuple(sorted((value.number, weight) for value, weight in line.items()))
+
+
+def _fits(line: Mapping[Value, int]) -> bool:
+    """Whether the weights are signed bytes."""
+    return all(_WEIGHT[0] <= weight <= _WEIGHT[1] for weight in line.values())
 
 
 def _divided(line: Mapping[Value, int], divisor: int) -> dict[Value, int]:
