@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-slow nightly lint format bench-tuning bench-kernels bench-service bench-load bench-simulator bench-verification bench-anchors bench-phones bench-search search-tables option-table lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo test test-fast test-slow nightly lint format bench-tuning bench-kernels bench-service bench-load bench-simulator bench-verification bench-anchors bench-phones bench-hand bench-search search-tables option-table lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -73,6 +73,9 @@ bench-anchors: setup ## hold the timing model against ratios published for hardw
 
 bench-phones: setup $(VENV)/.dev ## price an emulated phone: a trial beyond its run, a bundle of 16
 	$(BIN)/python -m benchmarks.phones
+
+bench-hand: setup ## filters written by hand in HVX intrinsics beside the best of 100 trials (minutes each)
+	$(BIN)/python -m benchmarks.hand
 
 bench-search: setup ## replay every search on the tables of measured configs
 	$(BIN)/python -m benchmarks.searches

@@ -11,7 +11,7 @@ import tuner
 from db import open_store
 from db.exchange import export_schedules, import_schedules
 from tuner.best import lookup_of
-from tuner.codegen.portfolio import GENERATOR, members
+from tuner.codegen.portfolio import GENERATOR, spaces
 from tuner.kernels import find_kernel
 from tuner.one_config import compiled
 from tuner.tuning import find_problem, installed_toolchains
@@ -26,7 +26,7 @@ def test_what_a_portfolio_found_is_made_again_elsewhere_to_the_byte(
     file = tmp_path / "schedules.zip"
     with closing(open_store(f"sqlite:///{tmp_path / 'here.sqlite'}")) as here:
         result = tuner.tune(
-            KERNEL, PARAMS, store=here, trials=4, workers=1, generator="portfolio", seed=0
+            KERNEL, PARAMS, store=here, trials=5, workers=1, generator="portfolio", seed=0
         )
         assert result.schedule is not None
         found = here.artifact(result.schedule.artifact_digest).files
@@ -44,7 +44,7 @@ def test_what_a_portfolio_found_is_made_again_elsewhere_to_the_byte(
         assert there.artifact(best.artifact_digest).files == found
 
     # Not the best alone: each generator's code is the same again.
-    assert {trial.config[GENERATOR] for trial in tried} == set(members(find_kernel(KERNEL)))
+    assert {trial.config[GENERATOR] for trial in tried} == set(spaces(find_kernel(KERNEL), problem))
     for trial in tried:
         again = compiled(problem, trial.config, generator="portfolio")
         assert again.digest == trial.artifact_digest

@@ -23,6 +23,7 @@ REGISTRY: Registry[CodeGenerator] = Registry(
         "halide": "tuner.codegen.halide.generator:HalideGenerator",
         "halide-clang": "tuner.codegen.clang:HalideClangGenerator",
         "c-autovec": "tuner.codegen.c_forms:CGenerator",
+        "hvx": "tuner.codegen.hvx.generator:HvxGenerator",
         "halide-auto": "tuner.codegen.halide.generator:AutoscheduledGenerator",
         "portfolio": "tuner.codegen.portfolio:Portfolio",
     },

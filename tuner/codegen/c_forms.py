@@ -32,7 +32,7 @@ _INPUT = "input.c"
 _INTERLEAVE = Knob("c_interleave", (1, 2), "vectors of one loop side by side")
 _CLANG_KNOBS = tuple(k for k in clang.KNOBS if k.name in ("llvm_unroll", "llvm_combine"))
 """The others hardly change such code: eight points a form, for searches that try C by the way."""
-_SWITCHES = ("-std=gnu17", "-ffreestanding", "-nostdinc", "-fno-stack-protector", "-fvectorize")
+SWITCHES = ("-std=gnu17", "-ffreestanding", "-nostdinc", "-fno-stack-protector", "-fvectorize")
 _VECTORIZE = ("-mllvm", "-hexagon-autohvx")
 
 
@@ -64,7 +64,7 @@ class CGenerator(ServerGenerator):
         return {
             "generator": self.name,
             "clang": find_toolchain().version,
-            "clang switches": " ".join((*clang.BASE_SWITCHES, *_SWITCHES)),
+            "clang switches": " ".join((*clang.BASE_SWITCHES, *SWITCHES)),
             "c forms": digest_of_forms()[:16],
         }
 
@@ -74,7 +74,7 @@ class CGenerator(ServerGenerator):
         loops = content_of(c_forms(kernel)[config.text("c_form")]).decode()
         source = translation_unit(kernel, problem, loops).encode()
         interleave = f"-force-vector-interleave={config.integer('c_interleave')}"
-        options = [*_SWITCHES, *_VECTORIZE, "-mllvm", interleave, *clang.switches(config)]
+        options = [*SWITCHES, *_VECTORIZE, "-mllvm", interleave, *clang.switches(config)]
         with self.servers.one() as server:
             files = clang.compiled(
                 self.servers,
@@ -138,12 +138,23 @@ class _Extent:
 def translation_unit(kernel: Kernel, problem: Problem, loops: str) -> str:
     """The C of ``problem`` with the ``loops`` of one of the kernel's forms."""
     params = problem.workload.params
-    buffers = kernel.buffers(params)
+    constants = {p.name: params[p.name] for p in kernel.params if not p.is_extent}
+    return wrapped(problem, kernel.buffers(params), constants, loops)
+
+
+def wrapped(
+    problem: Problem,
+    buffers: tuple[BufferSpec, ...],
+    constants: Mapping[str, int],
+    loops: str,
+    functions: str = "",
+) -> str:
+    """A function that is called like Halide's, of ``loops`` between ``buffers``, which have names
+    of C. ``constants`` are in scope of the loops, and ``functions`` before them."""
     extents = [e for spec in buffers for e in _extents(spec, problem)]
     static = problem.contract is Contract.STATIC
-    constants = {p.name: params[p.name] for p in kernel.params if not p.is_extent}
     if static:
-        constants |= {e.name: e.value for e in extents}
+        constants = {**constants, **{e.name: e.value for e in extents}}
     given = [] if static else [f"const int {e.name}" for e in extents]
     pointers = [f"{_c_type(spec)} *restrict {spec.name}" for spec in buffers]
     passed = [f"(void *){_argument(spec)}->host" for spec in buffers]
@@ -153,6 +164,7 @@ def translation_unit(kernel: Kernel, problem: Problem, loops: str) -> str:
             f"enum {{ VECTOR_BYTES = {problem.target.vector_bytes} }};",
             PRELUDE.read_text(),
             *(f"enum {{ {name} = {value} }};" for name, value in constants.items()),
+            functions,
             # Inlined, it would lose some of what restrict says.
             f"static __attribute__((noinline)) int kernel({', '.join(pointers + given)}) {{",
             *_assumptions(problem, buffers, extents),
@@ -171,8 +183,13 @@ def translation_unit(kernel: Kernel, problem: Problem, loops: str) -> str:
 
 def header(kernel: Kernel, problem: Problem) -> str:
     """Declares the function for C and C++; HalideRuntime.h describes its arguments."""
+    return declaration(problem, kernel.buffers(problem.workload.params))
+
+
+def declaration(problem: Problem, buffers: tuple[BufferSpec, ...]) -> str:
+    """The header of the function that :func:`wrapped` makes."""
     guard = f"HVXTUNE_{problem.symbol}_H"
-    signature = _signature(problem, kernel.buffers(problem.workload.params))
+    signature = _signature(problem, buffers)
     return (
         f'#ifndef {guard}\n#define {guard}\n\n#ifdef __cplusplus\nextern "C" {{\n#endif\n\n'
         f"struct halide_buffer_t;\n{signature};\n\n#ifdef __cplusplus\n}}\n#endif\n\n#endif\n"

@@ -1,9 +1,10 @@
 """The code generator as one more choice of a search.
 
 A portfolio's space is that of Halide's schedules with the knob ``generator`` before them: Halide's
-own LLVM, clang on Halide's IR with its switches, or for kernels that have one, the C form with its
-few knobs instead of a schedule. So a config says by itself what makes its code, and all that works
-on configs (samplers, resumed jobs, transfer, schedules with their provenance) works on it.
+own LLVM, clang on Halide's IR with its switches, or instead of a schedule, for kernels that have
+one, the C form with its few knobs, and for stencils HVX intrinsics with theirs. So a config says by
+itself what makes its code, and all that works on configs (samplers, resumed jobs, transfer,
+schedules with their provenance) works on it.
 
 Few trials are wasted on alternatives that do not pay: the search begins with one config of each,
 C has a handful of points, and an alternative that is behind gets a share of the trials
@@ -12,15 +13,18 @@ C has a handful of points, and an alternative that is behind gets a share of the
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
-from tuner.codegen.c_forms import CGenerator, c_forms
+from tuner.codegen.c_forms import CGenerator
 from tuner.codegen.clang import HalideClangGenerator
 from tuner.codegen.generator import Alternatives
 from tuner.codegen.halide.generator import HalideGenerator
 from tuner.codegen.halide.servers import ServerGenerator
+from tuner.codegen.hvx.generator import HvxGenerator
+from tuner.errors import UserError
 from tuner.kernels import Kernel
 from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.space import Config, Knob, Space
@@ -31,7 +35,7 @@ MAIN = HalideGenerator.name
 """The choice of it that needs no more than the kernel's schedules."""
 
 _MEMBERS: dict[str, type[ServerGenerator]] = {
-    cls.name: cls for cls in (HalideGenerator, HalideClangGenerator, CGenerator)
+    cls.name: cls for cls in (HalideGenerator, HalideClangGenerator, CGenerator, HvxGenerator)
 }
 ORIGIN = "portfolio"
 """Of the configs that show a search what an alternative to Halide's LLVM makes of the kernel."""
@@ -45,7 +49,7 @@ class Portfolio(ServerGenerator):
 
     @classmethod
     def space(cls, kernel: Kernel, problem: Problem) -> Space:
-        parts = {name: _MEMBERS[name].space(kernel, problem) for name in members(kernel)}
+        parts = spaces(kernel, problem)
         halide = parts[HalideGenerator.name]
         return replace(halide, knobs=_joined({n: part.knobs for n, part in parts.items()}))
 
@@ -53,7 +57,7 @@ class Portfolio(ServerGenerator):
     def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
         of_halide = HalideGenerator.starts(kernel, problem)
         starts = {origin: _marked(HalideGenerator, c) for origin, c in of_halide.items()}
-        for name in members(kernel):
+        for name in spaces(kernel, problem):
             if name != HalideGenerator.name:
                 best = _MEMBERS[name].starts(kernel, problem)["textbook"]
                 starts[f"{ORIGIN}:{name}"] = _marked(_MEMBERS[name], best)
@@ -72,9 +76,14 @@ class Portfolio(ServerGenerator):
         return member.compile(own, with_assembly=with_assembly)
 
 
-def members(kernel: Kernel) -> list[str]:
-    """The generators that a portfolio for ``kernel`` consists of, Halide first."""
-    return [name for name in _MEMBERS if name != CGenerator.name or c_forms(kernel)]
+def spaces(kernel: Kernel, problem: Problem) -> dict[str, Space]:
+    """The spaces of the generators that make code of ``problem``, Halide first."""
+    parts = {MAIN: HalideGenerator.space(kernel, problem)}
+    for name, member in _MEMBERS.items():
+        if name != MAIN:
+            with contextlib.suppress(UserError):  # it makes none of this kernel
+                parts[name] = member.space(kernel, problem)
+    return parts
 
 
 def chosen(config: Config) -> tuple[str, Config]:
@@ -101,7 +110,9 @@ def _joined_once(parts: tuple[tuple[str, tuple[Knob, ...]], ...]) -> tuple[Knob,
             knobs.setdefault(knob.name, knob)
             users.setdefault(knob.name, []).append(generator)
     names = tuple(name for name, _ in parts)
-    choice = Knob(GENERATOR, names, "what makes the code: Halide, clang of its IR, or clang of C")
+    choice = Knob(
+        GENERATOR, names, "what makes the code: Halide, clang of its IR or of C, or intrinsics"
+    )
     return (choice, *(_where(knob, users[knob.name], names) for knob in knobs.values()))
 
 

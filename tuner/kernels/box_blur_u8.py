@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
 from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
+from tuner.kernels.pixel import Pixel, at, constant, divided
 from tuner.kernels.row_stencil import RowStencil, repeat_edges
 
 _NINTH = 3641
@@ -33,6 +35,12 @@ class BoxBlurU8(RowStencil):
         # Per pixel on 16 bits: two adds along the row, two down the column, a product, narrowing.
         pixels = params["width"] * params["height"]
         return WorkCounts(macs=0, lane_ops=6 * 2 * pixels, read_bytes=pixels, written_bytes=pixels)
+
+    def pixel(self, params: Mapping[str, int]) -> Pixel:
+        total = constant(4)
+        for dx, dy in product((-1, 0, 1), repeat=2):
+            total += at(dx, dy)
+        return divided(total, 9)
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
+from tuner.kernels.pixel import Pixel, at, constant
 from tuner.kernels.row_stencil import RowStencil, repeat_edges
 
 _WEIGHTS = (1, 4, 6, 4, 1)
@@ -40,6 +41,14 @@ class Gaussian5x5U8(RowStencil):
         return WorkCounts(
             macs=3 * pixels, lane_ops=4 * 2 * pixels, read_bytes=pixels, written_bytes=pixels
         )
+
+    def pixel(self, params: Mapping[str, int]) -> Pixel:
+        around = range(-_RADIUS, _RADIUS + 1)
+        total = constant(128)
+        for dy, below in zip(around, _WEIGHTS, strict=True):
+            for dx, weight in zip(around, _WEIGHTS, strict=True):
+                total += weight * below * at(dx, dy)
+        return total >> 8
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

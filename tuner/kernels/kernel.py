@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import InternalError, UserError
+from tuner.kernels.pixel import NotAStencilError, Pixel
 from tuner.kernels.shapes import extreme_shapes, grown_shapes
 from tuner.kernels.sources import source_digest
 from tuner.problem.buffers import BufferSpec, ScalarSpec, kept_contracts, require_kept
@@ -235,6 +236,15 @@ class Kernel(ABC):
         leaves the shape open: by default :func:`tuner.kernels.shapes.extreme_shapes`. Code may
         refuse them with an error: a tile must fit the extents."""
         return extreme_shapes(self, problem)
+
+    def pixel(self, params: Mapping[str, int]) -> Pixel:
+        """An output pixel as an expression of the input's (:mod:`tuner.kernels.pixel`), if the
+        kernel makes an image (u8, rows of pixels) of another of the same shape whose edges
+        continue as the pixels at them. Generators that write vector code begin with it.
+
+        Raises ``NotAStencilError`` otherwise, as by default.
+        """
+        raise NotAStencilError("it does not state its pixels")
 
     # What follows from it
 

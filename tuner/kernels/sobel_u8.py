@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
+from tuner.kernels.pixel import Pixel, absolute, at, clamped
 from tuner.kernels.row_stencil import RowStencil, repeat_edges
 
 
@@ -34,6 +35,16 @@ class SobelU8(RowStencil):
         # values, their sum, and the narrowing.
         pixels = params["width"] * params["height"]
         return WorkCounts(macs=0, lane_ops=10 * 2 * pixels, read_bytes=pixels, written_bytes=pixels)
+
+    def pixel(self, params: Mapping[str, int]) -> Pixel:
+        def smooth(dy: int) -> Pixel:
+            return at(-1, dy) + 2 * at(0, dy) + at(1, dy)
+
+        def slope(dy: int) -> Pixel:
+            return at(1, dy) - at(-1, dy)
+
+        gx = slope(-1) + 2 * slope(0) + slope(1)
+        return clamped(absolute(gx) + absolute(smooth(1) - smooth(-1)))
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

@@ -90,7 +90,7 @@ def _halide() -> Finding:
 def _zig() -> Finding:
     return _wheel(
         "ziglang",
-        "linking candidates, the timing plugin, the generators halide-clang and c-autovec",
+        "linking candidates, the timing plugin, the generators halide-clang, c-autovec and hvx",
         part=lambda folder: folder / "zig",
     )
 

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -15,9 +15,11 @@ import numpy as np
 
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, reference_outputs
 from tuner.codegen.halide.uploads.readers import output_bytes, outputs_in
+from tuner.codegen.halide.uploads.stencils import pixel_of
 from tuner.errors import UserError
 from tuner.kernels import PIPELINE_PREFIX, KernelFamily
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, WorkCounts
+from tuner.kernels.pixel import NotAStencilError, Pixel
 from tuner.kernels.shapes import LARGER, NARROW, OF_THE_WORK, SMALLER, WIDE
 from tuner.paths import cached
 from tuner.problem.buffers import BufferSpec, ScalarSpec
@@ -237,6 +239,18 @@ class PipelineKernel(Kernel):
         load before the store (``iir`` of the tests, right with every pass but that one)."""
         updates = [update for stage in self.facts(params).stages for update in stage.updates]
         return ("-enable-pipeliner=false",) if any(update.scans for update in updates) else ()
+
+    def pixel(self, params: Mapping[str, int]) -> Pixel:
+        if isinstance(self._pixel, NotAStencilError):
+            raise self._pixel
+        return self._pixel
+
+    @cached_property
+    def _pixel(self) -> Pixel | NotAStencilError:
+        try:
+            return pixel_of(self.data)
+        except NotAStencilError as error:
+            return error
 
     def attachment(self, problem: Problem) -> dict[str, Any]:
         return {

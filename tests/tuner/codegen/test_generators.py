@@ -71,6 +71,10 @@ class TestC(GeneratorConformance):
     name = "c-autovec"
 
 
+class TestHvx(GeneratorConformance):
+    name = "hvx"
+
+
 class TestHalideAuto(GeneratorConformance):
     name = "halide-auto"
 

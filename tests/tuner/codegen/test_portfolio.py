@@ -109,7 +109,7 @@ def test_a_compiler_that_misbehaves_is_contained(program, outcome, said):
 @pytest.mark.slow
 def test_a_portfolio_job_is_stopped_and_resumed_and_every_alternative_tried_once():
     store = MemoryStore()
-    options = {"trials": 7, "generator": "portfolio", "workers": 1, "sampler": "random"}
+    options = {"trials": 8, "generator": "portfolio", "workers": 1, "sampler": "random"}
     params = {"width": 256, "height": 8}
     job = tuning.submit("box_blur_u8", params, store=store, **options)
     stop = threading.Event()
@@ -121,12 +121,13 @@ def test_a_portfolio_job_is_stopped_and_resumed_and_every_alternative_tried_once
     assert tuning.run(job.id, store, on_progress=seen, stop=stop).interrupted
     result = tuning.run(job.id, store)
     trials = store.trials(job.id)
-    assert [trial.number for trial in trials] == list(range(7))
-    assert len({trial.config for trial in trials}) == 7
+    assert [trial.number for trial in trials] == list(range(8))
+    assert len({trial.config for trial in trials}) == 8
     origins = [trial.origin for trial in trials]
-    assert origins[:4] == ["textbook", "default", "portfolio:halide-clang", "portfolio:c-autovec"]
+    alternatives = [f"portfolio:{name}" for name in ("halide-clang", "c-autovec", "hvx")]
+    assert origins[:5] == ["textbook", "default", *alternatives]
     assert result.best is not None
     assert result.schedule is not None
     assert result.schedule.generator == "portfolio"
-    assert result.schedule.config[GENERATOR] in ("halide", "halide-clang", "c-autovec")
-    assert {"halide", "clang", "c forms"} <= result.job.toolchain.keys()
+    assert result.schedule.config[GENERATOR] in ("halide", "halide-clang", "c-autovec", "hvx")
+    assert {"halide", "clang", "c forms", "hvx code"} <= result.job.toolchain.keys()

@@ -1,0 +1,141 @@
+"""Stencils as people write them, and pipelines that are none.
+
+``python -m tests.rig.stencils NAME`` writes one to standard output, serialized.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+from typing import Any
+
+
+@cache
+def stencil(name: str) -> bytes:
+    """The pipeline called ``name`` here, serialized, from a process of its own."""
+    command = [sys.executable, "-m", "tests.rig.stencils", name]
+    return subprocess.run(command, capture_output=True, check=True).stdout
+
+
+def _image(hl: Any, name: str = "image") -> Any:
+    return hl.ImageParam(hl.UInt(8), 2, name)
+
+
+def _repeated(hl: Any) -> Any:
+    return hl.BoundaryConditions.repeat_edge(_image(hl))
+
+
+def _square(hl: Any) -> Any:
+    return hl.RDom([(-1, 3), (-1, 3)], "square")
+
+
+def _named(hl: Any, value: Any) -> Any:
+    out = hl.Func("out")
+    out[hl.Var("x"), hl.Var("y")] = value
+    return out
+
+
+def dilation(hl: Any) -> Any:
+    """A maximum over a domain."""
+    x, y = hl.Var("x"), hl.Var("y")
+    padded, square = _repeated(hl), _square(hl)
+    return _named(hl, hl.maximum(padded[x + square.x, y + square.y]))
+
+
+def ninth(hl: Any) -> Any:
+    """A sum over a domain, in stages, and a division by what is no power of two."""
+    x, y = hl.Var("x"), hl.Var("y")
+    padded, square = _repeated(hl), _square(hl)
+    total = hl.Func("total")
+    total[x, y] = hl.u16(0)
+    total[x, y] += hl.u16(padded[x + square.x, y + square.y])
+    return _named(hl, hl.u8((total[x, y] + 4) / 9))
+
+
+def edges(hl: Any) -> Any:
+    """Differences, of bytes and widened."""
+    x, y = hl.Var("x"), hl.Var("y")
+    padded = _repeated(hl)
+    across = hl.abs(hl.i16(padded[x - 1, y]) - hl.i16(padded[x + 1, y]))
+    return _named(hl, hl.u8_sat(across + hl.absd(padded[x, y - 1], padded[x, y + 1])))
+
+
+def sharper(hl: Any) -> Any:
+    """In 32 bits, clamped by hand, with coordinates clamped by hand."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = _image(hl)
+    last_x, last_y = image.dim(0).extent() - 1, image.dim(1).extent() - 1
+
+    def at(dx: int, dy: int) -> Any:
+        column = hl.clamp(x + dx, image.dim(0).min(), image.dim(0).min() + last_x)
+        row = hl.clamp(y + dy, image.dim(1).min(), image.dim(1).min() + last_y)
+        return hl.i32(image[column, row])
+
+    around = at(-1, 0) + at(1, 0) + at(0, -1) + at(0, 1)
+    return _named(hl, hl.u8(hl.clamp(5 * at(0, 0) - around, 0, 255)))
+
+
+def wrapped(hl: Any) -> Any:
+    """A sum beyond 16 bits with a sign, read as one without."""
+    x, y = hl.Var("x"), hl.Var("y")
+    padded = _repeated(hl)
+    total = hl.i16(padded[x, y]) * 200 + hl.i16(padded[x + 3, y]) * 50
+    return _named(hl, hl.u8(hl.u16(total) >> 8))
+
+
+def unclamped(hl: Any) -> Any:
+    """Without a boundary condition."""
+    image, x, y = _image(hl), hl.Var("x"), hl.Var("y")
+    return _named(hl, hl.max(image[x, y], image[x + 1, y]))
+
+
+def mirrored(hl: Any) -> Any:
+    """With another boundary condition."""
+    x, y = hl.Var("x"), hl.Var("y")
+    padded = hl.BoundaryConditions.mirror_image(_image(hl))
+    return _named(hl, hl.max(padded[x, y], padded[x + 1, y]))
+
+
+def transposed(hl: Any) -> Any:
+    """Rows become columns."""
+    x, y = hl.Var("x"), hl.Var("y")
+    return _named(hl, _repeated(hl)[y, x])
+
+
+def overflowing(hl: Any) -> Any:
+    """What is lost when a sum wraps around is missed."""
+    x, y = hl.Var("x"), hl.Var("y")
+    padded = _repeated(hl)
+    return _named(hl, hl.max(padded[x, y] + padded[x + 1, y], padded[x, y]))
+
+
+def product(hl: Any) -> Any:
+    """Pixels multiplied by one another."""
+    x, y = hl.Var("x"), hl.Var("y")
+    padded = _repeated(hl)
+    return _named(hl, hl.u8((hl.u16(padded[x, y]) * hl.u16(padded[x + 1, y])) >> 8))
+
+
+def blended(hl: Any) -> Any:
+    """Two images."""
+    x, y = hl.Var("x"), hl.Var("y")
+    return _named(hl, hl.max(_image(hl)[x, y], _image(hl, "other")[x, y]))
+
+
+def vignette(hl: Any) -> Any:
+    """It depends on where the pixel is."""
+    x, y = hl.Var("x"), hl.Var("y")
+    return _named(hl, hl.u8_sat(hl.i32(_repeated(hl)[x, y]) - x))
+
+
+def main() -> None:
+    """Writes the pipeline that the command line names."""
+    import halide as hl
+
+    made = hl.Pipeline(globals()[sys.argv[1]](hl))
+    sys.stdout.buffer.write(hl.serialize_pipeline(made))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Code of the generator ``hvx``: right in odd shapes, under every contract, at every knob."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.rig.stencils import stencil
+from tests.rig.unseen_pipelines import unseen_pipeline
+from tuner.codegen import space_of, starts_of
+from tuner.codegen.hvx.generator import HvxGenerator, translation_unit
+from tuner.codegen.portfolio import GENERATOR, Portfolio, chosen
+from tuner.errors import UserError
+from tuner.kernels import Kernel, find_kernel
+from tuner.measure.qemu.measurer import QemuMeasurer
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Candidate, Problem
+from tuner.tuning import keep_pipeline
+
+TARGET = find_target("hexagon-v66")
+KERNELS = ("box_blur_u8", "gaussian5x5_u8", "sobel_u8")
+UPLOADS = ("dilation", "ninth", "edges", "sharper", "wrapped", "sharpen", "middle")
+WIDTHS = (128, 129, 200, 256, 300, 384, 520)
+"""One vector, a little more, and strips with and without a rest."""
+
+
+def problem_of(name: str, width: int, height: int, contract: Contract) -> Problem:
+    if name in KERNELS:
+        kernel, params = find_kernel(name), {"width": width, "height": height}
+    else:
+        data = unseen_pipeline(name) if name in ("sharpen", "middle") else stencil(name)
+        kernel, params = find_kernel(keep_pipeline(data)), {"x": width, "y": height}
+    return kernel.problem(params, contract, TARGET)
+
+
+def kernel_of(problem: Problem) -> Kernel:
+    return find_kernel(problem.workload.kernel)
+
+
+@pytest.fixture(scope="module")
+def generator():
+    with HvxGenerator(1, time_limit_s=120) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def measurer():
+    with QemuMeasurer() as made:
+        yield made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*KERNELS, *UPLOADS])
+def test_code_is_right_in_odd_shapes_under_every_contract(name, generator, measurer):
+    """At knobs that a seed draws: the shapes and the knobs meet in other ways for each filter."""
+    dice = random.Random(name)
+    for contract in Contract:
+        widths = [w for w in WIDTHS if w % 128 == 0 or contract is not Contract.EXTENT]
+        problem = problem_of(name, dice.choice(widths), dice.choice((5, 11, 16)), contract)
+        space = generator.space(kernel_of(problem), problem)
+        config = space.config({knob.name: dice.choice(knob.choices) for knob in space.knobs})
+        artifact = generator.compile(Candidate(problem, config, "hvx"))
+        assert measurer.measure(problem, artifact).measurement.verified, config
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(10))
+def test_a_thousand_configs_are_right(seed, generator, measurer):
+    dice = random.Random(seed)
+    for _ in range(100):
+        name, contract = dice.choice((*KERNELS, *UPLOADS)), dice.choice(list(Contract))
+        widths = [w for w in WIDTHS if w % 128 == 0 or contract is not Contract.EXTENT]
+        problem = problem_of(name, dice.choice(widths), dice.randrange(3, 40), contract)
+        space = generator.space(kernel_of(problem), problem)
+        config = space.config({knob.name: dice.choice(knob.choices) for knob in space.knobs})
+        artifact = generator.compile(Candidate(problem, config, "hvx"))
+        assert measurer.measure(problem, artifact).measurement.verified, (name, config)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "packets", "cycles"),
+    # Verified code written by hand for the same jobs in the same simulator took these.
+    [("sobel_u8", 2278, 2590), ("gaussian5x5_u8", 3910, 4104)],
+)
+def test_the_first_config_is_ahead_of_published_code_by_hand(
+    name, packets, cycles, generator, measurer
+):
+    problem = problem_of(name, 512, 64, Contract.STATIC)
+    config = generator.starts(kernel_of(problem), problem)["textbook"]
+    artifact = generator.compile(Candidate(problem, config, "hvx"))
+    found = measurer.measure(problem, artifact).measurement
+    assert found.packets <= packets
+    assert found.cycles <= cycles
+
+
+def test_strips_are_no_wider_than_the_image():
+    problem = problem_of("sobel_u8", 300, 5, Contract.STATIC)
+    assert HvxGenerator.space(kernel_of(problem), problem).knob("hvx_columns").choices == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "params", "reason"),
+    [
+        ("gemm_u8", {}, "it does not state its pixels"),
+        ("sobel_u8", {"width": 100}, "its rows have 100 pixels, fewer than 128"),
+    ],
+)
+def test_what_it_makes_no_code_of_is_refused_with_a_reason(kernel, params, reason):
+    found = find_kernel(kernel)
+    problem = found.problem(params, Contract.STATIC, TARGET)
+    with pytest.raises(UserError, match=reason):
+        space_of("hvx", found, problem)
+    assert "hvx" not in Portfolio.space(found, problem).knob(GENERATOR).choices
+
+
+def test_a_portfolio_tries_it_for_stencils_among_the_first():
+    problem = problem_of("sobel_u8", 512, 64, Contract.STATIC)
+    starts = starts_of("portfolio", kernel_of(problem), problem)
+    name, config = chosen(starts["portfolio:hvx"])
+    assert name == "hvx"
+    assert space_of("hvx", kernel_of(problem), problem).admits(config.as_dict())
+
+
+def test_names_of_a_pipeline_are_none_of_the_code():
+    """They may be anything; C has only its own."""
+    problem = problem_of("dilation", 256, 8, Contract.NONE)
+    kernel = kernel_of(problem)
+    config = HvxGenerator.starts(kernel, problem)["textbook"]
+    unit = translation_unit(kernel, problem, config)
+    assert "*image" not in unit
+    assert "image_" not in unit.replace(problem.symbol, "")
+    assert "output_extent_0 < 128) return CONSTRAINT_VIOLATED" in unit

@@ -1,0 +1,120 @@
+"""Which operations a filter takes, and what stays in registers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import pytest
+
+from tuner.codegen.hvx.lowering import lowered
+from tuner.codegen.hvx.sliding import Window
+from tuner.errors import UserError
+from tuner.kernels import find_kernel
+from tuner.kernels.pixel import Pixel, absolute, at, clamped, constant, maximum, minimum
+
+AROUND = (-1, 0, 1)
+
+
+def computed(expression: Pixel, rows: int) -> Counter[str]:
+    """The operations of an iteration, but for taps."""
+    window = Window(*lowered(expression), rows)
+    names = (window.operation(*one).name for one in window.computed)
+    return Counter(name for name in names if name != "tap")
+
+
+def kept(expression: Pixel, rows: int) -> int:
+    """Registers that an iteration takes over from the one before, for each vector of columns."""
+    window = Window(*lowered(expression), rows)
+    return sum(2 if value.is_wide else 1 for value, _ in window.kept)
+
+
+def weighted(weights: dict[tuple[int, int], int]) -> Pixel:
+    total = constant(0)
+    for offset, weight in weights.items():
+        total += weight * at(*offset)
+    return total
+
+
+def dilated() -> Pixel:
+    return maximum(*(at(dx, dy) for dx, dy in product(AROUND, repeat=2)))
+
+
+def median(a: Pixel, b: Pixel, c: Pixel) -> Pixel:
+    return maximum(minimum(a, b), minimum(maximum(a, b), c))
+
+
+def test_a_binomial_filter_is_two_multiplications_and_sums_of_neighbours():
+    gaussian = find_kernel("gaussian5x5_u8").pixel({})
+    once = {"vtmpybus": 1, "vtmpybus_acc": 1, "vaddh_dv": 4, "vrounduhub": 1}
+    assert computed(gaussian, 1) == once
+    assert computed(gaussian, 4) == {name: 4 * count for name, count in once.items()}
+    assert kept(gaussian, 1) == 4 * 2
+
+
+def test_sobel_computes_each_row_sum_once():
+    assert computed(find_kernel("sobel_u8").pixel({}), 2) == {
+        **dict.fromkeys(("vtmpybus", "vsububh", "vabsh", "vabsdiffh", "vsathub"), 2),
+        "vaddh_dv": 2 * 3,
+    }
+
+
+@pytest.mark.parametrize(("rows", "maxima"), [(1, 4), (2, 4 + 3), (4, 8 + 6)])
+def test_two_rows_of_a_dilation_share_the_maximum_between_them(rows, maxima):
+    """Two along a row; down, two for one row, three for two."""
+    assert computed(dilated(), rows) == {"vmaxub": maxima}
+    assert kept(dilated(), rows) == 2
+
+
+def test_a_median_sorts_rows_once():
+    rows = [[at(dx, dy) for dx in AROUND] for dy in AROUND]
+    least, middle, greatest = (
+        [choose(*row) for row in rows] for choose in (minimum, median, maximum)
+    )
+    columns = [[at(dx, dy) for dy in AROUND] for dx in AROUND]
+    along = median(maximum(*least), median(*middle), minimum(*greatest))
+    down = median(
+        maximum(*(minimum(*one) for one in columns)),
+        median(*(median(*one) for one in columns)),
+        minimum(*(maximum(*one) for one in columns)),
+    )
+    for written in (along, down):
+        found = computed(written, 2)
+        # A row takes six; of the pair in the middle there are least, greatest and both middles;
+        # each output takes one least and one greatest more.
+        assert found == {
+            "vminub": 2 * 3 + 1 + 1 + 2,
+            "vmaxub": 2 * 3 + 1 + 1 + 2,
+            "median_of_pair": 2,
+            "median": 2,
+        }
+        assert kept(written, 2) == 2 * 3
+
+
+def test_a_mask_that_is_not_separable_multiplies_two_taps_at_once_wherever_they_are():
+    weights = {(dx, dy): 3 * dx + 5 * dy + dx * dy for dx, dy in product(AROUND, repeat=2)}
+    found = computed(clamped(weighted(weights)), 1)
+    multiplications = sum(n for name, n in found.items() if name.startswith(("vtm", "vmp")))
+    assert multiplications == 4
+
+
+def test_a_difference_of_bytes_is_one_operation():
+    assert computed(absolute(at(0, 1) - at(0, -1)), 1) == {"vabsdiffub": 1}
+
+
+@pytest.mark.parametrize(
+    ("weights", "reason"),
+    [
+        ({(0, 0): 300}, "a value reaches from 0 to 76500"),
+        ({(0, 0): 200, (1, 0): 1}, "it weighs a row by 200"),
+        ({(-1, 0): 100, (0, 0): 100, (1, 0): -90, (0, 1): 120}, "a value reaches"),
+    ],
+)
+def test_what_16_bits_do_not_hold_is_refused(weights, reason):
+    with pytest.raises(UserError, match=reason):
+        lowered(clamped(weighted(weights)))
+
+
+def test_values_beyond_bytes_are_refused():
+    with pytest.raises(UserError, match="from -255 to 255, not 0 to 255"):
+        lowered(at(0, 0) - at(1, 0))

@@ -1,0 +1,82 @@
+"""Stencils that are read from uploaded pipelines, and pipelines that are none."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from tests.rig.stencils import stencil
+from tests.rig.unseen_pipelines import unseen_pipeline
+from tuner.codegen.halide.uploads.stencils import pixel_of
+from tuner.kernels.pixel import (
+    NotAStencilError,
+    Pixel,
+    absolute,
+    at,
+    clamped,
+    constant,
+    divided,
+    maximum,
+    minimum,
+)
+
+NINE = [at(dx, dy) for dx, dy in product((-1, 0, 1), repeat=2)]
+
+
+def total(parts: list[Pixel]) -> Pixel:
+    return sum(parts, constant(0))
+
+
+def binomial(parts: list[Pixel]) -> Pixel:
+    return parts[0] + 2 * parts[1] + parts[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("dilation", maximum(*NINE)),
+        ("ninth", divided(total(NINE) + 4, 9)),
+        ("edges", clamped(absolute(at(-1, 0) - at(1, 0)) + absolute(at(0, -1) - at(0, 1)))),
+        ("sharper", maximum(minimum(5 * at(0, 0) - total(NINE[1::2]), 255), 0)),
+        ("wrapped", (200 * at(0, 0) + 50 * at(3, 0)) >> 8),
+    ],
+)
+def test_a_stencil_is_read_as_what_it_computes(name, expected):
+    assert pixel_of(stencil(name)) == expected
+
+
+def test_stages_are_written_into_one_another():
+    rows = [binomial([at(dx, dy) for dx in (-1, 0, 1)]) for dy in (-1, 0, 1)]
+    blurred = (binomial(rows) + 8) >> 4
+    assert pixel_of(unseen_pipeline("sharpen")) == clamped(2 * at(0, 0) - blurred)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("unclamped", "its edges do not continue as the pixels at them"),
+        ("mirrored", "it uses|a coordinate is not|it calls"),
+        ("transposed", "a coordinate is not that of a pixel|it reads other pixels"),
+        ("overflowing", "a value of uint8 may reach from 0 to 510"),
+        ("product", "it multiplies or divides pixels by one another"),
+        ("blended", "it is not one image made of another"),
+        ("vignette", "it computes with coordinates"),
+    ],
+)
+def test_what_is_no_stencil_is_refused_with_a_reason(name, reason):
+    with pytest.raises(NotAStencilError, match=reason):
+        pixel_of(stencil(name))
+
+
+@pytest.mark.parametrize("name", ["column_mean", "histogram", "tone_chain", "features", "edges"])
+def test_other_pipelines_are_refused_without_a_fault(name):
+    with pytest.raises(NotAStencilError):
+        pixel_of(unseen_pipeline(name))
+
+
+def test_bytes_that_are_no_pipeline_are_refused():
+    with pytest.raises(NotAStencilError):
+        pixel_of(b"neither this")
+    with pytest.raises(NotAStencilError, match="more than 262144 bytes"):
+        pixel_of(bytes(1 << 19))

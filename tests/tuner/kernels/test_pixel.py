@@ -1,0 +1,124 @@
+"""Expressions of pixels: what is alike is one, and bounds are those of the values."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.kernels import find_kernel
+from tuner.kernels.pixel import (
+    NotAStencilError,
+    Pixel,
+    absolute,
+    at,
+    clamped,
+    constant,
+    divided,
+    maximum,
+    minimum,
+    rank,
+    scaled,
+)
+
+AROUND = (-1, 0, 1)
+
+
+def median(a: Pixel, b: Pixel, c: Pixel) -> Pixel:
+    return maximum(minimum(a, b), minimum(maximum(a, b), c))
+
+
+def value(expression: Pixel, padded: Any, radius: int) -> Any:
+    """The expression's values for an image with ``radius`` pixels around it."""
+    parts = [value(part, padded, radius) for part in expression.parts]
+    if expression.kind == "pixel":
+        dx, dy = expression.value
+        height, width = (extent - 2 * radius for extent in padded.shape)
+        x, y = radius + dx, radius + dy
+        return padded[y : y + height, x : x + width]
+    if expression.kind == "constant":
+        return np.int64(expression.value)
+    if expression.kind == "sum":
+        *weights, offset = expression.value
+        return sum(w * part for w, part in zip(weights, parts, strict=True)) + offset
+    if expression.kind in ("max", "min"):
+        return getattr(np, f"{expression.kind}imum").reduce(np.broadcast_arrays(*parts))
+    (part,) = parts
+    if expression.kind == "abs":
+        return np.abs(part)
+    if expression.kind == "shift":
+        return part >> expression.value
+    return (part * expression.value + (1 << 14)) >> 15
+
+
+@pytest.mark.parametrize("name", ["box_blur_u8", "gaussian5x5_u8", "sobel_u8"])
+def test_a_kernel_states_the_pixels_of_its_reference(name):
+    kernel = find_kernel(name)
+    image = np.random.default_rng(3).integers(0, 256, (9, 17), np.uint8)
+    padded = np.pad(image, 2, mode="edge").astype(np.int64)
+    (expected,) = kernel.reference({"width": 17, "height": 9}, [image])
+    assert (value(kernel.pixel({}), padded, 2) == expected).all()
+
+
+def test_a_filter_is_one_expression_however_it_is_nested():
+    rows = [at(-1, dy) + 2 * at(0, dy) + at(1, dy) for dy in AROUND]
+    columns = [at(dx, -1) + 2 * at(dx, 0) + at(dx, 1) for dx in AROUND]
+    assert rows[0] + 2 * rows[1] + rows[2] == columns[2] + columns[0] + 2 * columns[1]
+    nine = [at(dx, dy) for dx, dy in product(AROUND, repeat=2)]
+    assert maximum(*nine) == maximum(maximum(*nine[3:]), maximum(*nine[:5]))
+    assert at(0, 0) - at(0, 0) == constant(0)
+
+
+def test_bounds_that_no_value_reaches_are_none():
+    assert clamped(at(0, 0)) == at(0, 0)
+    assert clamped(at(0, 0) + at(1, 0) - 10).high == 255
+    assert minimum(at(0, 0), -3) == constant(-3)
+
+
+@given(st.integers(2, 300), st.integers(0, 3000))
+def test_a_division_is_exact_or_refused(divisor, most):
+    total = at(0, 0) * (most // 255)
+    try:
+        found = divided(total, divisor)
+    except NotAStencilError:
+        return
+    pixels = np.arange(256, dtype=np.int64).reshape(1, -1)
+    assert (value(found, pixels, 0) == most // 255 * pixels // divisor).all()
+
+
+def test_a_median_is_known_by_what_it_does():
+    rows = [[at(dx, dy) for dx in AROUND] for dy in AROUND]
+    least, middle, greatest = (
+        [choose(*row) for row in rows] for choose in (minimum, median, maximum)
+    )
+    written = median(maximum(*least), median(*middle), minimum(*greatest))
+    assert rank(written) == 5
+    assert rank(maximum(*greatest)) == 9
+    assert rank(minimum(*least)) == 1
+    # The median of medians is not the median.
+    assert rank(median(*middle)) is None
+    assert rank(maximum(at(0, 0) + at(1, 0), at(2, 0))) is None
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_the_median_of_three_is_the_second(order):
+    one = [at(dx, 0) for dx in order]
+    assert rank(median(*one)) == 2
+
+
+def test_values_stay_within_their_bounds():
+    image = np.random.default_rng(1).choice([0, 1, 127, 254, 255], (32, 32)).astype(np.int64)
+    some = [
+        absolute(at(-1, 0) - at(1, 0)) * 3 - at(0, 0),
+        (at(0, -1) - 2 * at(0, 1) + 7) >> 2,
+        scaled(at(0, 0) - at(1, 1), -9000),
+        maximum(at(0, 0) - at(0, 1), -20, absolute(at(1, 0) - at(0, 1)) - 30),
+    ]
+    for expression in some:
+        found = value(expression, image, 1)
+        assert expression.low <= found.min()
+        assert found.max() <= expression.high

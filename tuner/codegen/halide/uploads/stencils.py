@@ -1,0 +1,321 @@
+"""The output pixel of an uploaded stencil as an expression (:mod:`tuner.kernels.pixel`).
+
+Read from the definitions alone, as the reference is: all stages are written into one another, and
+small reductions out. A stencil is a pipeline of one u8 image to another of the same shape whose
+edges continue as the pixels at them (``BoundaryConditions.repeat_edge``, or clamped coordinates).
+Integers that wrap around are followed as long as only sums are made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from tuner.codegen.halide.uploads.answers import NotTunableError
+from tuner.codegen.halide.uploads.contents import (
+    Contents,
+    Func,
+    Update,
+    checked,
+    is_true,
+    is_variable,
+)
+from tuner.codegen.halide.uploads.intrinsics import Type
+from tuner.codegen.halide.uploads.serialized import DamagedError, Node
+from tuner.kernels.pixel import (
+    NotAStencilError,
+    Pixel,
+    absolute,
+    at,
+    clamped,
+    constant,
+    divided,
+    maximum,
+    minimum,
+    scaled,
+)
+
+_MOST_BYTES = 1 << 18
+"""A stencil has few stages; larger pipelines are not looked at."""
+_MOST_STEPS = 200_000
+"""Parts of expressions that are looked at."""
+_U8: Type = ("uint", 8)
+_PRODUCT_BITS = 15
+"""Of the multiplication that rounds (``vmpy(h, h):<<1:rnd:sat``)."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A coordinate: multiples of the variables in ``terms``, and an offset; then, if ``at_least``
+    or ``at_most`` says so, not below or beyond the image along a dimension."""
+
+    terms: tuple[tuple[str, int], ...]
+    offset: int
+    at_least: bool = False
+    at_most: bool = False
+
+    def added(self, other: _Place, sign: int) -> _Place:
+        if self.at_least or self.at_most or other.at_least or other.at_most:
+            raise NotAStencilError("it moves on from a clamped coordinate")
+        terms = dict(self.terms)
+        for name, factor in other.terms:
+            terms[name] = terms.get(name, 0) + sign * factor
+        kept = tuple(sorted((name, factor) for name, factor in terms.items() if factor))
+        return _Place(kept, self.offset + sign * other.offset)
+
+
+_AXES = ("x", "y")
+
+
+def pixel_of(data: bytes) -> Pixel:
+    """The output pixel of the pipeline ``data``; ``NotAStencilError`` says why it has none."""
+    if len(data) > _MOST_BYTES:
+        raise NotAStencilError(f"its pipeline has more than {_MOST_BYTES} bytes")
+    try:
+        return _Reading(checked(data)).pixel()
+    except (DamagedError, NotTunableError) as error:
+        raise NotAStencilError(str(error)) from None
+    except RecursionError:
+        raise NotAStencilError("its expressions nest too deep") from None
+
+
+class _Reading:
+    def __init__(self, contents: Contents) -> None:
+        self._contents = contents
+        self._types = contents.types
+        self._steps = 0
+        self._known: dict[tuple[str, tuple[_Place, ...]], Pixel] = {}
+
+    def pixel(self) -> Pixel:
+        """The output's value where nothing is near an edge."""
+        inputs, outputs = self._contents.inputs, self._contents.outputs
+        if len(inputs) != 1 or len(outputs) != 1 or self._contents.tables:
+            raise NotAStencilError("it is not one image made of another")
+        (kind, rank) = next(iter(inputs.values()))
+        output = self._contents.funcs[outputs[0]]
+        is_image = output.types == (_U8,) and len(output.dimensions) == 2
+        if (kind, rank) != (_U8, 2) or not is_image:
+            raise NotAStencilError("its images are not of u8 and two dimensions")
+        found = self._call(output.name, tuple(_Place(((axis, 1),), 0) for axis in _AXES))
+        return self._plain(found, _U8)
+
+    def _call(self, name: str, places: tuple[_Place, ...]) -> Pixel:
+        """The value of a Func at ``places``."""
+        key = name, places
+        if key not in self._known:
+            self._known[key] = self._value(self._contents.funcs[name], places)
+        return self._known[key]
+
+    def _value(self, func: Func, places: tuple[_Place, ...]) -> Pixel:
+        if len(func.types) != 1:
+            raise NotAStencilError(f"its stage {func.name} has several values")
+        scope: dict[str, Any] = dict(zip(func.dimensions, places, strict=True))
+        value = self._number(self._of(func.values[0], scope))
+        for update in func.updates:
+            value = self._updated(func, update, value, scope)
+        return value
+
+    def _updated(self, func: Func, update: Update, value: Pixel, scope: Mapping[str, Any]) -> Pixel:
+        """``value`` after all steps of a reduction."""
+        own = zip(update.places, func.dimensions, strict=True)
+        if not is_true(update.predicate) or not all(is_variable(p, name) for p, name in own):
+            raise NotAStencilError(f"an update of its stage {func.name} is not of whole rows")
+        domain = []
+        for name, least, extent in update.rvars:
+            first, count = (self._integer(self._of(one, {})) for one in (least, extent))
+            domain.append([(name, at) for at in range(first, first + count)])
+        key = func.name, tuple(scope[name] for name in func.dimensions)
+        for point in product(*domain[::-1]):
+            self._known[key] = value  # what the definition reads of itself
+            inner = {**scope, **{name: _Place((), at) for name, at in point}}
+            value = self._number(self._of(update.values[0], inner))
+        self._known.pop(key, None)
+        return value
+
+    def _of(self, node: Node, scope: Mapping[str, Any]) -> Pixel | _Place:
+        """A number, or a coordinate."""
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise NotAStencilError("it is too large when its stages are written into one another")
+        kind = node.kind
+        if kind in ("IntImm", "UIntImm"):
+            value = node["value"]
+            return _Place((), value)
+        if kind == "Variable":
+            return self._variable(node, scope)
+        if kind == "Let":
+            inner = {**scope, node["name"]: self._of(node["value"], scope)}
+            return self._of(node["body"], inner)
+        if kind == "Call":
+            return self._called(node, scope)
+        if kind == "Cast":
+            return self._cast(node, scope)
+        if kind in _BINARY:
+            a, b = (self._of(node[side], scope) for side in "ab")
+            if isinstance(a, _Place) and isinstance(b, _Place):
+                return self._coordinate(kind, a, b)
+            types = self._types[node["a"]], self._types[node["b"]]
+            return self._combined(kind, self._number(a), self._number(b), types)
+        raise NotAStencilError(f"it uses {kind}")
+
+    def _variable(self, node: Node, scope: Mapping[str, Any]) -> Pixel | _Place:
+        name = node["name"]
+        if name in scope:
+            found: Pixel | _Place = scope[name]
+            return found
+        for input_name in self._contents.inputs:
+            for number in range(2):
+                for end in ("min", "extent"):
+                    if name == f"{input_name}.{end}.{number}":
+                        return _Place(((f"{end}{number}", 1),), 0)
+        raise NotAStencilError(f"it depends on {name}")
+
+    def _coordinate(self, kind: str, a: _Place, b: _Place) -> Pixel | _Place:
+        """Coordinates, and numbers, which are coordinates that no variable moves."""
+        if kind in ("Add", "Sub"):
+            return a.added(b, 1 if kind == "Add" else -1)
+        if not a.terms and not b.terms and kind in ("Mul", "Min", "Max"):
+            value = {"Mul": a.offset * b.offset, "Min": min(a.offset, b.offset)}
+            return _Place((), value.get(kind, max(a.offset, b.offset)))
+        if kind in ("Min", "Max"):
+            for one, bound in ((a, b), (b, a)):
+                axis = _axis(one)
+                last = _Place((("extent" + str(axis), 1), ("min" + str(axis), 1)), -1)
+                first = _Place((("min" + str(axis), 1),), 0)
+                if axis is not None and kind == "Min" and bound == last:
+                    return replace(one, at_most=True)
+                if axis is not None and kind == "Max" and bound == first:
+                    return replace(one, at_least=True)
+        raise NotAStencilError("a coordinate is not that of a pixel and an offset")
+
+    def _called(self, node: Node, scope: Mapping[str, Any]) -> Pixel | _Place:
+        name, kind = node["name"], node["call_type"]
+        if kind == "Halide":
+            if node["value_index"]:
+                raise NotAStencilError(f"its stage {name} has several values")
+            return self._call(name, tuple(self._place(self._of(a, scope)) for a in node["args"]))
+        if kind == "Image":
+            return _pixel(tuple(self._place(self._of(a, scope)) for a in node["args"]))
+        arguments = [self._of(one, scope) for one in node["args"]]
+        if name in ("likely", "likely_if_innermost"):
+            return arguments[0]
+        if name not in _CALLS:
+            raise NotAStencilError(f"it calls {name}")
+        types = [self._types[one] for one in node["args"]]
+        numbers = [
+            self._plain(self._number(one), own) for one, own in zip(arguments, types, strict=True)
+        ]
+        return _CALLS[name](self._types[node], *numbers)
+
+    def _cast(self, node: Node, scope: Mapping[str, Any]) -> Pixel | _Place:
+        value = self._of(node["value"], scope)
+        given, wanted = self._types[node["value"]], self._types[node]
+        if isinstance(value, _Place):
+            if wanted[0] == "float" or (value.terms and wanted != ("int", 32)):
+                raise NotAStencilError("it computes with coordinates, or with floats")
+            return value
+        if "float" in (given[0], wanted[0]):
+            raise NotAStencilError("it computes with floats")
+        # Bits that are cut off may be wrong already; those that are added may not.
+        return self._plain(value, given) if wanted[1] > given[1] else value
+
+    def _combined(self, kind: str, a: Pixel, b: Pixel, types: tuple[Type, Type]) -> Pixel:
+        if kind == "Add":
+            return a + b
+        if kind == "Sub":
+            return a - b
+        if kind == "Mul":
+            return a * _known(b) if b.kind == "constant" else b * _known(a)
+        a, b = (self._plain(one, own) for one, own in zip((a, b), types, strict=True))
+        if kind == "Div":
+            return divided(a, _known(b))
+        return minimum(a, b) if kind == "Min" else maximum(a, b)
+
+    def _plain(self, value: Pixel, kind: Type) -> Pixel:
+        """``value``, which a variable of the type ``kind`` holds as it is."""
+        low, high = _range(kind)
+        if not low <= value.low <= value.high <= high:
+            raise NotAStencilError(
+                f"a value of {kind[0]}{kind[1]} may reach from {value.low} to {value.high}"
+            )
+        return value
+
+    def _number(self, value: Pixel | _Place) -> Pixel:
+        return value if isinstance(value, Pixel) else constant(self._integer(value))
+
+    def _integer(self, value: Pixel | _Place) -> int:
+        if isinstance(value, Pixel) or value.terms:
+            raise NotAStencilError("it computes with coordinates")
+        return value.offset
+
+    def _place(self, value: Pixel | _Place) -> _Place:
+        if isinstance(value, Pixel):
+            raise NotAStencilError("a coordinate depends on a pixel")
+        return value
+
+
+_BINARY = frozenset(("Add", "Sub", "Mul", "Div", "Min", "Max"))
+
+
+def _axis(place: _Place) -> int | None:
+    """The dimension along which ``place`` moves one by one."""
+    names = [name for name, factor in place.terms if factor == 1]
+    is_one = len(place.terms) == 1 and names and names[0] in _AXES
+    return _AXES.index(names[0]) if is_one else None
+
+
+def _pixel(places: Sequence[_Place]) -> Pixel:
+    for number, place in enumerate(places):
+        if _axis(place) != number:
+            raise NotAStencilError("it reads other pixels than those around the output's")
+        if not (place.at_least and place.at_most):
+            raise NotAStencilError("its edges do not continue as the pixels at them (repeat_edge)")
+    return at(places[0].offset, places[1].offset)
+
+
+def _range(kind: Type) -> tuple[int, int]:
+    code, bits = kind
+    if code not in ("int", "uint"):
+        raise NotAStencilError(f"it computes with {code}s")
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if code == "int" else (0, (1 << bits) - 1)
+
+
+def _known(value: Pixel) -> int:
+    if value.kind != "constant":
+        raise NotAStencilError("it multiplies or divides pixels by one another, or shifts by them")
+    return int(value.value)
+
+
+def _shifted(value: Pixel, bits: int, *, rounds: bool = False) -> Pixel:
+    if bits < 0:
+        return value * (1 << -bits)
+    return ((value + (1 << bits - 1)) >> bits) if rounds and bits else value >> bits
+
+
+def _scaled(kind: Type, value: Pixel, factor: Pixel, bits: Pixel) -> Pixel:
+    if _known(bits) != _PRODUCT_BITS:
+        raise NotAStencilError(f"it multiplies and shifts by {_known(bits)} bits")
+    return clamped(scaled(value, _known(factor)), *_range(kind))
+
+
+_CALLS: dict[str, Callable[..., Pixel]] = {
+    "abs": lambda kind, a: absolute(a),
+    "absd": lambda kind, a, b: absolute(a - b),
+    "halving_add": lambda kind, a, b: (a + b) >> 1,
+    "rounding_halving_add": lambda kind, a, b: (a + b + 1) >> 1,
+    "saturating_add": lambda kind, a, b: clamped(a + b, *_range(kind)),
+    "saturating_sub": lambda kind, a, b: clamped(a - b, *_range(kind)),
+    "saturating_cast": lambda kind, a: clamped(a, *_range(kind)),
+    "shift_left": lambda kind, a, b: _shifted(a, -_known(b)),
+    "shift_right": lambda kind, a, b: _shifted(a, _known(b)),
+    "rounding_shift_right": lambda kind, a, b: _shifted(a, _known(b), rounds=True),
+    "widening_add": lambda kind, a, b: a + b,
+    "widening_sub": lambda kind, a, b: a - b,
+    "widening_mul": lambda kind, a, b: a * _known(b) if b.kind == "constant" else b * _known(a),
+    "widen_right_add": lambda kind, a, b: a + b,
+    "widen_right_sub": lambda kind, a, b: a - b,
+    "rounding_mul_shift_right": _scaled,
+}
+"""The calls that are understood: of the result's type and the arguments, what they come to."""

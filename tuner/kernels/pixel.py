@@ -1,0 +1,254 @@
+"""One output pixel of a stencil as an exact expression of the input pixels around it.
+
+A kernel that states its pixels so (:meth:`tuner.kernels.kernel.Kernel.pixel`) can be compiled by
+generators that write vector code themselves. Values are integers without a width: an expression
+knows the interval of its values, and from that follows what holds them. Sums of sums and maxima of
+maxima are one: however an author nests or stages a filter, the same filter is the same
+expression.
+
+Build expressions with :func:`at` (an input pixel), ``+``, ``-``, ``*`` by integers, ``>>``, and the
+functions of this module.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import Any, Literal
+
+Kind = Literal["pixel", "constant", "sum", "max", "min", "abs", "shift", "product"]
+_U8 = (0, 255)
+_MOST_TRUTH = 9
+"""Pixels of an expression whose truth table is looked at: 2**9 rows."""
+
+
+class NotAStencilError(Exception):
+    """A kernel's output is not an expression of pixels; the text says why."""
+
+
+class Pixel:
+    """An expression.
+
+    ``kind`` and ``value`` say what it is: ``pixel`` (``value`` its offset (dx, dy)), ``constant``
+    (its value), ``sum`` (coefficients of ``parts``, then a constant), ``max``, ``min`` and ``abs``
+    of ``parts``, ``shift`` (right, by ``value`` bits, rounding down), ``product`` (by
+    ``value`` / 2**15, rounded to nearest). ``low`` and ``high`` bound its values.
+    """
+
+    __slots__ = ("high", "key", "kind", "low", "parts", "value")
+
+    def __init__(self, kind: Kind, value: Any, parts: tuple[Pixel, ...], low: int, high: int):
+        self.kind = kind
+        self.value = value
+        self.parts = parts
+        self.low = low
+        self.high = high
+        # Compared by a digest: expressions share parts, and spelt out grow beyond all measure.
+        content = repr((kind, value, [part.key for part in parts]))
+        self.key: str = hashlib.sha256(content.encode()).hexdigest()
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pixel) and self.key == other.key
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({self.value}, {len(self.parts)} parts, {self.low} to {self.high})"
+
+    def __add__(self, other: Pixel | int) -> Pixel:
+        return _sum([(1, self), (1, _expression(other))])
+
+    def __radd__(self, other: int) -> Pixel:
+        return self + other
+
+    def __sub__(self, other: Pixel | int) -> Pixel:
+        return _sum([(1, self), (-1, _expression(other))])
+
+    def __rsub__(self, other: int) -> Pixel:
+        return _expression(other) - self
+
+    def __mul__(self, factor: int) -> Pixel:
+        return _sum([(factor, self)])
+
+    __rmul__ = __mul__
+
+    def __rshift__(self, bits: int) -> Pixel:
+        low, high = self.low >> bits, self.high >> bits
+        return Pixel("shift", bits, (self,), low, high) if bits else self
+
+    def offsets(self) -> frozenset[tuple[int, int]]:
+        """The offsets (dx, dy) of the input pixels in it."""
+        found: set[tuple[int, int]] = set()
+        seen = {self}
+        waiting = [self]
+        while waiting:
+            one = waiting.pop()
+            if one.kind == "pixel":
+                found.add(one.value)
+            fresh = set(one.parts) - seen
+            seen |= fresh
+            waiting += fresh
+        return frozenset(found)
+
+
+def at(dx: int, dy: int) -> Pixel:
+    """The input pixel (u8) ``dx`` columns right of the output's and ``dy`` rows below."""
+    return Pixel("pixel", (dx, dy), (), *_U8)
+
+
+def constant(value: int) -> Pixel:
+    """A number."""
+    return Pixel("constant", value, (), value, value)
+
+
+def maximum(*parts: Pixel | int) -> Pixel:
+    """The largest of ``parts``."""
+    return _extreme("max", parts)
+
+
+def minimum(*parts: Pixel | int) -> Pixel:
+    """The smallest of ``parts``."""
+    return _extreme("min", parts)
+
+
+def clamped(value: Pixel, low: int = 0, high: int = 255) -> Pixel:
+    """``value``, or the nearer of the two bounds."""
+    return minimum(maximum(value, low), high)
+
+
+def absolute(value: Pixel) -> Pixel:
+    """``value`` without its sign."""
+    if value.low >= 0:
+        return value
+    if value.high <= 0:
+        return value * -1
+    return Pixel("abs", None, (value,), 0, max(-value.low, value.high))
+
+
+def scaled(value: Pixel, factor: int) -> Pixel:
+    """``value * factor / 2**15``, to the nearest integer, halves up."""
+    ends = [(end * factor + (1 << 14)) >> 15 for end in (value.low, value.high)]
+    return Pixel("product", factor, (value,), min(ends), max(ends))
+
+
+def divided(value: Pixel, divisor: int) -> Pixel:
+    """``value / divisor``, rounding down. ``NotAStencilError`` if that takes more than one
+    multiplication."""
+    if divisor > 0 and divisor & (divisor - 1) == 0:
+        return value >> (divisor.bit_length() - 1)
+    if divisor <= 0 or value.low < 0 or value.high >= 1 << 15:
+        raise NotAStencilError(f"it divides {value.low} to {value.high} by {divisor}")
+    # Half a divisor less, rounded to nearest, is rounded down. Whether the factor is near enough
+    # to 1/divisor is tried on every value.
+    factor = -(-(1 << 15) // divisor)
+    found = scaled(value - divisor // 2, factor)
+    for one in range(value.low, value.high + 1):
+        if ((one - divisor // 2) * factor + (1 << 14)) >> 15 != one // divisor:
+            raise NotAStencilError(f"it divides values up to {value.high} by {divisor}")
+    return found
+
+
+def _expression(value: Pixel | int) -> Pixel:
+    return constant(value) if isinstance(value, int) else value
+
+
+def _sum(terms: Iterable[tuple[int, Pixel]]) -> Pixel:
+    coefficients: dict[Pixel, int] = {}
+    offset = 0
+    for factor, term in terms:
+        if term.kind == "constant":
+            offset += factor * term.value
+        elif term.kind == "sum":
+            *own, own_offset = term.value
+            offset += factor * own_offset
+            for one, part in zip(own, term.parts, strict=True):
+                coefficients[part] = coefficients.get(part, 0) + factor * one
+        else:
+            coefficients[term] = coefficients.get(term, 0) + factor
+    kept = sorted(
+        ((part, one) for part, one in coefficients.items() if one), key=lambda p: _order(p[0])
+    )
+    if not kept:
+        return constant(offset)
+    if offset == 0 and kept[0][1] == 1 and len(kept) == 1:
+        return kept[0][0]
+    low = offset + sum(min(one * part.low, one * part.high) for part, one in kept)
+    high = offset + sum(max(one * part.low, one * part.high) for part, one in kept)
+    value = (*(one for _, one in kept), offset)
+    return Pixel("sum", value, tuple(part for part, _ in kept), low, high)
+
+
+def _order(part: Pixel) -> tuple[str, str, str]:
+    return part.kind, repr(part.value), part.key
+
+
+def _extreme(kind: Literal["max", "min"], given: Iterable[Pixel | int]) -> Pixel:
+    choose = max if kind == "max" else min
+    parts: set[Pixel] = set()
+    bounds: list[int] = []
+    for one in map(_expression, given):
+        if one.kind == "constant":
+            bounds.append(one.value)
+        else:
+            parts |= set(one.parts) if one.kind == kind else {one}
+    bounds += [part.value for part in parts if part.kind == "constant"]
+    parts = {part for part in parts if part.kind != "constant"}
+    if bounds:
+        bound = choose(bounds)
+        # A bound that no value reaches is none; one that every value reaches is the result.
+        beyond = {p for p in parts if (p.high <= bound if kind == "max" else p.low >= bound)}
+        parts -= beyond
+        reached = any((p.low >= bound if kind == "max" else p.high <= bound) for p in parts)
+        if not parts:
+            return constant(bound)
+        if not reached:
+            parts.add(constant(bound))
+    if len(parts) == 1:
+        return parts.pop()
+    kept = tuple(sorted(parts, key=_order))
+    low, high = choose(p.low for p in kept), choose(p.high for p in kept)
+    return Pixel(kind, None, kept, low, high)
+
+
+def rank(expression: Pixel) -> int | None:
+    """If ``expression`` is the k-th smallest of the input pixels in it, the k (from 1), however it
+    is written; else ``None``.
+
+    Of minima and maxima alone, it is decided by inputs of two values (the 0-1 principle: Knuth, The
+    Art of Computer Programming, volume 3, 5.3.4). At most nine pixels are looked at.
+    """
+    offsets = sorted(expression.offsets())
+    order = list(_producers_first(expression))
+    if len(offsets) > _MOST_TRUTH or any(o.kind not in ("pixel", "max", "min") for o in order):
+        return None
+    verdicts: dict[int, bool] = {}
+    for bits in product((False, True), repeat=len(offsets)):
+        given = dict(zip(offsets, bits, strict=True))
+        known: dict[Pixel, bool] = {}
+        for one in order:
+            if one.kind == "pixel":
+                known[one] = given[one.value]
+            else:
+                values = [known[part] for part in one.parts]
+                known[one] = any(values) if one.kind == "max" else all(values)
+        if verdicts.setdefault(sum(bits), known[expression]) is not known[expression]:
+            return None
+    # The k-th smallest of n is 1 as soon as n - k + 1 of them are.
+    return len(offsets) + 1 - min(count for count, verdict in verdicts.items() if verdict)
+
+
+def _producers_first(expression: Pixel) -> Iterator[Pixel]:
+    done: set[Pixel] = set()
+    waiting = [expression]
+    while waiting:
+        one = waiting[-1]
+        missing = [part for part in one.parts if part not in done]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        if one not in done:
+            done.add(one)
+            yield one
