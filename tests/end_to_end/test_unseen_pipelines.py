@@ -20,7 +20,7 @@ import tuner
 from service.client import Client
 from tests.end_to_end.test_kill_and_resume import kill_at
 from tests.rig.simulators import link_simulators
-from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
+from tests.rig.unseen_pipelines import CHAINED_SIZES, SIZES, unseen_pipeline
 from tests.service.served import served
 from tuner.codegen import find_generator
 from tuner.codegen.halide import server
@@ -113,7 +113,7 @@ def test_what_a_compiler_gets_wrong_is_no_schedule(name):
 def test_sums_and_shifts_that_a_compiler_gets_wrong_are_right(name):
     """Without any schedule some of them take minutes: only what is scheduled is judged."""
     kernel = find_kernel(keep_pipeline(unseen_pipeline(name)))
-    problem = kernel.problem(SIZES[name], Contract.STATIC, TARGET)
+    problem = kernel.problem({**SIZES, **CHAINED_SIZES}[name], Contract.STATIC, TARGET)
     space, random = kernel.space(problem), Random(7)
     configs = [kernel.textbook_config(problem)]
     while len(configs) <= FEW:

@@ -23,8 +23,8 @@ class UpdateFacts:
     (``sum``, ``max``, ``min``), empty if in no way whose order is free; ``dot`` whether the term
     is a product of two 8-bit values widened to 32 bits, which ``vrmpy`` computes. ``backwards`` is
     true if it goes through the stage against the order in memory. ``across`` is the reduction
-    variable that goes along the rows of all that is read along it, element by element; empty if
-    there is none. ``quads`` is true if four of its terms beside each other are one ``vrmpy``.
+    variable that goes along the rows of all that is read along it, element by element; empty
+    without one. ``quads`` is true if four of its terms beside each other are one ``vrmpy``.
     """
 
     pure: tuple[str, ...]

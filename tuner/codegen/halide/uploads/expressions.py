@@ -216,7 +216,7 @@ def is_byte_sum(text: str, own: str) -> bool:
 
 
 def _term_of_sum(text: str, own: str) -> str:
-    """What an update adds to its old value; empty if it is no sum of it."""
+    """The term that an update adds to its old value; empty if it does not add one."""
     body = _unwrapped(text)
     # Halide prints no type before values of int32.
     first = re.match(rf"(?:\(u?int\d+\))?{re.escape(own)}(?=\()", body)
