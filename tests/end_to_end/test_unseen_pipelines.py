@@ -20,12 +20,13 @@ import tuner
 from service.client import Client
 from tests.end_to_end.test_kill_and_resume import kill_at
 from tests.rig.simulators import link_simulators
-from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
+from tests.rig.unseen_pipelines import CHAINED_SIZES, SIZES, unseen_pipeline
 from tests.service.served import served
 from tuner.codegen import find_generator
 from tuner.codegen.halide import server
 from tuner.codegen.halide.uploads import readers
 from tuner.executor.evaluation import Evaluator
+from tuner.job_result import TuneResult
 from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.measure.cases import cases_of
@@ -36,6 +37,7 @@ from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
+from tuner.search.loop import DEFAULT_CUTOFF
 from tuner.space import Config
 from tuner.tuning import keep_pipeline
 
@@ -72,6 +74,14 @@ def to_the_end(problem: Problem, trials: list[Trial]) -> list[Trial]:
             return list(pool.map(again, trials))
 
 
+def gain_of(result: TuneResult) -> float:
+    """How many times faster the best is than the default, or at least is: a default that takes too
+    many times as long is cut off."""
+    if result.default.outcome is Outcome.CUTOFF:
+        return DEFAULT_CUTOFF
+    return result.default.measurement.cycles / result.best.measurement.cycles
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sharpen", "column_mean", "running_sum", "pyramid", "tone_chain"])
 def test_most_schedules_are_right_and_the_best_is_much_faster_than_none(name):
@@ -87,8 +97,7 @@ def test_most_schedules_are_right_and_the_best_is_much_faster_than_none(name):
     assert len(right) / DRAWN >= LEAST_RIGHT, [t.error for t in judged if t.error]
     assert all(t.measurement.verified for t in right)
     assert result.default.config.as_dict() == {"lanes": 1}
-    gain = result.default.measurement.cycles / result.best.measurement.cycles
-    assert gain >= LEAST_GAIN
+    assert gain_of(result) >= LEAST_GAIN
 
 
 @pytest.mark.slow
@@ -105,7 +114,7 @@ def test_what_a_compiler_gets_wrong_is_no_schedule(name):
     assert textbook.outcome is Outcome.OK, textbook.error
     drawn = [t.outcome for t in store.trials(result.job.id) if t.origin == "random"]
     assert drawn.count(Outcome.WRONG_OUTPUT) + drawn.count(Outcome.COMPILE_ERROR) <= 1
-    assert result.default.measurement.cycles > result.best.measurement.cycles
+    assert gain_of(result) > 1
 
 
 @pytest.mark.slow
@@ -113,7 +122,7 @@ def test_what_a_compiler_gets_wrong_is_no_schedule(name):
 def test_sums_and_shifts_that_a_compiler_gets_wrong_are_right(name):
     """Without any schedule some of them take minutes: only what is scheduled is judged."""
     kernel = find_kernel(keep_pipeline(unseen_pipeline(name)))
-    problem = kernel.problem(SIZES[name], Contract.STATIC, TARGET)
+    problem = kernel.problem({**SIZES, **CHAINED_SIZES}[name], Contract.STATIC, TARGET)
     space, random = kernel.space(problem), Random(7)
     configs = [kernel.textbook_config(problem)]
     while len(configs) <= FEW:
@@ -174,7 +183,7 @@ def test_scalars_and_several_outputs_are_arguments(name, arguments):
     trials = store.trials(result.job.id)
     right = [t for t in trials if t.outcome in (Outcome.OK, Outcome.CUTOFF)]
     assert len(right) / len(trials) >= LEAST_RIGHT, [t.error for t in trials if t.error]
-    assert result.default.measurement.cycles >= LEAST_GAIN * result.best.measurement.cycles
+    assert gain_of(result) >= LEAST_GAIN
     with find_generator("halide")(1) as generator:
         made = generator.compile(Candidate(result.job.spec.problem, result.best.config))
     assert re.search(arguments, made.files["header"].decode())
@@ -233,7 +242,7 @@ def test_under_a_weaker_contract_code_is_right_at_other_sizes_too():
     trials = store.trials(result.job.id)
     right = [t for t in trials if t.outcome in (Outcome.OK, Outcome.CUTOFF)]
     assert len(right) / len(trials) >= LEAST_RIGHT, [t.error for t in trials if t.error]
-    assert result.default.measurement.cycles >= LEAST_GAIN * result.best.measurement.cycles
+    assert gain_of(result) >= LEAST_GAIN
     names = [case.name for case in cases_of(result.job.spec.problem).cases]
     assert names[-1] == "shape x=257 y=49"
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
+from tests.rig.unseen_pipelines import CHAINED_SIZES, SIZES, unseen_pipeline
 from tests.rig.uploads import flipped, serialized_pipeline
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, reference_outputs
 from tuner.codegen.halide.uploads.analysis import Sizes
@@ -168,6 +168,19 @@ def test_what_vectors_cannot_do_is_told():
     assert dict(out.strided) == {"x": 2, "y": 2}
     (best, out) = last("strongest")
     assert (best.values, best.bits, out.divides) == (2, 32, ())
+    assert [stage.divides for stage in last("requantized")] == [("*",)]
+    assert [stage.looks_up for stage in last("tone_chain")] == [True, False, True]
+
+
+@pytest.mark.slow
+def test_reductions_along_rows_are_told():
+    (sums, _) = analyse_pipeline(unseen_pipeline("row_mean"), SIZES["row_mean"]).facts.stages
+    (update,) = sums.updates
+    assert (update.across, update.quads, update.combines) == ("across$x", True, "sum")
+    facts = analyse_pipeline(unseen_pipeline("layer_norm"), CHAINED_SIZES["layer_norm"]).facts
+    assert [one.updates[0].quads for one in facts.stages if one.updates] == [False, False]
+    (total, _) = analyse_pipeline(unseen_pipeline("column_mean"), {"x": 512}).facts.stages
+    assert total.updates[0].across == ""
 
 
 @pytest.mark.slow

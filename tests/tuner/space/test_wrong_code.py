@@ -58,6 +58,7 @@ def test_what_is_halved_and_doubled_again_has_several_rows_in_a_tile():
     assert {config["tile_rows"] for config in found} <= {4, 8}
 
 
+<<<<<<< HEAD
 def test_what_is_doubled_is_kept_not_computed_where_it_is_read():
     facts = pipeline(
         stage("small", extents=(256, 64), bits=16),
@@ -66,3 +67,50 @@ def test_what_is_doubled_is_kept_not_computed_where_it_is_read():
     )
     places = {config.get("place_doubled") for config in samples(facts)}
     assert places == {None, "root", "rows", "tile"}
+=======
+def test_look_ups_are_not_guarded():
+    facts = pipeline(
+        stage("toned", extents=(300, 64), looks_up=True),
+        stage("wide", extents=(300, 64), bits=16, reads={"toned": 1}),
+        stage("out", extents=(300, 64), reads={"wide": 1}),
+    )
+    found = [one for one in samples(facts) if one.get("tail_wide") == "guard_with_if"]
+    assert found
+    assert "inline" not in {config["place_toned"] for config in found}
+
+
+def test_a_tile_computes_no_more_of_a_stage_than_it_holds():
+    facts = pipeline(
+        stage("sums", clamped=True, bits=16, updates=(DOT,)), stage("out", reads={"sums": 1})
+    )
+    tiles = [one for one in samples(facts) if one.get("place_sums") == "tile"]
+    assert tiles
+    assert all(config["unroll_sums"] <= config["unroll"] for config in tiles)
+
+
+def test_what_is_halved_lies_in_memory_if_it_reads_what_does():
+    first = stage("first", extents=(1024, 64))
+    halved = stage("halved", extents=(1024, 64), reads={"first": 1}, skipped=True)
+    facts = pipeline(first, halved, stage("out", reads={"halved": 2}))
+    places = {one["place_halved"] for one in samples(facts) if one["lanes"] != 1}
+    assert places
+    assert "inline" not in places
+
+
+def test_sums_of_widened_bytes_that_readers_may_shift_are_kept():
+    """Inline, Halide shifts them in 16 bits, and loses the order of their lanes."""
+    facts = pipeline(stage("sum", bits=32, widest_bits=32), stage("out", reads={"sum": 1}))
+    assert "inline" not in {one.get("place_sum") for one in samples(facts)}
+
+
+def test_ragged_rows_are_reduced_in_vectors_of_one_register():
+    rows = UpdateFacts(
+        ("y",), (("r$x", 300),), scans=False, combines="sum", dot=False, across="r$x", quads=True
+    )
+    sums = stage(
+        "sums", dimensions=("y",), extents=(64,), bits=32, updates=(rows,), strided=(("y", 1),)
+    )
+    facts = pipeline(sums, stage("out", reads={"sums": 1}, extents=(512, 64)))
+    forms = {(one["lanes"], one["form_sums_0"]) for one in samples(facts) if one["lanes"] != 1}
+    assert forms == {(128, "plain"), (128, "rfactor"), (256, "plain")}
+>>>>>>> right-first
