@@ -6,16 +6,17 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from tuner.codegen import clang
+from tuner.codegen import c_forms, clang
 from tuner.codegen.c_forms import PRELUDE, SWITCHES, declaration, wrapped
 from tuner.codegen.halide.servers import ServerGenerator
+from tuner.codegen.halide.uploads import stencils
 from tuner.codegen.hvx.lowering import lowered
 from tuner.codegen.hvx.sliding import Window
 from tuner.codegen.hvx.writing import Choices, Side, Strip, declarations
 from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
-from tuner.kernels import Kernel, find_kernel
+from tuner.kernels import Kernel, find_kernel, pixel
 from tuner.kernels.pixel import NotAStencilError, Pixel
 from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
@@ -115,8 +116,6 @@ def why_not(kernel: Kernel, problem: Problem) -> str:
         _require(kernel.pixel(params))
     except NotAStencilError as error:
         return str(error)
-    except UserError as error:
-        return error.message
     specs = kernel.buffers(params)
     if any(spec.loose or any(spec.mins) for spec in specs):
         return "its buffers are loose, or do not begin at 0"
@@ -129,11 +128,11 @@ def why_not(kernel: Kernel, problem: Problem) -> str:
 
 
 @lru_cache(maxsize=256)
-def _require(pixel: Pixel) -> None:
-    offsets = pixel.offsets()
+def _require(stated: Pixel) -> None:
+    offsets = stated.offsets()
     if not offsets or any(max(abs(dx), abs(dy)) > _MOST_REACH for dx, dy in offsets):
         raise NotAStencilError(f"it reaches over more than {_MOST_REACH} pixels, or over none")
-    values, _ = lowered(pixel)
+    values, _ = lowered(stated)
     if len(values.known) > _MOST_VALUES:
         raise NotAStencilError(f"it takes more than {_MOST_VALUES} vector operations")
 
@@ -230,8 +229,8 @@ class _Walk:
 
 @lru_cache(maxsize=1)
 def _own_code() -> str:
-    """Names the code that decides what C is written."""
-    folder = Path(__file__).parent
-    clang_form = folder.parent / "c_forms.py"
-    paths = [*sorted(folder.glob("*.py")), clang_form, PRELUDE]
+    """Names the code that decides what C is written of a pixel, and what pixel is read."""
+    modules = (c_forms, pixel, stencils)
+    readers = [Path(str(module.__file__)) for module in modules]
+    paths = [*sorted(Path(__file__).parent.glob("*.py")), *readers, PRELUDE]
     return digest_of_bytes(b"\0".join(path.read_bytes() for path in paths))

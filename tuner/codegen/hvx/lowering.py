@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from math import gcd
 
-from tuner.errors import UserError
-from tuner.kernels.pixel import Pixel, at, rank
+from tuner.kernels.pixel import NotAStencilError, Pixel, at, rank
 
 _BYTE = (0, 255)
 _SIGNED = (-(1 << 15), (1 << 15) - 1)
@@ -85,10 +84,12 @@ class Values:
 def lowered(expression: Pixel) -> tuple[Values, Placed]:
     """The values of ``expression``, and which of them is the output's row of bytes.
 
-    ``UserError`` for what is not expressed here.
+    ``NotAStencilError`` if sums take more than 16 bits, or weights more than 8.
     """
     if (expression.low, expression.high) != _clip(expression, _BYTE):
-        raise _refused(f"its values reach from {expression.low} to {expression.high}, not 0 to 255")
+        raise NotAStencilError(
+            f"its values reach from {expression.low} to {expression.high}, not 0 to 255"
+        )
     lowering = _Lowering()
     return lowering.values, lowering.bytes_of(expression)
 
@@ -103,14 +104,6 @@ def _clip(expression: Pixel, bounds: tuple[int, int]) -> tuple[int, int]:
 
 def _within(expression: Pixel, bounds: tuple[int, int]) -> bool:
     return bounds[0] <= expression.low and expression.high <= bounds[1]
-
-
-def _refused(reason: str) -> UserError:
-    return UserError(
-        f"the generator 'hvx' makes no code of this: {reason}",
-        accepted="stencils whose sums fit 16 bits, of weights that fit 8",
-        next_step="choose another one with --generator, such as halide",
-    )
 
 
 class _Lowering:
@@ -128,7 +121,7 @@ class _Lowering:
     def halves_of(self, expression: Pixel) -> Placed:
         """``expression`` as halfwords, with a sign or without, whichever holds it."""
         if not (_within(expression, _SIGNED) or _within(expression, _UNSIGNED)):
-            raise _refused(_reach(expression))
+            raise NotAStencilError(_reach(expression))
         key = expression, True
         if key not in self._known:
             self._known[key] = self._halves(expression)
@@ -247,7 +240,7 @@ class _Lowering:
             return made(operation, [self.halves_of(parts[0])], (expression.value,), is_wide=True)
         if kind == "product":
             if not _within(parts[0], _SIGNED) or not -(1 << 15) <= expression.value < 1 << 15:
-                raise _refused("it scales a value that takes more than 15 bits")
+                raise NotAStencilError("it scales a value that takes more than 15 bits")
             return made("vmpyhsrs", [self.halves_of(parts[0])], (expression.value,), is_wide=True)
         if kind in FOLDS and not all(_within(part, _BYTE) for part in parts):
             letter = ""
@@ -255,7 +248,7 @@ class _Lowering:
                 letter = "u"
                 for part in parts:
                     if not _within(part, _UNSIGNED):
-                        raise _refused(_reach(part))
+                        raise NotAStencilError(_reach(part))
             by = f"v{kind}{letter}h"
             return self._fold(by, map(self.halves_of, parts), is_wide=True)
         return made("vzb", [self.bytes_of(expression)], is_wide=True)
@@ -361,7 +354,7 @@ class _Lowering:
     def _horizontal(self, line: Mapping[Value, int]) -> Value:
         """The weighted sum of bytes of one row."""
         if not _fits(line):
-            raise _refused(f"it weighs a row by {max(map(abs, line.values()))}")
+            raise NotAStencilError(f"it weighs a row by {max(map(abs, line.values()))}")
         made = self.values.made
         if len(line) == 1:
             ((value, weight),) = line.items()
@@ -422,7 +415,7 @@ class _Lowering:
         if weight > 0 and weight & (weight - 1) == 0:
             return self.values.made("vaslh", [placed], (weight.bit_length() - 1,), is_wide=True)
         if not _WEIGHT[0] <= weight <= _WEIGHT[1]:
-            raise _refused(f"it multiplies halfwords by {weight}")
+            raise NotAStencilError(f"it multiplies halfwords by {weight}")
         return self.values.made("vmpyihb", [placed], (weight,), is_wide=True)
 
 

@@ -9,9 +9,17 @@ import pytest
 
 from tuner.codegen.hvx.lowering import lowered
 from tuner.codegen.hvx.sliding import Window
-from tuner.errors import UserError
 from tuner.kernels import find_kernel
-from tuner.kernels.pixel import Pixel, absolute, at, clamped, constant, maximum, minimum
+from tuner.kernels.pixel import (
+    NotAStencilError,
+    Pixel,
+    absolute,
+    at,
+    clamped,
+    constant,
+    maximum,
+    minimum,
+)
 
 AROUND = (-1, 0, 1)
 
@@ -111,10 +119,10 @@ def test_a_difference_of_bytes_is_one_operation():
     ],
 )
 def test_what_16_bits_do_not_hold_is_refused(weights, reason):
-    with pytest.raises(UserError, match=reason):
+    with pytest.raises(NotAStencilError, match=reason):
         lowered(clamped(weighted(weights)))
 
 
 def test_values_beyond_bytes_are_refused():
-    with pytest.raises(UserError, match="from -255 to 255, not 0 to 255"):
+    with pytest.raises(NotAStencilError, match="from -255 to 255, not 0 to 255"):
         lowered(at(0, 0) - at(1, 0))
