@@ -58,7 +58,6 @@ def test_what_is_halved_and_doubled_again_has_several_rows_in_a_tile():
     assert {config["tile_rows"] for config in found} <= {4, 8}
 
 
-<<<<<<< HEAD
 def test_what_is_doubled_is_kept_not_computed_where_it_is_read():
     facts = pipeline(
         stage("small", extents=(256, 64), bits=16),
@@ -67,7 +66,8 @@ def test_what_is_doubled_is_kept_not_computed_where_it_is_read():
     )
     places = {config.get("place_doubled") for config in samples(facts)}
     assert places == {None, "root", "rows", "tile"}
-=======
+
+
 def test_look_ups_are_not_guarded():
     facts = pipeline(
         stage("toned", extents=(300, 64), looks_up=True),
@@ -113,4 +113,3 @@ def test_ragged_rows_are_reduced_in_vectors_of_one_register():
     facts = pipeline(sums, stage("out", reads={"sums": 1}, extents=(512, 64)))
     forms = {(one["lanes"], one["form_sums_0"]) for one in samples(facts) if one["lanes"] != 1}
     assert forms == {(128, "plain"), (128, "rfactor"), (256, "plain")}
->>>>>>> right-first
