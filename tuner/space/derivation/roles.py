@@ -144,6 +144,10 @@ class Roles:
         inlined = (reader for name in role.readers if (reader := self.by_name[name]).may_inline)
         return role.moves_rows or role.facts.apart or any(one.facts.apart for one in inlined)
 
+    def may_deinterleave(self, role: Role) -> bool:
+        """Whether Halide may keep a stage's values deinterleaved in memory."""
+        return self.widens(role) and role.vector is not None and not self.in_order(role)
+
     def knows_pixels(self, stage: StageFacts) -> bool:
         """Whether it is known how far apart pixels lie whose channels are the innermost dimension
         of ``stage``: not where callers choose extents, nor of a buffer that is loose from there."""

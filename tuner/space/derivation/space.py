@@ -279,7 +279,7 @@ def _moved(roles: Roles, role: Role, producers: Iterable[Role]) -> tuple[str, ..
     """Guards only for what fills no vector, or may read widened values: those not off vector
     boundaries (see ``_shift_constraints``)."""
     short = not roles.is_open and role.extent(role.vector) < roles.lanes
-    return _TAILS if short or any(map(roles.widens, producers)) else _MOVED
+    return _TAILS if short or any(map(roles.may_deinterleave, producers)) else _MOVED
 
 
 def _guard_constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
@@ -455,7 +455,7 @@ def _rows_of_one(roles: Roles, role: Role) -> int:
 def _shift_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
     """Halide keeps widened values deinterleaved in memory, and takes that back too late where it
     meets vectors that begin anywhere (EliminateInterleaves in HexagonOptimize.cpp)."""
-    if not roles.widens(role):
+    if not roles.may_deinterleave(role):
         return
     for name in role.readers:
         reader = roles.by_name[name]

@@ -192,12 +192,16 @@ def _helpers(opened: Deserialized, *, is_open: bool) -> frozenset[str]:
     )
 
 
-def _lower(opened: Deserialized) -> _Lowered:
+def _lowered_text(opened: Deserialized) -> str:
     opened.pipeline.compile_to_lowered_stmt(
         _FILE, opened.arguments, hl.StmtOutputFormat.Text, hl.Target(_TARGET)
     )
     with open(_FILE, encoding="utf-8", errors="replace") as file:
-        text = file.read()
+        return file.read()
+
+
+def _lower(opened: Deserialized) -> _Lowered:
+    text = _lowered_text(opened)
     required: dict[str, tuple[tuple[str, str], ...]] = {}
     for name in opened.inputs:
         # What a caller that asks for the bounds is told: four numbers a dimension.
@@ -272,15 +276,16 @@ def _wrong_in_vectors(opened: Deserialized, helpers: frozenset[str]) -> frozense
     of its operand's lanes, which widening has changed, for that of its wider result
     (``is_interleavable`` in HexagonOptimize.cpp).
     """
+    guard = hl.TailStrategy.GuardWithIf
     for name, func in opened.stages.items():
         if name not in helpers and func.args():
             innermost = func.args()[0]
-            func.vectorize(innermost, _FEW_LANES)
+            func.vectorize(innermost, _FEW_LANES, guard)
             for update in range(func.num_update_definitions()):
                 if any(str(innermost) == str(place) for place in func.update_args(update)):
-                    func.update(update).vectorize(innermost, _FEW_LANES)
+                    func.update(update).vectorize(innermost, _FEW_LANES, guard)
     found, producing = set(), ""
-    for line in _lower(opened).text.splitlines():
+    for line in _lowered_text(opened).splitlines():
         begun = _PRODUCE.match(line)
         producing = begun[1] if begun else producing
         if _WRONG_SHIFT in line:
