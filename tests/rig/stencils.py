@@ -84,6 +84,13 @@ def wrapped(hl: Any) -> Any:
     return _named(hl, hl.u8(hl.u16(total) >> 8))
 
 
+def above(hl: Any) -> Any:
+    """Of rows above only, to one side."""
+    x, y = hl.Var("x"), hl.Var("y")
+    padded = _repeated(hl)
+    return _named(hl, hl.max(padded[x + 9, y - 3], padded[x + 2, y - 2]))
+
+
 def unclamped(hl: Any) -> Any:
     """Without a boundary condition."""
     image, x, y = _image(hl), hl.Var("x"), hl.Var("y")

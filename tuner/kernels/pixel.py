@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 Kind = Literal["pixel", "constant", "sum", "max", "min", "abs", "shift", "product"]
 _U8 = (0, 255)
-_MOST_TRUTH = 9
-"""Pixels of an expression whose truth table is looked at: 2**9 rows."""
+_MOST_TRUTH, _MOST_OPERATIONS = 9, 256
+"""Of an expression whose truth table is looked at: pixels (2**9 rows), and parts."""
 
 
 class NotAStencilError(Exception):
@@ -221,7 +221,9 @@ def rank(expression: Pixel) -> int | None:
     """
     offsets = sorted(expression.offsets())
     order = list(_producers_first(expression))
-    if len(offsets) > _MOST_TRUTH or any(o.kind not in ("pixel", "max", "min") for o in order):
+    if len(offsets) > _MOST_TRUTH or len(order) > _MOST_OPERATIONS:
+        return None
+    if any(o.kind not in ("pixel", "max", "min") for o in order):
         return None
     verdicts: dict[int, bool] = {}
     for bits in product((False, True), repeat=len(offsets)):

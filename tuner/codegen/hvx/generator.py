@@ -27,7 +27,7 @@ ROWS = "hvx_rows"
 _COLUMNS = (1, 2, 3, 4)
 _CLANG_KNOBS = ("llvm_optimize", "llvm_unroll", "llvm_pipeliner")
 _TEXTBOOK: dict[str, KnobValue] = {ROWS: 4, "hvx_columns": 2, "hvx_adds": "halves"}
-_MOST_REACH = 64
+_MOST_REACH = 16
 """Rows or columns that a pixel depends on, to each side."""
 _MOST_VALUES = 128
 _INPUT = "input.c"

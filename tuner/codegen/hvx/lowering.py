@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from math import gcd
 
 from tuner.kernels.pixel import NotAStencilError, Pixel, at, rank
@@ -312,7 +312,7 @@ class _Lowering:
         alone: list[tuple[Placed, int]] = []
         for row, line in sorted(lines.items()):
             alone += [((one, row), w) for one, w in line.items() if one.operation != "tap"]
-            for operation, places, weights in _fewest(_taps(line)):
+            for operation, places, weights in fewest(_taps(line)):
                 parts = [(self.bytes_of(at(dx, 0))[0], row) for dx in places]
                 if len(parts) == 1:
                     alone.append((parts[0], weights[0]))
@@ -368,7 +368,7 @@ class _Lowering:
                 return made(operation, [(plus[0], 0), (other, 0)], is_wide=True)[0]
         others = [(value, w) for value, w in line.items() if value.operation != "tap"]
         total: Placed | None = None
-        for operation, places, weights in _fewest(_taps(line)):
+        for operation, places, weights in fewest(_taps(line)):
             parts = [self.bytes_of(at(dx, 0)) for dx in places]
             total = self._accumulated(total, operation, parts, weights)
         for value, weight in others:
@@ -442,7 +442,7 @@ def _multiplications(line: Mapping[Value, int]) -> tuple[int, int, tuple[tuple[i
     """How much a sum along a row takes. Of equals the same is the least, whichever sign it has."""
     taps = _taps(line)
     negative = sum(weight < 0 for weight in line.values())
-    return len(_fewest(taps)), negative, taps
+    return len(fewest(taps)), negative, taps
 
 
 def _nearest_first(value: Value) -> tuple[int, int, int]:
@@ -495,8 +495,8 @@ _MOST_TAPS = 9
 """Of a row for which every way to add them up is tried."""
 
 
-@cache
-def _fewest(taps: tuple[tuple[int, int], ...]) -> list[Step]:
+@lru_cache(maxsize=1 << 14)
+def fewest(taps: tuple[tuple[int, int], ...]) -> list[Step]:
     """The fewest multiplications that add up ``taps`` (offset and weight, by offset).
 
     ``vtmpy`` of the vectors at offsets a and a + 2 adds w0 times the tap at a, w1 times the one at
@@ -506,16 +506,18 @@ def _fewest(taps: tuple[tuple[int, int], ...]) -> list[Step]:
         return []
     (first, weight), rest = taps[0], dict(taps[1:])
     ways: list[tuple[Step, dict[int, int]]] = []
-    # Three taps at once, if the third is there to take one from.
-    if first + 2 in rest:
+    is_long = len(rest) >= _MOST_TAPS
+    # Three taps at once, if the third has one to give; of a long row only if it ends there.
+    third = rest.get(first + 2, _WEIGHT[0])
+    if third == 1 or (third > _WEIGHT[0] and not is_long):
         left = {**rest, first + 2: rest[first + 2] - 1}
         second = left.pop(first + 1, 0)
         step: Step = ("vtmpybus", (first, first + 2), (weight, second))
         ways.append((step, {place: w for place, w in left.items() if w}))
-    for other in rest if len(rest) < _MOST_TAPS else list(rest)[:1]:
+    for other in list(rest)[: 1 - bool(ways)] if is_long else rest:
         left = {place: w for place, w in rest.items() if place != other}
         ways.append((("vmpabus", (first, other), (weight, rest[other])), left))
     if not rest:
         return [("vmpybus", (first,), (weight, weight))]
-    found = [[step, *_fewest(tuple(sorted(left.items())))] for step, left in ways]
+    found = [[step, *fewest(tuple(sorted(left.items())))] for step, left in ways]
     return min(found, key=lambda steps: (len(steps), len({p for s in steps for p in s[1]})))

@@ -80,7 +80,8 @@ class Window:
         while waiting:
             _, _, value = heapq.heappop(waiting)
             rows = needed[value]
-            last = max(rows)
+            # Not above the first row of an iteration: the first iteration begins there.
+            last = max(*rows, self.rows - 1) if value.operation == "tap" else max(rows)
             for row in list(rows):
                 rows |= set(range(row, last + 1, self.rows))
             for row in rows:

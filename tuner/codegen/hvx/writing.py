@@ -24,6 +24,9 @@ _PAIRED = (f"vaddh{_PAIR}", f"vsubh{_PAIR}")
 _WIDE_BINARY = ("vaddh", "vsubh", "vabsdiffh", "vmaxh", "vminh", "vmaxuh", "vminuh")
 _BY_HALVES = (*_WIDE_BINARY, "vabsh", "vasrh", "vlsrh", "vaslh", "vmpyihb", "vmpyhsrs")
 """Wide operations that exist for single vectors only."""
+_CLAMPED_ROW = "#define ROW(r) (in + clamped(y + (r), 0, height - 1) * in_stride)"
+_NO_ROW = "#undef ROW"
+_GUARD = "if (y + {row} < height) "
 _OF_TWO_TAPS = ("vtmpybus", "vmpabus")
 """Multiplications of a pair of vectors by two weights."""
 _NARROWING = ("vshuffeb", "vshuffob", "vsathub")
@@ -100,81 +103,86 @@ class _Writer:
 
     def function(self) -> Iterator[str]:
         """The strip from its first row to its last."""
-        window = self._window
+        last = f"{self._lanes - 1:02x}" * 4
         yield (
             f"static __attribute__((noinline)) void {self._strip.name}(const uint8_t *restrict in, "
             "int in_stride, uint8_t *restrict out, int out_stride, int height, int before, "
             "int after) {"
         )
         yield "const V first_lane = *(const V *)lanes;"
-        yield (
-            "const V last_lane = HVX(vxor)(first_lane, "
-            f"HVX(lvsplatw)(0x{self._lanes - 1:02x}{self._lanes - 1:02x}{self._lanes - 1:02x}"
-            f"{self._lanes - 1:02x}));"
-        )
-        for value in constants(window):
+        yield f"const V last_lane = HVX(vxor)(first_lane, HVX(lvsplatw)(0x{last}));"
+        for value in constants(self._window):
             yield f"const {_type(value)} {_constant(value)} = {_splat(value)};"
-        yield "int y = 0;"
-        yield "#define ROW(r) (in + clamped(y + (r), 0, height - 1) * in_stride)"
-        yield "{"
-        for value, row in window.kept:
-            for column in range(self._strip.columns):
-                yield f"{_type(value)} {_name('s', value, row, column)};"
-        yield "{"
-        self._begin("p", set())
-        for one in window.order(list(window.kept), set()):
-            yield from self._value(one)
-        for value, row in window.kept:
-            for column in range(self._strip.columns):
-                kept, made = (_name(prefix, value, row, column) for prefix in "sp")
-                yield f"{kept} = {made};"
-        yield "}"
-        yield "#undef ROW"
-        reached = max(row for value, row in window.computed if value.operation == "tap")
         yield "const uint8_t *p = in;"
-        yield "#define ROW(r) (p + (r) * in_stride)"
-        needed = max(reached, window.rows - 1)
-        height, step = self._choices.height, window.rows
-        if self._choices.last == "inside" and height and height % step == 0 and needed < 2 * step:
-            yield "#undef ROW"
-            yield f"for (; y < height; y += {step}) {{"
-            yield f"const int has_more = y + {step} < height;"
-            yield (
-                f"#define ROW(r) (p + ((r) < {step} || has_more ? (r) : {step - 1}) * in_stride)"
-            )
-            yield from self._iteration("")
-            yield f"p += {step} * in_stride;"
-            yield "}"
-            yield "#undef ROW"
-            yield "}}"
-            return
-        yield f"for (; y + {needed} < height; y += {window.rows}) {{"
-        yield from self._iteration("")
-        yield f"p += {window.rows} * in_stride;"
+        yield "int y = 0;"
+        yield from self._first_rows()
+        taps = (row for value, row in self._window.computed if value.operation == "tap")
+        needed = max(*taps, self._window.rows - 1)
+        yield from self._with_the_last(needed) or (
+            *self._without_the_last(needed),
+            *self._last_iterations(needed),
+        )
         yield "}"
-        yield "#undef ROW"
-        yield "#define ROW(r) (in + clamped(y + (r), 0, height - 1) * in_stride)"
-        yield from self._last_iterations(needed)
-        yield "#undef ROW"
-        yield "}}"
+
+    def _first_rows(self) -> Iterator[str]:
+        """The values that the first iteration takes over."""
+        kept = [(v, row, c) for v, row in self._window.kept for c in range(self._strip.columns)]
+        for value, row, column in kept:
+            yield f"{_type(value)} {_name('s', value, row, column)};"
+        yield "{"
+        yield _CLAMPED_ROW
+        self._begin("p", set())
+        for one in self._window.order(list(self._window.kept), set()):
+            yield from self._value(one)
+        for value, row, column in kept:
+            yield f"{_name('s', value, row, column)} = {_name('p', value, row, column)};"
+        yield _NO_ROW
+        yield "}"
+
+    def _with_the_last(self, needed: int) -> list[str]:
+        """All iterations in one loop: the rows below the last are it again. Empty where they are
+        more than one iteration's, or a last iteration would write fewer rows."""
+        height, step = self._choices.height, self._window.rows
+        if self._choices.last != "inside" or not height or height % step or needed >= 2 * step:
+            return []
+        row = f"((r) < {step} || has_more ? (r) : {step - 1})"
+        return [
+            f"for (; y < height; y += {step}) {{",
+            f"const int has_more = y + {step} < height;",
+            f"#define ROW(r) (p + {row} * in_stride)",
+            *self._iteration(""),
+            _NO_ROW,
+            f"p += {step} * in_stride;",
+            "}",
+        ]
+
+    def _without_the_last(self, needed: int) -> Iterator[str]:
+        """The iterations that need no row below the last."""
+        yield f"for (; y + {needed} < height; y += {self._window.rows}) {{"
+        yield "#define ROW(r) (p + (r) * in_stride)"
+        yield from self._iteration("")
+        yield _NO_ROW
+        yield f"p += {self._window.rows} * in_stride;"
+        yield "}"
 
     def _last_iterations(self, needed: int) -> Iterator[str]:
         """Those that need rows below the last. Where the height is known, each is written out: then
         clang knows which rows they are."""
-        step, guard = self._window.rows, "if (y + {row} < height) "
-        height = self._choices.height
+        step, height = self._window.rows, self._choices.height
+        left: range | None = None
         if height is not None:
-            first = len(range(0, height - needed, step)) * step
-            left = range(first, height, step)
-            if len(left) <= _MOST_WRITTEN_OUT:
-                for y in left:
-                    yield f"{{ enum {{ y = {y}, height = {height} }};"
-                    yield from self._iteration(guard)
-                    yield "}"
-                return
-        yield f"for (; y < height; y += {step}) {{"
-        yield from self._iteration(guard)
-        yield "}"
+            left = range(len(range(0, height - needed, step)) * step, height, step)
+        yield _CLAMPED_ROW
+        if left is not None and len(left) <= _MOST_WRITTEN_OUT:
+            for y in left:
+                yield f"{{ enum {{ y = {y}, height = {height} }};"
+                yield from self._iteration(_GUARD)
+                yield "}"
+        else:
+            yield f"for (; y < height; y += {step}) {{"
+            yield from self._iteration(_GUARD)
+            yield "}"
+        yield _NO_ROW
 
     def _begin(self, prefix: str, kept: set[Placed]) -> None:
         self._prefix, self._kept = prefix, kept

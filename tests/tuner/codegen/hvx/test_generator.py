@@ -21,7 +21,7 @@ from tuner.tuning import keep_pipeline
 
 TARGET = find_target("hexagon-v66")
 KERNELS = ("box_blur_u8", "gaussian5x5_u8", "sobel_u8")
-UPLOADS = ("dilation", "ninth", "edges", "sharper", "wrapped", "sharpen", "middle")
+UPLOADS = ("dilation", "ninth", "edges", "sharper", "wrapped", "above", "sharpen", "middle")
 WIDTHS = (128, 129, 200, 256, 300, 384, 520)
 """One vector, a little more, and strips with and without a rest."""
 

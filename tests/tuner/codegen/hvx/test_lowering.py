@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from tuner.codegen.hvx.lowering import lowered
+from tuner.codegen.hvx.lowering import fewest, lowered
 from tuner.codegen.hvx.sliding import Window
 from tuner.kernels import find_kernel
 from tuner.kernels.pixel import (
@@ -104,6 +104,25 @@ def test_a_mask_that_is_not_separable_multiplies_two_taps_at_once_wherever_they_
     found = computed(clamped(weighted(weights)), 1)
     multiplications = sum(n for name, n in found.items() if name.startswith(("vtm", "vmp")))
     assert multiplications == 4
+
+
+@pytest.mark.parametrize("weights", [(3, 0, -128), (-128, 127, 1), (1, 4, 6, 4, 1), (2, 3, 5, 7)])
+def test_the_multiplications_of_a_row_add_up_to_its_weights(weights):
+    taps = tuple((dx, weight) for dx, weight in enumerate(weights) if weight)
+    added: Counter[int] = Counter()
+    for operation, places, factors in fewest(taps):
+        assert all(-128 <= factor < 128 for factor in factors)
+        if operation == "vtmpybus":
+            places = (places[0], places[0] + 1, places[1])
+            factors = (*factors, 1)
+        for place, factor in zip(places, factors, strict=False):
+            added[place] += factor
+    assert {place: weight for place, weight in added.items() if weight} == dict(taps)
+
+
+def test_long_rows_are_added_up_without_trying_everything():
+    taps = tuple((dx, 1 + dx % 3) for dx in range(33))
+    assert len(fewest(taps)) <= 17
 
 
 def test_a_difference_of_bytes_is_one_operation():

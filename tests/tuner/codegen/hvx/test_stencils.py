@@ -39,6 +39,7 @@ def binomial(parts: list[Pixel]) -> Pixel:
         ("ninth", divided(total(NINE) + 4, 9)),
         ("edges", clamped(absolute(at(-1, 0) - at(1, 0)) + absolute(at(0, -1) - at(0, 1)))),
         ("sharper", maximum(minimum(5 * at(0, 0) - total(NINE[1::2]), 255), 0)),
+        ("above", maximum(at(9, -3), at(2, -2))),
         ("wrapped", (200 * at(0, 0) + 50 * at(3, 0)) >> 8),
     ],
 )

@@ -39,8 +39,8 @@ from tuner.kernels.pixel import (
 
 _MOST_BYTES = 1 << 18
 """A stencil has few stages; larger pipelines are not looked at."""
-_MOST_STEPS = 200_000
-"""Parts of expressions that are looked at."""
+_MOST_STEPS = 100_000
+"""Parts of expressions that are looked at or made: a second or so."""
 _U8: Type = ("uint", 8)
 _PRODUCT_BITS = 15
 """Of the multiplication that rounds (``vmpy(h, h):<<1:rnd:sat``)."""
@@ -157,8 +157,13 @@ class _Reading:
             if isinstance(a, _Place) and isinstance(b, _Place):
                 return self._coordinate(kind, a, b)
             types = self._types[node["a"]], self._types[node["b"]]
-            return self._combined(kind, self._number(a), self._number(b), types)
+            return self._priced(self._combined(kind, self._number(a), self._number(b), types))
         raise NotAStencilError(f"it uses {kind}")
+
+    def _priced(self, value: Pixel) -> Pixel:
+        """``value``, which took as long to make as it has parts."""
+        self._steps += len(value.parts)
+        return value
 
     def _variable(self, node: Node, scope: Mapping[str, Any]) -> Pixel | _Place:
         name = node["name"]
@@ -207,7 +212,7 @@ class _Reading:
         numbers = [
             self._plain(self._number(one), own) for one, own in zip(arguments, types, strict=True)
         ]
-        return _CALLS[name](self._types[node], *numbers)
+        return self._priced(_CALLS[name](self._types[node], *numbers))
 
     def _cast(self, node: Node, scope: Mapping[str, Any]) -> Pixel | _Place:
         value = self._of(node["value"], scope)
