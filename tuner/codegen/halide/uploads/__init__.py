@@ -8,7 +8,8 @@ Wherever bytes are opened, ``contents`` goes through all of them first (``serial
 and accepts only what is listed there and in ``intrinsics``. What passes is given to Halide
 (``deserialized``), and ``analysis`` finds what a space is derived from; ``expressions`` reads what
 Halide prints. The reference does without Halide: ``interpretation`` evaluates the definitions. No
-upload is ever compiled for this machine.
+upload is ever compiled for this machine. ``stencils`` alone runs outside of readers: it reads the
+bytes of pipelines that were analysed, in bounded steps, without Halide.
 """
 
 from __future__ import annotations
