@@ -455,12 +455,12 @@ def _rows_of_one(roles: Roles, role: Role) -> int:
 def _shift_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
     """Halide keeps widened values deinterleaved in memory, and takes that back too late where it
     meets vectors that begin anywhere (EliminateInterleaves in HexagonOptimize.cpp)."""
-    if not roles.may_deinterleave(role):
+    if not roles.widens(role):
         return
     for name in role.readers:
         reader = roles.by_name[name]
         tail = "tail_x" if reader is roles.output and roles.has_tiles else f"tail_{reader.key}"
-        if tail in knobs:
+        if tail in knobs and roles.may_deinterleave(role):
             yield Constraint(
                 f"{tail} != 'shift_inwards' or place_{role.key} == 'inline'",
                 f"vectors moved inwards read {role.facts.name} off vector boundaries: wrong code",
