@@ -31,8 +31,8 @@ FEW = Space(
 )
 
 
-def portfolio_of_sobel():
-    kernel = find_kernel("sobel_u8")
+def portfolio_without_hvx():
+    kernel = find_kernel("rgb_to_gray_u8")
     problem = kernel.problem({}, Contract.STATIC, find_target("hexagon-v66"))
     starts = starts_of("portfolio", kernel, problem)
     return space_of("portfolio", kernel, problem), list(dict.fromkeys(starts.values()))
@@ -56,7 +56,7 @@ def searched(space, starts, trials, factor, sampler="random"):
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["random", "surrogate"])
 def test_one_that_is_behind_gets_at_most_a_quarter(sampler):
-    space, starts = portfolio_of_sobel()
+    space, starts = portfolio_without_hvx()
     taken = searched(space, starts, 30, {"halide-clang": 1.1, "c-autovec": 2.0}, sampler)
     assert taken["halide-clang"] <= 8
     assert taken["c-autovec"] <= 2
@@ -65,7 +65,7 @@ def test_one_that_is_behind_gets_at_most_a_quarter(sampler):
 
 @pytest.mark.slow
 def test_one_that_is_far_behind_gets_less():
-    space, starts = portfolio_of_sobel()
+    space, starts = portfolio_without_hvx()
     taken = searched(space, starts, 100, {"halide-clang": 1.5, "c-autovec": 3.0})
     assert 1 <= taken["halide-clang"] <= 6
     assert taken["c-autovec"] == 1
@@ -73,7 +73,7 @@ def test_one_that_is_far_behind_gets_less():
 
 @pytest.mark.slow
 def test_one_that_is_ahead_gets_what_the_sampler_wants():
-    space, starts = portfolio_of_sobel()
+    space, starts = portfolio_without_hvx()
     taken = searched(space, starts, 100, {"halide-clang": 0.8, "c-autovec": 3.0})
     assert taken["halide-clang"] > 25
 
