@@ -380,7 +380,8 @@ def _update(func: hl.Func, index: int, lowered: str, known: frozenset[str]) -> U
         ),
         scans=any(list(indices) != places for indices in own),
         combines=combination(value, name) if len(own) == 1 else "",
-        dot=is_dot(value),
+        # Halide 21 mistakes the signs of a scalar and a vector that differ in it (vrmpy).
+        dot=is_dot(value) and not {"(int8)", "(uint8)"} <= {*re.findall(r"\(u?int8\)", value)},
         backwards=any(re.search(r"- *\w*\$", place) for place in places),
         across=next(iter(across), ""),
         quads=is_dot(value) or is_byte_sum(value, name),
