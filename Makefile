@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-slow nightly lint format bench-tuning bench-kernels bench-service bench-load bench-simulator bench-verification bench-anchors bench-phones bench-hand bench-search search-tables option-table lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo test test-fast test-slow nightly lint format bench-tuning bench-kernels bench-service bench-load bench-simulator bench-verification bench-anchors bench-phones bench-hand bench-everyday bench-watch bench-search search-tables option-table lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -77,6 +77,12 @@ bench-phones: setup $(VENV)/.dev ## price an emulated phone: a trial beyond its 
 bench-hand: setup ## filters written by hand in HVX intrinsics beside the best of 100 trials (minutes each)
 	$(BIN)/python -m benchmarks.hand
 
+bench-everyday: setup ## twenty pipelines that people write: textbook, best of 30 trials, share of the peak (half an hour)
+	$(BIN)/python -m benchmarks.everyday
+
+bench-watch: setup ## from a save to the new figure in `hvxtune package watch`, for a small C kernel
+	$(BIN)/python -m benchmarks.package_watch
+
 bench-search: setup ## replay every search on the tables of measured configs
 	$(BIN)/python -m benchmarks.searches
 	$(BIN)/python -m benchmarks.search_cost
@@ -102,7 +108,7 @@ lock: ## pin the dependencies anew (UPGRADE=--upgrade takes newer versions)
 	$(PYTHON) -m venv build/lock-tool
 	build/lock-tool/bin/pip install --quiet uv==0.13.8
 	$(COMPILE_LOCK) --output-file $(LOCK)/runtime.txt pyproject.toml
-	$(COMPILE_LOCK) --group dev --extra calibrate --extra cmaes --extra postgres --constraint $(LOCK)/runtime.txt \
+	$(COMPILE_LOCK) --group dev --extra calibrate --extra cmaes --extra network --extra plan --extra postgres --constraint $(LOCK)/runtime.txt \
 		--output-file $(LOCK)/dev.txt pyproject.toml
 
 clean: ## remove what make made here (state directory and cache stay)

@@ -33,7 +33,9 @@ def fill(store) -> str:
     rng = random.Random(1)
     problem = find_problem("gemm_u8", None, "hexagon-v66", "static")
     space = find_kernel("gemm_u8").space(problem)
-    job = store.create_job(JobSpec(problem=problem, trials=TRIALS), space, {"generator": "none"})
+    job = store.create_job(
+        JobSpec(problem=problem, generator="halide", trials=TRIALS), space, {"generator": "none"}
+    )
     token = store.claim(job.id)
     artifacts = [
         Artifact(digest_of_bytes(bytes([n])), "f", {"object": bytes([n])}) for n in range(8)

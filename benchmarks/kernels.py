@@ -25,7 +25,7 @@ from typing import Any, TypedDict, Unpack
 import tuner
 from tuner.codegen import space_of
 from tuner.codegen.c_forms import c_forms
-from tuner.codegen.portfolio import GENERATOR
+from tuner.codegen.generator import GENERATOR
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel, kernel_names
 from tuner.memory_store import MemoryStore

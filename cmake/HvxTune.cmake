@@ -14,6 +14,17 @@
 #                environment variable HVXTUNE_SERVER, then the database of this machine
 #   LOCK         the lock file                               default hvxtune.lock beside the
 #                project's top CMakeLists.txt
+#   SOURCES      the files that say the algorithm, such as a C++ Generator: the lock file has their
+#                digest, and configuring fails once they change until the pin is renewed
+#   SCHEDULE     for the program of a Generator itself, which is built for this machine: the library
+#                has "gemm.schedule.h" instead of the object
+#
+# hvxtune_add_schedule() is another name for it. A Generator's build:
+#
+#   hvxtune_add_schedule(TARGET blur KERNEL pipeline:blur PARAMS x=512 y=64
+#                        SOURCES blur_generator.cpp SCHEDULE)
+#   add_executable(blur.generator blur_generator.cpp)
+#   target_link_libraries(blur.generator PRIVATE blur Halide::Generator)
 #
 # Builds link what the lock file pins, until a configure run with -DHVXTUNE_UPDATE=ON. With
 # -DHVXTUNE_OFFLINE=ON no service is asked: lock file and cache must do. A changed lock file configures
@@ -32,7 +43,7 @@ endif()
 
 function(hvxtune_schedule)
     cmake_parse_arguments(
-        PARSE_ARGV 0 arg "" "TARGET;KERNEL;CONTRACT;TARGET_ARCH;CACHE;SERVER;LOCK" "PARAMS")
+        PARSE_ARGV 0 arg "SCHEDULE" "TARGET;KERNEL;CONTRACT;TARGET_ARCH;CACHE;SERVER;LOCK" "PARAMS;SOURCES")
     if(arg_UNPARSED_ARGUMENTS OR arg_KEYWORDS_MISSING_VALUES)
         message(FATAL_ERROR "hvxtune_schedule: what is meant by "
             "'${arg_UNPARSED_ARGUMENTS}${arg_KEYWORDS_MISSING_VALUES}'?")
@@ -60,6 +71,14 @@ function(hvxtune_schedule)
     foreach(param IN LISTS arg_PARAMS)
         list(APPEND options --param "${param}")
     endforeach()
+    foreach(source IN LISTS arg_SOURCES)
+        get_filename_component(source "${source}" ABSOLUTE)
+        list(APPEND options --source "${source}")
+        set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
+    endforeach()
+    if(arg_SCHEDULE)
+        list(APPEND options --schedule)
+    endif()
     if(arg_SERVER)
         list(APPEND options --server "${arg_SERVER}")
     endif()
@@ -91,11 +110,19 @@ function(hvxtune_schedule)
     set(levels none host stride extent static)
     list(FIND levels "${arg_CONTRACT}" promised)
     add_library(${name} INTERFACE)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${lock}")
+    if(arg_SCHEDULE)
+        target_include_directories(${name} SYSTEM INTERFACE "${folder}")
+        return()
+    endif()
     target_link_libraries(${name} INTERFACE "${object}")
     target_include_directories(${name} SYSTEM INTERFACE "${folder}")
     target_compile_definitions(${name} INTERFACE HVXTUNE_${name}_PROMISED_LEVEL=${promised})
     set_property(TARGET ${name} PROPERTY INTERFACE_LINK_DEPENDS "${object}")
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${lock}")
+endfunction()
+
+function(hvxtune_add_schedule)
+    hvxtune_schedule(${ARGV})
 endfunction()
 
 function(_hvxtune_default variable value)

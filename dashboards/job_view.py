@@ -9,6 +9,7 @@ from functools import cached_property
 from db.jobs.queries import JobOverview
 from service.json_forms import peak_cycles
 from tuner.errors import UserError
+from tuner.headline import Headline
 from tuner.records.candidate import Problem
 from tuner.records.request import search_options, told
 from tuner.records.trial import Job, JobState
@@ -100,15 +101,10 @@ class JobView:
         """Least cycles over best ones."""
         return self.peak / self.best if self.peak and self.best else None
 
-    @property
-    def over_default(self) -> float | None:
-        """How many times faster the best is than the default config."""
-        return _over(self.overview.default_cycles, self.best)
-
-    @property
-    def over_textbook(self) -> float | None:
-        """How many times faster the best is than the textbook config."""
-        return _over(self.overview.textbook_cycles, self.best)
+    @cached_property
+    def headline(self) -> Headline | None:
+        """The opponent of the best."""
+        return self.overview.headline
 
     @property
     def version(self) -> str:
@@ -117,7 +113,3 @@ class JobView:
         begun, back = self.overview.promotions
         latest = f"{self.overview.last_finished_at or 0:.3f}"
         return f"{self.state}-{self.finished}-{pending}-{begun}-{back}-{latest}"
-
-
-def _over(cycles: int | None, best: int | None) -> float | None:
-    return cycles / best if cycles and best else None

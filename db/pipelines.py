@@ -23,7 +23,7 @@ from db.service_models import PipelineRow
 from db.sql_store import SqlStore
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
-from tuner.kernels import PIPELINE_PREFIX
+from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX
 from tuner.uploaded import files, kernel_name
 
 _MOST_NAMED = 5
@@ -147,7 +147,13 @@ def newest(
 
 def named(store: SqlStore, asked: str, owner: str) -> Named:
     """The kernel that ``owner`` means by ``asked``: ``pipeline:`` and a name, another tenant and a
-    name, or a digest. ``UserError`` for a name that only others gave."""
+    name, or a digest; ``package:`` and a name or digest. ``UserError`` for a name that only others
+    gave."""
+    if asked.startswith(PACKAGE_PREFIX):
+        from tuner.packages.kernel import find_package
+
+        package = find_package(asked)
+        return Named(package.name, package.package.manifest.name)
     given = asked.removeprefix(PIPELINE_PREFIX)
     if given == asked:
         return Named(asked)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from db.jobs.queries import JobOverview, JobSummary
     from db.jobs.trials import KeyTrials, PromotedTrials
     from db.pipelines import StoredPipeline
+    from tuner.headline import Headline
     from tuner.kernels import Kernel
+    from tuner.packages.files import Package
     from tuner.records.candidate import Measurement, Problem
 
 
@@ -40,7 +42,7 @@ def kernel_json(kernel: Kernel) -> dict[str, Any]:
     }
 
 
-def space_json(problem: Problem, generator: str = "halide") -> dict[str, Any]:
+def space_json(problem: Problem, generator: str | None = None) -> dict[str, Any]:
     """The space a search over ``problem`` would use, with its two configs that are known."""
     from tuner.codegen import space_of, starts_of
     from tuner.kernels import find_kernel
@@ -76,6 +78,20 @@ def pipeline_json(stored: StoredPipeline) -> dict[str, Any]:
         "params": None,
         "space": None,
         "not_tunable": None,
+    }
+
+
+def package_json(package: Package) -> dict[str, Any]:
+    """A package, without its files."""
+    manifest = package.manifest
+    return {
+        "package": manifest.name,
+        "version": manifest.version,
+        "summary": manifest.summary,
+        "digest": package.digest,
+        "kernel": package.kernel,
+        "build": manifest.build.kind,
+        "contracts": list(manifest.contracts),
     }
 
 
@@ -177,10 +193,17 @@ def overview_json(overview: JobOverview) -> dict[str, Any]:
         **summary_json(summary),
         "default_cycles": overview.default_cycles,
         "textbook_cycles": overview.textbook_cycles,
+        "baseline_cycles": overview.baseline_cycles,
+        "told_against": headline_json(overview.headline),
         "share_of_peak": None if best is None or peak is None else round(peak / best, 4),
         "rate_trials_per_s": _rounded(overview.rate_per_s, 3),
         "eta_s": _rounded(overview.eta_s, 1),
     }
+
+
+def headline_json(headline: Headline | None) -> dict[str, Any] | None:
+    """The opponent of a job's best."""
+    return None if headline is None else headline.as_dict()
 
 
 def _rounded(value: float | None, digits: int) -> float | None:
@@ -203,6 +226,7 @@ def detail_json(
         "default": form(trials.default),
         "textbook": form(trials.textbook),
         "best": form(trials.best),
+        "baseline_trial": form(trials.baseline),
         "pareto": [full_trial_json(trial, peak) for trial in front],
         "peak_cycles": peak,
         "toolchain": dict(job.toolchain),

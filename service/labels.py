@@ -13,10 +13,10 @@ def problem_label(problem: Problem) -> str:
 
 
 def shown_name(kernel: str) -> str:
-    """The display name of a kernel: that of an upload, if it was kept with one here."""
-    from tuner.kernels import PIPELINE_PREFIX
+    """The display name of a kernel: that of an upload or a package that is kept here."""
+    from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX
 
-    if not kernel.startswith(PIPELINE_PREFIX):
+    if not kernel.startswith((PIPELINE_PREFIX, PACKAGE_PREFIX)):
         return kernel
     from db import open_store
     from db.pipelines import named

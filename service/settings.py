@@ -76,7 +76,8 @@ class Settings:
     @property
     def upload_limits(self) -> dict[str, int]:
         """How large bodies may be, by path."""
-        return {"/v1/pipelines": self.upload_limit_bytes, "/v1/import": self.import_limit_bytes}
+        uploads = dict.fromkeys(("/v1/pipelines", "/v1/packages"), self.upload_limit_bytes)
+        return {**uploads, "/v1/import": self.import_limit_bytes}
 
     @property
     def webhook_networks(self) -> tuple[Network, ...]:

@@ -1,7 +1,8 @@
-"""File names that commands and answers suggest, made from names of people and kernels.
+"""Files that commands and answers suggest: names made from those of people and kernels, and where
+else to find what a schedule lacks.
 
-In one place, because a colon (``pipeline:0123456789ab``), a slash (``ann/blur``) or a quote ends up
-in shells, in makefiles, on file systems and in headers.
+Names in one place, because a colon (``pipeline:0123456789ab``), a slash (``ann/blur``) or a quote
+ends up in shells, in makefiles, on file systems and in headers.
 """
 
 from __future__ import annotations
@@ -34,3 +35,10 @@ def identifier(problem: Problem, label: str) -> str:
 def attachment(name: str) -> dict[str, str]:
     """The header that has a browser save an answer as a file called ``name``."""
     return {"Content-Disposition": f'attachment; filename="{suggested(name)}"'}
+
+
+def way_to(kind: str) -> str:
+    """The next step where a schedule lacks the file ``kind``, or nothing."""
+    if kind != "schedule":
+        return ""
+    return "tune with --generator halide: code in C or intrinsics comes without Halide's schedule"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -13,6 +14,8 @@ import typer
 
 from service.cli.app import app
 from tests import option_table
+from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
+from tuner.packages.manifest import schema
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -238,6 +241,44 @@ def test_the_page_on_pipelines_works_as_shown(
             timeout=600,
         )
         assert done.returncode == 0, f"{arguments}: {done.stderr}"
+
+
+def session_of(page: Path) -> list[tuple[list[str], list[str]]]:
+    """The commands of a page's console blocks, each with the lines that it is shown to print."""
+    found: list[tuple[list[str], list[str]]] = []
+    for kind, text in BLOCK.findall(page.read_text()):
+        for line in text.replace("\\\n", " ").splitlines() if kind == "console" else ():
+            if line.startswith("$ "):
+                found.append((shlex.split(line.removeprefix("$ ")), []))
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+@pytest.mark.slow
+def test_the_page_on_packages_works_as_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From nothing to a program that runs: its commands, in a new state directory, with no program
+    on the PATH but those that `make setup` brings."""
+    monkeypatch.setenv(QEMU_VARIABLE, find_simulator().command[-1])  # not of this state
+    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    page = ROOT / "docs" / "packages.md"
+    (program,) = [text for kind, text in BLOCK.findall(page.read_text()) if kind == "c"]
+    (tmp_path / "program.c").write_text(program)
+    session = session_of(page)
+    assert [words[1] for words, _ in session][-1] == "simulate"
+    for words, shown in session:
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr}"
+        assert done.stdout.splitlines()[-len(shown) :] == shown or not shown
+    assert shown
+
+
+def test_the_schema_of_packages_is_the_one_in_docs() -> None:
+    shown = json.loads((ROOT / "docs" / "kernel.schema.json").read_text())
+    assert shown == schema(), "run: hvxtune package schema > docs/kernel.schema.json"
 
 
 @pytest.mark.slow

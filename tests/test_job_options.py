@@ -128,5 +128,6 @@ def test_people_are_told_what_is_not_the_default() -> None:
     assert told_of["Until gain"] == "2.5 %"
     assert told_of["On"] == "lab"
     assert told_of["Objectives"] == "cycles, code_bytes"
-    assert told_of.keys().isdisjoint({"Generator", "Promote to", "Promotions", "Patience"})
+    assert told_of["Generator"] == "halide"
+    assert told_of.keys().isdisjoint({"Promote to", "Promotions", "Patience"})
     assert told({**as_json(spec()), "promote": 0}) == told(as_json(spec()))

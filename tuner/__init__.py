@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 add_family("hvxtune.kernels", "pipeline:", "tuner.uploaded:UploadedPipelines")
+add_family("hvxtune.kernels", "package:", "tuner.packages:Packages")
 
 
 def __getattr__(name: str) -> Any:

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.baselines import ORIGIN, is_foreign
 from tuner.best import lookup_of
 from tuner.codegen import starts_of
+from tuner.headline import Headline, headline
 from tuner.kernels import find_kernel
 from tuner.objectives import figures_of, front_of
 from tuner.records.trial import Job, Promotion, Schedule, Trial
@@ -17,7 +19,8 @@ from tuner.store import TrialStore
 
 @dataclass(frozen=True)
 class TuneResult:
-    """The result of a job. ``default``, ``textbook`` and ``best`` are ``None`` where not reached.
+    """The result of a job. ``default``, ``textbook``, ``baseline`` and ``best`` are ``None`` where
+    not reached. ``headline`` says what the best is told against.
 
     ``interrupted`` is true if the job was told to stop and can be resumed.
     """
@@ -35,6 +38,8 @@ class TuneResult:
     pareto: Sequence[Trial] = ()
     """The trials that no other trial beats in every objective, the fastest first: ``best`` alone
     for a job with one objective."""
+    baseline: Trial | None = None
+    headline: Headline | None = None
 
 
 def result(job_id: str, store: TrialStore) -> TuneResult:
@@ -45,17 +50,25 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
     problem = job.spec.problem
     kernel = find_kernel(problem.workload.kernel)
     starts = starts_of(job.spec.generator, kernel, problem)
-    measured = [t for t in trials if t.measurement is not None]
+    searched = [trial for trial in trials if not is_foreign(trial.origin)]
+    measured = [trial for trial in searched if trial.measurement is not None]
     best = min(measured, key=lambda t: (t.measurement.cycles, t.number), default=None)  # type: ignore[union-attr]
+    baseline = next((t for t in trials if t.origin.partition(":")[0] == ORIGIN), None)
 
     def trial_of(config: Config) -> Trial | None:
         return next((t for t in trials if t.config == config), None)
 
+    default, textbook = trial_of(starts["default"]), trial_of(starts["textbook"])
+    told = {"baseline": baseline, "textbook": textbook, "default": default}
     return TuneResult(
         job=job,
         outcomes=Counter(t.outcome.value for t in trials),
-        default=trial_of(starts["default"]),
-        textbook=trial_of(starts["textbook"]),
+        default=default,
+        textbook=textbook,
+        baseline=baseline,
+        headline=headline(
+            job.spec, {name: _cycles(one) for name, one in told.items()}, _cycles(best)
+        ),
         best=best,
         schedule=store.best(
             lookup_of(problem, cache=job.spec.cache, audience=job.submission.audience)
@@ -63,5 +76,9 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
         interrupted=not job.state.ended,
         promoted=[trial for trial in trials if trial.number in {p.trial for p in promotions}],
         promotions=promotions,
-        pareto=front_of(trials, lambda trial: figures_of(trial.measurement, job.spec.objectives)),
+        pareto=front_of(searched, lambda trial: figures_of(trial.measurement, job.spec.objectives)),
     )
+
+
+def _cycles(trial: Trial | None) -> int | None:
+    return None if trial is None or trial.measurement is None else trial.measurement.cycles

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tuner.codegen import find_generator, starts_of
-from tuner.errors import CandidateError
+from tuner.codegen import find_generator, generator_of, starts_of
+from tuner.errors import CandidateError, UserError
 from tuner.kernels import find_kernel
 from tuner.measure import DeviceAccess, open_measurer
 from tuner.measure.farm.roster import Roster
@@ -18,19 +18,27 @@ if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation
 
 
-def named_config(problem: Problem, name: str, generator: str = "halide") -> Config | None:
-    """The ``default`` or ``textbook`` config of a problem, or ``None`` for another name."""
-    if name not in ("default", "textbook"):
+def named_config(problem: Problem, name: str) -> Config | None:
+    """The ``default``, ``textbook`` or ``baseline`` config of a problem, a schedule of its kernel;
+    ``None`` for another name. ``UserError`` if it has no baseline."""
+    if name not in ("default", "textbook", "baseline"):
         return None
     kernel = find_kernel(problem.workload.kernel)
-    return starts_of(generator, kernel, problem)[name]
+    starts = starts_of(generator_of(kernel, {}), kernel, problem)
+    if name not in starts:
+        raise UserError(
+            f"{kernel.name} has no {name}",
+            accepted="default, textbook",
+            next_step="packages state one: [configs.baseline] in kernel.toml",
+        )
+    return starts[name]
 
 
 def measure(
     problem: Problem,
     config: Config,
     *,
-    generator: str = "halide",
+    generator: str = "",
     measurer: str = "qemu",
     on: str = "",
     cache: CacheState = "warm",
@@ -40,18 +48,19 @@ def measure(
 
     ``on`` and ``roster`` as in :func:`tuner.tuning.plan`.
 
-    ``config`` must be a point of the problem's space (``Space.config`` makes sure). Returns a
+    ``config`` must be a point of the space of ``generator`` (``Space.config`` makes sure), by
+    default that of :func:`tuner.codegen.generator_of`. Returns a
     trial numbered 0 with its outcome, and if it compiled the artifact that was measured, with
     assembly as near to it as the compiler gives it (none if that takes too long).
     """
     from tuner.executor.evaluation import Evaluator
 
+    candidate = _candidate(problem, config, generator)
     with (
-        find_generator(generator)(1) as codegen,
+        find_generator(candidate.generator)(1) as codegen,
         open_measurer(measurer, cache, DeviceAccess(on, roster)) as device,
     ):
         device.require(problem.target)
-        candidate = Candidate(problem, config, generator)
         evaluation = Evaluator(codegen, device).evaluate(candidate, number=0, origin="measure")
         measured = evaluation.artifact
         if measured is None:
@@ -65,14 +74,21 @@ def measure(
 
 
 def compiled(
-    problem: Problem, config: Config, *, generator: str = "halide", with_assembly: bool = False
+    problem: Problem, config: Config, *, generator: str = "", with_assembly: bool = False
 ) -> Artifact:
-    """The code of one config for any target, whether or not it could be run here.
+    """The code of one config for any target, whether or not it could be run here. ``generator`` as
+    in :func:`measure`.
 
     Raises ``CandidateError`` if the compiler refuses it, fails or takes too long.
     """
-    with find_generator(generator)(1) as codegen:
-        return codegen.compile(Candidate(problem, config, generator), with_assembly=with_assembly)
+    candidate = _candidate(problem, config, generator)
+    with find_generator(candidate.generator)(1) as codegen:
+        return codegen.compile(candidate, with_assembly=with_assembly)
+
+
+def _candidate(problem: Problem, config: Config, generator: str) -> Candidate:
+    kernel = find_kernel(problem.workload.kernel)
+    return Candidate(problem, config, generator or generator_of(kernel, config))
 
 
 def explain(

@@ -1,7 +1,8 @@
 """Tuning a set of workloads: one job for each, one budget for all, spent where it pays most.
 
 The jobs share a batch. Every workload gets its textbook schedule first, which is what it is
-compared with; then :mod:`tuner.search.allocation` says which job gets the next few trials. They
+compared with, then the first config of the code generator that promises most beside Halide, if the
+jobs have several. Then :mod:`tuner.search.allocation` says which job gets the next few trials. They
 begin with what gained most for the other workloads of the kernel. The default schedule is not run:
 without vectors, a large layer takes the simulator minutes and tells nothing that helps.
 
@@ -32,14 +33,14 @@ from tuner.records.trial import Job, JobRequest, JobState, Submission, Trial
 from tuner.search.allocation import SearchState, next_search
 from tuner.search.loop import Progress, TuningLoop
 from tuner.search.stopping import StopRequest
-from tuner.search.transfer import Relative, moves, proposals, transferred
+from tuner.search.transfer import TEXTBOOK, Relative, moves, proposals, transferred
 from tuner.space import Config, Space
 from tuner.store import TrialStore
 from tuner.workload_sets import Member, WorkloadSet
 
 _SLICE_TRIALS = 2
-_SEEDS = 1
-"""The textbook schedule: the first slice of every job."""
+_OF_HALIDE = ("default", TEXTBOOK)
+"""Origins of the starts that every generator has."""
 _CUTOFF_FACTOR = 2.0
 """Less than in a job of its own: trials are few, and what runs twice as long as the best so far
 says no more by its cycles than by being cut off."""
@@ -162,6 +163,7 @@ class _BatchRun:
         """By position: what the search has found, for others of its kernel."""
         self._stored: dict[int, list[tuple[Config, str]]] = {}
         """By position: what earlier jobs have to hand on."""
+        self._alternatives = [self._alternative(job) for job in self._jobs]
         self._searches = [self._search(position) for position in range(len(self._members))]
         self._promised = 0
         """Trials that slices under way may still add."""
@@ -169,14 +171,21 @@ class _BatchRun:
     def _search(self, position: int) -> SearchState:
         member, problem = self._members[position], self._problem(position)
         work = find_kernel(problem.workload.kernel).work(problem.workload.params)
-        search = SearchState(
-            member.occurrences, work.peak_cycles(problem.target), problem.workload.kernel
-        )
+        peak_cycles = work.peak_cycles(problem.target)
+        seeds = 1 + len(self._alternatives[position])
+        search = SearchState(member.occurrences, peak_cycles, problem.workload.kernel, seeds)
         earlier = result(self._jobs[position], self._store)
         if trials := sum(earlier.outcomes.values()):
             search.record(trials, _cycles(earlier.best), earlier.job.spent_s)
         search.exhausted = earlier.job.state.ended
         return search
+
+    def _alternative(self, job: str) -> list[tuple[Config, str]]:
+        """The start that a portfolio has first besides Halide's, with its origin."""
+        spec = self._store.job(job).spec
+        starts = starts_of(spec.generator, find_kernel(spec.problem.workload.kernel), spec.problem)
+        others = [(c, origin) for origin, c in starts.items() if origin not in _OF_HALIDE]
+        return others[:1]
 
     def _problem(self, position: int) -> Problem:
         return self._store.job(self._jobs[position]).spec.problem
@@ -248,7 +257,8 @@ class _BatchRun:
 
     def _slice_of(self, position: int) -> int:
         """How many trials the search may have now; 0 if the budget is spent."""
-        wanted = _SEEDS if self._searches[position].trials < _SEEDS else _SLICE_TRIALS
+        search = self._searches[position]
+        wanted = 1 if search.trials < search.seeds else _SLICE_TRIALS
         with self._lock:
             if self._most_trials is not None:
                 spent = sum(search.trials for search in self._searches) + self._promised
@@ -309,7 +319,8 @@ class _BatchRun:
     def _transfers(
         self, position: int, job: Job, kernel: Kernel, space: Space
     ) -> list[tuple[Config, str]]:
-        """The most promising configs found for others: in this batch, then in earlier jobs."""
+        """The first configs but the textbook one: its alternative, then the most promising ones
+        found for others, in this batch and in earlier jobs."""
         if position not in self._stored:
             found = transferred(self._store, job, kernel, space, improved=True)
             self._stored[position] = found
@@ -319,7 +330,8 @@ class _BatchRun:
             own = self._relatives[position]
             relatives = [self._relatives[other] for other in others if other != position]
             near = moves(own) if own.trials < _NEAR_TRIALS else []
-            return [*proposals(own, relatives), *self._stored[position], *near]
+            found = [*proposals(own, relatives), *self._stored[position], *near]
+        return [*self._alternatives[position], *found]
 
     def _tell(self, position: int, progress: Progress) -> None:
         with self._lock:

@@ -15,15 +15,22 @@ from importlib.metadata import version
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from tuner.codegen import CodeGenerator, find_generator, generator_names, space_of
+from tuner.baselines import baseline_of
+from tuner.codegen import (
+    CodeGenerator,
+    find_generator,
+    generator_for,
+    generator_names,
+    space_of,
+)
 from tuner.errors import ToolchainError, UserError
 from tuner.executor import find_executor
 from tuner.job_result import TuneResult, result
-from tuner.kernels import find_kernel
+from tuner.kernels import Kernel, find_kernel
 from tuner.measure import FARM, DeviceAccess, measurer_names, open_measurer
 from tuner.measure.farm.roster import Roster
 from tuner.measure.measurer import AbandonableMeasurer, Measurer
-from tuner.objectives import OBJECTIVES, checked_objectives
+from tuner.objectives import DEFAULT_OBJECTIVES, OBJECTIVES, checked_objectives
 from tuner.problem.contract import find_contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import CACHE_STATES, FIDELITIES, Fidelity, Problem
@@ -108,22 +115,25 @@ def plan(
     """
     wanted = JobOptions.of(options).with_default_limit()
     problem = find_problem(kernel, params, wanted.target, wanted.contract)
-    space = space_of(wanted.generator, find_kernel(kernel), problem)
-    objectives = checked_objectives(wanted.objectives)
-    sampler = sampler_for(wanted.sampler, objectives)
-    require_fits(sampler, space)
-    require_estimable(wanted.until_gain, objectives)
+    generator = generator_for(find_kernel(kernel), wanted.generator)
+    space = space_of(generator, find_kernel(kernel), problem)
+    baseline_of(wanted.baseline, generator, find_kernel(kernel), problem, space)
+    # What is misspelt is known before anything is opened.
+    require_fits(sampler_for(wanted.sampler, checked_objectives(wanted.objectives)), space)
     find_executor()  # known here, not when the job is run
     with (
-        find_generator(wanted.generator)() as codegen,
+        find_generator(generator)() as codegen,
         open_measurer(wanted.measurer, wanted.cache, DeviceAccess(wanted.on, roster)) as device,
     ):
         device.require(problem.target)
-        _require_counted(device, objectives)
+        objectives = _objectives(wanted, find_kernel(kernel), device)
+        sampler = sampler_for(wanted.sampler, objectives)
+        require_fits(sampler, space)
         _require_promotable(wanted, problem, device, roster)
         settled = {
             "objectives": objectives,
             "sampler": sampler,
+            "generator": generator,
             "promote": wanted.promote if wanted.promote_to else 0,
             "workers": wanted.workers or device.useful_workers() or default_workers(),
         }
@@ -140,6 +150,16 @@ def _require_promotable(
     with open_measurer(name, wanted.cache, DeviceAccess(tags, roster)) as upper:
         upper.require(problem.target)
         require_above(upper, device, wanted.promote_to)
+
+
+def _objectives(wanted: JobOptions, kernel: Kernel, device: Measurer) -> tuple[str, ...]:
+    """Those of the job, or if it says nothing those of its kernel that it can have."""
+    objectives = checked_objectives(wanted.objectives)
+    if objectives == DEFAULT_OBJECTIVES and wanted.until_gain is None:
+        return tuple(name for name in kernel.objectives if name in device.counted)
+    require_estimable(wanted.until_gain, objectives)
+    _require_counted(device, objectives)
+    return objectives
 
 
 def _require_counted(device: Measurer, objectives: Sequence[str]) -> None:
@@ -269,6 +289,7 @@ def run(
             on_progress=on_progress,
             stop=stop,
             transfers=transferred(store, job, kernel, space),
+            baseline=baseline_of(spec.baseline, spec.generator, kernel, spec.problem, space),
             abandon=abandon,
         )
         loop.run()

@@ -3,27 +3,29 @@
     python -m benchmarks.hand [--trials 100] [--seed 0] [--workers N] [--generator NAME] [JOB ...]
 
 Prints packets and cycles on the default target, contract static, caches warm. The code by hand
-(``NAME.c`` here) is compiled by the same clang, for strips of one, two and four vectors (of wide
-images) and with O2 and O3; the best counts. Both sides are verified and timed by the same measurer.
+(``NAME.c`` here) is compiled by the same clang, for one, two and four vectors (or rows) at once and
+with O2 and O3; the best counts. Both sides are verified and timed by the same measurer.
 The exit status is 1 if the code by hand is ahead in a row, in packets or in cycles.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import tuner
 from tuner.codegen import clang
-from tuner.codegen.c_forms import wrapped
 from tuner.codegen.halide.servers import ServerGenerator
-from tuner.codegen.hvx.generator import HVX_SWITCHES, HvxGenerator
+from tuner.codegen.hvx.generator import HvxGenerator
+from tuner.codegen.wrapping import wrapped
+from tuner.codegen.written import SWITCHES
 from tuner.errors import CandidateError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
@@ -38,11 +40,16 @@ MASK = ((1, -2, 3), (-4, 21, -5), (2, -3, 1))
 """Of the convolution, as in ``conv3x3.c``."""
 WIDTHS = (1, 2, 4)
 OPTIMIZATIONS = ("-O2", "-O3")
-_CALL = "filter(input, input_stride_1, output, output_stride_1, output_extent_0, output_extent_1);"
+_INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
+_CHOOSES = re.compile(r"\bWIDE\b")
+_FILTER = (
+    "filter(input, input_stride_1, output, output_stride_1, output_extent_0, output_extent_1);"
+)
+_SIZE = "output_extent_0 * output_extent_1"
 
 
 @cache
-def dilate() -> str:
+def dilation() -> str:
     """The kernel of a pipeline: the maximum of 3x3 pixels, edges repeated."""
     import halide as hl
 
@@ -96,6 +103,53 @@ def convolution() -> str:
     return keep_pipeline(convolved)
 
 
+@cache
+def erosion() -> str:
+    """The kernel of a pipeline: the minimum of 5x5 pixels, edges repeated."""
+    import halide as hl
+
+    padded, x, y = _padded("eroded_image")
+    along, eroded = hl.Func("along"), hl.Func("eroded")
+    along[x, y] = _least([padded[x + dx, y] for dx in range(-2, 3)])
+    eroded[x, y] = _least([along[x, y + dy] for dy in range(-2, 3)])
+    return keep_pipeline(eroded)
+
+
+def _least(values: Sequence[Any]) -> Any:
+    import halide as hl
+
+    return reduce(hl.min, values)
+
+
+@cache
+def sharpening() -> str:
+    """The kernel of a pipeline: twice a pixel less the binomial mean of 3x3, edges repeated."""
+    import halide as hl
+
+    padded, x, y = _padded("dull_image")
+    along, down, sharp = (hl.Func(name) for name in ("along", "down", "sharp"))
+    wide = lambda dx: hl.u16(padded[x + dx, y])  # noqa: E731 - the field's notation
+    along[x, y] = wide(-1) + 2 * wide(0) + wide(1)
+    down[x, y] = (along[x, y - 1] + 2 * along[x, y] + along[x, y + 1] + 8) >> 4
+    sharp[x, y] = hl.u8_sat(2 * hl.i16(padded[x, y]) - hl.i16(down[x, y]))
+    return keep_pipeline(sharp)
+
+
+@cache
+def distance_to_mean() -> str:
+    """The kernel of a pipeline: the distance of each pixel to the mean of its row of 256."""
+    import halide as hl
+
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "uneven_image")
+    across = hl.RDom([(0, 256)], "across")
+    sums, distance = hl.Func("sums"), hl.Func("distance")
+    sums[y] = hl.u32(0)
+    sums[y] += hl.u32(image[across, y])
+    distance[x, y] = hl.absd(image[x, y], hl.u8(sums[y] >> 8))
+    return keep_pipeline(distance)
+
+
 def _padded(name: str) -> tuple[Any, Any, Any]:
     import halide as hl
 
@@ -105,11 +159,13 @@ def _padded(name: str) -> tuple[Any, Any, Any]:
 
 @dataclass(frozen=True)
 class Job:
-    """A filter: the file by hand, and the kernel with its parameters."""
+    """The file by hand, the kernel with its parameters, and how C calls the code by hand: an
+    uploaded pipeline has the buffers ``input`` and ``output``, a kernel has its own."""
 
     source: str
     kernel: Callable[[], str]
     params: Mapping[str, int]
+    call: str = _FILTER
 
     @property
     def problem(self) -> Problem:
@@ -117,12 +173,32 @@ class Job:
         return find_problem(self.kernel(), dict(self.params), DEFAULT_TARGET, "static")
 
 
-_LARGE = {"x": 1024, "y": 512}
+def _named(name: str) -> Callable[[], str]:
+    return lambda: name
+
+
+_LARGE, _SMALL = {"x": 1024, "y": 512}, {"width": 512, "height": 64}
 JOBS = {
-    "dilate 3x3": Job("dilate3x3.c", dilate, _LARGE),
+    "mean of rows": Job("mean_rows.c", distance_to_mean, {"x": 256, "y": 512}),
+    "dilate 3x3": Job("dilate3x3.c", dilation, _LARGE),
+    "sobel 3x3": Job("sobel3x3.c", _named("sobel_u8"), _SMALL),
+    "rgb to gray": Job(
+        "rgb_to_gray.c", _named("rgb_to_gray_u8"), _SMALL, f"filter(input, output, {_SIZE});"
+    ),
     "median 3x3": Job("median3x3.c", median, _LARGE),
     "conv 3x3": Job("conv3x3.c", convolution, _LARGE),
-    "sobel 3x3": Job("sobel3x3.c", lambda: "sobel_u8", {"width": 512, "height": 64}),
+    "gaussian 5x5": Job("gaussian5x5.c", _named("gaussian5x5_u8"), _SMALL),
+    "gemm": Job(
+        "gemm.c",
+        _named("gemm_u8"),
+        {"m": 256, "n": 256, "k": 256},
+        "filter(A, B, C, C_extent_1, C_extent_0, A_extent_0, scratch(A_extent_0 * 128));",
+    ),
+    "box 3x3": Job("box3x3.c", _named("box_blur_u8"), _SMALL),
+    "erode 5x5": Job("erode5x5.c", erosion, _LARGE),
+    "sharpen 3x3": Job("sharpen3x3.c", sharpening, _LARGE),
+    "add": Job("add.c", _named("add_u8"), _SMALL, f"filter(a, b, output, {_SIZE});"),
+    "look-up": Job("lut.c", _named("lut_u8"), _SMALL, f"filter(input, table, output, {_SIZE});"),
 }
 
 
@@ -138,20 +214,21 @@ def _ways_by_hand(
     problem = job.problem
     kernel = find_kernel(problem.workload.kernel)
     specs = kernel.buffers(problem.workload.params)
-    buffers = tuple(spec._replace(name=spec.role) for spec in specs)
-    text = (HERE / "rows.h").read_text() + (HERE / job.source).read_text()
-    vectors = buffers[0].shape[-1] // problem.target.lanes(1)
+    named = job.call != _FILTER
+    buffers = tuple(spec if named else spec._replace(name=spec.role) for spec in specs)
+    text = _with_headers(job.source)
+    vectors = buffers[-1].shape[-1] // problem.target.lanes(1)
     for wide, level in product(WIDTHS, OPTIMIZATIONS):
-        if 2 * wide > vectors:  # the code by hand has a first and a last strip
-            continue
-        source = wrapped(problem, buffers, {}, _CALL, f"enum {{ WIDE = {wide} }};\n{text}")
+        if wide > 1 and not (_CHOOSES.search(text) and 2 * wide <= vectors):
+            continue  # filters have a first and a last strip
+        source = wrapped(problem, buffers, {}, job.call, f"enum {{ WIDE = {wide} }};\n{text}")
         with generator.servers.one() as server:
             files = clang.compiled(
                 generator.servers,
                 server,
                 problem.target,
                 ("input.c", source.encode()),
-                [*HVX_SWITCHES, level],
+                [*SWITCHES, level],
                 with_assembly=False,
             )
         artifact = Artifact(digest_of_bytes(files[clang.OBJECT]), problem.symbol, files)
@@ -159,6 +236,11 @@ def _ways_by_hand(
             yield measurer.measure(problem, artifact).measurement
         except CandidateError as error:
             sys.stderr.write(f"  {job.source}, {wide} wide, {level}: {error.message}\n")
+
+
+def _with_headers(name: str) -> str:
+    """The file ``name`` here with the headers that it includes, as one."""
+    return _INCLUDE.sub(lambda found: _with_headers(found[1]), (HERE / name).read_text())
 
 
 def by_search(job: Job, **options: Any) -> tuple[Measurement, str]:

@@ -1,5 +1,7 @@
 /* Nine weights of 8 bits, shifted by 4 and saturated, edges repeated. vmpa multiplies two neighbours
    at once; the taps of three rows stay in registers. Two rows at once; the height is even. */
+#include "rows.h"
+
 #define PAIR(w0, w1) ((w1) << 8 & 0xff00 | (w0) & 0xff) * 0x10001
 
 typedef struct {

@@ -1,5 +1,7 @@
 /* Maximum of 3x3, edges repeated: maxima along rows, then down columns, two rows at once, which share
    the maximum of the two in the middle. The height is even. */
+#include "rows.h"
+
 INLINE void along(V *most, const uint8_t *p, int first, int last) {
     Row row = row_of(p, first, last);
     for (int i = 0; i < WIDE; ++i)

@@ -2,6 +2,8 @@
    median of the least's greatest, the middles' median and the greatest's least (Paeth, Median finding
    on a 3x3 grid, Graphics Gems, 1990). Two rows at once share what they have of the two in the
    middle. The height is even. */
+#include "rows.h"
+
 #define MIN(a, b) HVX(vminub)(a, b)
 #define MAX(a, b) HVX(vmaxub)(a, b)
 

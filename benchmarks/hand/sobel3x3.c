@@ -1,6 +1,8 @@
 /* min(|gx| + |gy|, 255), edges repeated. vtmpy makes 1 2 1 of a row, vsub -1 0 1; both are 16 bits,
    even and odd pixels apart, and combined down columns, two rows at once: 1 2 1 down is the sum of
    two neighbours, twice. The height is even. */
+#include "rows.h"
+
 typedef struct {
     W smooth[WIDE], slope[WIDE];
 } Sums;

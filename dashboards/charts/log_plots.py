@@ -92,7 +92,7 @@ def roofline_plot(problem: Problem, cycles: Mapping[str, int]) -> Plot | None:
     work = find_kernel(problem.workload.kernel).work(problem.workload.params)
     bounds = work.bound_cycles(problem.target)
     moving = max(bounds["load"], bounds["store"])
-    others = max(bounds["alu"], bounds["permute"])
+    others = max(bounds["alu"], bounds["slots"], bounds["permute"])
     unit, operations, computing = (
         ("u8 MAC", work.macs, bounds["multiply"])
         if bounds["multiply"] >= others

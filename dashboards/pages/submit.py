@@ -26,10 +26,11 @@ from service.schemas.jobs import SubmitBody
 from tuner.choices import choices_of, help_of
 from tuner.codegen import space_of
 from tuner.errors import HvxtuneError, UserError
-from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel, kernel_names
+from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX, Kernel, find_kernel, kernel_names
 from tuner.kernels.kernel import Param
 from tuner.measure import FARM
 from tuner.objectives import OBJECTIVES
+from tuner.packages.files import kept
 from tuner.records.request import DEFAULT_TRIALS, GROUPS, JobOptions, Option, by_name, options_of
 from tuner.tuning import find_problem
 from tuner.workload_sets import WorkloadSet, find_set, set_names
@@ -230,18 +231,22 @@ def _choices() -> dict[str, list[str]]:
 
 
 def _uploaded(store: SqlStore, chosen: str, owner: str) -> dict[str, str]:
-    """Uploaded pipelines by their names as kernels, with what to call them: the newest, and the one
-    that is chosen."""
+    """Packages and uploaded pipelines by their names as kernels, with what to call them: the
+    newest, and the one that is chosen."""
     found: dict[str, str] = {}
     if chosen.startswith(PIPELINE_PREFIX):
         found[chosen] = pipelines.named(store, chosen, owner).label or chosen
+    if chosen.startswith(PACKAGE_PREFIX):
+        found[chosen] = pipelines.named(store, chosen, owner).label
+    for package in kept():
+        found.setdefault(package.kernel, package.manifest.name)
     for upload in pipelines.newest(store, MOST_UPLOADS):
         if upload.kernel not in found or upload.owner == owner:
             found[upload.kernel] = upload.label(owner)
     # Versions of one name are told apart by their digits.
     repeated = [label for label, count in Counter(found.values()).items() if count > 1]
     return {
-        kernel: f"{label} ({kernel.removeprefix(PIPELINE_PREFIX)})" if label in repeated else label
+        kernel: f"{label} ({kernel.partition(':')[2]})" if label in repeated else label
         for kernel, label in found.items()
     }
 

@@ -50,24 +50,25 @@ def trials_asked_for(store: SqlStore, user: str, since: float) -> Use:
 
 
 def bytes_uploaded(store: SqlStore, user: str, since: float) -> Use:
-    """The bytes of pipelines that ``user`` uploaded since then, and of files of schedules imported,
-    by the audit."""
+    """The bytes of pipelines that ``user`` uploaded since then, and by the audit those of files of
+    schedules imported and of packages registered."""
     pipelines = (
         select(PipelineRow.created_at, PipelineRow.upload_bytes)
         .where(PipelineRow.submitted_by == user, PipelineRow.created_at > since)
         .execution_options(**EVERYBODYS)
     )
-    imports = (
+    others = (
         select(AuditRow.at, AuditRow.detail)
         .join(TokenRow, AuditRow.token_id == TokenRow.id)
-        .where(AuditRow.action == IMPORT_ACTION, AuditRow.at > since, TokenRow.name == user)
+        .where(AuditRow.action.in_(COUNTED), AuditRow.at > since, TokenRow.name == user)
     )
     with store.reading() as session:
         _wait_for_others(session, user)
         found = [(at, size) for at, size in session.execute(pipelines)]
-        found += [(at, int(detail["bytes"])) for at, detail in session.execute(imports)]
+        found += [(at, int(detail["bytes"])) for at, detail in session.execute(others)]
     return sorted(found)
 
 
-IMPORT_ACTION = "schedule.import"
-"""The audit's name for an import; its detail has the file's size as ``bytes``."""
+IMPORT_ACTION, PACKAGE_ACTION = "schedule.import", "package.register"
+COUNTED = (IMPORT_ACTION, PACKAGE_ACTION)
+"""The audit's names for what is sent here; their details have its size as ``bytes``."""

@@ -2,7 +2,8 @@
 
 - ``tables/NAME.jsonl.gz``: a table. The first line has the names of its columns, each further one
   the values of a row;
-- ``artifacts/..`` and ``pipelines/..``: files, named as they lie in the state directory;
+- ``artifacts/..``, ``pipelines/..``, ``packages/..``: files, named as they lie in the state
+  directory;
 - ``manifest.json``: last, so that a file that was cut off has none. Size and SHA-256 of every other
   member, the schema of the tables, and the files that were missing when the backup was made.
 """
@@ -31,6 +32,7 @@ _TABLE = re.compile(r"tables/([a-z_]{1,60})\.jsonl\.gz")
 _FILE = re.compile(
     r"artifacts/([0-9a-f]{2})/\1[0-9a-f]{62}-(?P<start>[0-9a-f]{16})\.zip"
     r"|pipelines/([0-9a-f]{2})/(?P<whole>\3[0-9a-f]{62})\.halide"
+    r"|packages/([0-9a-f]{2})/(?P<package>\5[0-9a-f]{62})\.json"
 )
 _SCHEMA = re.compile(r"[0-9]{4}")
 _AGAIN = "make another backup with `hvxtune db backup`, or use an earlier one"
@@ -94,7 +96,7 @@ def require_known(name: str, sha256: str | None = None) -> None:
     if file is None and not (_TABLE.fullmatch(name) or name == MANIFEST):
         raise damaged(f"a member called {name[:100]!r}")
     if file is not None and sha256 is not None:
-        named = file["whole"] or file["start"]
+        named = file["whole"] or file["package"] or file["start"]
         if not sha256.startswith(named):
             raise damaged(f"{name} has another digest than its name says")
 

@@ -194,7 +194,8 @@ def _put_files(store: SqlStore, file: IO[bytes], checked: _Checked, note: _Done)
     for name, member in checked.manifest.members.items():
         if name in tables:
             continue
-        root = store.files.root if name.startswith("artifacts/") else state_dir() / "pipelines"
+        folder = name.partition("/")[0]
+        root = store.files.root if folder == "artifacts" else state_dir() / folder
         path = root.joinpath(*name.split("/")[1:])
         file.seek(checked.starts[name])
         data = file.read(member.bytes)

@@ -31,6 +31,7 @@ from db.sql_store import SqlStore
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 from tuner.machine.whole_files import written_whole
+from tuner.packages import files as packages
 from tuner.paths import PRIVATE_FILE_MODE, for_this_user
 from tuner.uploaded import files as uploads
 
@@ -168,6 +169,9 @@ def _referred_to(
         for digest, file_digest in connection.execute(select(*columns).order_by(*columns)):
             path = store.files.path(digest, file_digest)
             yield _Wanted(f"artifacts/{path.relative_to(store.files.root)}", path)
+    for digest in sorted(packages.kept_digests()):
+        path = packages.path_of(digest)
+        yield _Wanted(f"{packages.FOLDER}/{path.parent.name}/{path.name}", path)
     # Commands keep pipelines without a row for each, for the jobs that name them.
     digests = set(uploads.kept())
     if pipelines is not None:

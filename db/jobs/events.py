@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import case, func, insert, select, update
 from sqlalchemy.orm import Session
 
+from db.jobs.trials import SEARCHED
 from db.models import JobEventRow, JobRow, MeasurementRow, TrialRow
 from db.records import trial_record
+from tuner.baselines import is_foreign
 from tuner.records.trial import JobState, Promotion, RemainingGain, Trial
 
 if TYPE_CHECKING:
@@ -122,7 +124,7 @@ def told_after(store: SqlStore, job_id: str, sequence: int, limit: int) -> list[
         trial = trials[event.data["number"]] if event.kind == "trial" else None
         if trial is not None:
             finished += 1
-            if trial.measurement is not None:
+            if trial.measurement is not None and not is_foreign(trial.origin):
                 cycles = trial.measurement.cycles
                 best = cycles if best is None else min(best, cycles)
         told.append(Told(event, trial, finished, best))
@@ -132,7 +134,7 @@ def told_after(store: SqlStore, job_id: str, sequence: int, limit: int) -> list[
 def _tally_at(session: Session, job_id: str, sequence: int) -> tuple[int, int | None]:
     """Finished trials and best cycles as of the event ``sequence``."""
     until = (
-        select(func.count(), func.min(MeasurementRow.cycles))
+        select(func.count(), func.min(case((SEARCHED, MeasurementRow.cycles))))
         .select_from(JobEventRow)
         .join(
             TrialRow,

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, case, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
+from db.access.audience import EVERYBODYS
 from db.jobs.claims import Owner, is_held, owner_of
-from db.jobs.trials import KNOWN_ORIGINS
+from db.jobs.trials import BASELINES, KNOWN_ORIGINS, SEARCHED
 from db.models import (
     JobRow,
     MeasurementRow,
@@ -21,6 +22,7 @@ from db.models import (
     WorkloadRow,
 )
 from db.records import job_record
+from tuner.headline import Headline, headline
 from tuner.problem.contract import Contract
 from tuner.records.candidate import CacheState, Problem
 from tuner.records.outcome import Outcome
@@ -58,7 +60,12 @@ def summaries_of(session: Session, rows: Sequence[JobRow]) -> list[JobSummary]:
     counts: dict[str, dict[Outcome | None, int]] = {row.id: {} for row in rows}
     best: dict[str, int | None] = {}
     grouped = (
-        select(TrialRow.job_id, TrialRow.outcome, func.count(), func.min(MeasurementRow.cycles))
+        select(
+            TrialRow.job_id,
+            TrialRow.outcome,
+            func.count(),
+            func.min(case((SEARCHED, MeasurementRow.cycles))),
+        )
         .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
         .where(TrialRow.job_id.in_(counts))
         .group_by(TrialRow.job_id, TrialRow.outcome)
@@ -105,11 +112,10 @@ class JobFilters:
 
 @dataclass(frozen=True)
 class JobOverview:
-    """A job's summary with the cycles of its first two trials, for comparison, and when its last
-    trial ended.
+    """A job's summary with the cycles of trials to compare with, and when its last trial ended.
 
-    ``default_cycles`` and ``textbook_cycles`` are ``None`` until they are measured. Where both
-    configs are the same there is one trial for them.
+    ``default_cycles``, ``textbook_cycles`` and ``baseline_cycles`` are ``None`` until they are
+    measured. Where configs are the same there is one trial for them.
     """
 
     summary: JobSummary
@@ -118,6 +124,17 @@ class JobOverview:
     last_finished_at: float | None
     promotions: tuple[int, int] = (0, 0)
     """How many were handed out, and how many have come back."""
+    baseline_cycles: int | None = None
+
+    @property
+    def headline(self) -> Headline | None:
+        """The opponent of its best."""
+        told = {
+            "baseline": self.baseline_cycles,
+            "textbook": self.textbook_cycles,
+            "default": self.default_cycles,
+        }
+        return headline(self.job.spec, told, self.summary.best_cycles)
 
     @property
     def job(self) -> Job:
@@ -209,6 +226,19 @@ def _interrupted(session: Session) -> list[str]:
     return [row.id for row in running if not is_held(row)]
 
 
+def open_jobs_on(store: SqlStore, kernel: str) -> list[str]:
+    """All jobs on workloads of ``kernel`` that wait or run, private ones included."""
+    wanted = (
+        select(JobRow.id)
+        .join(ProblemRow, JobRow.problem_id == ProblemRow.id)
+        .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
+        .where(WorkloadRow.kernel == kernel, JobRow.state.in_([JobState.QUEUED, JobState.RUNNING]))
+        .order_by(JobRow.id)
+    )
+    with store.reading() as session:
+        return list(session.scalars(wanted.execution_options(**EVERYBODYS)))
+
+
 def job_overview(store: SqlStore, job_id: str) -> JobOverview:
     """One job; ``UserError`` without it."""
     found = store.job(job_id).id
@@ -249,6 +279,7 @@ def _overviews(session: Session, rows: Sequence[JobRow]) -> list[JobOverview]:
             cycles.get((row.id, "textbook")),
             ended.get(row.id),
             promotions.get(row.id, (0, 0)),
+            next((cycles[row.id, o] for o in BASELINES if (row.id, o) in cycles), None),
         )
         for row, summary in zip(rows, summaries_of(session, rows), strict=True)
     ]

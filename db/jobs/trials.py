@@ -25,20 +25,24 @@ from tuner.store import fastest_of, problem_distance
 if TYPE_CHECKING:
     from db.sql_store import SqlStore
 
-KNOWN_ORIGINS = ("default", "textbook")
+BASELINES = ("baseline", "baseline:object", "baseline:schedule")
+KNOWN_ORIGINS = ("default", "textbook", *BASELINES)
 """Origins of the trials that others are compared with."""
+SEARCHED = TrialRow.origin.not_in(BASELINES[1:])
+"""Of trials of the space: baselines outside of it are compared with, and never the best."""
 _BATCH = 500
 """Trials read at once for an export: what it holds in memory."""
 
 
 @dataclass(frozen=True)
 class KeyTrials:
-    """The trials of a job that people look at first. Where the default and the textbook config
-    are the same there is one trial for them."""
+    """The trials of a job that people look at first. Where the default, the textbook config and
+    the baseline are the same there is one trial for them."""
 
     default: Trial | None
     textbook: Trial | None
     best: Trial | None
+    baseline: Trial | None = None
 
     @property
     def by_name(self) -> dict[str, Trial]:
@@ -72,18 +76,24 @@ def find_trial(store: SqlStore, job_id: str, number: int) -> Trial | None:
 
 
 def key_trials(store: SqlStore, job_id: str) -> KeyTrials:
-    """The default, textbook and best trials of a job, where they exist."""
+    """The default, textbook, best and baseline trials of a job, where they exist."""
     finished = _finished(job_id)
     known = finished.where(TrialRow.origin.in_(KNOWN_ORIGINS)).order_by(TrialRow.number.desc())
     fastest = (
         finished.join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(SEARCHED)
         .order_by(MeasurementRow.cycles, TrialRow.number)
         .limit(1)
     )
     with store.reading() as session:
         found = {row.origin: trial_record(row) for row in session.scalars(known)}
         best = [trial_record(row) for row in session.scalars(fastest)]
-        return KeyTrials(found.get("default"), found.get("textbook"), best[0] if best else None)
+        return KeyTrials(
+            found.get("default"),
+            found.get("textbook"),
+            best[0] if best else None,
+            next((found[origin] for origin in BASELINES if origin in found), None),
+        )
 
 
 def front_trials(store: SqlStore, job: Job) -> list[Trial]:
@@ -92,7 +102,7 @@ def front_trials(store: SqlStore, job: Job) -> list[Trial]:
     measured = (
         select(TrialRow.number, *goals)
         .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
-        .where(TrialRow.job_id == job.id, *(goal.is_not(None) for goal in goals))
+        .where(TrialRow.job_id == job.id, SEARCHED, *(goal.is_not(None) for goal in goals))
         .order_by(TrialRow.number)
     )
     if len(goals) == 1:

@@ -17,7 +17,10 @@ from service.cli import (
     diagnosis,
     farm,
     jobs,
+    linking,
     measurement,
+    networks,
+    packages,
     pipelines,
     schedules,
     searching,
@@ -60,6 +63,8 @@ for command in (
     searching.bench_search,
     conducting.conductor,
     tokens.audit,
+    linking.runtime,
+    linking.simulate,
     diagnosis.doctor,
 ):
     app.command(cls=Command)(command)
@@ -67,7 +72,9 @@ app.command("export")(exchange.export_schedules)
 app.command("import")(exchange.import_schedules)  # a word that no function can be called by
 app.add_typer(tokens.app, name="token")
 app.add_typer(farm.app, name="farm")
+app.add_typer(networks.app, name="network")
 app.add_typer(database.app, name="db")
+app.add_typer(packages.app, name="package")
 
 
 def _print_version(wanted: bool) -> None:

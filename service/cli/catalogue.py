@@ -46,7 +46,7 @@ def space(
     param: ParamTexts = None,
     target: TargetName = DEFAULT_TARGET,
     contract: ContractName = DEFAULT_CONTRACT,
-    generator: GeneratorName = "halide",
+    generator: GeneratorName = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the knobs and constraints a search over KERNEL would use."""

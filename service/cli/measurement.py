@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tuner.records.trial import Schedule, Trial
     from tuner.space import Config
 
-CONFIG_FORMS = "default|textbook|best|FILE"
+CONFIG_FORMS = "default|textbook|baseline|best|FILE"
 
 
 @dataclass(frozen=True)
@@ -161,17 +161,21 @@ def _print_explained(problem: Problem, tried: list[Tried]) -> None:
 def read_config(problem: Problem, cache: CacheState, option: str, text: str) -> Candidate:
     """The candidate that ``text``, the value of ``option``, names: see ``CONFIG_FORMS``.
 
-    A config in a file that names its generator is one of a portfolio.
+    Of a file, the generator is the one it names beside its config, as the JSON of ``best`` does, or
+    else the one that makes code of such a config.
     """
+    from tuner.codegen import generator_of
+    from tuner.kernels import find_kernel
     from tuner.one_config import named_config
 
     if text == "best":  # checked: it may be from a time when the space was another
         best = _stored_best(problem, cache)
         return _checked(problem, best.config, best.generator)
+    kernel = find_kernel(problem.workload.kernel)
     named = named_config(problem, text)
     if named is not None:
-        return _candidate(problem, named, "halide")
-    accepted = "default, textbook, best, or a JSON file of knobs and values"
+        return _candidate(problem, named, generator_of(kernel, named))
+    accepted = "default, textbook, baseline, best, or a JSON file of knobs and values"
     try:
         values = json.loads(Path(text).read_bytes())
     except OSError as error:
@@ -182,11 +186,12 @@ def read_config(problem: Problem, cache: CacheState, option: str, text: str) -> 
         ) from None
     except ValueError as error:
         raise UserError(f"{option} '{text}' is not JSON: {error}", accepted=accepted) from None
+    generator = ""
     if isinstance(values, dict) and isinstance(values.get("config"), dict):
-        values = values["config"]
+        generator, values = str(values.get("generator") or ""), values["config"]
     if not isinstance(values, dict):
         raise UserError(f"{option} '{text}' holds no JSON object", accepted=accepted)
-    return _checked(problem, values, "portfolio" if "generator" in values else "halide")
+    return _checked(problem, values, generator or generator_of(kernel, values))
 
 
 def _checked(problem: Problem, values: Mapping[str, Any], generator: str) -> Candidate:

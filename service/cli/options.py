@@ -76,7 +76,7 @@ TargetName = Annotated[str, _of_job("target")]
 ContractName = Annotated[str, _of_job("contract")]
 CacheName = Annotated[CacheState, _of_job("cache")]
 MeasurerName = Annotated[str, _of_job("measurer")]
-GeneratorName = Annotated[str, _of_job("generator")]
+GeneratorName = Annotated[str | None, _of_job("generator")]
 DeviceTags = Annotated[str, _of_job("on")]
 JobName = Annotated[
     str, typer.Argument(metavar="JOB", help="A job's id or how it begins; `hvxtune jobs` lists.")
@@ -188,11 +188,28 @@ def read_server(given: str | None) -> str | None:
     return (default_server() if given is None else given) or None
 
 
+def is_path(kernel: str) -> bool:
+    """Whether the KERNEL of a command line is the path of a package."""
+    return ":" not in kernel and (kernel.startswith(".") or "/" in kernel)
+
+
+def kernel_in(given: str) -> str:
+    """The kernel that a command's KERNEL names: if that is the path of a package, as ``./blur``, it
+    is kept on this machine and found by its digest from then on."""
+    if not is_path(given):
+        return given
+    from tuner.packages.files import read_folder
+    from tuner.packages.kernel import kept_here
+
+    return kept_here(read_folder(Path(given))).name
+
+
 def read_problem(kernel: str, params: Sequence[str] | None, target: str, contract: str) -> Problem:
     """The problem that the texts of the command line name; ``UserError`` if any is wrong."""
     from tuner.kernels import PIPELINE_PREFIX
     from tuner.tuning import find_problem
 
+    kernel = kernel_in(kernel)
     if kernel.startswith(PIPELINE_PREFIX):
         from db import open_store
         from db.pipelines import kernel_of

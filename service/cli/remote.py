@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from service.cli.options import is_path
 from service.cli.output import print_json, print_line
 from service.cli.pipelines import read_file
 from service.cli.progress import JobProgress, Show, shown
@@ -43,6 +44,10 @@ def tune_there(
             wanted: Visibility = options.get("visibility") or "shared"
             uploaded = client.upload_pipeline(*read_file(pipeline), visibility=wanted)
             kernel = str(uploaded["kernel"])
+        elif kernel is not None and is_path(kernel):
+            from tuner.packages.files import read_folder
+
+            kernel = str(client.register_package(read_folder(Path(kernel)).data)["kernel"])
         (job,) = client.submit(kernel, params, **options)
         sys.stderr.write(f"job {job['job']} submitted to {server}\n")
         _follow(client, str(job["job"]), as_json=as_json)

@@ -30,6 +30,7 @@ from service.cli.output import print_json, print_line
 from service.cli.summary import form_label, print_config, print_figures, print_loose
 from service.json_forms import measurement_json, peak_cycles, problem_json
 from service.labels import shown_name
+from service.suggested_files import way_to
 from tuner.errors import UserError
 from tuner.problem.target import DEFAULT_TARGET
 from tuner.records.candidate import Fidelity
@@ -130,7 +131,9 @@ def write_file(path: Path, files: Mapping[str, bytes], kind: str) -> None:
     from tuner.machine.whole_files import write_whole
 
     if kind not in files:
-        raise UserError(f"this schedule has no {kind}", accepted=", ".join(files))
+        raise UserError(
+            f"this schedule has no {kind}", accepted=", ".join(files), next_step=way_to(kind)
+        )
     try:
         write_whole(path, files[kind])
     except OSError as error:
@@ -166,6 +169,18 @@ def fetch(
     offline: Annotated[
         bool, typer.Option("--offline", help="Ask no service: lock file and cache must do.")
     ] = False,
+    schedule: Annotated[
+        bool,
+        typer.Option("--schedule", help="Also NAME.schedule.h, for a C++ Generator to apply."),
+    ] = False,
+    source: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--source",
+            metavar="FILE",
+            help="A source of the algorithm; once per file. Pinned, so that a change is noticed.",
+        ),
+    ] = None,
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
@@ -174,16 +189,18 @@ def fetch(
     from service.fetching import Wish
     from service.fetching import fetch as fetch_files
     from service.fetching.fetch import default_name
+    from service.fetching.generator_header import digest_of_sources
 
     if update and offline:
         raise UserError("--update with --offline", next_step="leave one out")
     problem = read_problem(kernel, param, target, contract)
     called = shown_name(problem.workload.kernel)
     lookup = _lookup(problem, cache, min_fidelity)
-    wish = Wish(name or default_name(problem, called), lookup)
-    with _source(read_server(server), offline=offline) as source:
+    sources = digest_of_sources(source or ())
+    wish = Wish(name or default_name(problem, called), lookup, schedule, sources)
+    with _source(read_server(server), offline=offline) as offers:
         fetched = fetch_files(
-            wish, source, folder=output, lock=lock, cache=ClientCache(), update=update
+            wish, offers, folder=output, lock=lock, cache=ClientCache(), update=update
         )
     if fetched.notice:
         sys.stderr.write(f"warning: {wish.name}: {fetched.notice}\n")

@@ -19,7 +19,7 @@ from tuner.records.request import JobOptions, by_name
 if TYPE_CHECKING:
     from tuner.records.trial import Trial
     from tuner.set_tuning import SetProgress, SetResult
-    from tuner.workload_sets import Member
+    from tuner.workload_sets import Member, WorkloadSet
 
 INTERRUPTED = 130
 LINE_INTERVAL_S = 5.0
@@ -53,24 +53,49 @@ def tune_set(
     as_json: bool,
 ) -> None:
     """Tunes the set called ``name``, or resumes its ``batch``, and prints the result."""
-    from db import open_store
-    from tuner import set_tuning
     from tuner.workload_sets import find_set
+
+    refuse_options(f"--set {name}", options)
+    begun = time.monotonic()
+    command = f"hvxtune tune --set {name}"
+    tune_workloads(find_set(name), command, batch, options, begun=begun, as_json=as_json)
+
+
+def refuse_options(asked: str, options: Mapping[str, Any]) -> None:
+    """Raises ``UserError`` for options of a job that the command ``asked`` cannot have."""
+    from tuner import set_tuning
 
     require_no_service(options)
     for option in set_tuning.NOT_IN_SETS:
         if option in options:
             flag = by_name(JobOptions)[option].flags[0]
-            raise UserError(f"--set {name} with {flag}", next_step=f"leave {flag} out")
+            raise UserError(f"{asked} with {flag}", next_step=f"leave {flag} out")
+
+
+def tune_workloads(
+    workloads: WorkloadSet,
+    command: str,
+    batch: str | None,
+    options: Mapping[str, Any],
+    *,
+    begun: float,
+    as_json: bool,
+) -> None:
+    """Tunes ``workloads``, or resumes their ``batch``, and prints the result.
+
+    ``command`` is what a person types to go on; the time since ``begun`` (monotonic) is part of the
+    seconds that ``options`` allow.
+    """
+    from db import open_store
+    from tuner import set_tuning
+
     of_jobs = dict(options)
     trials, seconds, workers = (of_jobs.pop(o, None) for o in ("trials", "seconds", "workers"))
-    begun = time.monotonic()
-    workloads = find_set(name)
     if trials is None and seconds is None:
         trials = _DEFAULT_TRIALS_OF_A_WORKLOAD * len(workloads.members)
     with open_store() as store:
         batch = batch or set_tuning.submit(workloads, store, **of_jobs)
-        go_on = f"hvxtune tune --set {name} --batch {batch}"
+        go_on = f"{command} --batch {batch}"
         if seconds is not None:  # planning is part of them
             seconds = max(0.0, seconds - (time.monotonic() - begun))
         try:

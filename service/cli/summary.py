@@ -31,7 +31,7 @@ def print_loose(problem: Problem) -> None:
 
 def result_json(result: TuneResult, stored_in: str) -> dict[str, Any]:
     """The object that ``tune --json`` prints."""
-    from service.json_forms import ladder_json
+    from service.json_forms import headline_json, ladder_json
 
     peak = peak_cycles(result.job.spec.problem)
     marked = {"default": result.default, "textbook": result.textbook, "best": result.best}
@@ -40,6 +40,8 @@ def result_json(result: TuneResult, stored_in: str) -> dict[str, Any]:
         "interrupted": result.interrupted,
         "outcomes": dict(result.outcomes),
         **{name: None if t is None else trial_json(t, peak) for name, t in marked.items()},
+        "baseline_trial": None if result.baseline is None else trial_json(result.baseline, peak),
+        "told_against": headline_json(result.headline),
         "peak_cycles": peak,
         "ladder": ladder_json(result.job, result.promoted, result.promotions, peak),
         "pareto": [trial_json(trial, peak) for trial in result.pareto],
@@ -82,18 +84,22 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
     )
     print_line()
     figures = ["cycles", "packets", "HVX peak", "speed-up"]
+    told = result.get("told_against")
     marked = {
+        **({"baseline": result["baseline_trial"]} if result.get("baseline_trial") else {}),
         "default schedule": result["default"],
-        "textbook HVX": result["textbook"],
+        "baseline" if result["generator"] == "package" else "textbook HVX": result["textbook"],
         "best found": result["best"],
     }
-    measured = (one for one in (result["default"], result["textbook"]) if one and one["cycles"])
-    base = next(measured, None)
     print_table(
         ["", *figures],
-        [[name, *_figures(trial, base)] for name, trial in marked.items()],
+        [[name, *_figures(trial, told)] for name, trial in marked.items()],
         numeric=figures,
     )
+    if told is not None:
+        print_line(f"speed-up against: {told['name']}, {told['cycles']:,} cycles")
+    elif result["best"] is not None:
+        print_line("no speed-up is told: neither a baseline nor the textbook schedule is valid")
     if len(result["goals"]) > 1:
         _print_front(result)
     gain = result.get("remaining_gain")
@@ -149,15 +155,13 @@ def print_config(config: Mapping[str, object]) -> None:
     print_line("config " + " ".join(f"{knob}={value}" for knob, value in config.items()))
 
 
-def _figures(trial: Mapping[str, Any] | None, base: Mapping[str, Any] | None) -> list[str]:
+def _figures(trial: Mapping[str, Any] | None, told: Mapping[str, Any] | None) -> list[str]:
     if trial is None:
         return ["not reached", "", "", ""]
     cycles = trial["cycles"]
     if cycles is None:
         return [str(trial["outcome"]), "", "", ""]
-    speedup = ""
-    if base is not None and base["cycles"] is not None:
-        speedup = f"{base['cycles'] / cycles:.2f}x"
+    speedup = "" if told is None else f"{told['cycles'] / cycles:.2f}x"
     share = f"{trial['share_of_peak']:.1%}"
     return [f"{cycles:,}", count_text(trial["packets"]), share, speedup]
 

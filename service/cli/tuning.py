@@ -15,6 +15,7 @@ from service.cli.options import (
     OptionalKernelName,
     ParamTexts,
     ServerAddress,
+    kernel_in,
     read_params,
     read_server,
     require_no_service,
@@ -69,6 +70,12 @@ def tune(
     if batch is not None:
         raise UserError(f"--batch {batch} without --set", next_step="name the set, too")
     require_one(kernel, pipeline)
+    if "baseline" in options:
+        from service.cli.baselines import read_baseline
+
+        at_service = read_server(server) is not None
+        baseline = read_baseline(options["baseline"], read_params(param), at_service=at_service)
+        options = {**options, "baseline": baseline}
     params = read_params(param)
     address = read_server(server)
     if address is not None:
@@ -98,7 +105,7 @@ def _tune_here(
         if kernel is None:
             assert pipeline is not None  # noqa: S101 - one of them was required
             kernel = kept_here(pipeline, store)
-        found = named(store, kernel, local_user())
+        found = named(store, kernel_in(kernel), local_user())
         submission = Submission(kernel_label=found.label)
         job = submit(found.kernel, params, store=store, submission=submission, **options)
         _run_and_print(job.id, store, as_json=as_json)

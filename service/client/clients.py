@@ -99,6 +99,8 @@ class Client(_Connection):
     export = blocking(Operations.export)
     import_ = blocking(Operations.import_)
     upload_pipeline = blocking(Operations.upload_pipeline)
+    register_package = blocking(Operations.register_package)
+    remove_package = blocking(Operations.remove_package)
 
     def __init__(self, server: str | None = None, **options: Any) -> None:
         super().__init__(server, **options)
@@ -130,6 +132,10 @@ class Client(_Connection):
     def pipelines(self) -> Iterator[Json]:
         """All uploaded pipelines that the token lets see, newest first."""
         return self._items(self.operations.pipelines_page)
+
+    def packages(self) -> Iterator[Json]:
+        """All packages, the one registered last first."""
+        return self._items(self.operations.packages_page)
 
     def events(self, job: str, after: int = 0) -> Iterator[Event]:
         """The events of a job after event ``after`` to its end, each of them once.
@@ -218,6 +224,8 @@ class AsyncClient(_Connection):
     export = awaited(Operations.export)
     import_ = awaited(Operations.import_)
     upload_pipeline = awaited(Operations.upload_pipeline)
+    register_package = awaited(Operations.register_package)
+    remove_package = awaited(Operations.remove_package)
 
     def __init__(self, server: str | None = None, **options: Any) -> None:
         super().__init__(server, **options)
@@ -248,6 +256,10 @@ class AsyncClient(_Connection):
     def pipelines(self) -> AsyncIterator[Json]:
         """See :meth:`Client.pipelines`."""
         return self._items(self.operations.pipelines_page)
+
+    def packages(self) -> AsyncIterator[Json]:
+        """See :meth:`Client.packages`."""
+        return self._items(self.operations.packages_page)
 
     async def events(self, job: str, after: int = 0) -> AsyncIterator[Event]:
         """See :meth:`Client.events`."""

@@ -260,6 +260,21 @@ class Operations:
         reply = yield from self._ask(request)
         return object_of(reply, self.server)
 
+    def register_package(self, content: bytes) -> Steps[Json]:
+        """Registers a package, its files as :attr:`tuner.packages.files.Package.data` has them."""
+        headers = {"Content-Type": "application/json"}
+        reply = yield from self._ask(Request("POST", "/v1/packages", {}, content, headers))
+        return object_of(reply, self.server)
+
+    def remove_package(self, digest: str) -> Steps[Json]:
+        """Removes a package, by its digest or the first 12 digits of it; says which it was."""
+        reply = yield from self._ask(Request("DELETE", f"/v1/packages/{_part(digest)}"))
+        return object_of(reply, self.server)
+
+    def packages_page(self, cursor: str | None) -> Steps[Json]:
+        """One page of packages, the one registered last first."""
+        return (yield from self._page("/v1/packages", cursor, {}))
+
 
 def _part(name: str) -> str:
     """``name`` as one part of a path."""

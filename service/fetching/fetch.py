@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from service.client.answers import verified
 from service.client.cache import ClientCache
 from service.fetching.checked_header import header_text
+from service.fetching.generator_header import generator_header
 from service.fetching.pins import Pin, held, read_pins, write_pins
 from service.fetching.sources import FileKind, Offer, Source, broken_promise
 from service.suggested_files import identifier
@@ -28,6 +29,15 @@ class Wish:
 
     name: str
     lookup: Lookup
+    with_schedule: bool = False
+    """Whether the ``.schedule.h`` is wanted, too."""
+    source: str = ""
+    """SHA-256 of the sources that say the algorithm; empty if none are named."""
+
+    @property
+    def kinds(self) -> tuple[FileKind, ...]:
+        """The files that it is about."""
+        return (*KINDS, *(("schedule",) if self.with_schedule else ()))
 
     @property
     def problem(self) -> Problem:
@@ -82,13 +92,16 @@ def fetch(
                 raise _not_pinned(wish, lock)
             offer = source.best(wish.lookup)
             _require_fit(wish, offer)
-            contents = {k: source.file(offer.schedule, offer.object_digest, k) for k in KINDS}
+            contents = {k: source.file(offer.schedule, offer.object_digest, k) for k in wish.kinds}
             verified(contents["object"], offer.object_digest, f"the object of {offer.schedule}")
             pin = _pin_of(wish, offer, digest_of_bytes(contents["header"]))
             origin, notice = "source", offer.stale
         else:
             _require_pinned(wish, pin, lock)
-            contents = {kind: _pinned_file(pin, kind, source, cache) for kind in KINDS}
+            contents = {kind: _pinned_file(pin, kind, source, cache) for kind in wish.kinds}
+        if wish.with_schedule:
+            pin = replace(pin, schedule_file=digest_of_bytes(contents["schedule"]))
+        pin = replace(pin, source=wish.source or pin.source)
         for content in contents.values():
             cache.keep_object(content)
         files = _write(wish, pin, contents, folder)
@@ -131,6 +144,8 @@ def _text(value: object) -> str:
 def _require_pinned(wish: Wish, pin: Pin, lock: Path) -> None:
     try:
         _require_fit(wish, pin)
+        if wish.source and pin.source and wish.source != pin.source:
+            raise _changed(wish)
         lookup = wish.lookup
         for what, pinned, fits, asked in (
             ("for caches", pin.cache, pin.cache == lookup.cache, lookup.cache),
@@ -143,10 +158,19 @@ def _require_pinned(wish: Wish, pin: Pin, lock: Path) -> None:
                 )
     except UserError as error:
         error.message = f"{lock}: {error.message}"
-        error.next_step = (
+        error.next_step = error.next_step or (
             "promise and build what was pinned, or pin what is best for this with --update"
         )
         raise
+
+
+def _changed(wish: Wish) -> UserError:
+    return UserError(
+        f"the sources of '{wish.name}' have changed since its schedule was pinned",
+        accepted="the sources that the schedule was found for",
+        next_step="upload and tune the pipeline again, then pin with --update; if only the "
+        "schedule in them changed, --update alone does",
+    )
 
 
 def _pin_of(wish: Wish, offer: Offer, header_digest: str) -> Pin:
@@ -166,7 +190,8 @@ def _pin_of(wish: Wish, offer: Offer, header_digest: str) -> Pin:
 
 
 def _pinned_file(pin: Pin, kind: FileKind, source: Source | None, cache: ClientCache) -> bytes:
-    content = cache.object(pin.digest(kind))
+    known = pin.digest(kind)
+    content = cache.object(known) if known else None
     if content is not None:
         return content
     what = f"the {kind} of the pinned schedule {pin.schedule}"
@@ -180,7 +205,7 @@ def _pinned_file(pin: Pin, kind: FileKind, source: Source | None, cache: ClientC
     except HvxtuneError as error:
         error.message = f"{what} cannot be fetched: {error.message}"
         raise
-    return verified(content, pin.digest(kind), what)
+    return verified(content, known, what) if known else content
 
 
 def _write(
@@ -197,6 +222,9 @@ def _write(
         "halide_header": (folder / f"{pin.symbol}.h", contents["header"]),
         "header": (folder / f"{wish.name}.h", checks.encode()),
     }
+    if "schedule" in contents:
+        text = generator_header(wish.name, wish.problem, pin, contents["schedule"].decode())
+        places["schedule"] = (folder / f"{wish.name}.schedule.h", text.encode())
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for place, content in places.values():

@@ -21,6 +21,8 @@ from tuner.errors import StoreError, UserError
 from tuner.machine.whole_files import write_whole
 
 _VERSION = 1
+_DIGESTS = ("object", "header", "schedule_file", "source")
+_OPTIONAL = _DIGESTS[2:]
 _HEAD = """\
 # The schedules this project is built with. Made by `hvxtune fetch`; keep it in version control.
 # `hvxtune fetch --update` pins what is best now.
@@ -44,10 +46,17 @@ class Pin:
     cycles: int
     fidelity: str
     cache: str
+    schedule_file: str = ""
+    """SHA-256 of the ``.schedule.h``, if that was fetched."""
+    source: str = ""
+    """SHA-256 of the sources that say the algorithm, if they were named: of a C++ Generator, which
+    nobody uploads when it changes."""
 
     def digest(self, kind: str) -> str:
-        """SHA-256 of the ``object`` or the ``header``."""
-        return self.object if kind == "object" else self.header
+        """SHA-256 of the ``object``, the ``header`` or the ``schedule``; empty if it is not
+        known."""
+        found = {"object": self.object, "header": self.header, "schedule": self.schedule_file}
+        return found[kind]
 
 
 @contextmanager
@@ -86,15 +95,15 @@ def read_pins(lock: Path) -> dict[str, Pin]:
 
 def _pin(lock: Path, name: str, entry: Any) -> Pin:
     known = {field.name: field.type for field in fields(Pin)}
-    if not isinstance(entry, dict) or entry.keys() != known.keys():
+    if not isinstance(entry, dict) or not known.keys() - {*_OPTIONAL} <= entry.keys() <= {*known}:
         raise _wrong(lock, f"[{name}] lacks some of the fields, or has others: {', '.join(known)}")
     values = dict(entry)
-    for kind in ("object", "header"):
+    for kind in [kind for kind in _DIGESTS if kind in values]:
         text = str(values[kind])
         values[kind] = text.removeprefix("sha256:")
         if not text.startswith("sha256:") or not is_digest(values[kind]):
             raise _wrong(lock, f"[{name}] {kind} = {text[:80]!r} is not sha256:DIGEST")
-    texts = known.keys() - {"params", "cycles"}
+    texts = entry.keys() - {"params", "cycles"}
     if not (
         all(isinstance(values[text], str) for text in texts)
         and isinstance(values["cycles"], int)
@@ -131,7 +140,8 @@ def write_pins(lock: Path, pins: Mapping[str, Pin]) -> None:
 
 def _table(pin: Pin) -> str:
     values = asdict(pin)
-    for kind in ("object", "header"):
+    values = {name: value for name, value in values.items() if value or name not in _OPTIONAL}
+    for kind in [kind for kind in _DIGESTS if kind in values]:
         values[kind] = f"sha256:{values[kind]}"
     return "".join(f"{key} = {_value(values[key])}\n" for key in sorted(values))
 

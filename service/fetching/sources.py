@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from service.suggested_files import way_to
 from tuner.best import Lookup, lookup_of
 from tuner.errors import UserError
 from tuner.problem.contract import Contract
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tuner.records.trial import Schedule
     from tuner.store import TrialStore
 
-FileKind = Literal["object", "header"]
+FileKind = Literal["object", "header", "schedule"]
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,11 @@ class LocalSource:
     def file(self, schedule: str, object_digest: str, kind: FileKind) -> bytes:
         files = self._store.artifact(object_digest).files
         if kind not in files:
-            raise UserError(f"the stored schedule {schedule} has no {kind}")
+            raise UserError(
+                f"the stored schedule {schedule} has no {kind}",
+                accepted=", ".join(sorted(files)),
+                next_step=way_to(kind),
+            )
         return files[kind]
 
 

@@ -11,6 +11,7 @@ ROUTERS: tuple[str, ...] = (
     "service.routers.health",
     "service.routers.catalogue",
     "service.routers.pipelines",
+    "service.routers.packages",
     "service.routers.schedules",
     "service.routers.exchange",
     "service.routers.tokens",

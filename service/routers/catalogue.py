@@ -34,8 +34,11 @@ Store = Annotated[SqlStore, Depends(store_of)]
     dependencies=[NO_QUERY],
 )
 def kernels() -> dict[str, Any]:
-    """Every kernel with its parameters, their defaults and ranges."""
-    return {"items": [kernel_json(find_kernel(name)) for name in kernel_names()]}
+    """Every kernel with its parameters, their defaults and ranges; packages come last."""
+    from tuner.packages.files import kept
+
+    names = [*kernel_names(), *(one.kernel for one in kept())]
+    return {"items": [kernel_json(find_kernel(name)) for name in names]}
 
 
 @router.get(

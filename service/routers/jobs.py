@@ -110,8 +110,8 @@ def listing(
     dependencies=[Depends(require(Scope.READ)), NO_QUERY],
 )
 def one(job: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
-    """The job as lists show it, its default, textbook and best trial, and what it was made
-    with."""
+    """The job as lists show it, its default, textbook, baseline and best trial, and what it was
+    made with."""
     found = find_job(store, job)
     overview = job_queries.job_overview(store, found.id)
     return detail_json(

@@ -14,7 +14,7 @@ from db.sql_store import SqlStore
 from service.json_forms import visibility
 from service.problem_details import HttpError, not_found
 from service.schedules.forms import label_of, schedule_json
-from service.suggested_files import attachment, identifier
+from service.suggested_files import attachment, identifier, way_to
 from tuner.errors import StoreError, UserError
 
 FileKind = Literal["object", "header", "schedule", "loopnest", "assembly"]
@@ -78,7 +78,9 @@ def file_response(store: SqlStore, schedule_id: str, kind: FileKind) -> Response
     row = found.row
     if kind not in found.files:
         raise not_found(
-            f"schedule {schedule_id} has no {kind}", accepted=", ".join(sorted(found.files))
+            f"schedule {schedule_id} has no {kind}",
+            accepted=", ".join(sorted(found.files)),
+            next_step=way_to(kind),
         )
     try:
         artifact = store.artifact(row.artifact_digest)

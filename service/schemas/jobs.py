@@ -227,6 +227,14 @@ class JobForm(_JobFields):  # type: ignore[misc]  # made above
     )
 
 
+class HeadlineForm(BaseModel):
+    """The opponent of a result: never code without a schedule, nor what failed."""
+
+    name: str = Field(examples=["textbook"], description="baseline or textbook.")
+    cycles: int
+    speedup: float = Field(description="Its cycles over those of the best.")
+
+
 class JobStandingForm(JobForm):
     """A job with its trials counted."""
 
@@ -237,6 +245,10 @@ class JobStandingForm(JobForm):
     best_cycles: int | None
     default_cycles: int | None
     textbook_cycles: int | None
+    baseline_cycles: int | None = Field(description="Those of the job's baseline.")
+    told_against: HeadlineForm | None = Field(
+        description="The opponent of the best; null where baseline and textbook failed."
+    )
     share_of_peak: float | None = Field(description="By the best, of the contexts it may use.")
     rate_trials_per_s: float | None
     eta_s: float | None = Field(description="Seconds to go, while it runs.")
@@ -249,7 +261,7 @@ class TrialForm(BaseModel):
 
     trial: int = Field(description="Its number in the job.")
     origin: str = Field(
-        examples=[DEFAULT_SAMPLER], description="default, textbook, or the sampler."
+        examples=[DEFAULT_SAMPLER], description="default, textbook, baseline, or the sampler."
     )
     outcome: Outcome
     config: dict[str, Any]
@@ -303,6 +315,7 @@ class JobDetail(JobStandingForm):
     default: TrialForm | None
     textbook: TrialForm | None
     best: TrialForm | None
+    baseline_trial: TrialForm | None = Field(description="The trial of the job's baseline.")
     pareto: list[TrialForm] = Field(
         description="Those that no other trial beats in every objective, the fastest first."
     )

@@ -29,15 +29,17 @@ def comparison(ours, theirs):
 
 def test_bars_are_held_or_not_each_by_itself():
     lines = list(searches.verdicts(comparison(1.02, 1.02)))
-    assert [line.endswith(", held") for line in lines[:3]] == [True, True, False]
-    assert all("no worse than each of 1 others: held" in line for line in lines[3:])
-    assert len(lines) == 7
+    assert [line.endswith(", held") for line in lines[:5]] == [True, False, False, True, True]
+    assert f"{TABLE.name} 1.0200" in lines[3]
+    assert all("no worse than each of 1 others: held" in line for line in lines[5:])
+    assert len(lines) == 9
 
 
 def test_a_search_that_is_behind_is_named_with_its_ratio():
     lines = list(searches.verdicts(comparison(1.1, 1.0)))
-    assert "NOT held: other worse (1.1000" in lines[3]
-    assert f"on {TABLE.name}" in lines[3]
+    assert lines[3].endswith("NOT held")
+    assert "NOT held: other worse (1.1000" in lines[5]
+    assert f"on {TABLE.name}" in lines[5]
 
 
 def guest(table, seed):

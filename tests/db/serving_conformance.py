@@ -135,7 +135,7 @@ class ServingConformance:
         assert open_job(store, of, "warm") == job
         assert open_job(store, of, "cold") is None
         assert open_job(store, of, "warm", ["hexagon-sim", "phone"]) is None
-        climbing = JobSpec(problem=of, promote_to="phone", promote=3)
+        climbing = JobSpec(problem=of, generator="halide", promote_to="phone", promote=3)
         climb = store.create_job(climbing, space, TOOLCHAIN)
         assert open_job(store, of, "warm", ["hexagon-sim", "phone"]) == climb
         assert open_job(store, of, "warm", ["hexagon-sim"]) is None

@@ -74,6 +74,8 @@ OPTION_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "text": NAMES,
 }
 """By the kind of option: a new one is tried without a line here."""
+CHOSEN = ("generator", "sampler", "workers")
+"""Options that a request may leave open, but not a job: they are chosen when it is made."""
 
 
 def option_values(option: Option) -> st.SearchStrategy[Any]:
@@ -88,7 +90,7 @@ SPECS = every_field(
     cutoff_factor=st.floats(allow_nan=False, min_value=0),
     **{
         one.name: option_values(one)
-        | (st.none() if one.optional and one.name not in ("sampler", "workers") else st.nothing())
+        | (st.none() if one.optional and one.name not in CHOSEN else st.nothing())
         for one in options_of(SearchOptions)
     },
 )

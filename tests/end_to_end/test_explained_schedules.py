@@ -10,7 +10,7 @@ import pytest
 from service.cli import main
 from tuner.measure.explanation import Explanation
 
-KERNEL = ["gaussian5x5_u8", "-p", "width=256", "-p", "height=16"]
+KERNEL = ["gaussian5x5_u8", "-p", "width=256", "-p", "height=64"]
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_the_reader_can_tell_why_the_best_schedule_is_faster(hvxtune) -> None:
         assert explanation.cycles == tuned[name]["cycles"]
         assert sum(part.cycles for part in explanation.parts) == explanation.cycles
         assert explanation.totals.cycles + explanation.unplaced == explanation.cycles
-        assert explanation.regions[0].kind == "loop"
+        assert "loop" in {region.kind for region in explanation.regions}
         assert explanation.totals.vector_instructions > 0
         assert all(p.kinds for region in explanation.regions for p in region.packets)
 

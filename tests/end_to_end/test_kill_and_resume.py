@@ -79,7 +79,7 @@ def test_ten_kills_lose_and_repeat_nothing(environment, workers, seed):
             with db.open_store() as store:
                 return len(store.trials(job.id)) >= wanted
 
-        assert kill_at(resume, environment, reached, points.uniform(0.05, 0.4))
+        assert kill_at(resume, environment, reached, points.uniform(0.05, 0.2))
         with db.open_store() as store:
             now = {t.number: t for t in store.trials(job.id)}
         assert now.items() >= rows.items(), "a committed trial was lost or changed"

@@ -44,7 +44,9 @@ def test_a_crop_is_tuned_beside_aligned_images_and_served_to_none_that_promises_
 
         def tuned(**loose: int) -> tuner.TuneResult:
             sizes = {**SIZES["blend"], **loose}
-            return tuner.tune_pipeline(unseen_pipeline("blend"), sizes, store=store, trials=TRIALS)
+            return tuner.tune_pipeline(
+                unseen_pipeline("blend"), sizes, store=store, trials=TRIALS, generator="halide"
+            )
 
         aligned = tuned()
         crop = aligned.job.spec.problem
@@ -96,6 +98,7 @@ def test_most_schedules_are_right_where_buffers_lie_anywhere(name, loose, contra
         store=store,
         trials=DRAWN + SEEDS,
         sampler="random",
+        generator="halide",
     )
     problem = result.job.spec.problem
     offsets = timed_layout(problem)

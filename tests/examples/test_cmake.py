@@ -27,6 +27,8 @@ from tuner.tuning import tune
 
 pytestmark = pytest.mark.slow
 SHAPE = {"m": 64, "n": 128, "k": 64}
+SCHEDULED = {**SHAPE, "m": 32}
+"""One whose best is a schedule of Halide's."""
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +39,7 @@ def service(tmp_path_factory):
         patch.setenv("HVXTUNE_STATE_DIR", str(state))
         with open_store() as store:
             tune("gemm_u8", SHAPE, store=store, contract="static", trials=4)
+            tune("gemm_u8", SCHEDULED, store=store, generator="halide", trials=2)
     with served(state, "--conductors", "0") as running:
         yield running
 
@@ -177,3 +180,42 @@ def test_make_fetches_builds_and_notices_the_lock_file(project, tmp_path):
     later = time.time() + 10.0  # beyond doubt, whatever the file system makes of short times
     os.utime(tmp_path / "hvxtune.lock", (later, later))
     assert "fetch gemm_u8" in make()
+
+
+def test_a_generator_gets_its_schedule_until_its_source_changes(project):
+    source = project.source / "gemm_generator.cpp"
+    source.write_text("// the algorithm\n")
+    lists = project.source / "CMakeLists.txt"
+    lists.write_text(
+        lists.read_text()
+        + """
+hvxtune_add_schedule(TARGET scheduled KERNEL gemm_u8 PARAMS m=32 n=128 k=64
+    LOCK "${CMAKE_BINARY_DIR}/hvxtune.lock" SOURCES gemm_generator.cpp SCHEDULE)
+get_target_property(folders scheduled INTERFACE_INCLUDE_DIRECTORIES)
+if(NOT EXISTS "${folders}/scheduled.schedule.h")
+    message(FATAL_ERROR "no schedule in ${folders}")
+endif()
+"""
+    )
+    good(project.configure())
+    source.write_text("// another algorithm\n")
+    refused = project.configure()
+    assert refused.returncode != 0
+    assert "the sources of 'scheduled' have changed" in refused.stderr
+    good(project.configure("-DHVXTUNE_UPDATE=ON"))
+    good(project.configure())
+
+
+def test_a_broken_promise_is_printed_without_a_c_library(project):
+    program = project.source / "main.cpp"
+    text = program.read_text()
+    own = "#define HVXTUNE_BROKEN_PROMISE(text) simulator_fail(text)\n"
+    assert own in text
+    text = text.replace(own, "#define HVXTUNE_CHECK_PROMISES 1\n")
+    text = text.replace("(elements);", "(elements) + 1;")
+    program.write_text(text)
+    good(project.configure())
+    good(project.make())
+    ran = simulate(project.build / "gemm_example")
+    assert ran.stdout == "gemm: A is not aligned to 128 bytes\n"
+    assert ran.returncode != 0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.building import ROOT, build_environment, gemm_checksum, new_state, simulate
+from tests.examples.building import ROOT, build_environment, gemm_checksum, new_state
 from tests.service.served import served
 
 PAGE = ROOT / "docs" / "service.md"
@@ -40,9 +40,9 @@ def on_a_free_port(commands: list[str]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_five_commands_lead_to_a_linked_object(tmp_path: Path) -> None:
+def test_six_commands_lead_to_a_program_that_ran(tmp_path: Path) -> None:
     commands = shown_commands()
-    assert len(commands) == 5
+    assert len(commands) == 6
     for folder in ("cmake", "examples", "tuner/measure/harness"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     state = new_state(tmp_path / "state")
@@ -64,8 +64,7 @@ def test_five_commands_lead_to_a_linked_object(tmp_path: Path) -> None:
         timeout=LIMIT_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    ran = simulate(tmp_path / "build" / "gemm" / "gemm_example")
-    assert ran.stdout == f"wrong 0 of 8192, checksum {gemm_checksum(64, 128, 64)}\n"
+    assert f"wrong 0 of 8192, checksum {gemm_checksum(64, 128, 64)}\n" in done.stdout
 
 
 @pytest.mark.slow

@@ -22,13 +22,16 @@ class HostileU8(ScaleU8):
     """Like ``scale_u8``, but its knob ``behave`` breaks the compiler."""
 
     name = "hostile_u8"
-    behaviours = ("well", "hang", "abort", "segfault", "exit", "memory", "raise")
+    behaviours = ("well", "hang", "spin", "abort", "segfault", "exit", "memory", "raise")
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         behave = config["behave"]
         if behave == "hang":
             open("hangs", "w").close()  # in the scratch directory, for who waits until it does
             time.sleep(3600)
+        elif behave == "spin":
+            while True:
+                pass
         elif behave == "abort":
             os.abort()
         elif behave == "segfault":

@@ -10,14 +10,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from tuner.codegen import find_generator
 from tuner.codegen.generator import CodeGenerator
 from tuner.errors import CandidateError
 from tuner.identity import digest_of_bytes
+from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer, Timed
 from tuner.problem.target import Target
 from tuner.records.candidate import Artifact, CacheState, Candidate, Fidelity, Measurement, Problem
 from tuner.records.outcome import Outcome
-from tuner.space import Config
+from tuner.space import Config, Space
 
 Fault = Callable[[Config], Exception | None]
 
@@ -60,6 +62,26 @@ class StandInGenerator(CodeGenerator):
 
     def close(self) -> None:
         pass
+
+
+def standing_in_for(
+    name: str, stand_in: type[StandInGenerator] = StandInGenerator
+) -> type[StandInGenerator]:
+    """``stand_in`` with the spaces and starts of the generator called ``name``."""
+    real = find_generator(name)
+
+    class StandingIn(stand_in):
+        alternatives = real.alternatives
+
+        @classmethod
+        def space(cls, kernel: Kernel, problem: Problem) -> Space:
+            return real.space(kernel, problem)
+
+        @classmethod
+        def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
+            return real.starts(kernel, problem)
+
+    return StandingIn
 
 
 def stand_in_artifact(text: str) -> Artifact:

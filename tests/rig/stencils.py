@@ -91,10 +91,74 @@ def above(hl: Any) -> Any:
     return _named(hl, hl.max(padded[x + 9, y - 3], padded[x + 2, y - 2]))
 
 
-def unclamped(hl: Any) -> Any:
-    """Without a boundary condition."""
+def blended(hl: Any) -> Any:
+    """Two images, of which one is blurred."""
+    x, y = hl.Var("x"), hl.Var("y")
+    padded, other = hl.BoundaryConditions.repeat_edge(_image(hl)), _image(hl, "other")
+    pair = hl.u16(padded[x - 1, y]) + hl.u16(padded[x, y + 1])
+    return _named(hl, hl.u8((pair + 2 * hl.u16(other[x, y]) + 2) >> 2))
+
+
+def brightest(hl: Any) -> Any:
+    """The greater of two interleaved channels."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = _image(hl)
+    return _named(hl, hl.max(image[2 * x, y], image[2 * x + 1, y]))
+
+
+def opaque(hl: Any) -> Any:
+    """Three of four interleaved channels over another image, by the fourth's distance to it."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image, base = _image(hl), _image(hl, "base")
+    red, green, blue, alpha = (hl.u16(image[4 * x + channel, y]) for channel in range(4))
+    gray = hl.u8((red * 77 + green * 150 + blue * 29) >> 8)
+    return _named(hl, hl.max(gray, hl.absd(hl.u8(alpha), base[x, y])))
+
+
+def toned(hl: Any) -> Any:
+    """A table of 256 entries, of a mean of two pixels."""
+    x, y = hl.Var("x"), hl.Var("y")
+    padded, table = _repeated(hl), hl.ImageParam(hl.UInt(8), 1, "table")
+    table.dim(0).set_bounds(0, 256)
+    mean = (hl.u16(padded[x - 1, y]) + hl.u16(padded[x + 1, y]) + 1) >> 1
+    return _named(hl, table[hl.i32(hl.u8(mean))])
+
+
+def uneven(hl: Any) -> Any:
+    """The distance of a blurred pixel to the mean of its row."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = _image(hl)
+    padded = hl.BoundaryConditions.repeat_edge(image)
+    across = hl.RDom([(0, image.width())], "across")
+    total = hl.Func("total")
+    total[y] = hl.u32(128)
+    total[y] += hl.u32(image[across, y])
+    blurred = (hl.i16(padded[x, y - 1]) + 2 * hl.i16(padded[x, y]) + hl.i16(padded[x, y + 1])) >> 2
+    return _named(hl, hl.u8_sat(blurred - hl.i16(total[y] >> 8) + 100))
+
+
+def larger(hl: Any) -> Any:
+    """Without a boundary condition: the image has two columns and two rows more."""
     image, x, y = _image(hl), hl.Var("x"), hl.Var("y")
-    return _named(hl, hl.max(image[x, y], image[x + 1, y]))
+    rows, total = hl.Func("rows"), hl.Func("total")
+    rows[x, y] = hl.u16(image[x, y]) + 2 * hl.u16(image[x + 1, y]) + hl.u16(image[x + 2, y])
+    total[x, y] = rows[x, y] + 2 * rows[x, y + 1] + rows[x, y + 2]
+    return _named(hl, hl.u8((total[x, y] + 8) >> 4))
+
+
+def around(hl: Any) -> Any:
+    """Of an image that begins before the output, and another one."""
+    image, x, y = _image(hl), hl.Var("x"), hl.Var("y")
+    most = hl.max(image[x - 9, y], image[x + 1, y - 1])
+    return _named(hl, hl.absd(hl.max(most, image[x, y + 2]), _image(hl, "other")[x, y]))
+
+
+def halfway(hl: Any) -> Any:
+    """With a boundary condition along rows only."""
+    image, x, y = _image(hl), hl.Var("x"), hl.Var("y")
+    every = (hl.Expr(), hl.Expr())
+    padded = hl.BoundaryConditions.repeat_edge(image, [(0, image.width()), every])
+    return _named(hl, hl.max(padded[x, y], padded[x + 1, y + 1]))
 
 
 def mirrored(hl: Any) -> Any:
@@ -124,10 +188,12 @@ def product(hl: Any) -> Any:
     return _named(hl, hl.u8((hl.u16(padded[x, y]) * hl.u16(padded[x + 1, y])) >> 8))
 
 
-def blended(hl: Any) -> Any:
-    """Two images."""
+def crossed(hl: Any) -> Any:
+    """An image whose coordinates are held within another one."""
     x, y = hl.Var("x"), hl.Var("y")
-    return _named(hl, hl.max(_image(hl)[x, y], _image(hl, "other")[x, y]))
+    image, other = _image(hl), _image(hl, "other")
+    column = hl.clamp(x + 1, other.dim(0).min(), other.dim(0).min() + other.dim(0).extent() - 1)
+    return _named(hl, hl.max(image[column, y], other[x, y]))
 
 
 def vignette(hl: Any) -> Any:

@@ -69,7 +69,9 @@ def store_schedule(
         temperature_c=41.5 if on_phone else None,
     )
     space = find_kernel(of.workload.kernel).space(of)
-    job = store.create_job(JobSpec(problem=of, cache=cache), space, toolchain, submission)
+    job = store.create_job(
+        JobSpec(problem=of, generator="halide", cache=cache), space, toolchain, submission
+    )
     token = store.claim(job.id)
     schedule = Schedule(
         problem=of,

@@ -24,7 +24,9 @@ from service.settings import Settings
 from tests.service.gates import CallerGate
 from tests.service.job_routes import made, use_stand_ins
 from tests.service.stored import problem, store_schedule
+from tests.tuner.packages.broken import good_package
 from tuner.errors import StoreError
+from tuner.packages.files import read_folder
 from tuner.records.trial import JobState
 
 BEST = "/v1/schedules/best"
@@ -170,6 +172,17 @@ def test_so_does_what_a_batch_enqueues(limited: Callable[..., TestClient], store
     assert [job.state for job in store.jobs()] == [JobState.QUEUED] * 2
     subjects = {entry.subject for entry in newest_entries(store, 10)}
     assert subjects == {job.id for job in store.jobs()}
+
+
+def test_packages_count_as_uploads(
+    limited: Callable[..., TestClient], store: SqlStore, tmp_path: Path
+) -> None:
+    content = read_folder(good_package(tmp_path / "smear")).data
+    client = limited(upload_bytes_per_day=len(content) * 3 // 2)
+    add_token(store, Token("id-ann", "ann", "0" * 64, []))
+    assert client.post("/v1/packages", content=content).status_code == 201
+    refused = client.post("/v1/packages", content=content)
+    assert (refused.status_code, refused.json()["quota"]) == (429, "upload_bytes_per_day")
 
 
 def test_imports_count_as_uploads(

@@ -211,7 +211,7 @@ def test_a_damaged_object_is_never_sent_and_its_schedule_quarantined(
         ({"params": "m=64,q=1"}, "unknown parameter 'q'"),
         ({"params": "m=64,m=64"}, "twice"),
         ({"params": "m=x"}, "m='x'"),
-        ({"params": "k=3"}, "multiples of 4"),
+        ({"params": "k=0"}, "1 to 65536"),
         ({"target": "hexagon-v1"}, "unknown target"),
         ({"contract": "strict"}, "unknown contract"),
         ({"cache": "hot"}, "cache"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
+from tuner.codegen import space_of
 from tuner.kernels import find_kernel, kernel_names
 from tuner.problem.target import TARGETS
 
@@ -33,8 +34,8 @@ def test_a_space_belongs_to_a_problem(client: TestClient, query: str) -> None:
     from tuner.tuning import find_problem
 
     problem = find_problem("scale_u8", {"h": 8, "n": 1024}, "hexagon-v66", "host")
-    assert answer.json()["digest"] == kernel.space(problem).digest
-    assert answer.json()["default"] == kernel.default_config(problem).as_dict()
+    assert answer.json()["digest"] == space_of(None, kernel, problem).digest
+    assert answer.json()["default"] == {"generator": "halide", **kernel.default_config(problem)}
 
 
 @pytest.mark.parametrize(

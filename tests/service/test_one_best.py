@@ -152,6 +152,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any] |
     return None
 
 
+@pytest.mark.slow
 class TestCommands(OfEverybody):
     """``best`` and ``fetch`` on this machine and of a service, with the lock file."""
 
@@ -195,6 +196,7 @@ class TestCommands(OfEverybody):
         return best["cycles"], fetched["cycles"]
 
 
+@pytest.mark.slow
 class TestPython(OfEverybody):
     """The result of a job tells what builds get now; a source gives them that."""
 

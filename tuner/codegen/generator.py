@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from tuner.errors import InternalError
 from tuner.records.candidate import Artifact, Candidate, Problem
 
 if TYPE_CHECKING:
     from tuner.kernels import Kernel
-    from tuner.space import Config, KnobValue, Space
+    from tuner.space import Config, Directive, KnobValue, Space
+
+GENERATOR = "generator"
+"""The knob by which a config of several generators names its own."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,10 @@ class CodeGenerator(ABC):
     name: ClassVar[str]
     alternatives: ClassVar[Alternatives | None] = None
     """The knob of every :meth:`space` whose choices are alternatives, if it has one."""
+    default_is_naive: ClassVar[bool] = False
+    """Whether its default config is code without any schedule, which nothing is told against."""
+    takes_directives: ClassVar[bool] = False
+    """Whether it compiles schedules besides configs (:meth:`compile_directives`)."""
 
     @classmethod
     def space(cls, kernel: Kernel, problem: Problem) -> Space:
@@ -74,6 +82,17 @@ class CodeGenerator(ABC):
         ``timeout`` if the candidate is at fault, ``device_error`` if the compiler was killed from
         outside each time it was tried; ``ToolchainError`` if the installation is at fault.
         """
+
+    def compile_directives(self, problem: Problem, directives: Sequence[Directive]) -> Artifact:
+        """The same files of the kernel's pipeline with a schedule of the user's own; raises alike.
+        ``Directive.func`` is a stage's name, or ``@N`` for Halide's ``get_func(N)``."""
+        raise InternalError(f"{self.name} takes no schedules")
+
+    def limit(self, processor_s: float) -> None:
+        """Ends compilations that begin from now on after ``processor_s`` seconds of processor
+        time (infinite: only after the generator's own limit): outcome ``timeout``. A generator that
+        cannot do so lets them finish."""
+        return
 
     def abandon(self) -> None:
         """Ends compilations under way, from another thread: they, and all that follow, raise

@@ -2,9 +2,9 @@
 
 A portfolio's space is that of Halide's schedules with the knob ``generator`` before them: Halide's
 own LLVM, clang on Halide's IR with its switches, or instead of a schedule, for kernels that have
-one, the C form with its few knobs, and for stencils HVX intrinsics with theirs. So a config says by
-itself what makes its code, and all that works on configs (samplers, resumed jobs, transfer,
-schedules with their provenance) works on it.
+one, the C form with its few knobs, and for stencils, products and layers HVX intrinsics with
+theirs. So a config says by itself what makes its code, and all that works on configs (samplers,
+resumed jobs, transfer, schedules with their provenance) works on it.
 
 Few trials are wasted on alternatives that do not pay: the search begins with one config of each,
 C has a handful of points, and an alternative that is behind gets a share of the trials
@@ -14,29 +14,36 @@ C has a handful of points, and an alternative that is behind gets a share of the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
 from tuner.codegen.c_forms import CGenerator
 from tuner.codegen.clang import HalideClangGenerator
-from tuner.codegen.generator import Alternatives
+from tuner.codegen.generator import GENERATOR, Alternatives
 from tuner.codegen.halide.generator import HalideGenerator
 from tuner.codegen.halide.servers import ServerGenerator
 from tuner.codegen.hvx.generator import HvxGenerator
-from tuner.errors import UserError
+from tuner.codegen.intrinsics.generator import IntrinsicsGenerator
+from tuner.errors import InternalError, UserError
 from tuner.kernels import Kernel
 from tuner.records.candidate import Artifact, Candidate, Problem
-from tuner.space import Config, Knob, Space
+from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space
 
-GENERATOR = "generator"
-"""The knob that names what makes a config's code."""
 MAIN = HalideGenerator.name
-"""The choice of it that needs no more than the kernel's schedules."""
+"""The choice of generator that needs no more than the kernel's schedules."""
 
 _MEMBERS: dict[str, type[ServerGenerator]] = {
-    cls.name: cls for cls in (HalideGenerator, HalideClangGenerator, CGenerator, HvxGenerator)
+    cls.name: cls
+    for cls in (
+        HalideGenerator,
+        HalideClangGenerator,
+        CGenerator,
+        HvxGenerator,
+        IntrinsicsGenerator,
+    )
 }
+_WRITTEN = (HvxGenerator.name, IntrinsicsGenerator.name)
 ORIGIN = "portfolio"
 """Of the configs that show a search what an alternative to Halide's LLVM makes of the kernel."""
 
@@ -46,18 +53,24 @@ class Portfolio(ServerGenerator):
 
     name = "portfolio"
     alternatives = Alternatives(GENERATOR, MAIN)
+    takes_directives = True
 
     @classmethod
     def space(cls, kernel: Kernel, problem: Problem) -> Space:
         parts = spaces(kernel, problem)
-        halide = parts[HalideGenerator.name]
-        return replace(halide, knobs=_joined({n: part.knobs for n, part in parts.items()}))
+        return Space(
+            kernel.name,
+            _joined({name: part.knobs for name, part in parts.items()}),
+            _constraints(tuple(part.constraints for part in parts.values())),
+            _constants(parts),
+        )
 
     @classmethod
     def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
         of_halide = HalideGenerator.starts(kernel, problem)
         starts = {origin: _marked(HalideGenerator, c) for origin, c in of_halide.items()}
-        for name in spaces(kernel, problem):
+        # Code written for such kernels is likely to be far ahead: it comes before other compilers.
+        for name in sorted(spaces(kernel, problem), key=lambda name: name not in _WRITTEN):
             if name != HalideGenerator.name:
                 best = _MEMBERS[name].starts(kernel, problem)["textbook"]
                 starts[f"{ORIGIN}:{name}"] = _marked(_MEMBERS[name], best)
@@ -74,6 +87,9 @@ class Portfolio(ServerGenerator):
         member = _MEMBERS[name](servers=self.servers)
         own = replace(candidate, config=config, generator=name)
         return member.compile(own, with_assembly=with_assembly)
+
+    def compile_directives(self, problem: Problem, directives: Sequence[Directive]) -> Artifact:
+        return HalideGenerator(servers=self.servers).compile_directives(problem, directives)
 
 
 def spaces(kernel: Kernel, problem: Problem) -> dict[str, Space]:
@@ -98,6 +114,22 @@ def _marked(member: type[ServerGenerator], config: Config) -> Config:
 
 def _joined(parts: Mapping[str, tuple[Knob, ...]]) -> tuple[Knob, ...]:
     return _joined_once(tuple(parts.items()))
+
+
+@cache
+def _constraints(parts: tuple[tuple[Constraint, ...], ...]) -> tuple[Constraint, ...]:
+    """Those of all parts. One applies where the knobs it names are active: with its generators."""
+    return tuple(dict.fromkeys(constraint for part in parts for constraint in part))
+
+
+def _constants(parts: Mapping[str, Space]) -> dict[str, KnobValue]:
+    """Those of all ``parts``, which mean the same by the same name."""
+    constants: dict[str, KnobValue] = {}
+    for name, part in parts.items():
+        for constant, value in part.constants.items():
+            if constants.setdefault(constant, value) != value:
+                raise InternalError(f"the space of {name} means something else by {constant}")
+    return constants
 
 
 @cache

@@ -217,7 +217,9 @@ def put(store: TrialStore, stored: Stored, number: int) -> str:
     measured = replace(measurement(stored.cycles, stored.fidelity), cache=stored.cache)
     tenant = stored.private_of
     submission = Submission(tenant, owner=tenant, private=True) if tenant else None
-    job = store.create_job(JobSpec(problem=of, cache=stored.cache), space, named, submission)
+    job = store.create_job(
+        JobSpec(problem=of, generator="halide", cache=stored.cache), space, named, submission
+    )
     token = store.claim(job.id)
     trial = Trial(
         0, config, "tpe", Outcome.OK, measured, made.digest, started_at=1.0, finished_at=2.0

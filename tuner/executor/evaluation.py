@@ -9,6 +9,7 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from tuner.baselines import Baseline
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError, DeviceError, UserError
 from tuner.measure.measurer import DEVICE_ATTEMPTS, Measurer, Timed
@@ -45,8 +46,12 @@ class Evaluator:
     ``ToolchainError`` and faults of hvxtune itself are raised.
     """
 
-    def __init__(self, generator: CodeGenerator, measurer: Measurer) -> None:
+    def __init__(
+        self, generator: CodeGenerator, measurer: Measurer, baseline: Baseline | None = None
+    ) -> None:
+        """``baseline`` makes what its config stands for."""
         self._generator = generator
+        self._baseline = baseline
         self._measurer = measurer
         self._lock = threading.Lock()
         self._by_object: dict[str, Future[_Measured]] = {}
@@ -77,7 +82,7 @@ class Evaluator:
         link_s = run_s = 0.0
         owns = False
         try:
-            artifact = self._generator.compile(candidate)
+            artifact = self._compiled(candidate)
             compile_s = time.perf_counter() - clock
         except CandidateError as error:
             compile_s = time.perf_counter() - clock
@@ -107,6 +112,11 @@ class Evaluator:
             finished_at=time.time(),
         )
         return Evaluation(trial, artifact)
+
+    def _compiled(self, candidate: Candidate) -> Artifact:
+        if self._baseline is not None and candidate.config == self._baseline.config:
+            return self._baseline.artifact(candidate, self._generator)
+        return self._generator.compile(candidate)
 
     def measure(
         self, candidate: Candidate, artifact: Artifact, budget_cycles: int | None = None

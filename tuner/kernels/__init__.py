@@ -38,6 +38,10 @@ _REGISTRY: Registry[Kernel] = Registry(
         "softmax_u8": "tuner.kernels.softmax_u8:SoftmaxU8",
         "gemm_i8": "tuner.kernels.gemm_i8:GemmI8",
         "conv2d_u8": "tuner.kernels.conv2d_u8:Conv2dU8",
+        "qconv2d_u8": "tuner.kernels.qconv2d_u8:QConv2dU8",
+        "qdepthwise_conv2d_u8": "tuner.kernels.qdepthwise_conv2d_u8:QDepthwiseConv2dU8",
+        "qgemm_u8": "tuner.kernels.qgemm_u8:QGemmU8",
+        "qadd_u8": "tuner.kernels.qadd_u8:QAddU8",
     },
     Kernel,
     choose_with="see `hvxtune kernels`",
@@ -46,6 +50,8 @@ _REGISTRY: Registry[Kernel] = Registry(
 
 PIPELINE_PREFIX = "pipeline:"
 """Begins the names of kernels that are uploaded pipelines; the digest of their bytes follows."""
+PACKAGE_PREFIX = "package:"
+"""The same for packages: folders with a ``kernel.toml``."""
 
 _loaded: dict[str, Kernel] = {}
 
@@ -82,6 +88,11 @@ def find_kernel(name: str) -> Kernel:
     return _loaded[name]
 
 
+def kernel_class(name: str) -> type[Kernel]:
+    """The class of a kernel of the registry: its code is imported, but not read and digested."""
+    return _REGISTRY.find(name)
+
+
 def attached_kernel(name: str, attachment: Mapping[str, Any]) -> Kernel:
     """The kernel that made ``attachment``, in a compile worker: see :meth:`Kernel.attachment`."""
     family: KernelFamily | None = _REGISTRY.family_of(name)
@@ -99,6 +110,7 @@ def load_kernels() -> None:
 
 
 __all__ = [
+    "PACKAGE_PREFIX",
     "PIPELINE_PREFIX",
     "HalidePipeline",
     "Kernel",
@@ -107,6 +119,7 @@ __all__ = [
     "WorkCounts",
     "attached_kernel",
     "find_kernel",
+    "kernel_class",
     "kernel_names",
     "load_kernels",
 ]

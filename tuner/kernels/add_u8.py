@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Param, WorkCounts
+from tuner.kernels.pixel import Pixel, at, clamped, constant
 from tuner.kernels.pointwise import Pointwise
 
 if TYPE_CHECKING:
@@ -77,6 +78,14 @@ class AddU8(Pointwise):
             read_bytes=2 * elements,
             written_bytes=elements,
         )
+
+    def pixel(self, params: Mapping[str, int]) -> Pixel:
+        shift = params["shift"]
+        total = constant(1 << (shift - 1))
+        for operand in "ab":
+            distance = at(0, 0, operand) - params[f"zero_{operand}"]
+            total += params[f"multiplier_{operand}"] * distance
+        return clamped((total >> shift) + params["zero_out"])
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

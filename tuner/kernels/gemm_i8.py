@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class GemmI8(GemmU8):
     """C[m, n] = sum over k of A[m, k] B[k, n], in i32 (modulo 2**32).
 
-    ``k`` is a multiple of 4; pad A and B with zeros for others.
+    As with ``gemm_u8``, schedules made for a ``k`` that is a multiple of 4 take no other.
     """
 
     name = "gemm_i8"

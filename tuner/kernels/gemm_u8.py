@@ -38,7 +38,7 @@ _ROUND_UP = TailStrategy.ROUND_UP
 class GemmU8(Kernel):
     """C[m, n] = sum over k of A[m, k] B[k, n], in u32 (modulo 2**32).
 
-    ``k`` is a multiple of 4; pad A and B with zeros for others.
+    Schedules made for a ``k`` that is a multiple of 4 take no other: their code refuses it.
     """
 
     name = "gemm_u8"
@@ -46,7 +46,7 @@ class GemmU8(Kernel):
     params = (
         Param("m", 256, "rows of A and of C"),
         Param("n", 256, "columns of B and of C"),
-        Param("k", 256, "columns of A, rows of B", minimum=QUAD, multiple=QUAD),
+        Param("k", 256, "columns of A, rows of B"),
     )
 
     operand: ClassVar[str] = "uint8"
@@ -78,16 +78,26 @@ class GemmU8(Kernel):
         operand, total = (_halide_type(name) for name in (self.operand, self.total))
         a = hl.ImageParam(operand, 2, "A")
         b = hl.ImageParam(operand, 2, "B")
-        columns, rows = b.dim(0).extent(), a.dim(1).extent()
+        columns, depth, rows = b.dim(0).extent(), a.dim(0).extent(), a.dim(1).extent()
+        every = (hl.Expr(), hl.Expr())
 
-        # Whole tiles are computed even at the edges of C: operands repeat beyond theirs.
+        # Whole tiles are computed even at the edges of C: operands repeat beyond theirs. Of a quad
+        # that is not whole, A is zero.
         packed_a = hl.Func("packed_a")
-        packed_a[k, y] = a[k, hl.clamp(y, 0, rows - 1)]
-        wide_b = hl.BoundaryConditions.repeat_edge(b, [(0, columns), (hl.Expr(), hl.Expr())])
+        if params["k"] % QUAD == 0:
+            a.dim(0).set_extent(depth // QUAD * QUAD)
+            packed_a[k, y] = a[k, hl.clamp(y, 0, rows - 1)]
+            wide_b = hl.BoundaryConditions.repeat_edge(b, [(0, columns), every])
+        else:
+            whole_a = hl.BoundaryConditions.constant_exterior(
+                a, hl.cast(operand, 0), [(0, depth), every]
+            )
+            packed_a[k, y] = whole_a[k, hl.clamp(y, 0, rows - 1)]
+            wide_b = hl.BoundaryConditions.repeat_edge(b, [(0, columns), (0, depth)])
         packed_b = hl.Func("packed_b")
         packed_b[lane, x, quad] = self.unsigned(wide_b[x, QUAD * quad + lane])
 
-        r = hl.RDom([(0, QUAD), (0, a.dim(0).extent() // QUAD)], "r")
+        r = hl.RDom([(0, QUAD), (0, (depth + QUAD - 1) // QUAD)], "r")
         sums = hl.Func("sums")
         start, more_stages = self.start(a, y)
         sums[x, y] = start
@@ -107,6 +117,13 @@ class GemmU8(Kernel):
         import halide as hl
 
         return hl.cast(_halide_type(self.total), 0), {}
+
+    def other_shapes(self, problem: Problem) -> list[dict[str, int]]:
+        return [_alike(shape, problem) for shape in super().other_shapes(problem)]
+
+    def verified_shapes(self, problem: Problem) -> dict[str, dict[str, int]]:
+        shapes = super().verified_shapes(problem)
+        return {name: _alike(shape, problem) for name, shape in shapes.items()}
 
     def space(self, problem: Problem) -> Space:
         params, words = problem.workload.params, problem.target.lanes(4)
@@ -152,9 +169,16 @@ class GemmU8(Kernel):
             "tile_m": 4,
             "pack_b": "root",
             "align_packed": "on",
+            "pack_a": "none" if problem.workload.params["k"] % QUAD == 0 else "root",
             **tiling.TEXTBOOK_PREFETCH,
         }
         return self.space(problem).nearest_config(wanted)
+
+
+def _alike(shape: dict[str, int], problem: Problem) -> dict[str, int]:
+    """``shape`` with a ``k`` that code made for the problem takes."""
+    is_whole = problem.workload.params["k"] % QUAD == 0
+    return {**shape, "k": -(-shape["k"] // QUAD) * QUAD} if is_whole else shape
 
 
 def _halide_type(dtype: str) -> hl.Type:
@@ -202,12 +226,16 @@ _CONSTRAINTS = (
         "a plain product needs three registers for each of the tile's, and long code",
     ),
     Constraint(
-        "static == 0 or k // 4 % unroll_k == 0",
+        "static == 0 or (k + 3) // 4 % unroll_k == 0",
         "a guard in the innermost loop costs more than unrolling gains",
     ),
     Constraint(
         "reduction == 'plain' or pack_b != 'none'",
         "vrmpy reads four rows of B interleaved",
+    ),
+    Constraint(
+        "k % 4 == 0 or reduction == 'plain' or pack_a != 'none'",
+        "where a quad is not whole, a copy of A has zeros in it",
     ),
     Constraint(
         "pack_b != 'panel' or order == 'rows_inner'",

@@ -14,9 +14,11 @@ from tuner.errors import InternalError, UserError
 from tuner.kernels.pixel import NotAStencilError, Pixel
 from tuner.kernels.shapes import extreme_shapes, grown_shapes
 from tuner.kernels.sources import source_digest
+from tuner.objectives import DEFAULT_OBJECTIVES
 from tuner.problem.buffers import BufferSpec, ScalarSpec, kept_contracts, require_kept
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
+from tuner.problem.tolerance import Tolerance
 from tuner.problem.workload import Param, Problem, Workload, checked_params
 from tuner.space import Config, Directive, Space
 
@@ -40,6 +42,10 @@ MAX_BUFFER_BYTES = 1 << 27
 """All buffers of a workload together: what fits the simulator's guest with room to spare."""
 
 
+_SLOTS, _MULTIPLIERS = 4, 2
+"""Of a packet: vector instructions in all, and those among them that multiply."""
+
+
 @dataclass(frozen=True)
 class WorkCounts:
     """The work of one call, for the roofline. All are counts for the whole workload.
@@ -47,8 +53,9 @@ class WorkCounts:
     ``macs``: 8-bit multiply-accumulates. ``lane_ops``: bytes of vector lanes that other
     arithmetic must at least touch (an add on 100 u16 elements counts 200). ``read_bytes`` and
     ``written_bytes``: every input and output byte once. ``permuted_bytes``: the part of
-    ``lane_ops`` that only the permute unit does, such as look-ups. ``parallel`` is true if code may
-    run on all HVX contexts at once.
+    ``lane_ops`` that only the permute unit does, such as look-ups. ``lane_macs``: the part of
+    ``macs`` whose factors both differ by lane: a product of two vectors takes both multipliers.
+    ``parallel`` is true if code may run on all HVX contexts at once.
     """
 
     macs: int
@@ -56,6 +63,7 @@ class WorkCounts:
     read_bytes: int
     written_bytes: int
     permuted_bytes: int = 0
+    lane_macs: int = 0
     parallel: bool = False
 
     @property
@@ -66,15 +74,18 @@ class WorkCounts:
     def bound_cycles(self, target: Target) -> dict[str, float]:
         """The least cycles one HVX context needs, or all together if ``parallel``, by resource.
 
-        A packet has at most one vector load, one vector store and four vector operations, of
-        which one permutes and the multipliers do ``target.u8_macs_per_cycle`` (V66 HVX manual,
-        packet rules).
+        A packet has at most four vector instructions: one load, one store, one that permutes, and
+        two that multiply and do ``target.u8_macs_per_cycle`` (V66 HVX manual, packet rules).
         """
         contexts = target.hvx_contexts if self.parallel else 1
         vector = target.vector_bytes * contexts
+        macs_per_cycle = target.u8_macs_per_cycle * contexts
+        multiply = (self.macs + self.lane_macs) / macs_per_cycle
+        instructions = self.lane_ops + self.read_bytes + self.written_bytes
         return {
-            "multiply": self.macs / (target.u8_macs_per_cycle * contexts),
-            "alu": self.lane_ops / (4 * vector),
+            "multiply": multiply,
+            "alu": self.lane_ops / (_SLOTS * vector),
+            "slots": (instructions / vector + _MULTIPLIERS * self.macs / macs_per_cycle) / _SLOTS,
             "permute": self.permuted_bytes / vector,
             "load": self.read_bytes / vector,
             "store": self.written_bytes / vector,
@@ -132,6 +143,13 @@ class Kernel(ABC):
     default_is_naive: ClassVar[bool] = False
     """Whether the default config is the algorithm without any schedule. If even that is wrong, code
     and reference disagree on what the algorithm is, and nothing can be tuned."""
+    refuses_shapes: ClassVar[bool] = False
+    """Whether code of some configs may answer a call in another shape with an error, under a
+    contract that leaves the shape open."""
+    objectives: ClassVar[tuple[str, ...]] = DEFAULT_OBJECTIVES
+    """Those of jobs that name none, as far as the device counts them."""
+    generator: ClassVar[str] = ""
+    """The code generator that alone makes code of it; empty for all that can."""
     summary: ClassVar[str]
     params: ClassVar[tuple[Param, ...]]
 
@@ -139,6 +157,12 @@ class Kernel(ABC):
     def source(self) -> str:
         """Names the code of the kernel in its workloads; empty if :attr:`name` does."""
         return source_digest(type(self))
+
+    @property
+    def known_as(self) -> str:
+        """The name that people know it by, whatever its code: the inputs it is verified on follow
+        from it."""
+        return self.name
 
     # What an author writes
 
@@ -189,25 +213,33 @@ class Kernel(ABC):
         :meth:`default_config`."""
         return self.default_config(problem)
 
+    def tolerances(self) -> Mapping[str, Tolerance]:
+        """How near outputs of floats must come to the reference, by name. Those that are not named,
+        and all of integers, must equal it in every bit."""
+        return {}
+
     def scalars(self, params: Mapping[str, int]) -> tuple[ScalarSpec, ...]:
         """The arguments passed by value, between input and output buffers."""
         return ()
 
     def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
-        """Uniformly random inputs over the whole range of each dtype."""
-        return [
-            rng.integers(
-                np.iinfo(b.dtype).min, np.iinfo(b.dtype).max, b.shape, dtype=b.dtype, endpoint=True
-            )
-            for b in self.buffers(params)
-            if b.role == "input"
-        ]
+        """Random inputs: integers uniform over the whole range of their dtype, floats normal."""
+        return [_random(spec, rng) for spec in self.buffers(params) if spec.role == "input"]
+
+    def allowed_inputs(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+        """``inputs`` of any values, as near as callers may come to them: by default themselves."""
+        return list(inputs)
 
     def references(
         self, params: Mapping[str, int], calls: Sequence[Sequence[Array]]
     ) -> list[list[Array]]:
         """The outputs of :meth:`reference` for each of several calls."""
         return [self.reference(params, inputs) for inputs in calls]
+
+    def given_inputs(self, params: Mapping[str, int]) -> dict[str, list[Array]]:
+        """The only inputs that there is a reference for, by a name for people; empty where any
+        have one, as by default."""
+        return {}
 
     def edge_inputs(self, params: Mapping[str, int]) -> dict[str, list[Array]]:
         """Further inputs, by a name for people, that candidates are verified on."""
@@ -238,9 +270,10 @@ class Kernel(ABC):
         return extreme_shapes(self, problem)
 
     def pixel(self, params: Mapping[str, int]) -> Pixel:
-        """An output pixel as an expression of the input's (:mod:`tuner.kernels.pixel`), if the
-        kernel makes an image (u8, rows of pixels) of another of the same shape whose edges
-        continue as the pixels at them. Generators that write vector code begin with it.
+        """An output pixel as an expression of the inputs' (:mod:`tuner.kernels.pixel`), if the
+        kernel makes an image (u8, rows of pixels) of others of the same shape, or with interleaved
+        channels, whose edges continue as the pixels at them. Generators that write vector code
+        begin with it.
 
         Raises ``NotAStencilError`` otherwise, as by default.
         """
@@ -282,3 +315,10 @@ class Kernel(ABC):
         for the same workload under any of them may be called."""
         buffers = self.buffers(problem.workload.params)
         return kept_contracts(buffers, problem.contract, problem.target)
+
+
+def _random(spec: BufferSpec, rng: np.random.Generator) -> Array:
+    if np.dtype(spec.dtype).kind == "f":
+        return rng.standard_normal(spec.shape).astype(spec.dtype)
+    bounds = np.iinfo(spec.dtype)
+    return rng.integers(bounds.min, bounds.max, spec.shape, dtype=spec.dtype, endpoint=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, WorkCounts
+from tuner.kernels.pixel import Pixel, at, entry
 from tuner.kernels.pointwise import Pointwise
 
 _ENTRIES = 256
@@ -43,6 +44,9 @@ class LutU8(Pointwise):
             written_bytes=elements,
             permuted_bytes=found,
         )
+
+    def pixel(self, params: Mapping[str, int]) -> Pixel:
+        return entry("table", at(0, 0))
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

@@ -1,4 +1,4 @@
-"""One output pixel of a stencil as an exact expression of the input pixels around it.
+"""One output pixel of an image as an exact expression of the input pixels around it.
 
 A kernel that states its pixels so (:meth:`tuner.kernels.kernel.Kernel.pixel`) can be compiled by
 generators that write vector code themselves. Values are integers without a width: an expression
@@ -7,7 +7,8 @@ maxima are one: however an author nests or stages a filter, the same filter is t
 expression.
 
 Build expressions with :func:`at` (an input pixel), ``+``, ``-``, ``*`` by integers, ``>>``, and the
-functions of this module.
+functions of this module. Beside one image and its neighbourhoods there are several images,
+interleaved channels, tables that are looked up, and sums of whole rows.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-Kind = Literal["pixel", "constant", "sum", "max", "min", "abs", "shift", "product"]
+Kind = Literal["pixel", "constant", "sum", "max", "min", "abs", "shift", "product", "entry", "row"]
 _U8 = (0, 255)
 _MOST_TRUTH, _MOST_OPERATIONS = 9, 256
 """Of an expression whose truth table is looked at: pixels (2**9 rows), and parts."""
@@ -27,13 +28,34 @@ class NotAStencilError(Exception):
     """A kernel's output is not an expression of pixels; the text says why."""
 
 
+class Place(NamedTuple):
+    """Column ``step * x + dx`` of row ``y + dy`` of the input ``image``, for the output's pixel
+    (x, y). An ``image`` without a name is the first input. Of an image in planes it is the plane of
+    that number, or without one the output's own. What is ``within`` the image needs no edge to be
+    repeated: the image is as much larger than the output."""
+
+    dx: int
+    dy: int
+    image: str = ""
+    step: int = 1
+    plane: int | None = None
+    within: bool = False
+
+    @property
+    def source(self) -> str:
+        """Names the image, or the plane of it."""
+        return self.image if self.plane is None else f"{self.image}[{self.plane}]"
+
+
 class Pixel:
     """An expression.
 
-    ``kind`` and ``value`` say what it is: ``pixel`` (``value`` its offset (dx, dy)), ``constant``
+    ``kind`` and ``value`` say what it is: ``pixel`` (``value`` its :class:`Place`), ``constant``
     (its value), ``sum`` (coefficients of ``parts``, then a constant), ``max``, ``min`` and ``abs``
     of ``parts``, ``shift`` (right, by ``value`` bits, rounding down), ``product`` (by
-    ``value`` / 2**15, rounded to nearest). ``low`` and ``high`` bound its values.
+    ``value`` / 2**15, rounded to nearest), ``entry`` (of the table ``value``, at the one of
+    ``parts``), ``row`` (the sum over a whole row of the one of ``parts``, which has ``value``
+    pixels). ``low`` and ``high`` bound its values.
     """
 
     __slots__ = ("high", "key", "kind", "low", "parts", "value")
@@ -78,24 +100,46 @@ class Pixel:
         low, high = self.low >> bits, self.high >> bits
         return Pixel("shift", bits, (self,), low, high) if bits else self
 
-    def offsets(self) -> frozenset[tuple[int, int]]:
-        """The offsets (dx, dy) of the input pixels in it."""
-        found: set[tuple[int, int]] = set()
+    def inner(self) -> frozenset[Pixel]:
+        """All expressions in it, itself included, each once."""
         seen = {self}
         waiting = [self]
         while waiting:
-            one = waiting.pop()
-            if one.kind == "pixel":
-                found.add(one.value)
-            fresh = set(one.parts) - seen
+            fresh = set(waiting.pop().parts) - seen
             seen |= fresh
             waiting += fresh
-        return frozenset(found)
+        return frozenset(seen)
+
+    def places(self) -> frozenset[Place]:
+        """Those of the input pixels in it."""
+        return frozenset(one.value for one in self.inner() if one.kind == "pixel")
 
 
-def at(dx: int, dy: int) -> Pixel:
-    """The input pixel (u8) ``dx`` columns right of the output's and ``dy`` rows below."""
-    return Pixel("pixel", (dx, dy), (), *_U8)
+def at(
+    dx: int,
+    dy: int,
+    image: str = "",
+    step: int = 1,
+    plane: int | None = None,
+    *,
+    within: bool = False,
+) -> Pixel:
+    """The input pixel (u8) ``dx`` columns right of the output's and ``dy`` rows below; of rows of
+    interleaved channels (``step`` of them), ``dx`` is the channel. See :class:`Place`."""
+    is_other = dy != 0 or (step == 1 and dx != 0)
+    return Pixel("pixel", Place(dx, dy, image, step, plane, within and is_other), (), *_U8)
+
+
+def entry(table: str, index: Pixel) -> Pixel:
+    """The byte at ``index``, of 0 to 255, in the input ``table`` of 256 bytes."""
+    if not 0 <= index.low <= index.high <= 255:
+        raise NotAStencilError(f"it looks up {index.low} to {index.high}, not 0 to 255")
+    return Pixel("entry", table, (index,), *_U8)
+
+
+def row_sum(part: Pixel, width: int) -> Pixel:
+    """The sum of ``part`` over the whole row, of ``width`` pixels."""
+    return Pixel("row", width, (part,), width * part.low, width * part.high)
 
 
 def constant(value: int) -> Pixel:
@@ -219,15 +263,15 @@ def rank(expression: Pixel) -> int | None:
     Of minima and maxima alone, it is decided by inputs of two values (the 0-1 principle: Knuth, The
     Art of Computer Programming, volume 3, 5.3.4). At most nine pixels are looked at.
     """
-    offsets = sorted(expression.offsets())
+    places = sorted(expression.places())
     order = list(_producers_first(expression))
-    if len(offsets) > _MOST_TRUTH or len(order) > _MOST_OPERATIONS:
+    if len(places) > _MOST_TRUTH or len(order) > _MOST_OPERATIONS:
         return None
     if any(o.kind not in ("pixel", "max", "min") for o in order):
         return None
     verdicts: dict[int, bool] = {}
-    for bits in product((False, True), repeat=len(offsets)):
-        given = dict(zip(offsets, bits, strict=True))
+    for bits in product((False, True), repeat=len(places)):
+        given = dict(zip(places, bits, strict=True))
         known: dict[Pixel, bool] = {}
         for one in order:
             if one.kind == "pixel":
@@ -238,7 +282,7 @@ def rank(expression: Pixel) -> int | None:
         if verdicts.setdefault(sum(bits), known[expression]) is not known[expression]:
             return None
     # The k-th smallest of n is 1 as soon as n - k + 1 of them are.
-    return len(offsets) + 1 - min(count for count, verdict in verdicts.items() if verdict)
+    return len(places) + 1 - min(count for count, verdict in verdicts.items() if verdict)
 
 
 def _producers_first(expression: Pixel) -> Iterator[Pixel]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tuner.kernels import tiling
 from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Problem, WorkCounts
+from tuner.kernels.pixel import Pixel, at, constant
 from tuner.kernels.pointwise import Pointwise
 from tuner.space import Config
 
@@ -49,6 +50,11 @@ class RgbToGrayU8(Pointwise):
             read_bytes=_CHANNELS * pixels,
             written_bytes=pixels,
         )
+
+    def pixel(self, params: Mapping[str, int]) -> Pixel:
+        channels = enumerate(_WEIGHTS)
+        total = sum((w * at(c, 0, step=_CHANNELS) for c, w in channels), constant(0))
+        return (total + 128) >> 8
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

@@ -60,16 +60,19 @@ class RowStencil(Kernel):
     def textbook_config(self, problem: Problem) -> Config:
         """Line buffers, as in Halide's HVX examples: tiles of 4 rows that reuse earlier rows.
 
-        Where L2 does not hold the image, rows are padded when they are needed.
+        Where L2 does not hold a padded copy as well, rows are padded when they are needed.
         """
+        buffers = self.buffers(problem.workload.params)
         wanted: dict[str, KnobValue] = {
             "tile_rows": 4,
             "rows_at": "tile",
             "slide_rows": "on",
             "align_rows": "on",
         }
-        if tiling.streams(problem, self.buffers(problem.workload.params)):
-            wanted |= {"pad_at": "tile", "slide_pad": "on", **tiling.TEXTBOOK_PREFETCH}
+        if tiling.streams(problem, (*buffers, buffers[0])):
+            wanted |= {"pad_at": "tile", "slide_pad": "on"}
+        if tiling.streams(problem, buffers):
+            wanted |= tiling.TEXTBOOK_PREFETCH
         return self.space(problem).nearest_config(wanted)
 
 

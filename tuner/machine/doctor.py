@@ -90,7 +90,7 @@ def _halide() -> Finding:
 def _zig() -> Finding:
     return _wheel(
         "ziglang",
-        "linking candidates, the timing plugin, the generators halide-clang, c-autovec and hvx",
+        "linking candidates, the timing plugin, all generators but halide and halide-auto",
         part=lambda folder: folder / "zig",
     )
 

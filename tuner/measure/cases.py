@@ -15,10 +15,11 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from tuner.kernels.shapes import SMALLER
 from tuner.problem.buffers import BufferLayout, BufferSpec, ScalarSpec, layout_of, other_layout_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
+from tuner.problem.tolerance import Tolerance
 from tuner.records.candidate import Problem
 
 CASES_VERSION = "4"
@@ -42,12 +44,14 @@ LARGE_BYTES = 1 << 25
 class Argument:
     """One buffer of a case: what it is, how it lies in memory, and its elements.
 
-    ``elements`` has the shape of ``spec``: an input's values, or what the output must become.
+    ``elements`` has the shape of ``spec``: an input's values, or what the output must become, in
+    every bit unless there is a ``tolerance``.
     """
 
     spec: BufferSpec
     layout: BufferLayout
     elements: Array
+    tolerance: Tolerance | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ def _described(argument: Argument) -> str:
     # What is loose tells in the layout: digests from before anything was stay as they are.
     spec = argument.spec
     named = ", ".join(f"{name}={getattr(spec, name)!r}" for name in spec._fields if name != "loose")
-    return f"BufferSpec({named}) {argument.layout}"
+    near = "" if argument.tolerance is None else f" {argument.tolerance!r}"
+    return f"BufferSpec({named}) {argument.layout}{near}"
 
 
 @dataclass(frozen=True)
@@ -122,17 +127,12 @@ def cases_of(problem: Problem) -> CaseSet:
         raise InternalError(f"{workload.label} is version {workload.version}, not {kernel.version}")
     # Seeded by the problem: independent of the order in which problems come up. And by no more of
     # it than people name: a comment in the kernel's file changes nothing that is measured.
-    named_problem = replace(problem, workload=replace(workload, source=""))
+    named_problem = replace(problem, workload=replace(workload, kernel=kernel.known_as, source=""))
     rng = np.random.default_rng(int(named_problem.digest[:16], 16))
     params = dict(workload.params)
     specs, scalars = kernel.buffers(params), kernel.scalars(params)
-    random = kernel.inputs(params, rng)
-    named = [("random values", random), ("extreme values", _extremes(random, rng))]
     is_large = sum(spec.payload_bytes for spec in specs) > LARGE_BYTES
-    if not is_large:
-        named.append(("maximum values", [np.full_like(a, np.iinfo(a.dtype).max) for a in random]))
-        named.append(("zeros", [np.zeros_like(a) for a in random]))
-        named += kernel.edge_inputs(params).items()
+    named = _inputs(kernel, params, rng, is_large=is_large)
     outputs = kernel.references(params, [inputs for _, inputs in named])
     first, *others = (
         case_of(name, specs, [*inputs, *made], problem.contract, problem.target, scalars)
@@ -145,12 +145,41 @@ def cases_of(problem: Problem) -> CaseSet:
         name = "random values, no buffer loose"
         others.append(case_of(name, tight, elements, problem.contract, problem.target, scalars))
     shapes = kernel.other_shapes(problem)
-    others += [_shaped("shape", kernel, other, rng, problem) for other in shapes]
+    others += [
+        replace(_shaped("shape", kernel, other, rng, problem), may_refuse=kernel.refuses_shapes)
+        for other in shapes
+    ]
     varied = [
         _varied(case, number, problem, lies_otherwise=not is_large)
         for number, case in enumerate(others)
     ]
-    return CaseSet((replace(first, poison=1), *_watched_shapes(kernel, problem, rng), *varied))
+    cases = (replace(first, poison=1), *_watched_shapes(kernel, problem, rng), *varied)
+    tolerances = kernel.tolerances()
+    return CaseSet(tuple(_tolerant(case, tolerances) for case in cases) if tolerances else cases)
+
+
+def _tolerant(case: Case, tolerances: Mapping[str, Tolerance]) -> Case:
+    arguments = tuple(
+        replace(argument, tolerance=tolerances.get(argument.spec.name))
+        for argument in case.arguments
+    )
+    return replace(case, arguments=arguments)
+
+
+def _inputs(
+    kernel: Kernel, params: dict[str, int], rng: np.random.Generator, *, is_large: bool
+) -> list[tuple[str, list[Array]]]:
+    """The inputs of the shape itself, by their names; those of the first are timed."""
+    given = kernel.given_inputs(params)
+    if given:
+        return [*given.items()]
+    random = kernel.inputs(params, rng)
+    named = [("random values", random), ("extreme values", _extremes(random, rng))]
+    if not is_large:
+        named.append(("maximum values", [np.full_like(a, _limits(a.dtype).max) for a in random]))
+        named.append(("zeros", [np.zeros_like(a) for a in random]))
+        named += kernel.edge_inputs(params).items()
+    return [(name, kernel.allowed_inputs(params, inputs)) for name, inputs in named]
 
 
 def _varied(case: Case, number: int, problem: Problem, *, lies_otherwise: bool = True) -> Case:
@@ -182,9 +211,18 @@ def _watched_shapes(kernel: Kernel, problem: Problem, rng: np.random.Generator) 
 def _extremes(like: Sequence[Array], rng: np.random.Generator) -> list[Array]:
     mixed = []
     for array in like:
-        bounds = np.array([np.iinfo(array.dtype).min, np.iinfo(array.dtype).max], array.dtype)
+        bounds = np.array([_limits(array.dtype).min, _limits(array.dtype).max], array.dtype)
+        if array.dtype.kind == "f":
+            least = np.finfo(array.dtype).tiny
+            others = [least, -least, 0.0, -0.0, np.inf, -np.inf, np.nan]
+            bounds = np.concatenate([bounds, np.array(others, array.dtype)])
         mixed.append(rng.choice(bounds, array.shape))
     return mixed
+
+
+def _limits(dtype: np.dtype[Any]) -> np.iinfo[Any] | np.finfo[Any]:
+    """The least and the greatest finite number."""
+    return np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
 
 
 def _shaped(

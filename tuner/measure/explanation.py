@@ -114,6 +114,7 @@ def roofline_of(
     amounts = {
         "multiply": (work.macs, "u8 MAC"),
         "alu": (work.lane_ops, "byte ops"),
+        "slots": (work.total, "MAC and bytes"),
         "permute": (work.permuted_bytes, "bytes"),
         "load": (work.read_bytes, "bytes"),
         "store": (work.written_bytes, "bytes"),

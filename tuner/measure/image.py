@@ -4,18 +4,21 @@ The image holds every buffer in place, between red zones and with padding, both 
 poison, as are outputs. Each case has whole pages of its own: the candidate sees only those of the
 call under way.
 After a run, all of it must equal what the image would be with the reference's outputs: one
-comparison covers outputs, inputs, paddings and the memory around them.
+comparison covers outputs, inputs, paddings and the memory around them. Elements of an output with a
+tolerance count as equal where that accepts them, and nothing else does.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -149,11 +152,13 @@ class Image:
         the harness's own and not compared.
         """
         wanted = self._with_refused(refused_cases)
+        if self.is_tolerant:
+            wanted = self._with_accepted(wanted, returned, refused_cases)
         last = self.parts_offset
         if np.array_equal(returned[last:], wanted[last:]) and np.array_equal(
             returned[: self.report_offset], wanted[: self.report_offset]
         ):
-            return None
+            return self._unsteady(returned) if self.is_tolerant else None
         for case, starts in zip(self.cases.cases, self.starts, strict=True):
             for argument, start in zip(case.arguments, starts, strict=True):
                 right = _elements(wanted, argument, start)
@@ -165,6 +170,29 @@ class Image:
         place, told = self.place(int(np.argmax(changed)))
         return f"wrote {place} ({told})"
 
+    def outputs_in(self, returned: Bytes) -> list[list[Array]]:
+        """The outputs of each case in a ``returned`` image, whatever they are; without the practice
+        calls."""
+        pairs = zip(self.cases.cases, self.starts, strict=True)
+        return [
+            [
+                _elements(returned, argument, start).copy()
+                for argument, start in zip(case.arguments, starts, strict=True)
+                if argument.spec.role == "output"
+            ]
+            for case, starts in list(pairs)[self.practice_calls :]
+        ]
+
+    def accepting(self, returned: Bytes) -> Image:
+        """The same, but right are the outputs of a ``returned`` image."""
+        after = self.after.copy()
+        for case, starts in zip(self.cases.cases, self.starts, strict=True):
+            for argument, start in zip(case.arguments, starts, strict=True):
+                if argument.spec.role == "output":
+                    made = _elements(returned, argument, start)
+                    _elements(after, argument, start)[...] = made
+        return replace(self, after=after)
+
     def _with_refused(self, refused_cases: int) -> Bytes:
         refused = [
             part
@@ -175,6 +203,41 @@ class Image:
         for begin, size in refused:
             wanted[begin : begin + size] = self.before[begin : begin + size]
         return wanted
+
+    @cached_property
+    def is_tolerant(self) -> bool:
+        """Whether outputs may differ from the reference in some bits."""
+        return any(argument.tolerance is not None for argument in self.cases.cases[0].arguments)
+
+    def _with_accepted(self, wanted: Bytes, returned: Bytes, refused_cases: int) -> Bytes:
+        """``wanted``, with the elements of ``returned`` that are accepted in place of its own."""
+        wanted = wanted.copy()
+        for number, (case, starts) in enumerate(zip(self.cases.cases, self.starts, strict=True)):
+            if case.may_refuse and refused_cases >> number & 1:
+                continue  # its outputs are memory that nobody touched
+            for argument, start in zip(case.arguments, starts, strict=True):
+                if argument.tolerance is not None:
+                    found = _elements(returned, argument, start)
+                    right = _elements(wanted, argument, start)
+                    accepted = argument.tolerance.accepts(found, right)
+                    _bits(right)[accepted] = _bits(found)[accepted]
+        return wanted
+
+    def _unsteady(self, returned: Bytes) -> str | None:
+        """The first difference between the practice calls and the one that is timed, in words: the
+        same inputs give the same bits, or uninitialised memory is read."""
+        timed = self.practice_calls
+        for number in range(timed):
+            pairs = zip(self.starts[number], self.starts[timed], strict=True)
+            for argument, places in zip(self.cases.cases[timed].arguments, pairs, strict=True):
+                one, other = (_elements(returned, argument, place) for place in places)
+                differ = np.argwhere(_bits(one) != _bits(other))
+                if differ.size:
+                    index = tuple(int(i) for i in differ[0])
+                    at = ", ".join(map(str, index))
+                    told = f"{argument.spec.name}[{at}] is {one[index]}"
+                    return f"{told}, and {other[index]} in another call on the same inputs"
+        return None
 
     def place(self, at: int, among: int | None = None) -> tuple[str, str]:
         """The byte at offset ``at`` by the buffer that is nearest, and its case, both in words;
@@ -393,8 +456,13 @@ def _index(argument: Argument, offset: int) -> tuple[int, ...] | None:
     return tuple(index)
 
 
+def _bits(elements: Array) -> Array:
+    """The same memory as unsigned integers: NaN equals itself, and 0 differs from -0."""
+    return elements.view(f"u{elements.itemsize}")
+
+
 def _compare(case: Case, argument: Argument, found: Array, right: Array) -> str | None:
-    wrong = found != right
+    wrong = _bits(found) != _bits(right)
     count = int(np.count_nonzero(wrong))
     if count == 0:
         return None
@@ -403,10 +471,31 @@ def _compare(case: Case, argument: Argument, found: Array, right: Array) -> str 
     at = ", ".join(map(str, index))
     if spec.role == "input":
         return f"changed its input {spec.name}[{at}] ({case.told(argument)})"
+    near = "" if argument.tolerance is None else str(argument.tolerance)
     return (
         f"{spec.name}[{at}] is {found[index]}, reference {right[index]}; "
-        f"{count} of {wrong.size} elements differ ({case.told(argument)})"
+        f"{count} of {wrong.size} elements differ{f' by more than {near}' if near else ''} "
+        f"({case.told(argument)})"
     )
+
+
+_DIFFERENCE = re.compile(
+    r"(?P<buffer>\w+)\[(?P<index>[\d, ]+)\] is (?P<value>\S+), reference (?P<reference>[^;\s]+); "
+    r"(?P<count>\d+) of (?P<of>\d+) elements differ[^(]* \((?P<case>.*)\)"
+)
+
+
+def difference_in(told: str) -> dict[str, Any] | None:
+    """The parts of what :meth:`Image.difference` says of a wrong output; ``None`` of other texts.
+
+    Stored trials hold that text, so that this tells of old ones, too.
+    """
+    found = _DIFFERENCE.search(told)
+    if found is None:
+        return None
+    numbers = {name: int(found[name]) for name in ("count", "of")}
+    index = [int(part) for part in found["index"].split(",")]
+    return {**found.groupdict(), **numbers, "index": index}
 
 
 def failed_call(report: Report, cases: CaseSet, target: Target) -> CandidateError:
@@ -414,8 +503,8 @@ def failed_call(report: Report, cases: CaseSet, target: Target) -> CandidateErro
     if report.vtcm_refused_bytes:
         return CandidateError(
             Outcome.INFEASIBLE,
-            f"asked for {report.vtcm_refused_bytes} bytes of VTCM; {target.name} has "
-            f"{target.vtcm_bytes}",
+            f"asked for {report.vtcm_refused_bytes} bytes of VTCM, more than was free; "
+            f"{target.name} has {target.vtcm_bytes} in all",
         )
     case = cases.cases[min(report.finished_cases, len(cases.cases) - 1)].name
     reason = report.message

@@ -24,13 +24,17 @@ FIDELITIES: tuple[Fidelity, ...] = get_args(Fidelity)
 """All fidelities, lowest first."""
 
 
+OF_SCHEDULES = "halide"
+"""The code generator of configs for which none is named: they are schedules of a kernel."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     """One way to make the code for a problem."""
 
     problem: Problem
     config: Config
-    generator: str = "halide"
+    generator: str = OF_SCHEDULES
 
     @cached_property
     def digest(self) -> str:

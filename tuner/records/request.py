@@ -31,6 +31,8 @@ DEFAULT_SAMPLER = "surrogate"
 """The sampler of a job with one objective, unless told otherwise."""
 DEFAULT_FOR_SEVERAL = "tpe"
 """The sampler of a job with several objectives, unless told otherwise."""
+DEFAULT_GENERATOR = "portfolio"
+"""The code generator of a job, unless told otherwise or the kernel brings its own."""
 DEFAULT_PROMOTIONS = 10
 """How many trials a job promotes, unless told otherwise."""
 MOST_PROMOTIONS = 1000
@@ -272,12 +274,25 @@ class SearchOptions:
         most=MOST_WORKERS,
         unset="one per processor, or the service's setting",
     )
-    generator: str = option(
-        "halide",
+    generator: str | None = option(
+        None,
         "Code generator: {choices}.",
         SEARCH,
         choices="generator",
         see="generators.md",
+        unset=f"the package's own, else {DEFAULT_GENERATOR}",
+    )
+    baseline: str = option(
+        "",
+        "The rival that results are told against, measured first: default, textbook, or a file "
+        "with a config or schedule (.json, .schedule.h, .py) or an object (.o).",
+        SEARCH,
+        see="search.md#what-a-job-must-beat",
+        pattern=r"^[^\x00]*$",
+        longest=200_000,
+        unset="the package's own, else textbook",
+        metavar="NAME|FILE",
+        example="textbook",
     )
     measurer: str = option(
         "qemu",

@@ -10,7 +10,7 @@ from typing import Any
 
 from tuner.records.candidate import Measurement, Problem
 from tuner.records.outcome import Outcome
-from tuner.records.request import DEFAULT_SAMPLER, DEFAULT_TRIALS, SearchOptions
+from tuner.records.request import DEFAULT_GENERATOR, DEFAULT_SAMPLER, DEFAULT_TRIALS, SearchOptions
 from tuner.space import Config
 
 
@@ -145,6 +145,7 @@ class JobSpec(SearchOptions):
     problem: Problem
     trials: int | None = DEFAULT_TRIALS
     sampler: str = DEFAULT_SAMPLER
+    generator: str = DEFAULT_GENERATOR
     workers: int = 1
     promote: int = 0
     cutoff_factor: float = 4.0

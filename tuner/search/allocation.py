@@ -35,6 +35,8 @@ class SearchState:
     weight: int
     peak_cycles: float
     family: str
+    seeds: int = 1
+    """Trials that it begins with, before expectations count."""
     exhausted: bool = False
     seconds: float = 0.0
     """Wall time that its trials have taken."""
@@ -107,19 +109,23 @@ def next_search(
 ) -> int | None:
     """The position of the search to continue; ``None`` if none can.
 
-    Those at positions ``busy`` are under way. Searches without any trial come first, those with
-    most work to save before others. With ``seconds_left`` the budget is time: gains are then by the
-    second, and a search whose next trial would not end in time is left alone.
+    Those at positions ``busy`` are under way. Searches without any trial come first, then those
+    that lack seeds, those with most work to save before others. With ``seconds_left`` the budget is
+    time: gains are then by the second, and a search whose next trial would not end in time is left
+    alone.
     """
     shares: dict[str, float] = {}
     for search in searches:
         shares[search.family] = max(shares.get(search.family, 0.0), search.share_of_peak)
     timed = seconds_left is not None
 
-    def priority(search: SearchState) -> tuple[bool, float, float]:
+    def priority(search: SearchState) -> tuple[bool, bool, float, float]:
         gain = expected_gain(search, shares[search.family])
         price = max(search.seconds_of_trial, _LEAST_SECONDS) if timed else 1.0
-        return search.trials == 0, gain / price, search.weight * search.peak_cycles
+        size = search.weight * search.peak_cycles
+        if search.trials < search.seeds:
+            return search.trials == 0, True, size, size
+        return False, False, gain / price, size
 
     open_ = [
         i

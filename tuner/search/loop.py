@@ -14,6 +14,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from tuner.baselines import Baseline, is_foreign
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError, HvxtuneError, OutOfTimeError
 from tuner.executor import Executor, open_executor
@@ -55,6 +56,10 @@ GRACE_S = 3.0
 """Candidates under way when the seconds of a job are over may take this much longer."""
 ASSEMBLY_GRACE_S = 8.0
 """The assembly of the best may take until this long after the seconds of a job."""
+COMPILE_LIMIT, LEAST_COMPILE_LIMIT_S = 4.0, 4.0
+"""Once ``_VALID_BEFORE_LIMIT`` trials are valid, a compilation is limited: to the factor times the
+longest of theirs, but never to less than the seconds of processor time."""
+_VALID_BEFORE_LIMIT = 8
 _SUSPICIOUS = 8
 """After this many trials without a valid one the default is tried: it tells whether the algorithm
 means the same on the target."""
@@ -80,6 +85,8 @@ class Progress:
     """The limit of promotions."""
     remaining: RemainingGain | None = None
     """The estimated gain of more search; ``None`` while too little is known."""
+    baseline: Trial | None = None
+    """The trial that results are told against, where the job names one."""
     on_front: int | None = None
     """Trials on the Pareto front; ``None`` for a job with one objective."""
 
@@ -87,7 +94,8 @@ class Progress:
 @dataclass(frozen=True)
 class _InFlight:
     pending: PendingTrial
-    proposal: Proposal
+    proposal: Proposal | None
+    """``None`` for a baseline outside of the space: no sampler learns of it."""
 
 
 class TuningLoop:
@@ -113,10 +121,12 @@ class TuningLoop:
         stop: threading.Event | None = None,
         transfers: Sequence[tuple[Config, str]] = (),
         with_default: bool = True,
+        baseline: Baseline | None = None,
         abandon: Callable[[], None] | None = None,
     ) -> None:
-        """The textbook config comes first, then ``transfers``, with origins, then what else the
-        generator begins with. The default, if it is wanted, follows the first valid trial.
+        """The ``baseline`` comes first, if there is one, then the textbook config, ``transfers``
+        with their origins, and what else the generator begins with. The default, if it is wanted,
+        follows the first valid trial.
 
         ``abandon`` ends what generator and measurer are doing; it is called, from any thread, when
         that outlasts the seconds of the job. Without it everything is waited for.
@@ -134,7 +144,8 @@ class TuningLoop:
         self._proposer = Proposer(
             space, job.spec.sampler, job.spec.seed, self._objectives, generator.alternatives
         )
-        self._evaluator = Evaluator(generator, measurer)
+        self._baseline = baseline
+        self._evaluator = Evaluator(generator, measurer, baseline)
         promoting = Evaluator(generator, rung.measurer) if rung else self._evaluator
         self._ladder = Ladder(job, token, store=store, evaluator=promoting, rung=rung)
         self._starts = generator.starts(kernel, self._problem)
@@ -150,6 +161,7 @@ class TuningLoop:
         self._improvements = Improvements(self._objectives)
         self._trials: dict[int, Trial] = {}
         self._incumbent: Trial | None = None
+        self._valid, self._longest_compile_s = 0, 0.0
         self._with_default = with_default
         self._held_back: Proposal | None = None
         self._begun = time.monotonic()
@@ -160,16 +172,16 @@ class TuningLoop:
     def _replay(self) -> None:
         """Rebuilds study, duplicates and incumbent from the rows of earlier sessions."""
         trials = self._store.trials(self._job.id)
-        self._proposer.replay(trials)
+        self._proposer.replay(trial for trial in trials if not is_foreign(trial.origin))
         for trial in trials:
             self._trials[trial.number] = trial
             self._evaluator.remember(trial)
-            self._ladder.offer(trial)
+            self._offer(trial)
             self._improve(trial)
         self._replayed = len(trials)
         pending = self._store.pending(self._job.id)
         self._interrupted = deque(pending)
-        taken = {p.config for p in pending}
+        taken = {p.config for p in pending} | {trial.config for trial in trials}
         beginnings = self._beginnings()
         self._seeds = deque(
             (config, origin)
@@ -186,6 +198,8 @@ class TuningLoop:
         """The configs tried before the sampler is asked, and their origins."""
         others = [(config, origin) for origin, config in self._starts.items()]
         found: dict[Config, str] = {}
+        if self._baseline is not None:
+            found[self._baseline.config] = self._baseline.origin
         for config, origin in [(self._textbook, "textbook"), *self._transfers, *others]:
             if config != self._default or self._default == self._textbook:
                 found.setdefault(config, origin)
@@ -210,7 +224,7 @@ class TuningLoop:
                 through = self._hand_out(executor)
                 through = self._ladder.climb(self._must_stop, self._tell) and through
                 if self._gain is not None:
-                    self._gain.conclude(self._trials)
+                    self._gain.conclude(self._searched)
             if not through:
                 return self._release(JobState.QUEUED, reason_of(self._stop))
             if self._incumbent is None:
@@ -251,7 +265,7 @@ class TuningLoop:
                 flying[self._submit(executor, flight.pending)] = flight
             self._commit([e for e, _ in finished], started)
             if self._gain is not None:
-                self._gain.look(self._trials)  # while candidates run: nothing waits for it
+                self._gain.look(self._searched)  # while candidates run: nothing waits for it
             if not flying:
                 # What a caller abandoned is to be run again; the loop itself ends a job by that.
                 return exhausted and not (self._abandoned and self._abandon is None)
@@ -291,7 +305,12 @@ class TuningLoop:
         """Trials since the last improvement; not counted, and 0, for a job without patience."""
         if self._job.spec.budget.patience is None:
             return 0
-        return self._improvements.since(self._trials)
+        return self._improvements.since(self._searched)
+
+    @property
+    def _searched(self) -> dict[int, Trial]:
+        """The trials of the space."""
+        return {n: trial for n, trial in self._trials.items() if not is_foreign(trial.origin)}
 
     def _in_order(self) -> list[Trial]:
         return [self._trials[n] for n in sorted(self._trials)]
@@ -312,7 +331,7 @@ class TuningLoop:
         """The next trial to hand out: interrupted ones, then seeds, then the sampler's."""
         if self._interrupted:
             pending = self._interrupted.popleft()
-            return _InFlight(pending, self._proposer.propose(pending.config))
+            return _InFlight(pending, self._proposal_of(pending.config, pending.origin))
         reason = reason_to_stop(
             self._job.spec.budget,
             self._next_number,
@@ -327,7 +346,9 @@ class TuningLoop:
             proposal, origin = self._default_proposal()
         elif self._seeds:
             config, origin = self._seeds.popleft()
-            proposal = self._proposer.propose(config)
+            pending = PendingTrial(self._next_number, config, origin)
+            self._next_number += 1
+            return _InFlight(pending, self._proposal_of(config, origin))
         else:
             proposal, origin = self._proposer.ask(), self._job.spec.sampler
             if proposal is None:
@@ -337,6 +358,9 @@ class TuningLoop:
         pending = PendingTrial(self._next_number, proposal.config, origin)
         self._next_number += 1
         return _InFlight(pending, proposal)
+
+    def _proposal_of(self, config: Config, origin: str) -> Proposal | None:
+        return None if is_foreign(origin) else self._proposer.propose(config)
 
     def _is_default_due(self) -> bool:
         """Whether the default comes next: a baseline, it must not be all that a short job does."""
@@ -352,6 +376,7 @@ class TuningLoop:
         return proposal, "default"
 
     def _submit(self, executor: Executor, pending: PendingTrial) -> Future[Evaluation]:
+        self._generator.limit(self._compile_limit_s())
         return executor.submit(
             Candidate(self._problem, pending.config, self._job.spec.generator),
             number=pending.number,
@@ -359,11 +384,19 @@ class TuningLoop:
             budget_cycles=self._budget_cycles(pending.config),
         )
 
+    def _compile_limit_s(self) -> float:
+        """Code that takes much longer to compile than all that is right does not win."""
+        if self._valid < _VALID_BEFORE_LIMIT:
+            return math.inf
+        return max(LEAST_COMPILE_LIMIT_S, COMPILE_LIMIT * self._longest_compile_s)
+
     def _budget_cycles(self, config: Config) -> int | None:
-        """The early-termination budget of ``config``: none for the textbook config, and none with
+        """The early-termination budget of ``config``: none for textbook and baseline, and none with
         several objectives, where a slow trial may be on the front; a wide one for the default."""
         best = self._incumbent.measurement if self._incumbent else None
         if best is None or config == self._textbook:
+            return None
+        if self._baseline is not None and config == self._baseline.config:
             return None
         if config == self._default and self._with_default:
             return math.ceil(best.cycles * DEFAULT_CUTOFF)
@@ -371,11 +404,12 @@ class TuningLoop:
             return None
         return math.ceil(best.cycles * self._job.spec.cutoff_factor)
 
-    def _take(self, trial: Trial, proposal: Proposal) -> None:
+    def _take(self, trial: Trial, proposal: Proposal | None) -> None:
         self._require_agreement(trial)
         self._trials[trial.number] = trial
         figures = figures_of(trial.measurement, self._objectives)
-        self._proposer.tell(proposal, trial.outcome, *(figures or ()))
+        if proposal is not None:
+            self._proposer.tell(proposal, trial.outcome, *(figures or ()))
         self._improve(trial)
 
     def _require_agreement(self, trial: Trial) -> None:
@@ -383,10 +417,19 @@ class TuningLoop:
         if self._incumbent is None:
             require_agreement(self._problem, self._naive, trial)
 
+    def _offer(self, trial: Trial) -> None:
+        if not is_foreign(trial.origin):
+            self._ladder.offer(trial)
+
     def _improve(self, trial: Trial) -> None:
+        if is_foreign(trial.origin):
+            return
         best = self._incumbent.measurement if self._incumbent else None
         if trial.measurement and (best is None or trial.measurement.cycles < best.cycles):
             self._incumbent = trial
+        if trial.measurement:
+            self._valid += 1
+            self._longest_compile_s = max(self._longest_compile_s, trial.timings.compile_s)
         figures = figures_of(trial.measurement, self._objectives)
         if figures is not None:
             self._front.offer(figures)
@@ -407,7 +450,7 @@ class TuningLoop:
             remaining=self._new_gain(),
         )
         for evaluation in finished:
-            self._ladder.offer(evaluation.trial)
+            self._offer(evaluation.trial)
         self._tell()
 
     def _new_gain(self) -> RemainingGain | None:
@@ -477,6 +520,7 @@ class TuningLoop:
             incumbent=self._incumbent,
             default=self._trial_of(self._default),
             textbook=self._trial_of(self._textbook),
+            baseline=self._trial_of(self._baseline.config) if self._baseline else None,
             elapsed_s=elapsed_s,
             eta_s=_seconds_to_go(budget, finished, fresh, session_s, elapsed_s),
             promoted=self._ladder.finished,

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from tuner.baselines import is_foreign
 from tuner.codegen import starts_of
 from tuner.kernels import Kernel
 from tuner.problem.workload import Problem
@@ -67,6 +68,8 @@ def transferred(
     default = starts_of(job.spec.generator, kernel, job.spec.problem)["default"]
     found: dict[Config, str] = {}
     for one in past:
+        if is_foreign(one.trial.origin):
+            continue
         origin = f"{ORIGIN}:{one.job}-{one.trial.number}"
         found.setdefault(project(space, one.trial.config, default), origin)
     return list(found.items())

@@ -7,9 +7,12 @@ prints them as the C++ of a ``.schedule.h`` file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
+from tuner.errors import UserError
 from tuner.space.config import Config
 
 
@@ -46,6 +49,11 @@ class Directive:
     op: str
     args: tuple[str | int | TailStrategy, ...] = ()
     update: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        args = [{"tail": a.value} if isinstance(a, TailStrategy) else a for a in self.args]
+        return {"func": self.func, "op": self.op, "args": args, "update": self.update}
 
 
 class Steps:
@@ -148,6 +156,10 @@ class Stage:
         """Writes out ``factor`` iterations of ``var`` (all, if not given)."""
         return self._add("unroll", var, factor, tail)
 
+    def never_partition(self, var: str) -> Stage:
+        """Writes the loop of ``var`` out once: not apart for where it meets edges."""
+        return self._add("never_partition", var)
+
     def atomic(self) -> Stage:
         """Allows a reduction variable to be vectorized, as a horizontal reduction."""
         return self._add("atomic")
@@ -170,3 +182,57 @@ class Stage:
         Not for stages of 16-bit values: Halide 21 makes wrong code of those.
         """
         return self._add("align_bounds", var, elements)
+
+
+def _operations() -> frozenset[str]:
+    return frozenset(name for name in vars(Stage) if not name.startswith("_"))
+
+
+_KEYS = {"func", "op", "args", "update"}
+_MOST_DIRECTIVES = 1000
+
+
+def read_directives(given: Sequence[Any]) -> tuple[Directive, ...]:
+    """The directives of a JSON list, each of which is as :meth:`Directive.as_dict` makes them; an
+    argument ``{"tail": NAME}`` is a strategy. ``UserError`` for anything else."""
+    if not given or len(given) > _MOST_DIRECTIVES:
+        raise UserError(
+            f"a schedule of {len(given)} directives", accepted=f"1 to {_MOST_DIRECTIVES}"
+        )
+    return tuple(_directive(number, one) for number, one in enumerate(given))
+
+
+def _directive(number: int, given: Any) -> Directive:
+    if isinstance(given, Mapping) and given.keys() <= _KEYS and {"func", "op"} <= given.keys():
+        func, op, update = given["func"], given["op"], given.get("update")
+        args = given.get("args", [])
+        if op not in _operations():
+            raise UserError(
+                f"directive {number} of the schedule: '{str(op)[:40]}'",
+                accepted=", ".join(sorted(_operations())),
+            )
+        if (
+            isinstance(func, str)
+            and isinstance(args, list)
+            and (update is None or type(update) is int)
+        ):
+            return Directive(func, op, tuple(_argument(number, one) for one in args), update)
+    raise UserError(
+        f"directive {number} of the schedule: {str(given)[:60]}",
+        accepted='{"func": STAGE, "op": CALL, "args": [...]}, with "update": N for an update',
+    )
+
+
+def _argument(number: int, given: Any) -> str | int | TailStrategy:
+    if type(given) in (str, int):
+        return given  # type: ignore[no-any-return]
+    if (
+        isinstance(given, Mapping)
+        and list(given) == ["tail"]
+        and given["tail"] in list(TailStrategy)
+    ):
+        return TailStrategy(given["tail"])
+    raise UserError(
+        f"directive {number} of the schedule: argument {str(given)[:40]}",
+        accepted=f'text, whole numbers, {{"tail": {", ".join(TailStrategy)}}}',
+    )

@@ -298,14 +298,16 @@ class Space:
     ) -> Iterator[Config]:
         """Every valid config with ``values`` up to ``position``; ``ordered`` gives the choices of a
         knob in the order in which they are tried."""
+        # Portfolios have dozens of knobs that are not active at a time: a generator for each would
+        # hand on every config.
+        while position < len(self.knobs) and not self._is_active(position, scope):
+            if self._broken(position, scope) is not None:
+                return
+            position += 1
         if position == len(self.knobs):
             yield Config(values)
             return
         knob = self.knobs[position]
-        if not self._is_active(position, scope):
-            if self._broken(position, scope) is None:
-                yield from self._extend(position + 1, values, scope, ordered)
-            return
         for choice in ordered(knob):
             scope[knob.name] = values[knob.name] = choice
             if self._broken(position, scope) is None:

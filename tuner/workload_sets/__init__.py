@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,13 +83,19 @@ def _read(path: Path) -> WorkloadSet:
             f"{path} is not a set of workloads: {type(error).__name__} {error}",
             accepted=f"[[layers]] with name, kernel and params, 1 to {_MOST_LAYERS} of them",
         ) from None
+    return set_of(path.stem, summary, named)
+
+
+def set_of(name: str, summary: str, layers: Iterable[tuple[str, Workload]]) -> WorkloadSet:
+    """The set called ``name`` of ``layers``, each with its own name; equal workloads are one
+    member."""
     workloads: dict[str, Workload] = {}
     names: dict[str, list[str]] = {}
-    for name, workload in named:
+    for layer, workload in layers:
         workloads.setdefault(workload.digest, workload)
-        names.setdefault(workload.digest, []).append(name)
+        names.setdefault(workload.digest, []).append(layer)
     members = tuple(Member(workloads[digest], tuple(names[digest])) for digest in workloads)
-    return WorkloadSet(path.stem, summary, members)
+    return WorkloadSet(name, summary, members)
 
 
 def _name_of(layer: Mapping[str, Any]) -> str:

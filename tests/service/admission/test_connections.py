@@ -18,6 +18,9 @@ from starlette.responses import StreamingResponse
 from service.server.serving import configured
 from service.settings import ConnectionLimits, Settings
 
+pytestmark = pytest.mark.slow
+"""Time-outs are waited for."""
+
 LIMITS = ConnectionLimits(
     most=8, each=6, head_s=0.5, body_grace_s=0.5, stalled_answer_s=0.5, keep_alive_s=30.0
 )

@@ -33,7 +33,7 @@ def test_more_half_open_connections_than_files_do_not_stop_health_checks(tmp_pat
     with ExitStack() as started, files(FILES):
         service = started.enter_context(served(tmp_path / "state", "--conductors", "0"))
         port = int(service.url.rpartition(":")[2])
-        with files(HALF_OPEN + 200), ExitStack() as opened:
+        with files(HALF_OPEN + psutil.Process().num_fds() + 50), ExitStack() as opened:
             for _ in range(HALF_OPEN):
                 one = opened.enter_context(socket.create_connection(("127.0.0.1", port), 30.0))
                 one.sendall(b"GET /healthz HTTP/1.1\r\nhost: te")

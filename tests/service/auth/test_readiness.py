@@ -41,6 +41,6 @@ def test_no_answer_to_a_stranger_names_the_database(
     monkeypatch.setattr(store, "writing", refuse)
     answer = client.get(path, headers=bearing(new_token_text()))
     assert answer.status_code == 503
-    assert "db7" not in answer.text
+    assert "db7.lab" not in answer.text
     assert "postgresql" not in answer.text
     assert answer.json()["detail"] == "the database cannot be used now"

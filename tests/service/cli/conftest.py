@@ -10,7 +10,7 @@ import pytest
 from service.cli import main
 from tests.databases import put_database
 from tests.rig.scale_u8 import KERNELS
-from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
+from tests.rig.stand_ins import StandInGenerator, StandInMeasurer, standing_in_for
 from tuner import one_config, tuning
 from tuner.errors import CandidateError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
@@ -104,12 +104,13 @@ class Generator(StandInGenerator):
 def bench(monkeypatch):
     """Puts the stand-ins where the command looks for compilers and simulators."""
     made = Bench()
+
+    def find_stand_in(name: str):
+        stand_in = standing_in_for(name, Generator)
+        return lambda workers=1: stand_in(workers, fault=made.fault)
+
     for module in (tuning, one_config):
-        monkeypatch.setattr(
-            module,
-            "find_generator",
-            lambda name: lambda workers=1: Generator(workers, fault=made.fault),
-        )
+        monkeypatch.setattr(module, "find_generator", find_stand_in)
 
     def find(name: str) -> type[StandInMeasurer]:
         class Found(StandInMeasurer):

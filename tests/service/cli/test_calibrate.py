@@ -59,6 +59,7 @@ def simulated(monkeypatch):
     monkeypatch.setattr(calibration, "count_events", count)
 
 
+@pytest.mark.slow
 def test_the_file_is_written_and_says_how_to_use_it(hvxtune, samples, simulated, tmp_path):
     place = tmp_path / "phone.toml"
     answer = hvxtune("calibrate", "--samples", str(samples), "--output", str(place), *FIX)
@@ -90,6 +91,7 @@ def test_json_tells_the_same(hvxtune, samples, simulated, tmp_path):
     assert told["error_cross_validated"]["median"] < told["error_before"]["median"]
 
 
+@pytest.mark.slow
 def test_what_the_samples_cannot_tell_is_refused_and_nothing_written(
     hvxtune, samples, simulated, tmp_path
 ):

@@ -31,7 +31,13 @@ def test_a_printed_space_can_be_read_back(hvxtune):
 
 
 def test_a_space_reads_as_a_table(hvxtune):
-    text = hvxtune("space", "scale_u8", "-p", "n=256").out
+    text = hvxtune("space", "scale_u8", "-p", "n=256", "--generator", "halide").out
     assert "scale_u8 h=4 n=256, contract static, hexagon-v66: 64 configs" in text
     assert "1 2 3 4 5 6 7 8" in text
     assert "vectors a step" in text
+
+
+def test_the_space_is_that_of_a_job_by_default(hvxtune):
+    text = hvxtune("space", "scale_u8").out
+    knob, *choices = next(line for line in text.splitlines() if "halide-clang" in line).split()[:3]
+    assert (knob, choices) == ("generator", ["halide", "halide-clang"])

@@ -12,6 +12,7 @@ from tuner.errors import UserError
 from tuner.machine import doctor
 
 
+@pytest.mark.slow
 def test_doctor_looks_at_every_part(hvxtune, tmp_path):
     findings = {f["name"]: f for f in hvxtune("doctor", "--json").json["findings"]}
     for name in ("python", "halide", "ziglang", "state directory"):
@@ -25,6 +26,7 @@ def test_doctor_looks_at_every_part(hvxtune, tmp_path):
     assert ("a user of its own" in told) == has(*CHANGE_USER)
 
 
+@pytest.mark.slow
 def test_doctor_fails_if_a_needed_part_is_missing_and_says_how_to_get_it(hvxtune, monkeypatch):
     python = doctor.examine()[0]
     lost = replace(python, name="halide", present=False, found="missing", remedy="make setup")

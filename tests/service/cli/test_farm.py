@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from db import open_store
 from db.access.audit import newest_entries
 from tests.rig.stand_in_devices import SCRIPTS, Script, stand_in_phones
-from tests.rig.stand_ins import StandInGenerator
+from tests.rig.stand_ins import StandInGenerator, standing_in_for
 from tuner import one_config, tuning
 from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
 from tuner.space import Config
@@ -47,9 +48,13 @@ class Objects:
 @pytest.fixture
 def objects(monkeypatch: pytest.MonkeyPatch) -> Objects:
     made = Objects()
-    generator = lambda workers=1: StandInGenerator(workers, object_of=lambda c: made.text(c))  # noqa: E731
+
+    def find_stand_in(name: str) -> Callable[..., StandInGenerator]:
+        stand_in = standing_in_for(name)
+        return lambda workers=1: stand_in(workers, object_of=lambda c: made.text(c))
+
     for module in (tuning, one_config):
-        monkeypatch.setattr(module, "find_generator", lambda name: generator)
+        monkeypatch.setattr(module, "find_generator", find_stand_in)
     return made
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from db import open_store
 from db.pipelines import keep
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
+from tuner.errors import CandidateError
+from tuner.kernels import find_kernel
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.outcome import Outcome
 from tuner.records.trial import JobRequest, Submission
+from tuner.space import Config
 
 
 def test_user_and_priority_are_shown_where_there_are_any(hvxtune) -> None:
@@ -58,3 +64,22 @@ def test_a_label_is_shown_wherever_the_job_is(hvxtune, bench) -> None:
     assert "Label two rows" in hvxtune("show", labelled["job"]).out
     assert "Label" not in hvxtune("show", plain["job"]).out
     assert "label=" in hvxtune(*tune, "--label", "a\x1b[31m").error_line
+
+
+def test_no_speed_up_is_told_where_the_textbook_failed(hvxtune, bench) -> None:
+    def fault(config: Config) -> CandidateError | None:
+        refused = config == textbook
+        return CandidateError(Outcome.TIMEOUT, "over 20 s") if refused else None
+
+    kernel = find_kernel("scale_u8")
+    problem = kernel.problem({}, Contract.STATIC, find_target("hexagon-v66"))
+    textbook = kernel.textbook_config(problem)
+    assert textbook != kernel.default_config(problem)
+    bench.fault = fault
+    tune = ["tune", "scale_u8", "--trials", "4", "--workers", "1", "--generator", "halide"]
+    job = hvxtune(*tune, "--json").json
+    assert (job["textbook"]["outcome"], job["told_against"]) == ("timeout", None)
+    assert job["best"] is not None
+    shown = hvxtune("show", job["job"]).out
+    assert "no speed-up is told" in shown
+    assert "speed-up against" not in shown

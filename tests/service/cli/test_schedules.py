@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from service.cli.schedules import write_file
+from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 
 TUNE = ["tune", "scale_u8", "--trials", "8", "--workers", "1", "--json"]
@@ -51,7 +53,8 @@ def test_best_knows_only_what_was_tuned(hvxtune, tuned):
 
 
 @pytest.mark.parametrize("name", ["default", "textbook"])
-def test_measure_agrees_with_tune(hvxtune, tuned, name):
+def test_measure_agrees_with_tune(hvxtune, bench, name):
+    tuned = hvxtune(*TUNE, "--generator", "halide").json
     measured = hvxtune("measure", "scale_u8", "--config", name, "--json").json
     for field in ("config", "cycles", "packets", "verified"):
         assert measured[field] == tuned[name][field]
@@ -84,3 +87,9 @@ def test_measure_reports_a_bad_candidate(hvxtune, bench):
 def test_measure_stores_nothing(hvxtune, bench):
     hvxtune("measure", "scale_u8", "--config", "default")
     assert hvxtune("jobs", "--json").json == {"jobs": []}
+
+
+def test_a_schedule_file_that_is_not_there_is_found_with_halide(tmp_path):
+    with pytest.raises(UserError, match=r"no schedule.*accepted: object.*--generator halide"):
+        write_file(tmp_path / "x.h", {"object": b""}, "schedule")
+    assert not list(tmp_path.iterdir())

@@ -40,6 +40,7 @@ def tune(hvxtune, bench, tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_every_layer_has_a_row_and_all_have_a_sum(tune):
     form = tune("--trials", "20", "--json").json
     assert [row["layers"] for row in form["workloads"]] == [["first", "third"], ["second"]]
@@ -104,6 +105,7 @@ def test_jobs_of_a_set_are_not_taken_up_by_others_in_between(tune, hvxtune, benc
     assert all(job["paused"] for job in jobs if job["state"] == "queued")
 
 
+@pytest.mark.slow
 def test_a_stopped_batch_goes_on_where_it_was(tune, bench):
     calls = count()
     bench.on_measure = lambda: os.kill(os.getpid(), signal.SIGINT) if next(calls) == 5 else None
@@ -118,6 +120,7 @@ def test_a_stopped_batch_goes_on_where_it_was(tune, bench):
     assert sum(row["trials"] for row in form["workloads"]) == 20
 
 
+@pytest.mark.slow
 def test_a_set_without_one_valid_schedule_fails(tune, bench):
     bench.broken_everywhere = True
     answer = tune("--trials", "20")

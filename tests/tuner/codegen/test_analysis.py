@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.rig.random_pipelines import random_pipeline
 from tests.rig.unseen_pipelines import CHAINED_SIZES, SIZES, unseen_pipeline
 from tests.rig.uploads import flipped, serialized_pipeline
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, reference_outputs
@@ -63,6 +64,8 @@ GOOD: dict[str, Any] = {
             "gathers": False,
             "looks_up": False,
             "inputs": ["a"],
+            "chooses": [],
+            "repeats": False,
         }
     ],
     "params": [
@@ -173,6 +176,13 @@ def test_what_vectors_cannot_do_is_told():
 
 
 @pytest.mark.slow
+def test_small_stages_have_their_extents_in_earnest():
+    """Halide gives the 16 by 7 elements that are needed of the first a size alone."""
+    first = analyse_pipeline(*random_pipeline(168)).facts.stages[0]
+    assert first.extents == (16, 7)
+
+
+@pytest.mark.slow
 def test_reductions_along_rows_are_told():
     (sums, _) = analyse_pipeline(unseen_pipeline("row_mean"), SIZES["row_mean"]).facts.stages
     (update,) = sums.updates
@@ -181,6 +191,26 @@ def test_reductions_along_rows_are_told():
     assert [one.updates[0].quads for one in facts.stages if one.updates] == [False, False]
     (total, _) = analyse_pipeline(unseen_pipeline("column_mean"), {"x": 512}).facts.stages
     assert total.updates[0].across == ""
+
+
+@pytest.mark.slow
+def test_an_edge_that_is_read_at_multiples_is_a_stage():
+    facts = analyse_pipeline(unseen_pipeline("laplacian"), SIZES["laplacian"]).facts
+    assert [(one.name, one.is_edge) for one in facts.stages] == [
+        ("repeat_edge", True),
+        ("half", False),
+        ("doubled", False),
+        ("detail", False),
+    ]
+
+
+@pytest.mark.slow
+def test_what_wraps_an_input_is_no_stage_whatever_its_number():
+    data = made(
+        "again = hl.ImageParam(hl.UInt(8), 2, 'image')\nh = hl.Func('h')\n"
+        "h[x, y] = again[x, y]\nout = hl.Pipeline(h)"
+    )
+    assert [one.name for one in analyse_pipeline(data, {}).facts.stages] == ["h"]
 
 
 @pytest.mark.slow

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.codegen.c_forms import CGenerator, c_forms, header, translation_unit
+from tuner.codegen.c_forms import CGenerator, c_forms, translation_unit
+from tuner.codegen.wrapping import header
 from tuner.kernels import find_kernel, kernel_names
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract
@@ -21,6 +22,18 @@ ODD = {
     "max_pool_u8": {"height": 7, "width": 5, "channels": 131},
     "gemm_u8": {"m": 3, "n": 133, "k": 12},
     "gemm_i8": {"m": 3, "n": 133, "k": 12},
+    "qconv2d_u8": {
+        "height": 5,
+        "width": 3,
+        "channels_in": 12,
+        "channels_out": 33,
+        "size": 3,
+        "stride": 2,
+        "before": 1,
+        "after": 0,
+    },
+    "qdepthwise_conv2d_u8": {"height": 5, "width": 7, "channels": 33, "stride": 2},
+    "qgemm_u8": {"m": 3, "n": 133, "k": 12},
 }
 OTHERWISE = {"width": 131, "height": 3}
 

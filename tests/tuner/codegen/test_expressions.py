@@ -9,12 +9,14 @@ from tuner.codegen.halide.uploads.expressions import (
     arguments_of,
     bits_of,
     calls_of,
+    chooses,
     combination,
     follows_loops,
     is_byte_sum,
     is_dot,
     looks_up,
     reads_apart,
+    repeats,
 )
 
 KNOWN = frozenset({"image", "table_im", "f"})
@@ -110,3 +112,29 @@ def test_what_is_read_beside_its_reader_or_looked_up_is_told():
 )
 def test_products_of_bytes_are_told(value, found):
     assert is_dot(value) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("(uint8)mux(c, (uint8)f(x), (uint8)g(x))", True),
+        ("select((c == 0), f(x), g(x))", True),
+        ("mux(c1, f(x), g(x))", False),
+        ("f(x, y, c) + uint8(c)", False),
+    ],
+)
+def test_what_chooses_among_values_is_found(text, found):
+    assert chooses(text, "c") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("f(x, y) + f(x + 1, y)", False),
+        ("f(x, y) * f(x, y)", True),
+        ("(let t = f(x, y) in t*t)", True),
+        ("max(x, x)", False),
+    ],
+)
+def test_reads_of_one_place_again_are_found(text, found):
+    assert repeats(text, KNOWN) == found

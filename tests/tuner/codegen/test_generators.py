@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -15,6 +16,10 @@ from tuner.codegen.portfolio import GENERATOR
 from tuner.conformance.generators import GeneratorConformance
 from tuner.errors import CandidateError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
+from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
+from tuner.packages.files import read_folder
+from tuner.packages.kernel import kept_here
+from tuner.paths import STATE_DIR_VARIABLE
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate
@@ -75,6 +80,12 @@ class TestHvx(GeneratorConformance):
     name = "hvx"
 
 
+class TestIntrinsics(GeneratorConformance):
+    name = "intrinsics"
+    kernel = "gemm_u8"
+    params: ClassVar[dict[str, int]] = {"m": 9, "n": 140, "k": 18}
+
+
 class TestHalideAuto(GeneratorConformance):
     name = "halide-auto"
 
@@ -86,6 +97,19 @@ class TestHalideAuto(GeneratorConformance):
             problem, Config({"autoscheduler": "none"}), generator=self.name
         )
         assert trial.outcome is Outcome.OK
+
+
+class TestPackage(GeneratorConformance):
+    name = "package"
+
+    @pytest.fixture(autouse=True)
+    def _kept(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    ) -> None:
+        monkeypatch.setenv(QEMU_VARIABLE, find_simulator().command[-1])  # not of this state
+        monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path))
+        package = read_folder(request.config.rootpath / "examples/packages/stencil3x3")
+        monkeypatch.setattr(type(self), "kernel", kept_here(package).name)
 
 
 class TestPortfolio(HostileConformance):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from tests.rig.scale_u8 import KERNELS
-from tuner.codegen.halide import servers
+from tuner.codegen.halide import schedule, servers
 from tuner.codegen.halide.generator import LOADED as LOADED_BY_SERVERS
 from tuner.codegen.halide.generator import TUNER, HalideGenerator, digest_of_sources
 from tuner.codegen.halide.servers import INCIDENT_ATTEMPTS
@@ -29,7 +30,7 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate
 from tuner.records.outcome import Outcome
-from tuner.space import Config
+from tuner.space import Config, Steps, TailStrategy
 
 pytestmark = pytest.mark.slow
 
@@ -112,6 +113,17 @@ def test_a_bad_candidate_is_an_outcome_and_the_next_one_compiles(generator, beha
     assert generator.compile(candidate("hostile_u8")).digest == before
 
 
+def test_what_begins_under_a_lower_limit_ends_by_it_and_the_limit_goes(generator):
+    generator.limit(1.0)
+    with pytest.raises(CandidateError, match="more than 1 s, many times as long as of") as caught:
+        generator.compile(candidate("hostile_u8", behave="spin"))
+    assert caught.value.outcome is Outcome.TIMEOUT
+    assert generator.compile(candidate()).object_bytes
+    generator.limit(math.inf)
+    with pytest.raises(CandidateError, match=r"more than 3 s\.$"):
+        generator.compile(candidate("hostile_u8", behave="spin"))
+
+
 def test_a_schedule_that_halide_refuses_is_a_compile_error(generator, monkeypatch):
     bad = candidate()
     object.__setattr__(bad, "config", Config({"vectors": 1, "unroll_rows": -1, "behave": "well"}))
@@ -119,6 +131,42 @@ def test_a_schedule_that_halide_refuses_is_a_compile_error(generator, monkeypatc
         generator.compile(bad)
     assert caught.value.outcome is Outcome.COMPILE_ERROR
     assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("tail", "vectors", "found"),
+    [
+        (TailStrategy.GUARD_WITH_IF, "x_i", True),
+        (TailStrategy.GUARD_WITH_IF, "x_o", False),
+        (TailStrategy.ROUND_UP, "x_i", False),
+        (None, "x_i", False),
+    ],
+)
+def test_vectors_under_a_guard_are_told_from_guarded_loops(tail, vectors, found):
+    steps = Steps()
+    stage = steps.stage("f").split("x", "x_o", "x_i", 256, tail)
+    stage.split("x_i", "x_u", "x_i", 128, TailStrategy.ROUND_UP).vectorize(vectors)
+    assert bool(schedule.needed_switches(steps.directives, {})) == found
+
+
+def test_updates_without_vectors_are_found_beside_those_with():
+    class Summed:
+        def num_update_definitions(self):
+            return 1
+
+    plain, steps = Steps(), Steps()
+    plain.stage("f").compute_root()
+    steps.stage("g").vectorize("x")
+    switch = schedule.WITHOUT_ALIAS_ANALYSIS
+    assert not schedule.needed_switches(plain.directives, {"f": Summed()})
+    assert schedule.needed_switches(steps.directives, {"f": Summed()}) == (switch,)
+    steps.stage("f", 0).vectorize("x")
+    assert not schedule.needed_switches(steps.directives, {"f": Summed()})
+    guarded = Steps()
+    stage = guarded.stage("f", 0).split("x", "x_o", "x_i", 128, TailStrategy.GUARD_WITH_IF)
+    stage.vectorize("x_i")
+    switches = (switch, schedule.WITHOUT_PIPELINER)
+    assert schedule.needed_switches(guarded.directives, {"f": Summed()}) == switches
 
 
 def test_a_server_killed_between_jobs_is_replaced(generator):

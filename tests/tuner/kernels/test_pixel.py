@@ -32,14 +32,14 @@ def median(a: Pixel, b: Pixel, c: Pixel) -> Pixel:
     return maximum(minimum(a, b), minimum(maximum(a, b), c))
 
 
-def value(expression: Pixel, padded: Any, radius: int) -> Any:
-    """The expression's values for an image with ``radius`` pixels around it."""
-    parts = [value(part, padded, radius) for part in expression.parts]
+def value(expression: Pixel, images: dict[str, Any], radius: int = 0) -> Any:
+    """The expression's values for images with ``radius`` pixels around them, and tables."""
+    parts = [value(part, images, radius) for part in expression.parts]
     if expression.kind == "pixel":
-        dx, dy = expression.value
-        height, width = (extent - 2 * radius for extent in padded.shape)
+        dx, dy, name, step, *_ = expression.value
+        height, width = (extent - 2 * radius for extent in images[name].shape)
         x, y = radius + dx, radius + dy
-        return padded[y : y + height, x : x + width]
+        return images[name][y : y + height, x : x + width : step]
     if expression.kind == "constant":
         return np.int64(expression.value)
     if expression.kind == "sum":
@@ -52,6 +52,10 @@ def value(expression: Pixel, padded: Any, radius: int) -> Any:
         return np.abs(part)
     if expression.kind == "shift":
         return part >> expression.value
+    if expression.kind == "entry":
+        return images[expression.value][part]
+    if expression.kind == "row":
+        return part.sum(axis=1, keepdims=True)
     return (part * expression.value + (1 << 14)) >> 15
 
 
@@ -61,7 +65,18 @@ def test_a_kernel_states_the_pixels_of_its_reference(name):
     image = np.random.default_rng(3).integers(0, 256, (9, 17), np.uint8)
     padded = np.pad(image, 2, mode="edge").astype(np.int64)
     (expected,) = kernel.reference({"width": 17, "height": 9}, [image])
-    assert (value(kernel.pixel({}), padded, 2) == expected).all()
+    assert (value(kernel.pixel({}), {"": padded}, 2) == expected).all()
+
+
+@pytest.mark.parametrize("name", ["add_u8", "lut_u8", "rgb_to_gray_u8"])
+def test_a_kernel_of_single_pixels_states_those_of_its_reference(name):
+    kernel = find_kernel(name)
+    params = kernel.workload({"width": 64, "height": 9}).params
+    inputs = kernel.inputs(params, np.random.default_rng(3))
+    wide = [one.astype(np.int64) for one in inputs]
+    names = [spec.name for spec in kernel.buffers(params)]
+    images = {"": wide[0], **dict(zip(names, wide, strict=False))}
+    assert (value(kernel.pixel(params), images) == kernel.reference(params, inputs)[0]).all()
 
 
 def test_a_filter_is_one_expression_however_it_is_nested():
@@ -87,7 +102,7 @@ def test_a_division_is_exact_or_refused(divisor, most):
     except NotAStencilError:
         return
     pixels = np.arange(256, dtype=np.int64).reshape(1, -1)
-    assert (value(found, pixels, 0) == most // 255 * pixels // divisor).all()
+    assert (value(found, {"": pixels}) == most // 255 * pixels // divisor).all()
 
 
 def test_a_median_is_known_by_what_it_does():
@@ -119,6 +134,6 @@ def test_values_stay_within_their_bounds():
         maximum(at(0, 0) - at(0, 1), -20, absolute(at(1, 0) - at(0, 1)) - 30),
     ]
     for expression in some:
-        found = value(expression, image, 1)
+        found = value(expression, {"": image}, 1)
         assert expression.low <= found.min()
         assert found.max() <= expression.high

@@ -72,6 +72,15 @@ def test_only_what_l2_does_not_hold_is_asked_for_ahead(kernel):
     assert found.default_config(large)["prefetch"] == 0
 
 
+def test_rows_are_padded_as_they_go_where_l2_has_no_place_for_a_copy():
+    found = find_kernel("box_blur_u8")
+    for height, place in ((300, "root"), (400, "tile"), (512, "tile")):
+        problem = found.problem({"width": 1024, "height": height}, Contract.STATIC, TARGET)
+        config = found.textbook_config(problem)
+        assert config["pad_at"] == place
+        assert "prefetch" not in config
+
+
 @pytest.mark.parametrize("contract", [Contract.STATIC, Contract.NONE])
 @pytest.mark.parametrize("kernel", [name for name in STREAMING if name not in PRODUCTS])
 def test_every_schedule_asks_for_every_image(kernel, contract):

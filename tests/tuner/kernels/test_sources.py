@@ -168,10 +168,11 @@ def test_constants_and_operators_of_a_module_count(name: str) -> None:
     form = canonical_python(text)
     tree = ast.parse(text)
     assert canonical_python(ast.unparse(tree)) == form
+    unused = unused_in(tree)
     numbers = [
         number
         for number, node in enumerate(ast.walk(tree))
-        if isinstance(node, ast.Constant | ast.BinOp | ast.Compare) and is_used(node, tree)
+        if isinstance(node, ast.Constant | ast.BinOp | ast.Compare) and id(node) not in unused
     ]
     for number in Random(1).sample(numbers, min(len(numbers), 30)):
         tree = ast.parse(text)
@@ -185,15 +186,15 @@ def test_constants_and_operators_of_a_module_count(name: str) -> None:
         assert canonical_python(tree_text := ast.unparse(tree)) != form, tree_text
 
 
-def is_used(found: ast.AST, tree: ast.AST) -> bool:
-    """Whether it is part of the code: not a docstring, and not in an annotation."""
+def unused_in(tree: ast.AST) -> set[int]:
+    """The nodes, by identity, that are no part of the code: docstrings and annotations."""
     within: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             within.add(id(node.value))
         for annotation in (getattr(node, field, None) for field in ("annotation", "returns")):
             within |= {id(inner) for inner in ast.walk(annotation)} if annotation else set()
-    return id(found) not in within
+    return within
 
 
 def test_blanks_in_strings_of_c_are_kept() -> None:

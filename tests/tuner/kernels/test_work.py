@@ -15,11 +15,23 @@ def test_the_fullest_unit_bounds_the_cycles() -> None:
     assert work.bound_cycles(TARGET) == {
         "multiply": 0,
         "alu": 2,
+        "slots": 2.5,
         "permute": 8,
         "load": 1,
         "store": 1,
     }
     assert work.peak_cycles(TARGET) == 8
+
+
+def test_loads_stores_and_products_take_the_slots_of_other_operations() -> None:
+    work = WorkCounts(macs=256, lane_ops=4 * 128, read_bytes=128, written_bytes=128)
+    assert work.peak_cycles(TARGET) == (2 + 4 + 1 + 1) / 4
+
+
+def test_products_of_two_vectors_take_both_multipliers() -> None:
+    work = WorkCounts(macs=1024, lane_ops=0, read_bytes=0, written_bytes=0, lane_macs=512)
+    assert work.bound_cycles(TARGET)["multiply"] == 2 + 4
+    assert work.bound_cycles(TARGET)["slots"] == 8 / 4
 
 
 @pytest.mark.parametrize(

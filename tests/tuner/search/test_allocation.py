@@ -18,6 +18,15 @@ def test_every_search_begins_before_any_goes_on() -> None:
     assert next_search([search((2, 1_000_000)), search()]) == 1
 
 
+def test_every_search_has_its_seeds_before_any_goes_on() -> None:
+    lacking = search((1, 20), weight=3)
+    lacking.seeds = 2
+    assert next_search([search((2, 1_000_000)), lacking]) == 1
+    assert next_search([search(), lacking]) == 0
+    lacking.record(2, 20)
+    assert next_search([search((2, 1_000_000)), lacking]) == 0
+
+
 def test_the_search_with_most_cycles_left_to_save_goes_on() -> None:
     assert next_search([search((2, 1000)), search((2, 5000))]) == 1
 

@@ -34,6 +34,7 @@ class Climb:
         self.width = width
         spec = JobSpec(
             problem=PROBLEM,
+            generator="halide",
             trials=trials,
             sampler="random",
             workers=workers,

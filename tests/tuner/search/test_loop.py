@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import replace
 
 import pytest
 
 from tests.rig.scale_u8 import ScaleU8
-from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
+from tests.rig.stand_ins import StandInGenerator, StandInMeasurer, stand_in_artifact
+from tuner.baselines import Baseline
 from tuner.best import Lookup
 from tuner.errors import CandidateError, DeviceError, OutOfTimeError, ToolchainError
 from tuner.executor.evaluation import DisagreementError
@@ -18,7 +20,7 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Budget, JobRequest, JobSpec, JobState, PendingTrial
-from tuner.search.loop import DEFAULT_CUTOFF, TuningLoop
+from tuner.search.loop import DEFAULT_CUTOFF, LEAST_COMPILE_LIMIT_S, TuningLoop
 from tuner.space import Config, Knob, Space
 
 KERNEL = ScaleU8()
@@ -59,13 +61,16 @@ class Rig:
         sampler="random",
         kernel=KERNEL,
         objectives=DEFAULT_OBJECTIVES,
+        baseline=None,
     ):
         self.kernel = kernel
+        self.baseline = baseline
         self.store = MemoryStore(fault=lambda _: "")  # its space is not the kernel's
         self.generator = StandInGenerator()
         self.measurer = StandInMeasurer(cycles_of)
         spec = JobSpec(
             problem=PROBLEM,
+            generator="halide",
             objectives=objectives,
             sampler=sampler,
             seed=seed,
@@ -90,6 +95,7 @@ class Rig:
             on_progress=self.on_progress,
             stop=self.stop,
             abandon=self.abandon,
+            baseline=self.baseline,
         )
         return loop.run()
 
@@ -99,6 +105,24 @@ class Rig:
     @property
     def trials(self):
         return self.store.trials(self.job_id)
+
+
+def test_compilations_are_limited_by_what_those_of_valid_trials_took():
+    rig = Rig()
+    limits = []
+    rig.generator.limit = limits.append
+    rig.generator.fault = lambda c: (
+        CandidateError(Outcome.WRONG_OUTPUT, "") if c["vectors"] == 2 else None
+    )
+    rig.run()
+    valid = [t.measurement is not None for t in rig.trials]
+    assert not all(valid)
+    assert sum(valid) > 8
+    expected = [
+        LEAST_COMPILE_LIMIT_S if sum(valid[:number]) >= 8 else math.inf for number in range(12)
+    ]
+    assert limits == expected
+    assert LEAST_COMPILE_LIMIT_S in limits
 
 
 def test_runs_textbook_and_default_first_then_the_budget_and_keeps_the_best():
@@ -116,6 +140,31 @@ def test_runs_textbook_and_default_first_then_the_budget_and_keeps_the_best():
     assert rig.store.pending(rig.job_id) == []
     assert rig.seen[-1].finished == 12
     assert rig.seen[-1].outcomes == {"ok": 12}
+
+
+def test_a_baseline_of_the_space_comes_first_and_may_be_the_best():
+    config = SPACE.config({"vectors": 4, "unroll_rows": 2, "behave": "well", "extra": 7})
+    rig = Rig(baseline=Baseline(config), budget=Budget(trials=4))
+    rig.measurer.cycles_of = lambda text: 10 if "7" in text else 100
+    assert rig.run() is JobState.DONE
+    assert (rig.trials[0].origin, rig.trials[0].config) == ("baseline", config)
+    assert {t.origin for t in rig.trials[1:3]} == {"textbook", "default"}
+    assert rig.store.best(LOOKUP).provenance["trial"] == 0
+
+
+def test_a_baseline_outside_of_the_space_is_measured_and_never_the_best():
+    class Foreign(Baseline):
+        def artifact(self, candidate, generator):
+            return stand_in_artifact("99999")
+
+    baseline = Foreign(Config({"baseline": "object:f"}), object_digest="f" * 64)
+    rig = Rig(baseline=baseline, budget=Budget(trials=6))
+    assert rig.run() is JobState.DONE
+    first, *others = rig.trials
+    assert (first.origin, first.outcome) == ("baseline:object", Outcome.OK)
+    assert first.measurement.cycles < min(t.measurement.cycles for t in others)
+    assert rig.store.best(LOOKUP).provenance["trial"] != first.number
+    assert rig.seen[-1].baseline == first
 
 
 def test_ends_when_every_config_was_tried():

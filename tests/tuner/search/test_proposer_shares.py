@@ -132,3 +132,29 @@ def test_without_alternatives_there_are_no_shares():
         seen.append(proposal.config["form"])
         proposer.tell(proposal, Outcome.OK, 900 if proposal.config["form"] == "other" else 100)
     assert seen.count("other") == 4
+
+
+def test_a_schedule_that_is_best_by_an_alternative_is_tried_by_the_main_generator_too():
+    """Without that, one that is a little better on the first schedule has all trials of others."""
+    proposer = Proposer(FEW, "random", seed=0, alternatives=Portfolio.alternatives)
+
+    def told(config, cycles):
+        proposer.tell(proposer.propose(config), Outcome.OK, cycles)
+
+    def by_clang(tile, switch="a"):
+        return Config({GENERATOR: "halide-clang", "tile": tile, "rows": 2, "switch": switch})
+
+    def by_halide(tile):
+        return Config({GENERATOR: "halide", "tile": tile, "rows": 2})
+
+    told(by_halide(1), 1100)
+    told(by_clang(1), 1000)
+    assert proposer.ask().config != by_halide(1), "it was tried"
+    told(by_clang(4), 700)
+    assert proposer.ask().config == by_halide(4)
+    told(by_clang(4, "b"), 600)
+    assert proposer.ask().config != by_halide(4)
+    told(by_clang(8), 590)
+    assert proposer.ask().config != by_halide(8), "no news"
+    told(Config({GENERATOR: "c-autovec", "form": "plain"}), 100)
+    assert proposer.ask() is not None, "no schedule to try"

@@ -31,7 +31,8 @@ class Jobs:
         self.store = MemoryStore()
 
     def submit(self, width, **changes):
-        spec = JobSpec(problem=problem(width), trials=10, sampler="random", **changes)
+        options = {"trials": 10, "sampler": "random", "generator": "halide", **changes}
+        spec = JobSpec(problem=problem(width), **options)
         return self.store.create_job(spec, SPACE, {})
 
     def transfers(self, job):

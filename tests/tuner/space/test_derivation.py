@@ -18,6 +18,7 @@ from tuner.space.derivation import (
     derived_space,
     textbook_values,
 )
+from tuner.space.derivation.roles import Roles
 
 TARGET = find_target("hexagon-v66")
 LEVELS = {"root": 0, "rows": 1, "tile": 2}
@@ -215,10 +216,10 @@ def test_an_output_too_narrow_for_vectors_still_has_a_space():
     assert [d.op for d in directives] == ["compute_root"]
 
 
-def test_widened_values_are_never_read_off_vector_boundaries():
+def test_deinterleaved_values_are_never_read_off_vector_boundaries():
     """Vectors moved inwards are, where the width is no multiple of theirs."""
     facts = pipeline(
-        stage("wide", extents=(500, 64), bits=16),
+        stage("wide", extents=(512, 64), bits=16),
         stage("out", reads={"wide": 1}, extents=(500, 64)),
     )
     tails = set()
@@ -227,6 +228,25 @@ def test_widened_values_are_never_read_off_vector_boundaries():
             assert config["place_wide"] == "inline"
         tails.add(config.get("tail_x"))
     assert {"shift_inwards", "guard_with_if"} <= tails
+
+
+def test_widened_values_lie_in_order_where_vectors_do_not_divide_the_width():
+    facts = pipeline(
+        stage("wide", extents=(500, 64), bits=16),
+        stage("out", reads={"wide": 1}, extents=(500, 64)),
+    )
+    for config, directives in schedules(facts):
+        kept = config.get("place_wide", "inline") != "inline"
+        assert any(d.op == "keep_in_order" for d in directives) == kept
+        assert "guard_with_if" not in {config.get("tail_x"), config.get("tail_wide")}
+
+
+@pytest.mark.parametrize(("width", "order"), [(500, "outside"), (512, "inside")])
+def test_textbooks_reduce_around_rows_that_end_under_a_guard(width, order):
+    sums = stage("sums", extents=(width, 64), bits=32, widest_bits=32, updates=(DOT,))
+    facts = pipeline(sums, stage("out", reads={"sums": 1}, extents=(width, 64)))
+    textbook = derived_space("p", facts, TARGET).nearest_config(textbook_values(facts, TARGET))
+    assert textbook["order_sums_0"] == order
 
 
 def test_stages_with_updates_never_move_vectors_inwards():
@@ -315,14 +335,14 @@ def test_sums_of_rows_are_vectors_along_the_rows_and_a_tree():
     """Never lane by lane, nor a vector of rows, whose loads would be."""
     facts = pipeline(ROW_SUMS, stage("out", reads={"sums": 1}))
     found = {config["form_sums_0"]: made for config, made in schedules(facts) if len(config) > 1}
-    assert set(found) == {"plain", "rfactor", "quads"}
-    for form, made in found.items():
+    assert set(found) == {"rfactor", "quads"}
+    for made in found.values():
         own = [d for d in made if d.func == "sums" and d.update is None]
         assert "vectorize" not in {d.op for d in own}
         tree = [d.args for d in made if d.func == "sums" and d.op == "vectorize"]
-        assert bool(tree) == (form != "plain")
+        assert tree
         partial = [d.op for d in made if d.func.startswith("partial") and d.update is None]
-        assert partial == ([] if form == "plain" else ["keep_in_order", "compute_at", "vectorize"])
+        assert partial == ["keep_in_order", "compute_at", "vectorize"]
     textbook = derived_space("p", facts, TARGET).nearest_config(textbook_values(facts, TARGET))
     assert textbook["form_sums_0"] == "quads"
 
@@ -448,3 +468,35 @@ def test_no_vector_has_channels_of_pixels_that_lie_anywhere(facts):
     assert forms(loose(1)) <= {"apart"}
     for _, directives in schedules(loose(1)):
         assert ("c",) not in {d.args for d in directives if d.op in ("vectorize", "unroll")}
+
+
+def planes(**changed: object) -> PipelineFacts:
+    extents = {"dimensions": ("x", "y", "c"), "extents": (512, 64, 3)}
+    return pipeline(stage("out", **{**extents, "chooses": ("c",), **changed}))
+
+
+def test_planes_that_are_chosen_by_their_number_are_written_out_together():
+    space = derived_space("p", planes(), TARGET)
+    (channels,) = (knob for knob in space.knobs if knob.name == "channels")
+    assert channels.choices == ("apart", "unrolled")
+    config = space.nearest_config(textbook_values(planes(), TARGET))
+    assert config["channels"] == "unrolled"
+    schedule = [(one.op, one.args) for one in derived_schedule(planes(), TARGET, config)]
+    assert ("unroll", ("c",)) in schedule
+
+
+@pytest.mark.parametrize(
+    "changed", [{"chooses": ()}, {"extents": (512, 64, 21)}, {"updates": (DOT,)}]
+)
+def test_other_planes_are_not(changed):
+    space = derived_space("p", planes(**changed), TARGET)
+    assert "channels" not in {knob.name for knob in space.knobs}
+
+
+def test_a_scan_along_rows_has_no_vectors_that_gather():
+    scan = UpdateFacts(("y",), (("r$x", 511),), scans=True, combines="", dot=False)
+    rows = stage("rows", bits=32, widest_bits=32, updates=(scan,), strided=(("y", 1),))
+    facts = pipeline(rows, stage("out", reads={"rows": 1}))
+    assert Roles(facts, TARGET).by_name["rows"].vector is None
+    straight = pipeline(replace(rows, strided=()), stage("out", reads={"rows": 1}))
+    assert Roles(straight, TARGET).by_name["rows"].vector == "y"

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tuner.problem.target import Target
 from tuner.problem.workload import Workload
 from tuner.records.candidate import Problem
 from tuner.space import Config, Directive
+from tuner.space.directives import read_directives
 
 FILES = {
     "object": "object",
@@ -72,9 +74,6 @@ def compile_request(request: Mapping[str, Any]) -> None:
             f"the files of kernel {workload.kernel} changed while hvxtune ran",
             next_step="start what compiles again, so that all of it has the same code",
         )
-    os.environ[LLVM_VARIABLE] = " ".join(
-        [os.environ.get(LLVM_VARIABLE, ""), *kernel.llvm_arguments(workload.params)]
-    ).strip()  # read when LLVM starts, once in each child
     pipeline = kernel.pipeline(workload.params)
     buffers = kernel.buffers(workload.params)
     parameters = apply_contract(pipeline, buffers, problem.contract, target)
@@ -84,8 +83,18 @@ def compile_request(request: Mapping[str, Any]) -> None:
     if "autoscheduler" in request:
         _autoschedule(whole, machine, request["autoscheduler"], parameters, problem)
     else:
-        directives = kernel.schedule(problem, Config(request["config"]))
+        directives = (
+            _given(request["directives"], pipeline.stages, whole)
+            if "directives" in request
+            else kernel.schedule(problem, Config(request["config"]))
+        )
         schedule.apply(directives, pipeline.stages, pipeline.inputs)
+    switches = [os.environ.get(LLVM_VARIABLE, ""), *kernel.llvm_arguments(workload.params)]
+    if attachment is not None:
+        switches += schedule.needed_switches(directives, pipeline.stages)
+    os.environ[LLVM_VARIABLE] = " ".join(
+        dict.fromkeys(switches)
+    ).strip()  # read when LLVM starts, once a child
     with stderr_to("loopnest"):
         whole.print_loop_nest()
     arguments = [hl.Argument(one) for one in (*pipeline.inputs, *pipeline.scalars)]
@@ -103,6 +112,22 @@ def compile_request(request: Mapping[str, Any]) -> None:
         }
     )
     _guard_header(request["symbol"])
+
+
+def _given(
+    told: Sequence[Any], stages: Mapping[str, hl.Func], pipeline: hl.Pipeline
+) -> list[Directive]:
+    """The directives of a user, with stages by their names."""
+    places = schedule.positions(pipeline)
+    names: dict[Any, str] = {f"@{places[func.name()]}": name for name, func in stages.items()}
+    # Of an input prefetches and orders name the input itself, not the Func around it.
+    inputs = {place: name.partition("$")[0].removesuffix("_im") for place, name in names.items()}
+    given = []
+    for one in read_directives(told):
+        meant = inputs if one.op in schedule.OF_INPUTS else names
+        args = tuple(meant.get(argument, argument) for argument in one.args)
+        given.append(replace(one, func=names.get(one.func, one.func), args=args))
+    return given
 
 
 def load_autoscheduler(name: str) -> None:

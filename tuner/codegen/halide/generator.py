@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tuner.codegen.halide.servers import LLVM_ARGUMENTS, CompileServer, ServerGenerator
 from tuner.errors import ToolchainError
@@ -15,14 +15,14 @@ from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel, find_kernel
 from tuner.kernels.sources import source_digest
 from tuner.records.candidate import Artifact, Candidate, Problem
-from tuner.space import Config, Knob, Space
+from tuner.space import Config, Directive, Knob, Space
 
 _BASE_KINDS = ("header", "schedule")
 TUNER = Path(__file__).parents[2]
 LOADED = (
     *("codegen", "kernels", "problem", "records", "space", "uploaded"),
-    *("__init__.py", "derived.py", "errors.py", "fairness.py", "identity.py", "paths.py"),
-    "registry.py",
+    *("__init__.py", "derived.py", "errors.py", "fairness.py", "identity.py", "objectives.py"),
+    *("packages/__init__.py", "paths.py", "registry.py"),
 )
 """Rooms and modules of ``tuner`` that a compile server loads."""
 
@@ -31,6 +31,7 @@ class HalideGenerator(ServerGenerator):
     """Compiles candidates with the Halide wheel's own LLVM."""
 
     name = "halide"
+    takes_directives = True
 
     def fingerprint(self) -> Mapping[str, str]:
         try:
@@ -53,13 +54,20 @@ class HalideGenerator(ServerGenerator):
             files = self._emitted(server, candidate.problem, candidate.config, kinds)
         return Artifact(digest_of_bytes(files["object"]), candidate.problem.symbol, files)
 
+    def compile_directives(self, problem: Problem, directives: Sequence[Directive]) -> Artifact:
+        kinds = ["object", *_BASE_KINDS]
+        told = [one.as_dict() for one in directives]
+        with self.servers.one() as server:
+            files = self._emitted(server, problem, Config({}), kinds, directives=told)
+        return Artifact(digest_of_bytes(files["object"]), problem.symbol, files)
+
     def _emitted(
         self,
         server: CompileServer,
         problem: Problem,
         config: Config,
         kinds: Sequence[str],
-        **more: str,
+        **more: Any,
     ) -> dict[str, bytes]:
         """The files that Halide makes of ``config``: ``kinds``, and the loop nest. ``more`` is for
         the request (:func:`tuner.codegen.halide.compilation.compile_request`)."""
@@ -115,6 +123,8 @@ class AutoscheduledGenerator(HalideGenerator):
     """
 
     name = "halide-auto"
+    default_is_naive = True
+    takes_directives = False
 
     @classmethod
     def space(cls, kernel: Kernel, problem: Problem) -> Space:

@@ -22,11 +22,27 @@ _PREFETCH = "prefetch"
 _IN_ORDER = "keep_in_order"
 """The operation whose arguments are an input and the coordinates of an element."""
 
+OF_INPUTS = (_PREFETCH, _IN_ORDER)
+"""Operations whose first argument is an input."""
+
+_NEVER_PARTITION = "never_partition"
+"""The operation that takes its loops as one list."""
+
 _CPP_PARAMETER = ".value().as<::Halide::Internal::Call>()->param"
 """The input behind the Func that wraps it, which is all that a pipeline gives of it."""
 
 _SPLIT_RESULTS = {"split": (0, (1, 2)), "fuse": (0, (2,))}
 """Operation to (position of an existing variable, positions of the variables it makes)."""
+
+
+WITHOUT_ALIAS_ANALYSIS = "-enable-aa-sched-mi=false"
+"""The switch with which LLVM's machine scheduler leaves loads behind stores of the same values. It
+does not always (seeds 41, 55 and 94 of tests/rig/random_pipelines.py). For all code the switch
+would cost textbook schedules of kernels 12 %: it is for what was found wrong."""
+
+WITHOUT_PIPELINER = "-enable-pipeliner=false"
+"""The switch with which LLVM does not overlap iterations of a loop: it moves loads before stores
+under a predicate that an iteration before does to the same place (seed 24)."""
 
 
 class UnknownStageError(Exception):
@@ -75,12 +91,48 @@ def apply(
             continue
         if directive.op == _IN_ORDER:
             name, *at = directive.args
-            byte = hl.i32(hl.u8(_stage(known, f"{name}_im")[tuple(map(int, at))]))
+            wrapper = _stage(known, _wrapper(known, str(name)))
+            byte = hl.i32(hl.u8(wrapper[tuple(map(int, at))]))
             target.specialize(byte * byte % 4 == 2)
             continue
-        made = getattr(target, directive.op)(*_arguments(directive, known, reductions))
+        arguments = list(_arguments(directive, known, reductions))
+        if directive.op == _NEVER_PARTITION:
+            arguments = [arguments]
+        made = getattr(target, directive.op)(*arguments)
         if directive.op == _MAKES_STAGE:
             known[str(directive.args[-1])] = made
+
+
+def needed_switches(
+    directives: Sequence[Directive], stages: Mapping[str, hl.Func]
+) -> tuple[str, ...]:
+    """The switches without which LLVM makes wrong code of a schedule: without alias analysis if it
+    has vectors under a guard, or, beside vectors, an update that has none; without the pipeliner if
+    updates have vectors under a guard."""
+    guarded: set[tuple[str, int | None, object]] = set()
+    vectors: set[tuple[str, int | None]] = set()
+    under_guard: set[tuple[str, int | None]] = set()
+    for directive in directives:
+        own, args = (directive.func, directive.update), directive.args
+        if directive.op == "split" and (
+            args[-1] is TailStrategy.GUARD_WITH_IF or (*own, args[0]) in guarded
+        ):
+            guarded.add((*own, args[2]))
+        elif directive.op in ("vectorize", _MAKES_STAGE):
+            vectors.add(own)
+            if (*own, args[0]) in guarded:
+                under_guard.add(own)
+    updates = {
+        (name, update)
+        for name, func in stages.items()
+        for update in range(func.num_update_definitions())
+    }
+    found = []
+    if under_guard or (vectors and not updates <= vectors):
+        found.append(WITHOUT_ALIAS_ANALYSIS)
+    if under_guard & updates:
+        found.append(WITHOUT_PIPELINER)
+    return tuple(found)
 
 
 def _stage(stages: Mapping[str, hl.Func], name: str) -> hl.Func:
@@ -88,6 +140,13 @@ def _stage(stages: Mapping[str, hl.Func], name: str) -> hl.Func:
         return stages[name]
     except KeyError:
         raise UnknownStageError(f"no stage '{name}' among {', '.join(stages)}") from None
+
+
+def _wrapper(stages: Mapping[str, hl.Func], image: str) -> str:
+    """The name of the Func that wraps an input. Halide numbers it in a process that has used it;
+    a kernel's stages do not have it."""
+    plain = f"{image}_im"
+    return next((name for name in stages if name.partition("$")[0] == plain), plain)
 
 
 def _arguments(
@@ -116,7 +175,7 @@ def as_cpp(
 ) -> str:
     """The body of ``apply_schedule_NAME`` in Halide's ``.schedule.h`` format."""
     reductions = reduction_variables(stages, directives)
-    positions = _positions(pipeline)
+    places = positions(pipeline)
     used_stages: dict[str, None] = {}
     variables: dict[str, None] = {}
     calls = []
@@ -125,18 +184,20 @@ def as_cpp(
         rendered = []
         if directive.op == _PREFETCH:
             image, loop, distance = directive.args
-            used_stages[f"{image}_im"] = variables[str(loop)] = None
+            wrapper = _wrapper(stages, str(image))
+            used_stages[wrapper] = variables[str(loop)] = None
             at = _cpp_name(str(loop))
             calls.append(
                 f"{_cpp_stage(directive.func, stages)}.prefetch("
-                f"{_cpp_stage(f'{image}_im', stages)}{_CPP_PARAMETER}, {at}, {at}, {distance});"
+                f"{_cpp_stage(wrapper, stages)}{_CPP_PARAMETER}, {at}, {at}, {distance});"
             )
             continue
         if directive.op == _IN_ORDER:
             image, *place = directive.args
-            used_stages[f"{image}_im"] = None
-            element = f"{_cpp_stage(f'{image}_im', stages)}({', '.join(map(str, place))})"
-            byte = f"cast<int>(cast<uint8_t>({element}))"
+            wrapper = _wrapper(stages, str(image))
+            used_stages[wrapper] = None
+            element = f"{_cpp_stage(wrapper, stages)}({', '.join(map(str, place))})"
+            byte = f"::Halide::cast<int>(::Halide::cast<uint8_t>({element}))"
             calls.append(
                 f"{_cpp_stage(directive.func, stages)}.specialize({byte} * {byte} % 4 == 2);"
             )
@@ -160,7 +221,7 @@ def as_cpp(
         result = f"Func {made} = " if made else ""
         calls.append(f"{result}{stage}{update}.{directive.op}({', '.join(rendered)});")
     lines = [
-        f"Func {_cpp_stage(name, stages)} = pipeline.get_func({positions[stages[name].name()]});"
+        f"Func {_cpp_stage(name, stages)} = pipeline.get_func({places[stages[name].name()]});"
         for name in used_stages
         if name in stages
     ]
@@ -181,11 +242,11 @@ def _cpp_name(variable: str) -> str:
     return "v_" + re.sub(r"\W", "_", variable)
 
 
-def _positions(pipeline: hl.Pipeline) -> dict[str, int]:
+def positions(pipeline: hl.Pipeline) -> dict[str, int]:
     """Index of every Func for ``pipeline.get_func``; Halide has no call for the count."""
-    positions: dict[str, int] = {}
+    found: dict[str, int] = {}
     try:
         while True:
-            positions[pipeline.get_func(len(positions)).name()] = len(positions)
+            found[pipeline.get_func(len(found)).name()] = len(found)
     except hl.HalideError:
-        return positions
+        return found

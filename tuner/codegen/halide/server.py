@@ -33,7 +33,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tuner.codegen.confinement import COMPILER, PROGRAM, Confinement, Limits, Program, confine
+from tuner.codegen.confinement import (
+    COMPILER,
+    PROGRAM,
+    PROGRAMS,
+    Confinement,
+    Limits,
+    Program,
+    confine,
+)
 from tuner.codegen.halide.children import PATIENCE, PR_SET_PDEATHSIG, wait_for
 
 MODULE = "tuner.codegen.halide.server"
@@ -83,10 +91,13 @@ def _confined(request: dict[str, Any]) -> Confinement:
         program = Program(Path(request["program"][0]), tuple(reads))
     limits = Limits(
         int(request["memory_limit_bytes"]),
-        math.ceil(float(sys.argv[1])) + _CPU_GRACE_S,
+        math.ceil(request.get("processor_s", float(sys.argv[1]) + _CPU_GRACE_S)),
         _FILE_LIMIT_BYTES,
     )
-    return confine(PROGRAM if program else COMPILER, Path("."), limits, program)
+    role = COMPILER
+    if program is not None:
+        role = PROGRAMS if request.get("starts_programs") else PROGRAM
+    return confine(role, Path("."), limits, program)
 
 
 def _compile(request: dict[str, Any], confinement: Confinement, done: int) -> None:
@@ -128,7 +139,8 @@ def _child() -> None:
     confinement = _confined(request)
     if "program" in request:
         confinement.seal()
-        os.execve(request["program"][0], request["program"], {})  # noqa: S606 - no shell
+        environment = request.get("environment", {})
+        os.execve(request["program"][0], request["program"], environment)  # noqa: S606 - no shell
     _thread.stack_size(_THREAD_STACK_BYTES)
     _thread.start_new_thread(_compile, (request, confinement, done))
     os._exit(os.read(ended, 1)[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import select
 import shutil
@@ -51,6 +52,8 @@ class CompileServers:
 
     def __init__(self, workers: int, time_limit_s: float, memory_limit_bytes: int) -> None:
         self.time_limit_s = time_limit_s
+        self.processor_limit_s = math.inf
+        """Of compilations that begin from now on, where it is less than ``time_limit_s``."""
         self.all = [CompileServer(time_limit_s, memory_limit_bytes) for _ in range(workers)]
         self._free: LifoQueue[CompileServer] = LifoQueue()
         for server in reversed(self.all):
@@ -92,11 +95,12 @@ class CompileServers:
         ``device_error`` if it was killed from outside each time it was tried; and
         ``OutOfTimeError`` after :meth:`abandon`.
         """
-        how, number = self._ended(server, request, given or {})
-        if how == "timeout":
-            raise CandidateError(
-                Outcome.TIMEOUT, f"compiling took more than {self.time_limit_s:g} s"
-            )
+        limit_s = min(self.time_limit_s, self.processor_limit_s)
+        own = {**request, "processor_s": limit_s} if limit_s < self.time_limit_s else request
+        how, number = self._ended(server, own, given or {})
+        if how == "timeout" or (how, number) == ("signal", signal.SIGXCPU):
+            why = ", many times as long as of any valid candidate" if own is not request else ""
+            raise CandidateError(Outcome.TIMEOUT, f"compiling took more than {limit_s:.3g} s{why}")
         if how == "signal" or number != 0:
             _require_room(server.directory)
         if how == "signal":
@@ -164,6 +168,9 @@ class ServerGenerator(CodeGenerator):
         self._owns = servers is None
         self.servers = servers or CompileServers(workers, time_limit_s, memory_limit_bytes)
 
+    def limit(self, processor_s: float) -> None:
+        self.servers.processor_limit_s = processor_s
+
     def abandon(self) -> None:
         self.servers.abandon()
 
@@ -206,9 +213,18 @@ _ANSWER_GRACE_S = 10.0
 VECTOR_COPIES = ("-disable-memcpy-idiom", "-disable-loop-idiom-memcpy")
 """Loops over vectors that copy stay loops. Two passes of LLVM make calls of ``memcpy`` of them, and
 Hexagon's goes eight bytes at a time: ten times as long for rows that are copied tile by tile."""
-LLVM_ARGUMENTS = " ".join(("-ifcvt-limit=0", *VECTOR_COPIES))
-"""Switches LLVM's If Converter pass off: under register pressure it aborts on one HVX candidate in
-ten ("Couldn't find the register class"), and without it the code is as fast."""
+NO_COPY_PROPAGATION = "-rdf-opt=0"
+"""Hexagon's propagation of copies over a graph of register data flow stays off: it drops a copy of
+a pair of vectors on a loop's exit (gaussian5x5_u8 by the generator ``hvx``, 384x11, contract
+extent: wrong rows), and its time grows faster than the code does."""
+LLVM_SWITCHES = (*VECTOR_COPIES, NO_COPY_PROPAGATION)
+"""Arguments to LLVM that every code generator gives."""
+LLVM_ARGUMENTS = " ".join(("-ifcvt-limit=0", "-disable-hexagon-amodeopt", *LLVM_SWITCHES))
+"""Two more for what Halide makes. LLVM's If Converter aborts under register pressure on one HVX
+candidate in ten ("Couldn't find the register class"), and without it the code is as fast. Hexagon's
+choice of addressing modes builds such a graph, too. LLVM spent half of a compilation in the two; 72
+schedules of 12 kernels take 0.999 of the cycles without them (single ones 0.93 to 1.12). Loops of
+intrinsics need it: products of 256x256x256 bytes take 4 % more without."""
 _ENVIRONMENT = {
     "HL_LLVM_ARGS": LLVM_ARGUMENTS,
     "PYTHONHASHSEED": "0",
@@ -294,6 +310,7 @@ class CompileServer:
         assert self._process.stdin is not None  # noqa: S101
         self._clean()
         for name, content in given.items():
+            (self.directory / name).parent.mkdir(parents=True, exist_ok=True)
             (self.directory / name).write_bytes(content)
         job = {**request, "memory_limit_bytes": self._memory_limit_bytes}
         try:

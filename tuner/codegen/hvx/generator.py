@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from tuner.codegen import c_forms, clang
-from tuner.codegen.c_forms import PRELUDE, SWITCHES, declaration, wrapped
-from tuner.codegen.halide.servers import ServerGenerator
+from tuner.codegen import clang, wrapping
 from tuner.codegen.halide.uploads import stencils
-from tuner.codegen.hvx.lowering import lowered
+from tuner.codegen.hvx.lowering import BOUNDS, lowered
 from tuner.codegen.hvx.sliding import Window
-from tuner.codegen.hvx.writing import Choices, Side, Strip, declarations
-from tuner.codegen.toolchain import find_toolchain
+from tuner.codegen.hvx.writing import (
+    TABLE_BYTES,
+    Choices,
+    Image,
+    Inputs,
+    Side,
+    Strip,
+    declarations,
+)
+from tuner.codegen.wrapping import PRELUDE, declaration, wrapped
+from tuner.codegen.written import SWITCHES, WrittenGenerator
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
-from tuner.kernels import Kernel, find_kernel, pixel
-from tuner.kernels.pixel import NotAStencilError, Pixel
+from tuner.kernels import Kernel, pixel
+from tuner.kernels.pixel import NotAStencilError, Pixel, Place
 from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
-from tuner.records.candidate import Artifact, Candidate, Problem
+from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue, Space
 
 ROWS = "hvx_rows"
@@ -29,19 +36,26 @@ _CLANG_KNOBS = ("llvm_optimize", "llvm_unroll", "llvm_pipeliner")
 _TEXTBOOK: dict[str, KnobValue] = {ROWS: 4, "hvx_columns": 2, "hvx_adds": "halves"}
 _MOST_REACH = 16
 """Rows or columns that a pixel depends on, to each side."""
+_MOST_STEP = 4
+"""Channels that are interleaved."""
+_MOST_VECTORS = 8
+"""Of a row that is added up: it stays in registers."""
 _MOST_VALUES = 128
-_INPUT = "input.c"
-HVX_SWITCHES = (*SWITCHES, "-mllvm", "-rdf-opt=0")
-"""Without LLVM's copy propagation on machine code (Hexagon's RDF): it drops a copy of a pair of
-vectors on a loop's exit, of which wrong rows come (gaussian5x5_u8, 384x11, contract extent). The
-code is as fast without."""
+_PLANE = "plane"
+"""The number of the output's plane, in C."""
+_NO_RENAMING = ("-mllvm", "-break-anti-dependencies=none", "-mllvm", "-disable-copyprop")
+"""Behind the allocation of registers none is renamed. Freeing itself of anti-dependences, the last
+scheduler renames one half of a pair of vectors that is still needed (box_blur_u8, 384x11, contract
+none); LLVM's common propagation of copies drops a copy of one (gaussian5x5_u8, 500x11, contract
+host). 24 candidates take 1.002 of the packets without."""
 
 
-class HvxGenerator(ServerGenerator):
-    """Code for kernels that state their pixels (:meth:`Kernel.pixel`), from images that are at
-    least a vector wide."""
+class HvxGenerator(WrittenGenerator):
+    """Code for kernels that state their pixels (:meth:`Kernel.pixel`), of images at least a vector
+    wide."""
 
     name = "hvx"
+    switches = (*SWITCHES, *_NO_RENAMING)
 
     @classmethod
     def space(cls, kernel: Kernel, problem: Problem) -> Space:
@@ -49,11 +63,15 @@ class HvxGenerator(ServerGenerator):
         if reason:
             raise UserError(
                 f"the generator '{cls.name}' makes no code of {kernel.name}: {reason}",
-                accepted="filters of one u8 image to another whose edges are repeated",
+                accepted="functions of u8 images and the pixels around one, see docs/generators.md",
                 next_step="choose another one with --generator, such as halide",
             )
-        width = kernel.buffers(problem.workload.params)[0].shape[-1]
-        return Space(kernel.name, _knobs(width // problem.target.lanes(1)))
+        params = problem.workload.params
+        vectors = kernel.buffers(params)[-1].shape[-1] // problem.target.lanes(1)
+        columns = tuple(count for count in _COLUMNS if count <= vectors)
+        if _rows_in(kernel.pixel(params)):
+            columns = (vectors,)  # whole rows
+        return Space(kernel.name, _knobs(columns))
 
     @classmethod
     def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
@@ -63,37 +81,26 @@ class HvxGenerator(ServerGenerator):
             "textbook": space.nearest_config(_TEXTBOOK),
         }
 
-    def fingerprint(self) -> Mapping[str, str]:
-        return {
-            "generator": self.name,
-            "clang": find_toolchain().version,
-            "hvx switches": " ".join((*clang.BASE_SWITCHES, *HVX_SWITCHES)),
-            "hvx code": _own_code()[:16],
-        }
+    def source(self, kernel: Kernel, problem: Problem, config: Config) -> str:
+        return translation_unit(kernel, problem, config)
 
-    def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
-        problem, config = candidate.problem, candidate.config
-        kernel = find_kernel(problem.workload.kernel)
-        source = translation_unit(kernel, problem, config).encode()
-        with self.servers.one() as server:
-            files = clang.compiled(
-                self.servers,
-                server,
-                problem.target,
-                (_INPUT, source),
-                [*HVX_SWITCHES, *clang.switches(config)],
-                with_assembly=with_assembly,
-            )
-        head = declaration(problem, _buffers(kernel, problem)).encode()
-        # The loops as they are stand for the loop nest of a schedule.
-        files |= {"header": head, "loopnest": source}
-        return Artifact(digest_of_bytes(files[clang.OBJECT]), problem.symbol, files)
+    def header(self, kernel: Kernel, problem: Problem) -> str:
+        return declaration(problem, _buffers(kernel, problem))
+
+    def digest_of_code(self) -> str:
+        return _own_code()
+
+    def switches_for(self, kernel: Kernel, problem: Problem, config: Config) -> list[str]:
+        params = problem.workload.params
+        images = inputs_of(kernel.pixel(params), kernel.buffers(params)).images.values()
+        is_aligned = config.text("hvx_taps") == "align" and all(one.is_repeated for one in images)
+        merging = () if is_aligned else clang.NO_MERGED_LOADS
+        return [*merging, *super().switches_for(kernel, problem, config)]
 
 
 @lru_cache(maxsize=64)
-def _knobs(vectors: int) -> tuple[Knob, ...]:
-    """All knobs, for rows of that many whole vectors: no strip is wider."""
-    columns = tuple(count for count in _COLUMNS if count <= vectors)
+def _knobs(columns: tuple[int, ...]) -> tuple[Knob, ...]:
+    """All knobs, with those choices of the vectors of a strip."""
     return (
         Knob(ROWS, (1, 2, 4, 8), "output rows computed together"),
         Knob("hvx_columns", columns, "vectors side by side"),
@@ -112,41 +119,124 @@ def _knobs(vectors: int) -> tuple[Knob, ...]:
 def why_not(kernel: Kernel, problem: Problem) -> str:
     """Why there is no code for ``problem``; empty if there is."""
     params = problem.workload.params
+    specs = kernel.buffers(params)
     try:
-        _require(kernel.pixel(params))
+        stated = kernel.pixel(params)
+        _require_buffers(specs, stated)
+        _require(stated, specs[-1].dtype)
     except NotAStencilError as error:
         return str(error)
-    specs = kernel.buffers(params)
-    if any(spec.loose or any(spec.mins) for spec in specs):
-        return "its buffers are loose, or do not begin at 0"
-    if len(specs) != 2 or specs[0].shape != specs[1].shape:
-        return "its image is not made of one of the same shape"
     lanes = problem.target.lanes(1)
-    if specs[0].shape[-1] < lanes:
-        return f"its rows have {specs[0].shape[-1]} pixels, fewer than {lanes}"
+    width = specs[-1].shape[-1]
+    if width < lanes:
+        return f"its rows have {width} pixels, fewer than {lanes}"
+    if rows := _rows_in(stated):
+        if problem.contract is not Contract.STATIC:
+            return "it adds up rows, for which the contract has to be static"
+        if rows != {width} or width % lanes or width > _MOST_VECTORS * lanes:
+            whole = f"whole rows of at most {_MOST_VECTORS} vectors"
+            return f"it adds up {max(rows)} pixels of rows of {width}, not {whole}"
     return ""
 
 
+def _rows_in(stated: Pixel) -> set[int]:
+    """The widths of the rows that ``stated`` adds up."""
+    return {one.value for one in stated.inner() if one.kind == "row"}
+
+
 @lru_cache(maxsize=256)
-def _require(stated: Pixel) -> None:
-    offsets = stated.offsets()
-    if not offsets or any(max(abs(dx), abs(dy)) > _MOST_REACH for dx, dy in offsets):
+def _require(stated: Pixel, dtype: str) -> None:
+    places = stated.places()
+    if not places or any(max(abs(one.dx), abs(one.dy)) > _MOST_REACH for one in places):
         raise NotAStencilError(f"it reaches over more than {_MOST_REACH} pixels, or over none")
-    values, _ = lowered(stated)
+    if any(one.step > 1 and not 0 <= one.dx < one.step <= _MOST_STEP for one in places):
+        raise NotAStencilError(f"it reads more than {_MOST_STEP} channels, or beyond a pixel's")
+    if len({(one.source, one.step) for one in places}) > len({one.source for one in places}):
+        raise NotAStencilError("it reads an image as one with channels and as one without")
+    values, _ = lowered(stated, dtype)
     if len(values.known) > _MOST_VALUES:
         raise NotAStencilError(f"it takes more than {_MOST_VALUES} vector operations")
 
 
+def inputs_of(stated: Pixel, specs: Sequence[BufferSpec]) -> Inputs:
+    """Those of the buffers ``specs`` that the pixel ``stated`` reads."""
+    numbers = {"": 0, **{spec.name: number for number, spec in enumerate(specs)}}
+    images = {}
+    larger = {place.image for place in stated.places() if place.within}
+    for place in sorted(stated.places(), key=lambda one: (numbers[one.image], one.source)):
+        number = numbers[place.image]
+        own = _PLANE if place.plane is None else str(place.plane)
+        plane = own if len(specs[number].shape) > 2 else ""
+        images[place.source] = Image(number, place.step, plane)
+        if place.image in larger:
+            around = [one for one in stated.places() if one.image == place.image]
+            top, left = (-least for least in (specs[number].mins or (0, 0))[-2:])
+            right = max(0, *(one.dx for one in around))
+            bottom = max(0, *(one.dy for one in around))
+            images[place.source] = Image(number, 1, plane, False, left, top, right, bottom)
+    tables = sorted(one.value for one in stated.inner() if one.kind == "entry")
+    return Inputs(images, {name: numbers[name] for name in tables})
+
+
+def _require_buffers(specs: Sequence[BufferSpec], stated: Pixel) -> None:
+    *given, output = specs
+    if any(spec.loose for spec in specs) or any(output.mins):
+        raise NotAStencilError("its buffers are loose, or its output does not begin at 0")
+    if any(spec.dtype != "uint8" for spec in given) or output.dtype not in BOUNDS:
+        raise NotAStencilError("its inputs are not of u8, or its output not of 8 or 16 bits")
+    if len(output.shape) not in (2, 3):
+        raise NotAStencilError(f"its output has {len(output.shape)} dimensions, not two or three")
+    inputs = inputs_of(stated, specs)
+    read = {*inputs.tables.values(), *(image.buffer for image in inputs.images.values())}
+    if read != set(range(len(given))):
+        raise NotAStencilError("it has several outputs, or inputs that it does not read")
+    *planes, height, width = output.shape
+    for place in sorted(stated.places(), key=lambda one: one.source):
+        image = inputs.images[place.source]
+        if image.is_repeated and any(given[image.buffer].mins):
+            raise NotAStencilError("its image does not begin at 0")
+        if not image.is_repeated and not place.within and (place.dx or place.dy):
+            raise NotAStencilError("it repeats some edges of an image, and others not")
+        *others, rows, columns = given[image.buffer].shape
+        if place.plane is None:
+            has_plane = others in ([], planes)
+        else:
+            has_plane = bool(others) and place.plane < others[0]
+        shape = (height, place.step * width)
+        if not image.is_repeated:
+            has_all = _has_all(given[image.buffer], place, height, width)
+            shape = (rows, columns) if has_all else shape
+        if (rows, columns) != shape or not has_plane:
+            raise NotAStencilError("its image is not made of ones of the same shape")
+    if any(given[number].shape != (TABLE_BYTES,) for number in inputs.tables.values()):
+        raise NotAStencilError(f"a table that it looks up in does not have {TABLE_BYTES} entries")
+
+
+def _has_all(spec: BufferSpec, place: Place, height: int, width: int) -> bool:
+    """Whether an image whose edges are not repeated has ``place`` for every pixel of the output,
+    and what lies there itself: vectors are loaded from there."""
+    ends = zip(spec.shape[-2:], (spec.mins or (0, 0))[-2:], strict=True)
+    (top, bottom), (left, right) = ((least, least + extent) for extent, least in ends)
+    return (
+        place.step == 1
+        and top <= min(0, place.dy) <= max(0, place.dy) <= bottom - height
+        and left <= min(0, place.dx) <= max(0, place.dx) <= right - width
+    )
+
+
 def _buffers(kernel: Kernel, problem: Problem) -> tuple[BufferSpec, ...]:
     """Those of the kernel by names that are C's, whatever a pipeline calls them."""
-    return tuple(b._replace(name=b.role) for b in kernel.buffers(problem.workload.params))
+    *given, output = kernel.buffers(problem.workload.params)
+    inputs = (spec._replace(name=f"input{number}") for number, spec in enumerate(given))
+    return (*inputs, output._replace(name="output"))
 
 
 def translation_unit(kernel: Kernel, problem: Problem, config: Config) -> str:
     """The C of a config."""
-    lanes = problem.target.lanes(1)
-    buffers = _buffers(kernel, problem)
-    values, root = lowered(kernel.pixel(problem.workload.params))
+    lanes, params = problem.target.lanes(1), problem.workload.params
+    buffers, stated = _buffers(kernel, problem), kernel.pixel(params)
+    inputs = inputs_of(stated, kernel.buffers(params))
+    values, root = lowered(stated, buffers[-1].dtype)
     window = Window(values, root, config.integer(ROWS))
     choices = Choices(
         config.integer("hvx_columns"),
@@ -154,11 +244,11 @@ def translation_unit(kernel: Kernel, problem: Problem, config: Config) -> str:
         config.integer("hvx_prefetch"),
         config.text("hvx_adds"),
         config.text("hvx_last"),
-        buffers[0].shape[0] if problem.contract is Contract.STATIC else None,
+        buffers[-1].shape[-2] if problem.contract is Contract.STATIC else None,
     )
-    walk = _Walk(problem, buffers, choices.columns, lanes)
+    walk = _Walk(problem, buffers, inputs, choices.columns, lanes)
     loops = walk.loops()
-    functions = declarations(window, list(walk.strips.values()), choices, lanes)
+    functions = declarations(window, inputs, list(walk.strips.values()), choices, lanes)
     return wrapped(problem, buffers, {}, loops, functions)
 
 
@@ -167,9 +257,17 @@ class _Walk:
     the width are made when the code is called."""
 
     def __init__(
-        self, problem: Problem, buffers: tuple[BufferSpec, ...], columns: int, lanes: int
+        self,
+        problem: Problem,
+        buffers: tuple[BufferSpec, ...],
+        inputs: Inputs,
+        columns: int,
+        lanes: int,
     ) -> None:
-        contract, width = problem.contract, buffers[0].shape[-1]
+        contract, width = problem.contract, buffers[-1].shape[-1]
+        self._inputs = inputs
+        self._has_planes = len(buffers[-1].shape) > 2
+        self._element_bytes = buffers[-1].element_bytes
         self._width = width if contract is Contract.STATIC else None
         self._columns, self._lanes = columns, lanes
         self._is_whole = contract is Contract.EXTENT or self._width == width // lanes * lanes
@@ -182,14 +280,33 @@ class _Walk:
         lines = []
         columns = [self._columns]
         if self._width is None:
-            differ = (f"input_extent_{at} != output_extent_{at}" for at in range(2))
             least = f"output_extent_0 < {self._lanes}"
-            lines.append(f"if ({' || '.join([*differ, least])}) return CONSTRAINT_VIOLATED;")
+            wrong = " || ".join([*self._differences(), least])
+            lines.append(f"if ({wrong}) return CONSTRAINT_VIOLATED;")
             columns += [1] if self._columns > 1 else []  # narrow images
+        if self._has_planes:
+            lines.append(f"for (int {_PLANE} = 0; {_PLANE} < output_extent_2; ++{_PLANE})")
+        lines.append("do {")
         for count in columns:
             lines.append(f"if (output_extent_0 >= {count * self._lanes}) {{")
-            lines += [*self._with(count), "return 0;", "}"]
-        return "\n".join(lines)
+            lines += [*self._with(count), "break;", "}"]
+        return "\n".join([*lines, "} while (0);"])
+
+    def _differences(self) -> Iterator[str]:
+        """Conditions under which the shape of an input is wrong."""
+        for one in self._inputs.images.values():
+            name = f"input{one.buffer}_extent"
+            if one.is_repeated:
+                yield f"{name}_0 != {one.step} * output_extent_0"
+                yield f"{name}_1 != output_extent_1"
+            else:
+                yield f"{name}_0 < output_extent_0 + {one.left + one.right}"
+                yield f"{name}_1 < output_extent_1 + {one.top + one.bottom}"
+            if one.plane:
+                is_own = one.plane == _PLANE
+                yield f"{name}_2 != output_extent_2" if is_own else f"{name}_2 <= {one.plane}"
+        for number in self._inputs.tables.values():
+            yield f"input{number}_extent_0 != {TABLE_BYTES}"
 
     def _with(self, columns: int) -> Iterator[str]:
         """Strips of ``columns`` vectors; the last one begins where it ends with the row."""
@@ -197,7 +314,7 @@ class _Walk:
         aligned = self._is_aligned
         if width is None or width == step:
             one = self._call(Strip(columns, "edge", "edge", aligned), "0")
-            yield f"if (output_extent_0 == {step}) {{ {one} return 0; }}"
+            yield f"if (output_extent_0 == {step}) {{ {one} break; }}"
         if width == step:
             return
         # A vector beside a strip is whole, and so it may be read, if rows are.
@@ -221,8 +338,10 @@ class _Walk:
         """Calls a strip that begins at ``x``, and puts it among those that are called."""
         self.strips[strip.name] = strip
         end = f"output_extent_0 - ({x}) - {strip.columns * self._lanes}"
+        plane = f" + {_PLANE} * output_stride_2" if self._has_planes else ""
         return (
-            f"{strip.name}(input + {x}, input_stride_1, output + {x}, output_stride_1, "
+            f"{strip.name}({self._inputs.arguments(x)}, (uint8_t *)(output{plane} + {x}), "
+            f"{self._element_bytes} * output_stride_1, "
             f"output_extent_1, at_most({x}, {self._lanes}), at_most({end}, {self._lanes}));"
         )
 
@@ -230,7 +349,7 @@ class _Walk:
 @lru_cache(maxsize=1)
 def _own_code() -> str:
     """Names the code that decides what C is written of a pixel, and what pixel is read."""
-    modules = (c_forms, pixel, stencils)
+    modules = (wrapping, pixel, stencils)
     readers = [Path(str(module.__file__)) for module in modules]
     paths = [*sorted(Path(__file__).parent.glob("*.py")), *readers, PRELUDE]
     return digest_of_bytes(b"\0".join(path.read_bytes() for path in paths))

@@ -19,16 +19,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import gcd
 
-from tuner.kernels.pixel import NotAStencilError, Pixel, at, rank
+from tuner.kernels.pixel import NotAStencilError, Pixel, Place, at, rank
 
 _BYTE = (0, 255)
 _SIGNED = (-(1 << 15), (1 << 15) - 1)
 _UNSIGNED = (0, (1 << 16) - 1)
 _WEIGHT = (-128, 127)
+BOUNDS = {"uint8": _BYTE, "int16": _SIGNED, "uint16": _UNSIGNED}
+"""Of outputs, by their type."""
+_WORD = (-(1 << 31), (1 << 31) - 1)
 FOLDS = {"max": "vmaxub", "min": "vminub"}
+UNIFORM = frozenset(
+    ("row", "splatw", "vaddw", "vsubw", "vasrw", "vmpyiwb", "vabsw", "vmaxw", "vminw")
+)
+"""Operations on words that are the same in a whole row; ``row`` adds up the bytes of one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +43,12 @@ class Value:
     """A row of values: ``operation`` of the ``parts``, each a value and the number of rows it lies
     below. ``numbers`` are the operation's constants. ``is_wide`` if it has halfwords.
 
-    The operation ``tap`` is input pixels ``numbers[0]`` columns to the right; ``fold`` combines any
-    number of parts by the operation ``by``, in an order that is chosen later.
+    The operation ``tap`` is pixels of the input ``image``, ``numbers[0]`` columns to the right, or
+    the channel of that number of ``numbers[1]`` interleaved ones; ``lut`` is entries of that
+    input; ``fold`` combines any number of parts by the operation ``by``, in an order that is
+    chosen later.
+
+    Values of :data:`UNIFORM` operations are the same in a whole row: one word for each row.
     """
 
     operation: str
@@ -47,6 +58,12 @@ class Value:
     height: int
     number: int
     by: str = ""
+    image: str = ""
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether it is one word for a row."""
+        return self.operation in UNIFORM
 
 
 Placed = tuple[Value, int]
@@ -67,39 +84,41 @@ class Values:
         *,
         is_wide: bool,
         by: str = "",
+        image: str = "",
     ) -> Placed:
         """``operation`` of ``parts``, in the row of the first of them."""
         row = parts[0][1] if parts else 0
         own = tuple((part, at - row) for part, at in parts)
-        key = (operation, tuple((id(p), at) for p, at in own), tuple(numbers), by)
+        key = (operation, tuple((id(p), at) for p, at in own), tuple(numbers), by, image)
         # A fold is higher than the partial results that its parts are combined to.
         step = 2 * len(own) + 1 if operation == "fold" else 1
         if key not in self.known:
             height = step + max((part.height for part, _ in own), default=0)
-            value = Value(operation, own, tuple(numbers), is_wide, height, len(self.known), by)
+            number = len(self.known)
+            value = Value(operation, own, tuple(numbers), is_wide, height, number, by, image)
             self.known[key] = value
         return self.known[key], row
 
 
-def lowered(expression: Pixel) -> tuple[Values, Placed]:
-    """The values of ``expression``, and which of them is the output's row of bytes.
+def lowered(expression: Pixel, dtype: str = "uint8") -> tuple[Values, Placed]:
+    """The values of ``expression``, and which of them is the output's row of bytes or halfwords.
 
-    ``NotAStencilError`` if sums take more than 16 bits, or weights more than 8.
+    ``NotAStencilError`` if sums take more than 16 bits, or weights more than 8, or ``dtype`` does
+    not hold the values.
     """
-    if (expression.low, expression.high) != _clip(expression, _BYTE):
+    bounds = BOUNDS[dtype]
+    if not _within(expression, bounds):
         raise NotAStencilError(
-            f"its values reach from {expression.low} to {expression.high}, not 0 to 255"
+            f"its values reach from {expression.low} to {expression.high}, "
+            f"not {bounds[0]} to {bounds[1]}"
         )
     lowering = _Lowering()
-    return lowering.values, lowering.bytes_of(expression)
+    find = lowering.bytes_of if bounds == _BYTE else lowering.halves_of
+    return lowering.values, find(expression)
 
 
 def _reach(expression: Pixel) -> str:
     return f"a value reaches from {expression.low} to {expression.high}"
-
-
-def _clip(expression: Pixel, bounds: tuple[int, int]) -> tuple[int, int]:
-    return max(expression.low, bounds[0]), min(expression.high, bounds[1])
 
 
 def _within(expression: Pixel, bounds: tuple[int, int]) -> bool:
@@ -131,10 +150,16 @@ class _Lowering:
 
     def _bytes(self, expression: Pixel) -> Placed:
         kind, parts = expression.kind, expression.parts
+        if _is_of_rows(expression):
+            return self.values.made("bytes_of_row", [self._words(expression)], is_wide=False)
         if kind == "pixel":
-            dx, dy = expression.value
-            value, _ = self.values.made("tap", (), (dx,), is_wide=False)
-            return value, dy
+            place: Place = expression.value
+            numbers = place.dx, place.step
+            value, _ = self.values.made("tap", (), numbers, is_wide=False, image=place.source)
+            return value, place.dy
+        if kind == "entry":
+            index = [self.bytes_of(parts[0])]
+            return self.values.made("lut", index, is_wide=False, image=expression.value)
         if kind == "constant":
             return self.values.made("splatb", (), (expression.value,), is_wide=False)
         if kind in FOLDS and _is_median_of_nine(expression):
@@ -143,8 +168,9 @@ class _Lowering:
             return self._fold(FOLDS[kind], map(self.bytes_of, parts), is_wide=False)
         if kind in FOLDS:
             return self._saturated(expression)
-        if kind == "shift":
-            return self._narrowed(parts[0], expression.value)
+        shifted = _shifted_last(expression)
+        if shifted.kind == "shift":
+            return self._narrowed(shifted.parts[0], shifted.value)
         if kind == "abs" and (pair := self._difference(parts[0])):
             return self.values.made("vabsdiffub", pair, is_wide=False)
         return self._pack("vshuffeb", self.halves_of(expression))
@@ -167,6 +193,7 @@ class _Lowering:
         inner = _clamped_to_bytes(expression)
         if inner is None or not _within(inner, _SIGNED):
             return self._pack("vshuffeb", self.halves_of(expression))
+        inner = _shifted_last(inner)
         if inner.kind == "shift":
             return self._narrowed(inner.parts[0], inner.value)
         return self._pack("vsathub", self.halves_of(inner))
@@ -186,7 +213,12 @@ class _Lowering:
             return self._pack(f"vround{letter}hub", self.halves_of(body))
         if bits == 8 and _within(inner, _UNSIGNED):
             return self._pack("vshuffob", self.halves_of(inner))
-        return self._pack("vsathub", self.halves_of(inner >> bits))
+        if bits == 8 and _within(inner - half, _SIGNED):
+            return self._pack("vroundhub", self.halves_of(inner - half))
+        # Not `inner >> bits` as an expression: of a byte, that would be narrowed again and again.
+        operation = "vasrh" if _within(inner, _SIGNED) else "vlsrh"
+        made = self.values.made(operation, [self.halves_of(inner)], (bits,), is_wide=True)
+        return self._pack("vsathub", made)
 
     def _fold(self, by: str, parts: Iterable[Placed], *, is_wide: bool) -> Placed:
         """``by``, which may take its parts in any order, of ``parts``: along rows, then down."""
@@ -206,10 +238,14 @@ class _Lowering:
 
     def _median_of_nine(self, expression: Pixel) -> Placed:
         (left, middle, right), rows = _sides(expression)
+        (place, *_) = expression.places()
         made = self.values.made
 
         def row(dy: int) -> tuple[Placed, Placed, Placed]:
-            a, b, c = (self.bytes_of(at(dx, dy)) for dx in (left, middle, right))
+            a, b, c = (
+                self.bytes_of(at(dx, dy, place.image, plane=place.plane))
+                for dx in (left, middle, right)
+            )
             low, high = (made(op, [a, c], is_wide=False) for op in ("vminub", "vmaxub"))
             least = made("vminub", [low, b], is_wide=False)
             inner = made("vminub", [high, b], is_wide=False)
@@ -229,6 +265,8 @@ class _Lowering:
     def _halves(self, expression: Pixel) -> Placed:
         kind, parts = expression.kind, expression.parts
         made = self.values.made
+        if _is_of_rows(expression):
+            return made("halves_of_row", [self._words(expression)], is_wide=True)
         if kind == "constant":
             return made("splath", (), (expression.value & 0xFFFF,), is_wide=True)
         if kind == "sum":
@@ -252,6 +290,55 @@ class _Lowering:
             by = f"v{kind}{letter}h"
             return self._fold(by, map(self.halves_of, parts), is_wide=True)
         return made("vzb", [self.bytes_of(expression)], is_wide=True)
+
+    def _words(self, expression: Pixel) -> Placed:
+        """``expression`` of sums of rows, as words."""
+        kind, parts = expression.kind, expression.parts
+        if not _within(expression, _WORD):
+            raise NotAStencilError(_reach(expression))
+        if kind == "row":
+            (part,) = parts
+            if not _within(part, _BYTE):
+                raise NotAStencilError(f"it adds up a row of values from {part.low} to {part.high}")
+            placed = self.bytes_of(part)
+            if placed[1]:
+                raise NotAStencilError("it adds up other rows than the output's")
+            return self.values.made("row", [placed], (expression.value,), is_wide=False)
+        if kind == "constant":
+            return self._splat(expression.value)
+        if kind == "sum":
+            return self._sum_of_words(expression)
+        words = [self._words(part) for part in parts]
+        if kind in FOLDS:
+            return reduce(lambda one, other: self._word(f"v{kind}w", one, other), words)
+        if kind == "shift":
+            return self.values.made("vasrw", words, (expression.value,), is_wide=False)
+        if kind == "abs":
+            return self._word("vabsw", *words)
+        raise NotAStencilError(f"it has a {kind} of a row's sum")
+
+    def _word(self, operation: str, *parts: Placed) -> Placed:
+        return self.values.made(operation, parts, is_wide=False)
+
+    def _splat(self, value: int) -> Placed:
+        return self.values.made("splatw", (), (value,), is_wide=False)
+
+    def _sum_of_words(self, expression: Pixel) -> Placed:
+        *weights, offset = expression.value
+        total = self._splat(offset) if offset else None
+        for weight, part in zip(weights, expression.parts, strict=True):
+            one = self._words(part)
+            if abs(weight) != 1:
+                if not _WEIGHT[0] <= abs(weight) <= _WEIGHT[1]:
+                    raise NotAStencilError(f"it multiplies the sum of a row by {weight}")
+                one = self.values.made("vmpyiwb", [one], (abs(weight),), is_wide=False)
+            if total is None and weight > 0:
+                total = one
+            else:
+                name = "vaddw" if weight > 0 else "vsubw"
+                total = self._word(name, total or self._splat(0), one)
+        assert total is not None  # noqa: S101 - a sum has at least one term
+        return total
 
     def _absolute(self, inner: Pixel) -> Placed:
         if inner.kind == "sum" and inner.value[-1] == 0 and _within(inner, _SIGNED):
@@ -292,13 +379,15 @@ class _Lowering:
             common = gcd(*line.values())
             if len(line) == 1 and (common == 1 or self._recurs(line, bytes_)):
                 (common,) = line.values()
+            elif len(bytes_) == 1 and _are_bytes(line):
+                common = 1
             # Rows that differ by a factor, or in sign, are one sum: of the signs, that of fewer
             # operations.
             ways = [(sign * common, _divided(line, sign * common)) for sign in (1, -1)]
             common, reduced = min(ways, key=lambda way: _multiplications(way[1]))
             rows.append((row, common, reduced))
         distinct = {_weights(reduced) for _, _, reduced in rows}
-        if len(distinct) == len(rows) > 1 and all(map(_fits, bytes_.values())):
+        if len(distinct) == len(rows) > 1 and _are_bytes(*bytes_.values()):
             # No row is of use to another output in another row: one sum runs through all of them.
             add(*self._running(bytes_), 1)
         else:
@@ -308,24 +397,10 @@ class _Lowering:
 
     def _running(self, lines: Mapping[int, Mapping[Value, int]]) -> Placed:
         """The sum of weighted bytes of several rows, two taps at once wherever they are."""
-        steps: list[tuple[str, list[Placed], tuple[int, int]]] = []
-        alone: list[tuple[Placed, int]] = []
-        for row, line in sorted(lines.items()):
-            alone += [((one, row), w) for one, w in line.items() if one.operation != "tap"]
-            for operation, places, weights in fewest(_taps(line)):
-                parts = [(self.bytes_of(at(dx, 0))[0], row) for dx in places]
-                if len(parts) == 1:
-                    alone.append((parts[0], weights[0]))
-                else:
-                    steps.append((operation, parts, weights))
-        while len(alone) > 1:
-            (one, weight), (other, other_weight) = alone.pop(0), alone.pop(0)
-            steps.append(("vmpabus", [one, other], (weight, other_weight)))
-        steps += [("vmpybus", [one], (weight, weight)) for one, weight in alone]
         total: Placed | None = None
-        for operation, parts, weights in steps:
+        for operation, parts, weights in _steps(lines):
             total = self._accumulated(total, operation, parts, weights)
-        assert total is not None  # noqa: S101 - there are several rows
+        assert total is not None  # noqa: S101 - there are rows, and each has a term
         return total
 
     @staticmethod
@@ -353,8 +428,6 @@ class _Lowering:
 
     def _horizontal(self, line: Mapping[Value, int]) -> Value:
         """The weighted sum of bytes of one row."""
-        if not _fits(line):
-            raise NotAStencilError(f"it weighs a row by {max(map(abs, line.values()))}")
         made = self.values.made
         if len(line) == 1:
             ((value, weight),) = line.items()
@@ -366,15 +439,7 @@ class _Lowering:
             if abs(line[other]) == 1:
                 operation = "vaddubh" if line[other] == 1 else "vsububh"
                 return made(operation, [(plus[0], 0), (other, 0)], is_wide=True)[0]
-        others = [(value, w) for value, w in line.items() if value.operation != "tap"]
-        total: Placed | None = None
-        for operation, places, weights in fewest(_taps(line)):
-            parts = [self.bytes_of(at(dx, 0)) for dx in places]
-            total = self._accumulated(total, operation, parts, weights)
-        for value, weight in others:
-            total = self._accumulated(total, "vmpybus", [(value, 0)], (weight,))
-        assert total is not None  # noqa: S101 - a line has at least one term
-        return total[0]
+        return self._running({0: line})[0]
 
     def _accumulated(
         self,
@@ -423,26 +488,70 @@ def _weights(line: Mapping[Value, int]) -> tuple[tuple[int, int], ...]:
     return tuple(sorted((value.number, weight) for value, weight in line.items()))
 
 
-def _fits(line: Mapping[Value, int]) -> bool:
-    """Whether the weights are signed bytes."""
-    return all(_WEIGHT[0] <= weight <= _WEIGHT[1] for weight in line.values())
+def _fit(bounds: tuple[int, int], *lines: Mapping[Value, int]) -> bool:
+    return all(bounds[0] <= weight <= bounds[1] for line in lines for weight in line.values())
+
+
+def _are_bytes(*lines: Mapping[Value, int]) -> bool:
+    """Whether the weights are bytes, all with a sign or all without."""
+    return _fit(_WEIGHT, *lines) or _fit(_BYTE, *lines)
 
 
 def _divided(line: Mapping[Value, int], divisor: int) -> dict[Value, int]:
     return {value: weight // divisor for value, weight in line.items()}
 
 
-def _taps(line: Mapping[Value, int]) -> tuple[tuple[int, int], ...]:
-    """The offsets and weights of the input's pixels among the terms of ``line``."""
-    taps = {value.numbers[0]: w for value, w in line.items() if value.operation == "tap"}
+def _steps(lines: Mapping[int, Mapping[Value, int]]) -> list[_Multiplication]:
+    """The multiplications that add up the weighted bytes of some rows: of neighbours the fewest, of
+    what is left two at once."""
+    steps: list[_Multiplication] = []
+    alone: list[tuple[Placed, int]] = []
+    if not _fit(_WEIGHT, *lines.values()):
+        return _in_pairs([((v, row), w) for row, line in lines.items() for v, w in line.items()])
+    for row, line in sorted(lines.items()):
+        alone += [((one, row), weight) for one, weight in line.items() if not _is_tap(one)]
+        for image in dict.fromkeys(one.image for one in line if _is_tap(one)):
+            taps = {o.numbers[0]: o for o in line if _is_tap(o) and o.image == image}
+            for operation, places, weights in fewest(_taps(line, image)):
+                if len(places) == 1:
+                    alone.append(((taps[places[0]], row), weights[0]))
+                else:
+                    steps.append((operation, [(taps[dx], row) for dx in places], weights))
+    return steps + _in_pairs(alone)
+
+
+def _in_pairs(terms: Sequence[tuple[Placed, int]]) -> list[_Multiplication]:
+    """Weighted bytes, two at once wherever they are."""
+    is_signed = max((weight for _, weight in terms), default=0) <= _WEIGHT[1]
+    two, one = ("vmpabus", "vmpybus") if is_signed else ("vmpabuu", "vmpyub")
+    steps: list[_Multiplication] = []
+    for (first, weight), (second, other) in zip(terms[::2], terms[1::2], strict=False):
+        steps.append((two, [first, second], (weight, other)))
+    if len(terms) % 2:
+        first, weight = terms[-1]
+        steps.append((one, [first], (weight, weight)))
+    return steps
+
+
+def _is_tap(value: Value) -> bool:
+    """Whether ``value`` is pixels that have neighbours: those of a channel lie further apart."""
+    return value.operation == "tap" and value.numbers[1] == 1
+
+
+def _taps(line: Mapping[Value, int], image: str) -> tuple[tuple[int, int], ...]:
+    """The offsets and weights of the pixels of ``image`` among the terms of ``line``."""
+    taps = {o.numbers[0]: w for o, w in line.items() if _is_tap(o) and o.image == image}
     return tuple(sorted(taps.items()))
 
 
-def _multiplications(line: Mapping[Value, int]) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+def _multiplications(line: Mapping[Value, int]) -> tuple[bool, int, int, list[tuple[int, int]]]:
     """How much a sum along a row takes. Of equals the same is the least, whichever sign it has."""
-    taps = _taps(line)
+    if not _are_bytes(line):
+        return True, 0, 0, []
+    images = sorted({one.image for one in line if _is_tap(one)})
+    taps = [tap for image in images for tap in _taps(line, image)]
     negative = sum(weight < 0 for weight in line.values())
-    return len(fewest(taps)), negative, taps
+    return False, len(_steps({0: line})), negative, taps
 
 
 def _nearest_first(value: Value) -> tuple[int, int, int]:
@@ -452,15 +561,36 @@ def _nearest_first(value: Value) -> tuple[int, int, int]:
 
 
 def _sides(expression: Pixel) -> tuple[list[int], list[int]]:
-    offsets = expression.offsets()
-    return sorted({dx for dx, _ in offsets}), sorted({dy for _, dy in offsets})
+    places = expression.places()
+    return sorted({place.dx for place in places}), sorted({place.dy for place in places})
 
 
 def _is_median_of_nine(expression: Pixel) -> bool:
     columns, rows = _sides(expression)
-    is_square = len(columns) == len(rows) == 3 and len(expression.offsets()) == 9
+    places = expression.places()
+    is_square = len(columns) == len(rows) == 3 and len(places) == 9
+    is_square &= len({(place.source, place.step) for place in places}) == 1
     is_dense = is_square and rows[2] - rows[0] == 2
     return is_dense and rank(expression) == 5
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_of_rows(expression: Pixel) -> bool:
+    """Whether ``expression`` is made of sums of rows and numbers alone."""
+    if expression.kind == "row":
+        return True
+    others = [part for part in expression.parts if part.kind != "constant"]
+    return bool(others) and all(map(_is_of_rows, others))
+
+
+def _shifted_last(expression: Pixel) -> Pixel:
+    """``expression``; (a >> n) + b as (a + (b << n)) >> n, if 16 bits hold that."""
+    if expression.kind == "sum" and [part.kind for part in expression.parts] == ["shift"]:
+        (shifted,), (factor, offset) = expression.parts, expression.value
+        inner: Pixel = shifted.parts[0] + (offset << shifted.value)
+        if factor == 1 and (_within(inner, _SIGNED) or _within(inner, _UNSIGNED)):
+            return inner >> int(shifted.value)
+    return expression
 
 
 def _clamped_to_bytes(expression: Pixel) -> Pixel | None:
@@ -489,6 +619,8 @@ def _cost(weights: Sequence[int]) -> float:
 
 
 Step = tuple[str, tuple[int, ...], tuple[int, int]]
+_Multiplication = tuple[str, list[Placed], tuple[int, int]]
+"""A multiplication: its operation, what it multiplies, and by which weights."""
 
 
 _MOST_TAPS = 9

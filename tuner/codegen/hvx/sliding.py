@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from tuner.codegen.hvx.lowering import Placed, Value, Values
 
-CONSTANTS = ("splatb", "splath")
+CONSTANTS = ("splatb", "splath", "splatw")
 SAME, MEDIAN, MEDIAN_OF_PAIR = "same", "median", "median_of_pair"
 """Operations without an instruction of their own: a copy, and medians of three bytes, of which two
 may be in order."""

@@ -4,16 +4,29 @@ A strip is some vectors wide. Beyond the left and right edge of the image lies t
 again, by ``vdelta`` from the vector that has it; above and below are the first and the last row
 again. Where the width is not a whole number of strips, the last one begins earlier, over pixels
 that are written twice.
+
+Interleaved channels are taken apart: of an odd number, no two bytes of a channel lie in the same
+lane, so its bytes are blended into one vector, of which one ``vrdelta`` puts them in order; of two
+and four, by ``vpack``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from itertools import chain
+from typing import Literal, NamedTuple
 
 from tuner.codegen.hvx.lowering import Placed, Value
-from tuner.codegen.hvx.sliding import MEDIAN, MEDIAN_OF_PAIR, SAME, Operation, Window, constants
+from tuner.codegen.hvx.sliding import (
+    MEDIAN,
+    MEDIAN_OF_PAIR,
+    SAME,
+    Operation,
+    Window,
+    constant,
+    constants,
+)
 
 _IMMEDIATE = 8
 """``valign`` by less than this has the number in the instruction."""
@@ -24,13 +37,21 @@ _PAIRED = (f"vaddh{_PAIR}", f"vsubh{_PAIR}")
 _WIDE_BINARY = ("vaddh", "vsubh", "vabsdiffh", "vmaxh", "vminh", "vmaxuh", "vminuh")
 _BY_HALVES = (*_WIDE_BINARY, "vabsh", "vasrh", "vlsrh", "vaslh", "vmpyihb", "vmpyhsrs")
 """Wide operations that exist for single vectors only."""
-_CLAMPED_ROW = "#define ROW(r) (in + clamped(y + (r), 0, height - 1) * in_stride)"
+_CLAMPED_ROW = (
+    "#define ROW(n, r) "
+    "(in##n + clamped(y + (r), -above##n, height - 1 + below##n) * in##n##_stride)"
+)
 _NO_ROW = "#undef ROW"
 _GUARD = "if (y + {row} < height) "
-_OF_TWO_TAPS = ("vtmpybus", "vmpabus")
+_OF_TWO_TAPS = ("vtmpybus", "vmpabus", "vmpabuu")
 """Multiplications of a pair of vectors by two weights."""
+_OF_ONE_TAP = ("vmpybus", "vmpyub")
+TABLE_BYTES = 256
 _NARROWING = ("vshuffeb", "vshuffob", "vsathub")
 _ACCUMULATES = "_acc"
+_OF_ROWS = ("bytes_of_row", "halves_of_row")
+_WORD_BYTES = 4
+_ONES = "0x01010101"
 _DECLARATIONS = """
 typedef int V __attribute__((vector_size(VECTOR_BYTES), aligned(VECTOR_BYTES)));
 typedef int VU __attribute__((vector_size(VECTOR_BYTES), aligned(1)));
@@ -38,6 +59,49 @@ typedef int W __attribute__((vector_size(2 * VECTOR_BYTES), aligned(VECTOR_BYTES
 #define at_most(value, most) ((value) < (most) ? (value) : (most))
 #define HVX(name) __builtin_HEXAGON_V6_##name##_128B
 """
+
+
+@dataclass(frozen=True)
+class Image:
+    """An input: the number of its buffer in the call, its interleaved channels, and in which plane
+    it lies, in C; empty if it has one only.
+
+    If its edges are not repeated, ``left``, ``top``, ``right`` and ``bottom`` are the pixels that
+    it has beyond the output, at least.
+    """
+
+    buffer: int
+    step: int
+    plane: str
+    is_repeated: bool = True
+    left: int = 0
+    top: int = 0
+    right: int = 0
+    bottom: int = 0
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """``images``, and the numbers of the buffers of ``tables`` of 256 bytes, by the name that
+    values have for them."""
+
+    images: Mapping[str, Image]
+    tables: Mapping[str, int]
+
+    def number(self, name: str) -> int:
+        """An image's number in C."""
+        return list(self.images).index(name)
+
+    def arguments(self, x: str) -> str:
+        """Those of a strip that begins at ``x``."""
+        given = []
+        for one in self.images.values():
+            plane = f" + {one.plane} * input{one.buffer}_stride_2" if one.plane else ""
+            start = f"input{one.buffer}{plane} + {one.step} * ({x})"
+            if not one.is_repeated:
+                start += f" + {one.top} * input{one.buffer}_stride_1 + {one.left}"
+            given.append(f"{start}, input{one.buffer}_stride_1")
+        return ", ".join([*given, *(f"input{number}" for number in self.tables.values())])
 
 
 @dataclass(frozen=True)
@@ -78,42 +142,77 @@ class Strip:
         return f"strip_{self.columns}_{self.left}_{self.right}_{kind}"
 
 
-def declarations(window: Window, strips: list[Strip], choices: Choices, lanes: int) -> str:
+def declarations(
+    window: Window, inputs: Inputs, strips: list[Strip], choices: Choices, lanes: int
+) -> str:
     """Everything before the function itself: types and a function for each of ``strips``."""
-    numbers = ", ".join(map(str, range(lanes)))
-    table = f"static const uint8_t lanes[] __attribute__((aligned({lanes}))) = {{{numbers}}};"
-    return "\n".join(
-        [_DECLARATIONS, table, *(_strip(window, one, choices, lanes) for one in strips)]
-    )
+    tables = [_bytes("lanes", range(lanes))]
+    for step in sorted({one.step for one in inputs.images.values()} - {1, 2, 4}):
+        tables += _of_interleaved(step, lanes)
+    # One strip alone is inlined by clang; several would be too long.
+    attribute = "" if len(strips) == 1 else "__attribute__((noinline)) "
+    writers = (_Writer(window, inputs, one, choices, lanes) for one in strips)
+    functions = (writer.function(attribute) for writer in writers)
+    return "\n".join([_DECLARATIONS, *tables, *chain.from_iterable(functions)])
 
 
-def _strip(window: Window, strip: Strip, choices: Choices, lanes: int) -> str:
-    return "\n".join(_Writer(window, strip, choices, lanes).function())
+def _bytes(name: str, numbers: Iterable[int]) -> str:
+    content = ", ".join(map(str, numbers))
+    return f"static const uint8_t {name}[] __attribute__((aligned(VECTOR_BYTES))) = {{{content}}};"
+
+
+def _of_interleaved(step: int, lanes: int) -> Iterator[str]:
+    """For each of ``step`` channels, the lanes of its number modulo ``step``, and the way of each
+    of its bytes to the lane of its pixel.
+
+    Pixel j lies in lane ``step * j + channel``, modulo the lanes. ``vrdelta`` goes there from the
+    lowest bit of a lane's number to the highest, and the lower bits of that follow from those
+    of j: no two bytes meet.
+    """
+    for channel in range(step):
+        yield _bytes(
+            f"lanes_{channel}_of_{step}", (255 * (n % step == channel) for n in range(lanes))
+        )
+        ways = ((step * n + channel) % lanes ^ n for n in range(lanes))
+        yield _bytes(f"order_{channel}_of_{step}", ways)
 
 
 class _Writer:
-    def __init__(self, window: Window, strip: Strip, choices: Choices, lanes: int) -> None:
+    def __init__(
+        self, window: Window, inputs: Inputs, strip: Strip, choices: Choices, lanes: int
+    ) -> None:
         self._window = window
+        self._inputs = inputs
         self._strip = strip
         self._choices = choices
         self._lanes = lanes
         self._type = "V" if strip.aligned else "VU"
-        self._raw: set[tuple[int, int]] = set()
+        self._raw: set[str] = set()
+        self._done: set[Placed] = set()
         self._prefix = ""
 
-    def function(self) -> Iterator[str]:
+    def function(self, attribute: str) -> Iterator[str]:
         """The strip from its first row to its last."""
         last = f"{self._lanes - 1:02x}" * 4
+        images, tables = range(len(self._inputs.images)), self._inputs.tables.values()
+        given = [f"const uint8_t *restrict in{n}, int in{n}_stride" for n in images]
+        given += [f"const uint8_t *restrict entries{n}" for n in tables]
         yield (
-            f"static __attribute__((noinline)) void {self._strip.name}(const uint8_t *restrict in, "
-            "int in_stride, uint8_t *restrict out, int out_stride, int height, int before, "
-            "int after) {"
+            f"static {attribute}void {self._strip.name}({', '.join(given)}, "
+            "uint8_t *restrict out, int out_stride, int height, int before, int after) {"
         )
         yield "const V first_lane = *(const V *)lanes;"
         yield f"const V last_lane = HVX(vxor)(first_lane, HVX(lvsplatw)(0x{last}));"
         for value in constants(self._window):
             yield f"const {_type(value)} {_constant(value)} = {_splat(value)};"
-        yield "const uint8_t *p = in;"
+        for n, image in enumerate(self._inputs.images.values()):
+            # Rows beyond the output's that the image has.
+            yield f"enum {{ above{n} = {image.top}, below{n} = {image.bottom} }};"
+        for n in tables:
+            for half in range(2):
+                place = f"*(const VU *)(entries{n} + {half * self._lanes})"
+                yield f"const V table{n}_{half} = HVX(vshuffb)({place});"
+        yield from (f"const uint8_t *p{n} = in{n};" for n in images)
         yield "int y = 0;"
         yield from self._first_rows()
         taps = (row for value, row in self._window.computed if value.operation == "tap")
@@ -133,7 +232,7 @@ class _Writer:
         yield _CLAMPED_ROW
         self._begin("p", set())
         for one in self._window.order(list(self._window.kept), set()):
-            yield from self._value(one)
+            yield from self._made(one)
         for value, row, column in kept:
             yield f"{_name('s', value, row, column)} = {_name('p', value, row, column)};"
         yield _NO_ROW
@@ -145,24 +244,28 @@ class _Writer:
         height, step = self._choices.height, self._window.rows
         if self._choices.last != "inside" or not height or height % step or needed >= 2 * step:
             return []
-        row = f"((r) < {step} || has_more ? (r) : {step - 1})"
+        row = f"((r) < {step} + below##n || has_more ? (r) : {step - 1} + below##n)"
         return [
             f"for (; y < height; y += {step}) {{",
             f"const int has_more = y + {step} < height;",
-            f"#define ROW(r) (p + {row} * in_stride)",
+            f"#define ROW(n, r) (p##n + {row} * in##n##_stride)",
             *self._iteration(""),
             _NO_ROW,
-            f"p += {step} * in_stride;",
+            *self._rows_down(),
             "}",
         ]
+
+    def _rows_down(self) -> Iterator[str]:
+        for n in range(len(self._inputs.images)):
+            yield f"p{n} += {self._window.rows} * in{n}_stride;"
 
     def _without_the_last(self, needed: int) -> Iterator[str]:
         """The iterations that need no row below the last."""
         yield f"for (; y + {needed} < height; y += {self._window.rows}) {{"
-        yield "#define ROW(r) (p + (r) * in_stride)"
+        yield "#define ROW(n, r) (p##n + (r) * in##n##_stride)"
         yield from self._iteration("")
         yield _NO_ROW
-        yield f"p += {self._window.rows} * in_stride;"
+        yield from self._rows_down()
         yield "}"
 
     def _last_iterations(self, needed: int) -> Iterator[str]:
@@ -186,49 +289,136 @@ class _Writer:
 
     def _begin(self, prefix: str, kept: set[Placed]) -> None:
         self._prefix, self._kept = prefix, kept
-        self._raw = set()
+        self._raw, self._done = set(), set()
 
     def _iteration(self, guard: str) -> Iterator[str]:
         window = self._window
         self._begin("t", set(window.kept))
         if self._choices.prefetch_rows:
             yield from self._prefetch()
-        value, first = window.root
+        for one in window.kept:
+            yield from self._stored(one, guard)
         for one in window.computed:
-            yield from self._value(one)
-            row = one[1] - first
-            if one[0] is value and 0 <= row < window.rows:
-                for column in range(self._strip.columns):
-                    yield guard.format(row=row) + (
-                        f"*({self._type} *)(out + (y + {row}) * out_stride + "
-                        f"{column * self._lanes}) = {_name('t', value, one[1], column)};"
-                    )
+            yield from self._made(one)
+            yield from self._stored(one, guard)
         for value, row in window.kept:
             for column in range(self._strip.columns):
                 after = self._at((value, row + window.rows), column)
                 yield f"{_name('s', value, row, column)} = {after};"
 
+    def _stored(self, placed: Placed, guard: str) -> Iterator[str]:
+        """``placed`` as a row of the output, if it is one."""
+        value, first = self._window.root
+        row = placed[1] - first
+        if placed[0] is not value or not 0 <= row < self._window.rows:
+            return
+        size = 2 if value.is_wide else 1
+        for column in range(self._strip.columns):
+            made = [self._at(placed, column)]
+            if value.is_wide:
+                ordered = f"o{_signed(row)}_{column}"
+                yield f"const W {ordered} = HVX(vshuffvdd)({_each_half(made[0])}, -2);"
+                made = [f"HVX(lo)({ordered})", f"HVX(hi)({ordered})"]
+            for at, one in enumerate(made, start=size * column):
+                place = f"out + (y + {row}) * out_stride + {at * self._lanes}"
+                yield guard.format(row=row) + f"*({self._type} *)({place}) = {one};"
+
     def _prefetch(self) -> Iterator[str]:
         """The rows that the iteration ``prefetch_rows`` below reads first, as one box."""
         rows = self._window.rows
-        width = (self._strip.columns + 2) * self._lanes
         ahead = self._choices.prefetch_rows
-        yield (
-            f"if (y + {ahead} < height - {rows}) __builtin_HEXAGON_Y5_l2fetch((void *)(in + "
-            f"(y + {ahead}) * in_stride), (uint64_t)in_stride << 32 | {width}u << 16 | {rows}u);"
-        )
+        yield f"if (y + {ahead} < height - {rows}) {{"
+        for n, image in enumerate(self._inputs.images.values()):
+            width = image.step * (self._strip.columns + 2) * self._lanes
+            yield (
+                f"__builtin_HEXAGON_Y5_l2fetch((void *)(in{n} + (y + {ahead}) * in{n}_stride), "
+                f"(uint64_t)in{n}_stride << 32 | {width}u << 16 | {rows}u);"
+            )
+        yield "}"
 
-    def _value(self, one: Placed) -> Iterator[str]:
+    def _made(self, one: Placed) -> Iterator[str]:
+        """A value after those that it takes; words of rows for all of the iteration at once."""
         value, row = one
+        if one in self._done or one in self._kept or constant(one):
+            return
+        rows = range(self._window.rows) if value.is_uniform else range(row, row + 1)
+        self._done |= {(value, at) for at in rows}
+        for at in rows:
+            for part in self._window.operation(value, at).parts:
+                yield from self._made(part)
+        yield from self._value(value, row)
+
+    def _value(self, value: Value, row: int) -> Iterator[str]:
         if value.operation == "tap":
             yield from self._tap(value, row)
+            return
+        if value.operation == "row":
+            yield from self._row_sums(value)
+            return
+        if value.operation in _OF_ROWS:
+            yield self._spread(value, row)
+            return
+        if value.is_uniform:
+            yield self._uniform(value)
             return
         operation = self._window.operation(value, row)
         for column in range(self._strip.columns):
             parts = [self._at(part, column) for part in operation.parts]
             name = _name(self._prefix, value, row, column)
-            text = _expression(self._spelled(operation), parts, operation.numbers)
+            text = (
+                _look_up(self._inputs.tables[value.image], parts[0])
+                if operation.name == "lut"
+                else _expression(self._spelled(operation), parts, operation.numbers)
+            )
             yield f"const {_type(value)} {name} = {text};"
+
+    def _row_sums(self, value: Value) -> Iterator[str]:
+        """The sums of an iteration's rows in one vector: that of row r in each word whose number
+        is r modulo the rows.
+
+        Four bytes are added up at once. Two vectors of partial sums exchange words and become one;
+        the rest are rotations.
+        """
+        name, rows = _uniform_name(value), self._window.rows
+        sums = [f"{name}_{row}" for row in range(rows)]
+        ((part, at),) = value.parts
+        for row, one in enumerate(sums):
+            for column in range(self._strip.columns):
+                given = f"{self._at((part, row + at), column)}, {_ONES}"
+                if column == 0:
+                    yield f"V {one} = HVX(vrmpyub)({given});"
+                else:
+                    yield f"{one} = HVX(vrmpyub_acc)({one}, {given});"
+        distance = _WORD_BYTES
+        while len(sums) > 1:
+            pairs = list(zip(sums[::2], sums[1::2], strict=True))
+            sums = [f"{one}_{distance}" for one, _ in pairs]
+            for merged, (one, other) in zip(sums, pairs, strict=True):
+                yield f"const W {merged}_pair = HVX(vshuffvdd)({other}, {one}, {distance});"
+                yield f"V {merged} = HVX(vaddw)({_each_half(merged + '_pair')});"
+            distance *= 2
+        by = self._lanes // 2
+        while by >= distance:
+            yield f"{sums[0]} = HVX(vaddw)({sums[0]}, HVX(vror)({sums[0]}, {by}));"
+            by //= 2
+        yield f"const V {name} = {sums[0]};"
+
+    def _uniform(self, value: Value) -> str:
+        given = [self._at(part, 0) for part in value.parts]
+        numbers = [_repeated_byte(n) if value.operation == "vmpyiwb" else n for n in value.numbers]
+        arguments = ", ".join([*given, *map(str, numbers)])
+        return f"const V {_uniform_name(value)} = HVX({value.operation})({arguments});"
+
+    def _spread(self, value: Value, row: int) -> str:
+        """The lowest byte or halfword of a row's word, in all of them: vdelta goes from the highest
+        bit of a lane's number to the lowest, and takes those that say which row."""
+        ((words, _),) = value.parts
+        mask = self._window.rows * _WORD_BYTES - (2 if value.is_wide else 1)
+        lanes = f"HVX(vand)(first_lane, HVX(lvsplatw)({_repeated_byte(mask)}))"
+        way = f"HVX(vxor)({lanes}, HVX(lvsplatw)({_repeated_byte(row * _WORD_BYTES)}))"
+        spread = f"HVX(vdelta)({_uniform_name(words)}, {way})"
+        name = _name(self._prefix, value, row, 0)
+        return f"const {_type(value)} {name} = {_both(spread) if value.is_wide else spread};"
 
     def _spelled(self, operation: Operation) -> str:
         """The operation's name; sums of two pairs of vectors may be two sums of vectors."""
@@ -241,52 +431,97 @@ class _Writer:
 
     def _at(self, placed: Placed, column: int) -> str:
         value, row = placed
-        if value.operation in ("splatb", "splath"):
+        if constant(placed):
             return _constant(value)
+        if value.is_uniform:
+            return _uniform_name(value)
+        if value.operation in _OF_ROWS:
+            column = 0
         prefix = "s" if placed in self._kept else self._prefix
         return _name(prefix, value, row, column)
 
     def _tap(self, value: Value, row: int) -> Iterator[str]:
-        (dx,) = value.numbers
-        lanes = self._lanes
+        """The pixels of a tap, each column of vectors."""
+        dx, step = value.numbers
+        image = self._inputs.number(value.image)
         for column in range(self._strip.columns):
             name = _name(self._prefix, value, row, column)
-            beyond = column + (dx > 0) - (dx < 0)
-            is_inside = (beyond >= 0 or self._strip.left == "inside") and (
-                beyond < self._strip.columns or self._strip.right == "inside"
-            )
-            if dx and self._choices.is_loaded and is_inside:
-                yield f"const V {name} = *(const VU *)(ROW({row}) + {column * lanes + dx});"
-                continue
-            yield from self._loaded(row, column)
-            own = _raw(row, column)
-            if dx == 0:
-                yield f"const V {name} = {own};"
-                continue
-            yield from self._loaded(row, beyond)
-            other = _raw(row, beyond)
-            size = abs(dx)
-            suffix = "i" if size < _IMMEDIATE else ""
-            pair = f"{other}, {own}" if dx > 0 else f"{own}, {other}"
-            shift = f"valignb{suffix}" if dx > 0 else f"vlalignb{suffix}"
-            yield f"const V {name} = HVX({shift})({pair}, {size});"
+            if step > 1:
+                yield from self._channel(name, _Line(image, row), column, dx, step)
+            else:
+                yield from self._neighbours(name, _Line(image, row), column, dx)
 
-    def _loaded(self, row: int, column: int) -> Iterator[str]:
-        """An input vector, from memory, or beyond an edge from the one inside."""
-        if (row, column) in self._raw:
+    def _neighbours(self, name: str, line: _Line, column: int, dx: int) -> Iterator[str]:
+        lanes = self._lanes
+        beyond = column + (dx > 0) - (dx < 0)
+        is_inside = (beyond >= 0 or self._strip.left == "inside") and (
+            beyond < self._strip.columns or self._strip.right == "inside"
+        )
+        is_repeated = self._is_repeated(line)
+        if dx and ((is_inside and self._choices.is_loaded) or not (is_inside or is_repeated)):
+            yield f"const V {name} = *(const VU *)({line.place} + {column * lanes + dx});"
             return
-        self._raw.add((row, column))
-        name, last = _raw(row, column), self._strip.columns
-        place = f"ROW({row}) + {column * self._lanes}"
+        yield from self._loaded(line, column)
+        own, other = line.vector(column), line.vector(beyond)
+        if dx == 0:
+            yield f"const V {name} = {own};"
+            return
+        yield from self._loaded(line, beyond)
+        size = abs(dx)
+        suffix = "i" if size < _IMMEDIATE else ""
+        pair = f"{other}, {own}" if dx > 0 else f"{own}, {other}"
+        shift = f"valignb{suffix}" if dx > 0 else f"vlalignb{suffix}"
+        yield f"const V {name} = HVX({shift})({pair}, {size});"
+
+    def _channel(
+        self, name: str, line: _Line, column: int, channel: int, step: int
+    ) -> Iterator[str]:
+        """The pixels of a channel, which lie in ``step`` vectors."""
+        vectors = [line.vector(step * column + at) for at in range(step)]
+        for at, one in enumerate(vectors):
+            if self._is_new(one):
+                place = f"{line.place} + {(step * column + at) * self._lanes}"
+                yield f"const V {one} = *(const {self._type} *)({place});"
+        if step % 2 == 0:
+            for letter, is_odd in (("h", channel // 2), ("b", channel % 2))[step == 2 :]:
+                pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
+                vectors = [f"{one}_{letter}{is_odd}" for one, _ in pairs]
+                for packed, (one, other) in zip(vectors, pairs, strict=True):
+                    if self._is_new(packed):
+                        operation = f"vpack{'eo'[is_odd]}{letter}"
+                        yield f"const V {packed} = HVX({operation})({other}, {one});"
+            yield f"const V {name} = {vectors[0]};"
+            return
+        # Lane n of vector v is of the channel (lanes * v + n) modulo step.
+        mixed = vectors[-1]
+        for at in range(step - 1):
+            lanes = f"lanes_{(channel - self._lanes * at) % step}_of_{step}"
+            mask = f"HVX(vandvrt)(*(const V *){lanes}, -1)"
+            mixed = f"HVX(vmux)({mask}, {vectors[at]}, {mixed})"
+        order = f"*(const V *)order_{channel}_of_{step}"
+        yield f"const V {name} = HVX(vrdelta)({mixed}, {order});"
+
+    def _is_new(self, name: str) -> bool:
+        """Whether the iteration does not have the vector ``name``; it has it from now on."""
+        is_new = name not in self._raw
+        self._raw.add(name)
+        return is_new
+
+    def _loaded(self, line: _Line, column: int) -> Iterator[str]:
+        """An input vector, from memory, or beyond an edge from the one inside."""
+        name, last = line.vector(column), self._strip.columns
+        if not self._is_new(name):
+            return
+        place = f"{line.place} + {column * self._lanes}"
         if column < 0 and self._strip.left == "edge":
-            yield from self._loaded(row, 0)
-            yield f"const V {name} = HVX(vdelta)({_raw(row, 0)}, first_lane);"
+            yield from self._loaded(line, 0)
+            yield f"const V {name} = HVX(vdelta)({line.vector(0)}, first_lane);"
         elif column == last and self._strip.right == "edge":
-            yield from self._loaded(row, last - 1)
-            yield f"const V {name} = HVX(vdelta)({_raw(row, last - 1)}, last_lane);"
+            yield from self._loaded(line, last - 1)
+            yield f"const V {name} = HVX(vdelta)({line.vector(last - 1)}, last_lane);"
         elif column < 0 and self._strip.left == "near":
             # The first vector of the row, moved up behind copies of its first pixel.
-            yield f"const V {name}_inside = *(const VU *)(ROW({row}) - before);"
+            yield f"const V {name}_inside = *(const VU *)({line.place} - before);"
             yield (
                 f"const V {name} = HVX(vlalignb)({name}_inside, "
                 f"HVX(vdelta)({name}_inside, first_lane), {self._lanes} - before);"
@@ -298,11 +533,28 @@ class _Writer:
                 f"{name}_inside, {self._lanes} - after);"
             )
         else:
-            yield f"const V {name} = *(const {self._type} *)({place});"
+            kind = self._type if self._is_repeated(line) else "VU"
+            yield f"const V {name} = *(const {kind} *)({place});"
+
+    def _is_repeated(self, line: _Line) -> bool:
+        """Whether the edges of the image are: its rows are then as long as the output's."""
+        return list(self._inputs.images.values())[line.image].is_repeated
 
 
-def _raw(row: int, column: int) -> str:
-    return f"x_{_signed(row)}_{_signed(column)}"
+class _Line(NamedTuple):
+    """A row of an input image, counted from the first output row of an iteration."""
+
+    image: int
+    row: int
+
+    @property
+    def place(self) -> str:
+        """Its address."""
+        return f"ROW({self.image}, {self.row})"
+
+    def vector(self, number: int) -> str:
+        """The name of a vector of it, counted from the first of the strip."""
+        return f"x{self.image}_{_signed(self.row)}_{_signed(number)}"
 
 
 def _signed(number: int) -> str:
@@ -311,6 +563,10 @@ def _signed(number: int) -> str:
 
 def _name(prefix: str, value: Value, row: int, column: int) -> str:
     return f"{prefix}{value.number}_{_signed(row)}_{column}"
+
+
+def _uniform_name(value: Value) -> str:
+    return f"u{value.number}"
 
 
 def _type(value: Value) -> str:
@@ -323,8 +579,10 @@ def _constant(value: Value) -> str:
 
 def _splat(value: Value) -> str:
     (number,) = value.numbers
+    if value.operation == "splatw":
+        return f"HVX(lvsplatw)({number})"
     if value.operation == "splatb":
-        return f"HVX(lvsplatw)({number * 0x01010101})"
+        return f"HVX(lvsplatw)({_repeated_byte(number)})"
     return _both(f"HVX(lvsplatw)({_repeated(number)})")
 
 
@@ -332,6 +590,15 @@ def _repeated(half: int) -> str:
     """A word of two halfwords ``half``, as C has it with a sign."""
     word = (half & 0xFFFF) * 0x10001
     return str(word - (1 << 32) if word >> 31 else word)
+
+
+def _repeated_byte(byte: int) -> str:
+    """A word of four bytes ``byte``, as C has it with a sign."""
+    return _repeated(byte << 8 | byte)
+
+
+def _each_half(pair: str) -> str:
+    return f"HVX(hi)({pair}), HVX(lo)({pair})"
 
 
 def _both(vector: str) -> str:
@@ -363,6 +630,14 @@ def _halves(operation: str, parts: list[str], *numbers: str) -> str:
     return f"HVX(vcombine)({', '.join(done)})"
 
 
+def _look_up(table: int, index: str) -> str:
+    """Entries of a table of 256 bytes, 32 at a time."""
+    found = f"HVX(vlutvvbi)({index}, table{table}_0, 0)"
+    for part in range(1, 8):
+        found = f"HVX(vlutvvb_oracci)({found}, {index}, table{table}_{part // 4}, {part})"
+    return found
+
+
 def _expression(operation: str, parts: list[str], numbers: tuple[int, ...]) -> str:
     """C of an operation. The first of the parts of one that accumulates is what it adds to."""
     name = operation.removesuffix(_ACCUMULATES)
@@ -378,7 +653,7 @@ def _expression(operation: str, parts: list[str], numbers: tuple[int, ...]) -> s
     if name in _OF_TWO_TAPS:
         *total, one, other = parts
         given = [*total, f"HVX(vcombine)({other}, {one})", _weights(numbers)]
-    elif name == "vmpybus":
+    elif name in _OF_ONE_TAP:
         given = [*parts, _weights(numbers)]
     elif name in _BY_HALVES:
         scalars = _SCALARS.get(name)

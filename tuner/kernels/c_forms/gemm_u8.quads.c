@@ -2,11 +2,15 @@
 for (int y = 0; y < C_extent_1; ++y) {
     uint32_t *sums = C + y * C_stride_1;
     for (int x = 0; x < C_extent_0; ++x) sums[x] = 0;
-    for (int k = 0; k < A_extent_0; k += 4) {
+    int k = 0;
+    for (; k + 4 <= A_extent_0; k += 4) {
         const uint8_t *left = A + y * A_stride_1 + k, *right = B + k * B_stride_1;
         for (int x = 0; x < C_extent_0; ++x)
             sums[x] += (uint32_t)left[0] * right[x] + (uint32_t)left[1] * right[B_stride_1 + x] +
                        (uint32_t)left[2] * right[2 * B_stride_1 + x] +
                        (uint32_t)left[3] * right[3 * B_stride_1 + x];
     }
+    for (; k < A_extent_0; ++k)
+        for (int x = 0; x < C_extent_0; ++x)
+            sums[x] += (uint32_t)A[y * A_stride_1 + k] * B[k * B_stride_1 + x];
 }

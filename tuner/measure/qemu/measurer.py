@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import UserError
-from tuner.measure.cases import CASES_VERSION
+from tuner.kernels import find_kernel
+from tuner.kernels.kernel import Array
+from tuner.measure.cases import CASES_VERSION, CaseSet, case_of
 from tuner.measure.harness import linux_user_harness
-from tuner.measure.image import ImageCache
+from tuner.measure.image import ImageCache, image_of
 from tuner.measure.measurer import Measurer, Timed
 from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders
@@ -138,6 +141,28 @@ class QemuMeasurer(Measurer):
         )
         image = self._images.of(problem, practice_calls=orders.timed_call - 1)
         return simulate(artifact, image, orders, self._timeout_s, self._runs)
+
+    def measure_on(self, problem: Problem, artifact: Artifact, inputs: Sequence[Array]) -> Timed:
+        """Runs ``artifact`` on one call with ``inputs``, in the order of the kernel's buffers, and
+        times it. Its outputs are then those of the kernel's reference: every byte is compared.
+
+        Raises as :meth:`measure` does.
+        """
+        self.require(problem.target)
+        kernel, params = find_kernel(problem.workload.kernel), problem.workload.params
+        elements = [*inputs, *kernel.reference(params, inputs)]
+        specs, scalars = kernel.buffers(params), kernel.scalars(params)
+        case = case_of("given values", specs, elements, problem.contract, problem.target, scalars)
+        orders = Orders(
+            find_model(problem.target.arch),
+            problem.target,
+            caches=self._cache,
+            cpu_seconds=int(self._timeout_s) + 1,
+        )
+        cases = CaseSet((replace(case, poison=1),))
+        image = image_of(cases, problem.target, practice_calls=orders.timed_call - 1)
+        simulation = simulate(artifact, image, orders, self._timeout_s, self._runs)
+        return Timed(self._measurement(simulation), simulation.link_s, simulation.run_s)
 
     def explain(self, problem: Problem, artifact: Artifact) -> Explanation:
         from tuner.measure.qemu.explain import explanation_of

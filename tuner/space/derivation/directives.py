@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tuner.problem.target import Target
 from tuner.space import Config, Directive, Stage, Steps, TailStrategy, tail
 from tuner.space.derivation.facts import PipelineFacts, UpdateFacts
@@ -12,6 +14,8 @@ from tuner.space.derivation.strips import output_strip, stage_strip
 _ROUND_UP = TailStrategy.ROUND_UP
 _QUAD = 4
 """Bytes that one vrmpy lane reduces."""
+_MOST_CARRIED = 16
+"""Vectors that Halide 21 carries from one iteration to the next (CodeGen_Hexagon.cpp)."""
 _MOST_UNROLLED = 4
 """Vectors of a row whose reduction is written out."""
 
@@ -69,6 +73,8 @@ def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
     elif role.channel is not None and channels == "vectors":
         stage.vectorize(role.channel)
     stage.vectorize(f"{x}_i")
+    rows_around = [] if y is None else [f"{y}_o", f"{y}_i"]
+    _write_out_once(stage, role, [*outer, *rows_around])
     if strip is not None:
         stage.parallel(strip.around)
     prefetch(stage, roles, role, config, f"{y or x}_o", long=y is not None)
@@ -94,6 +100,7 @@ def _schedule_stage(steps: Steps, roles: Roles, role: Role, config: Config) -> N
     if "vtcm" in config and config.text("vtcm") == role.key:
         stage.store_in("VTCM")
     if role.vector is None:
+        _keep_apart(stage, roles, role)
         _schedule_updates(steps, roles, role, config)
         return
     if roles.in_order(role):
@@ -108,6 +115,16 @@ def _schedule_stage(steps: Steps, roles: Roles, role: Role, config: Config) -> N
         stage.align_storage(innermost, roles.lanes)
     _vectors(stage, roles, role, config)
     _schedule_updates(steps, roles, role, config)
+
+
+def _keep_apart(stage: Stage, roles: Roles, role: Role) -> None:
+    """Gives scalars more of the stack than the vectors that Halide carries from one iteration to
+    the next (``loop_carry``, 16 at most), so that they never lie where those were: LLVM puts the
+    last store of such a vector and a scalar's in one packet, which does the vector's last."""
+    carried = _MOST_CARRIED * roles.target.vector_bytes
+    if role.facts.dimensions and not roles.is_open and role.facts.bytes <= carried:
+        rows = 2 * carried * role.facts.extents[-1] // role.facts.bytes
+        stage.align_storage(role.facts.dimensions[-1], rows)
 
 
 def _keep_in_order(stage: Stage, facts: PipelineFacts) -> None:
@@ -129,11 +146,20 @@ def _vectors(stage: Stage, roles: Roles, role: Role, config: Config) -> None:
         outer.append(strip.around)
     stage.reorder(f"{x}_i", f"{x}_u", f"{x}_o", *outer)
     stage.vectorize(f"{x}_i").unroll(f"{x}_u")
+    _write_out_once(stage, role, outer)
     if strip is not None:
         stage.parallel(strip.around)
     if is_whole(role, config):
         loop = role.row or f"{x}_o"
         prefetch(stage, roles, role, config, loop, long=role.row is not None)
+
+
+def _write_out_once(stage: Stage, role: Role, loops: Iterable[str]) -> None:
+    """Has loops around vectors take edges as they come. Halide writes them out again for where they
+    meet one, and there leaves the loop over vectors whole: clamped loads become look-ups, which
+    read beyond an input's end."""
+    for loop in loops if role.facts.clamped else ():
+        stage.never_partition(loop)
 
 
 def _schedule_updates(steps: Steps, roles: Roles, role: Role, config: Config) -> None:
@@ -182,6 +208,7 @@ def _vector_update(
     else:
         stage.reorder(*first, *rvars, f"{x}_o", *others, *around)
     stage.vectorize(f"{x}_i").unroll(f"{x}_u")
+    _write_out_once(stage, role, others)
     for loop in around:
         stage.parallel(loop)
     unrolled = str(config.get(f"unroll_{role.key}_{number}", "off"))

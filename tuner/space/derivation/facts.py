@@ -61,7 +61,9 @@ class StageFacts:
     along theirs, as they do to double them. ``is_output`` is true if its values go to the caller's
     buffers, ``is_edge`` if it is an input continued beyond its ends. ``apart`` is true if others
     read it along its rows elsewhere than where they are themselves, ``looks_up`` if it reads at
-    places that it computes. ``inputs`` are those it reads.
+    places that it computes. ``inputs`` are those it reads. ``chooses`` are the dimensions whose
+    number decides which of several values it has, as planes of colours do. ``repeats`` is true if
+    one of its definitions reads something more than once at one place.
     """
 
     name: str
@@ -85,6 +87,8 @@ class StageFacts:
     apart: bool = False
     looks_up: bool = False
     inputs: tuple[str, ...] = ()
+    chooses: tuple[str, ...] = ()
+    repeats: bool = False
 
     @property
     def elements(self) -> int:

@@ -22,6 +22,8 @@ _RECOMPUTED = 16
 """A stage with this many times fewer values than the output serves many tiles with each of them:
 it is computed before all, not in each tile again."""
 _MOST_UNROLLED_INNER, _MOST_UNROLLED = 16, 32
+MOST_OPERATIONS = 6000
+"""Of vectors, in the body of a loop: more take longer to compile than a candidate may."""
 _MOST_CHANNELS = 4
 _STRIDED_OPERATIONS = 1400
 """HVX has no strided loads and stores: LLVM writes scalar ones, one for each lane."""
@@ -32,8 +34,9 @@ class Role:
     """A stage, with the decisions that its knobs follow from.
 
     ``key`` is its name as knobs have it. ``vector`` is the dimension that becomes vectors
-    (``None``: the stage has no vectors), ``row`` the next one out. ``channel`` is a short innermost
-    dimension beside the vectors, such as the colours of pixels. ``readers`` are all stages that
+    (``None``: the stage has no vectors), ``row`` the next one out. ``channel`` is a short dimension
+    beside the vectors, such as the colours of pixels: the innermost one, or one of planes, each of
+    which has a definition of its own. ``readers`` are all stages that
     need the stage, directly or not. ``is_output`` is true for every stage whose values are the
     caller's.
     """
@@ -101,13 +104,13 @@ class Role:
             and update.rvars[0][1] % 4 == 0
         )
 
-    @staticmethod
-    def unrolls(update: UpdateFacts) -> tuple[str, ...]:
+    def unrolls(self, update: UpdateFacts) -> tuple[str, ...]:
         """How far the reduction loops of an update may be written out."""
         found = ["off"]
-        if update.rvars and 1 < update.rvars[0][1] <= _MOST_UNROLLED_INNER:
+        most = MOST_OPERATIONS // max(1, self.operations)
+        if update.rvars and 1 < update.rvars[0][1] <= min(_MOST_UNROLLED_INNER, most):
             found.append("inner")
-        if len(update.rvars) > 1 and 1 < update.steps <= _MOST_UNROLLED:
+        if len(update.rvars) > 1 and 1 < update.steps <= min(_MOST_UNROLLED, most):
             found.append("all")
         return tuple(found)
 
@@ -141,6 +144,8 @@ class Roles:
         are read where their readers are."""
         if not self.widens(role) or role.is_output:
             return False
+        if not self.is_open and role.vector and role.extent(role.vector) % self.lanes:
+            return True
         inlined = (reader for name in role.readers if (reader := self.by_name[name]).may_inline)
         return role.moves_rows or role.facts.apart or any(one.facts.apart for one in inlined)
 
@@ -246,9 +251,9 @@ class Roles:
             may_inline=not (stage.updates or stage.divides or stage.gathers)
             and not (is_output or stage.is_edge)
             and not (stage.bits == 32 and stage.narrowest_bits == 8)  # readers may shift it right
-            and not (
-                stage.skipped and stage.reads
-            )  # LLVM takes away loops that halve what it reads
+            # LLVM takes away loops that halve what it reads; and clamped multiples are permuted
+            # wrongly (``_HELPERS`` of the analysis).
+            and not (stage.skipped and (stage.reads or stage.clamped))
             and read * stage.operations <= _MOST_INLINE_OPERATIONS,
             may_tile=not scans and not is_output and stage.elements * _RECOMPUTED >= last.elements,
             is_output=is_output,
@@ -257,7 +262,8 @@ class Roles:
     def _vector_of(self, stage: StageFacts) -> str | None:
         """The first dimension long enough for half a vector that all definitions leave alone;
         otherwise one that the first definition has. None that goes from row to row where
-        reductions along the rows have vectors."""
+        reductions along the rows have vectors, nor for a scan along them: to gather elements takes
+        longer than to add them one by one."""
         if EVERY_DIMENSION in stage.divides:
             return None
         whole = [d for d in stage.dimensions if d not in stage.divides]
@@ -265,7 +271,12 @@ class Roles:
             whole = [d for d in whole if d not in dict(stage.strided)]
         long = [d for d in whole if 2 * _extent(stage, d) >= self.lanes]
         free = [d for d in long if all(d in update.pure for update in stage.updates)]
-        return next(iter(free or long), None)
+        found = next(iter(free or long), None)
+        if found is not None and stage.repeats and not (stage.updates or stage.clamped):
+            # It would need a guard, under which Halide 21 fails on it.
+            found = found if _extent(stage, found) >= self.lanes else None
+        scans = any(update.scans for update in stage.updates)
+        return None if scans and found in dict(stage.strided) else found
 
     def _pixels_of(self, stage: StageFacts) -> str | None:
         """The dimension of the output's pixels, if a vector holds several with all channels.
@@ -305,8 +316,12 @@ class Roles:
 
     def _channel_of(self, stage: StageFacts, vector: str | None) -> str | None:
         first = stage.dimensions[0] if stage.dimensions else None
-        if first is None or vector in (None, first) or stage.updates:
+        if first is None or vector is None or stage.updates:
             return None
+        if vector == first:
+            planes = (d for d in stage.dimensions[1:] if d in stage.chooses)
+            short = (d for d in planes if 1 < _extent(stage, d) <= _MOST_CHANNELS)
+            return next(short, None) if stage is self.facts.last else None
         few = 1 < _extent(stage, first) <= _MOST_CHANNELS
         return first if few or vector == self._pixels_of(stage) else None
 

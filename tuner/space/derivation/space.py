@@ -8,12 +8,14 @@ loops that take the compiler longer than a candidate may.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from math import prod
 
 from tuner.problem.target import Target
 from tuner.space import Constraint, Knob, KnobValue, Space
 from tuner.space.derivation.facts import PipelineFacts, UpdateFacts
 from tuner.space.derivation.prefetches import prefetch_knob
-from tuner.space.derivation.roles import Role, Roles
+from tuner.space.derivation.roles import MOST_OPERATIONS, Role, Roles
 from tuner.space.derivation.strips import strip_constraints, strip_knob
 
 _SCHEDULED = "lanes > 1"
@@ -23,7 +25,6 @@ _HEAVY = 40
 _LEVELS = ("root", "rows", "tile")
 """Where a stage can be computed that is not inline, outermost first."""
 _MOST_REGISTERS = 16
-_MOST_OPERATIONS = 6000
 _MOST_INLINED = 400
 _BEYOND = "vectors wholly beyond the end compute nothing, and Halide 21 makes wrong code of them"
 _TAILS = ("shift_inwards", "guard_with_if")
@@ -81,7 +82,16 @@ def textbook_values(
         for number, update in enumerate(role.facts.updates):
             wanted[f"form_{role.key}_{number}"] = _forms(roles, role, update)[-1]
             wanted[f"unroll_{role.key}_{number}"] = role.unrolls(update)[-1]
+            if _ends_within_vector(roles, role):
+                wanted[f"order_{role.key}_{number}"] = "outside"
     return wanted
+
+
+def _ends_within_vector(roles: Roles, role: Role) -> bool:
+    """Whether the last vector of each row needs a guard: what is stored under one is kept in no
+    register from one step of a reduction to the next."""
+    ragged = not roles.is_open and role.extent(role.vector) % roles.lanes != 0
+    return ragged and "guard_with_if" in _tails(roles, role)
 
 
 def _knobs(roles: Roles) -> Iterator[Knob]:
@@ -149,12 +159,16 @@ def _output_knobs(roles: Roles) -> Iterator[Knob]:
 
 
 def _channel_forms(roles: Roles) -> tuple[str, ...]:
-    """The forms that the output's short innermost dimension may take beside the vectors."""
+    """The forms that the output's short dimension may take beside the vectors."""
     if roles.pixel_share > 1:
         return ("vectors",)
     if not roles.knows_pixels(roles.output.facts):
         return ("apart",)  # loops of unknown length are neither written out nor vectors
-    return ("apart", "unrolled", "vectors") if roles.output.facts.picks else ("apart", "unrolled")
+    output = roles.output
+    is_innermost = output.channel == output.facts.dimensions[0]
+    if is_innermost and output.facts.picks:
+        return ("apart", "unrolled", "vectors")
+    return ("apart", "unrolled")
 
 
 def _places(roles: Roles, role: Role) -> tuple[str, ...]:
@@ -220,7 +234,7 @@ def _update_knobs(roles: Roles, role: Role, number: int, update: UpdateFacts) ->
     about = f"{role.facts.name}, update {number}"
     active = "lanes > 1"  # a stage with updates is never inline
     forms = _forms(roles, role, update)
-    if len(forms) > 1:
+    if forms != ("plain",):
         yield Knob(f"form_{role.key}_{number}", forms, f"{about}: how it reduces", when=active)
     if role.vectorized(update):
         yield Knob(
@@ -239,14 +253,19 @@ def _update_knobs(roles: Roles, role: Role, number: int, update: UpdateFacts) ->
 
 
 def _forms(roles: Roles, role: Role, update: UpdateFacts) -> tuple[str, ...]:
-    found = ["plain"]
-    if role.can_rfactor(update, roles.lanes):
-        found.append("rfactor")
+    # Element by element rows take five times as long, and LLVM makes wrong code of some.
+    found = ["rfactor" if role.can_rfactor(update, roles.lanes) else "plain"]
     if role.can_quads(update, roles.lanes):
         found.append("quads")
     if role.can_vrmpy(update):
         found.append("vrmpy")
     return tuple(found)
+
+
+def _tails(roles: Roles, role: Role) -> tuple[str, ...]:
+    """Those of a stage's vectors."""
+    tiled = role is roles.output and roles.has_tiles
+    return _vector_tails(roles) if tiled else _stage_tails(roles, role)
 
 
 def _vector_tails(roles: Roles) -> tuple[str, ...]:
@@ -259,16 +278,18 @@ def _vector_tails(roles: Roles) -> tuple[str, ...]:
 
 
 def _row_tails(roles: Roles) -> tuple[str, ...]:
-    """Those of its rows."""
-    return _MOVED if roles.is_open else _TAILS
+    """Those of its rows. A guard gives the last rows code of their own, in which LLVM sees vectors
+    of every second element reach beyond the end of a stage, and takes the whole loop away."""
+    skipped = any(role.facts.skipped for role in _stored(roles))
+    return _MOVED if roles.is_open or skipped else _TAILS
 
 
 def _stage_tails(roles: Roles, role: Role) -> tuple[str, ...]:
     """Those of the vectors of any other stage."""
     inside = role.facts.clamped and not role.is_output
-    if role.facts.updates or roles.widens(role):
+    if role.facts.updates or (roles.widens(role) and not roles.in_order(role)):
         # Halide 21 makes wrong code of definitions that begin off vector boundaries and others
-        # that do not, and of widened values that begin anywhere.
+        # that do not, and of deinterleaved values that begin anywhere.
         return ("round_up",) if inside else ("guard_with_if",)
     if inside:
         return ("round_up", "shift_inwards")
@@ -297,10 +318,8 @@ def _guard_constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
 
 def _guarded_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
     """Of guards within a vector: one that only ends an unrolled loop early is always right."""
-    tiled = role is roles.output and roles.has_tiles
-    tail = "tail_x" if tiled else f"tail_{role.key}"
-    choices = _vector_tails(roles) if tiled else _stage_tails(roles, role)
-    if tail not in knobs or "guard_with_if" not in choices:
+    tail = "tail_x" if role is roles.output and roles.has_tiles else f"tail_{role.key}"
+    if tail not in knobs or "guard_with_if" not in _tails(roles, role):
         return
     whole = f"{tail} != 'guard_with_if' or {role.extent(role.vector)} % lanes == 0"
     if role.facts.values > 1 and role.facts.updates:
@@ -334,7 +353,9 @@ def _constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
                 f"vtcm != '{role.key}' or place_{role.key} == 'root'",
                 "VTCM is for stages that are computed once: to take and give it back costs a call",
             )
+    yield from _repeated_constraints(roles, knobs)
     for role in roles.all:
+        yield from _kept_sum_constraints(roles, role, knobs)
         yield from _shift_constraints(roles, role, knobs)
         yield from _stage_constraints(roles, role, knobs)
 
@@ -356,7 +377,7 @@ def _output_constraints(roles: Roles) -> Iterator[Constraint]:
         "longer loop bodies take seconds to compile and are never faster",
     )
     yield Constraint(
-        f"{bodies} * {operations} <= {_MOST_OPERATIONS} or ({smallest})",
+        f"{bodies} * {operations} <= {MOST_OPERATIONS} or ({smallest})",
         "longer loop bodies take longer to compile than a candidate may",
     )
     width, height = output.extent(output.vector), output.extent(output.row)
@@ -409,6 +430,60 @@ def _place_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Co
         yield Constraint(kept, "stages inline in one another multiply the work and the code")
 
 
+def _repeated_constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
+    """Values that guarded vectors read twice at one place have a name in Halide's code, and Halide
+    21 fails to find bounds of them (``if_then_else`` in Bounds.cpp: lanes of a ``Select``)."""
+    for reader in roles.all:
+        unguarded = list(_unguarded(roles, reader, knobs))
+        if reader.facts.repeats and len(_tails(roles, reader)) > 1 and unguarded:
+            yield Constraint(unguarded[0], "guarded vectors read something twice: Halide 21 fails")
+        for chain in _repeating_chains(roles, reader) if unguarded else ():
+            kept = " or ".join(f"place_{role.key} != 'inline'" for role in chain[:-1])
+            for condition in unguarded:
+                yield Constraint(
+                    f"{condition} or {kept}",
+                    f"guarded vectors of {reader.facts.name} read something twice: Halide 21 fails",
+                )
+
+
+def _unguarded(roles: Roles, role: Role, knobs: set[str]) -> Iterator[str]:
+    """The conditions under which each of its vectors is without a guard, where it may have one."""
+    tail = "tail_x" if role is roles.output and roles.has_tiles else f"tail_{role.key}"
+    if tail in knobs:
+        whole = "" if roles.is_open else f" or {role.extent(role.vector)} % lanes == 0"
+        if "guard_with_if" in _tails(roles, role):
+            yield f"{tail} != 'guard_with_if'{whole}"
+    for number, update in enumerate(role.facts.updates):
+        form = f"form_{role.key}_{number}"
+        if form in knobs and role.can_rfactor(update, roles.lanes):
+            yield f"{form} == 'plain' or {dict(update.rvars)[update.across]} % lanes == 0"
+
+
+def _repeating_chains(roles: Roles, *chain: Role) -> Iterator[tuple[Role, ...]]:
+    """The shortest chains of stages, each read by the next, that end with ``chain`` and read
+    something twice if all but the last are inline."""
+    for name, _ in chain[0].facts.reads:
+        role = roles.by_name[name]
+        if not role.may_inline:
+            continue
+        if _reads_twice((role, *chain)):
+            yield (role, *chain)
+        else:
+            yield from _repeating_chains(roles, role, *chain)
+
+
+def _reads_twice(chain: tuple[Role, ...]) -> bool:
+    """Whether the last of these stages reads something twice at one place because the first is
+    inline, if all but the last are."""
+    first, *rest = chain
+    times = prod(_reads(reader, read) for read, reader in pairwise(chain))
+    several = any(count > 1 for _, count in first.facts.reads) or first.facts.inputs
+    read = {name for name, _ in first.facts.reads} | {*first.facts.inputs}
+    others = {name for one in rest for name, _ in one.facts.reads}
+    others |= {name for one in rest for name in one.facts.inputs}
+    return bool(first.facts.repeats or (times > 1 and several) or read & others)
+
+
 def _long_chains(roles: Roles, chain: list[Role], times: int = 1) -> Iterator[list[Role]]:
     """The shortest chains of stages, each read by the next, that take too many operations if all
     are inline. They begin with ``chain``, whose last stage reads its first ``times`` times."""
@@ -450,6 +525,42 @@ def _rows_of_one(roles: Roles, role: Role) -> int:
     readers = [one for one in roles.all if role.facts.name in dict(one.facts.reads)]
     height = roles.output.extent(roles.output.row)
     return max((-(-height // one.extent(one.row)) for one in readers), default=1)
+
+
+def _kept_sum_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
+    """Of updates in vectors, which read what they write, under a guard."""
+    tail = f"tail_{role.key}"
+    if tail not in knobs or role.vector is None or not role.facts.updates:
+        return
+    whole = f"{tail} != 'guard_with_if'"
+    if not roles.is_open:
+        whole += f" or {role.extent(role.vector)} % lanes == 0"
+    yield Constraint(
+        f"{whole} or unroll_{role.key} == 1",
+        f"sums of {role.facts.name} in several vectors, the last of them guarded: wrong code",
+    )
+    for number in range(len(role.facts.updates)):
+        place, unrolled = f"place_{role.key}", f"unroll_{role.key}_{number}"
+        if {place, unrolled} <= knobs:
+            yield Constraint(
+                f"{whole} or {place} != 'rows' or {unrolled} == 'off'",
+                f"sums of {role.facts.name} written out under a guard, row after row: Halide 21 "
+                "fails (LoopCarry.cpp)",
+            )
+        for name, _ in role.facts.reads if unrolled in knobs else ():
+            read = roles.by_name[name]
+            if read.may_inline and len(read.facts.reads) + len(read.facts.inputs) > 1:
+                yield Constraint(
+                    f"{whole} or place_{read.key} != 'inline' or {unrolled} == 'off'",
+                    f"sums of {role.facts.name} written out under a guard, of what {name} makes of "
+                    "several values: Halide 21 fails (LoopCarry.cpp)",
+                )
+    if roles.widens(role) and f"align_{role.key}" in knobs:
+        yield Constraint(
+            f"{whole} or align_{role.key} == 'on'",
+            f"rows of {role.facts.name} that begin off vector boundaries and are added to under a "
+            "guard: wrong code",
+        )
 
 
 def _shift_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
@@ -511,6 +622,13 @@ def _stage_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Co
         form = f"form_{role.key}_{number}"
         if form not in knobs:
             continue
+        for name, _ in role.facts.reads if role.can_vrmpy(update) else ():
+            read = roles.by_name[name]
+            if read.may_inline and read.facts.widest_bits > 8:
+                yield Constraint(
+                    f"{form} != 'vrmpy' or place_{read.key} != 'inline'",
+                    f"bytes of {name} that are narrowed where a vrmpy reads them: wrong code",
+                )
         if role.can_rfactor(update, roles.lanes):
             even = f"{dict(update.rvars)[update.across]} % lanes == 0"
             yield Constraint(

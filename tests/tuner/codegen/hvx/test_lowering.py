@@ -133,7 +133,6 @@ def test_a_difference_of_bytes_is_one_operation():
     ("weights", "reason"),
     [
         ({(0, 0): 300}, "a value reaches from 0 to 76500"),
-        ({(0, 0): 200, (1, 0): 1}, "it weighs a row by 200"),
         ({(-1, 0): 100, (0, 0): 100, (1, 0): -90, (0, 1): 120}, "a value reaches"),
     ],
 )

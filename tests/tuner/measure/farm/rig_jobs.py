@@ -161,6 +161,7 @@ def run_job(
             params,
             store=store,
             trials=TRIALS,
+            generator="halide",
             sampler="random",
             seed=1,
             measurer="farm",

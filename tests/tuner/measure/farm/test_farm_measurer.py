@@ -112,7 +112,11 @@ def test_a_device_that_condemns_good_candidates_is_found_out(seed: int) -> None:
     rig = StandInFarm({"bad": Script(condemns=0.5), "good": Script(), "fine": Script()}, seed)
     roster = MemoryRoster()
     with measuring(rig, roster=roster) as measurer:
-        assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
+        # How much of one round a device takes is the threads' matter: as many as show it.
+        for _ in range(100):
+            assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
+            if roster.device("bad").state is DeviceState.QUARANTINED:
+                break
         reason = wait_for(roster, "bad", DeviceState.QUARANTINED)
     assert "faults in its latest" in reason
     assert "wrong_output for a candidate that" in reason
@@ -145,10 +149,13 @@ def test_a_device_that_is_ready_first_is_not_its_own_second_opinion(
 def test_transport_faults_are_tried_elsewhere(seed: int, fault: Script) -> None:
     rig = StandInFarm({"bad": replace(fault), "good": Script(), "fine": Script()}, seed)
     roster = MemoryRoster()
+    usual = {"new: not checked yet", "passed its check"}
     with measuring(rig, roster=roster) as measurer:
-        assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
-    told = {event.reason for event in roster.events("bad")}
-    assert told - {"new: not checked yet", "passed its check"}, "nothing went wrong"
+        for _ in range(100):
+            assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
+            if told := {event.reason for event in roster.events("bad")} - usual:
+                break
+    assert told, "nothing went wrong"
     assert roster.device("good").faults == 0
 
 

@@ -103,6 +103,15 @@ def test_params_fidelity_and_named_configs_have_defaults(write: Callable[..., Pa
     assert sample.fidelity == "hardware"
 
 
+def test_a_sample_of_a_portfolio_is_read_in_its_space(write: Callable[..., Path]) -> None:
+    """As the promoted trials of a job by default are given out, and as people write them."""
+    config = {"generator": "halide", **GOOD["config"]}
+    for line in ({**GOOD, "config": config, "generator": "portfolio"}, {**GOOD, "config": config}):
+        (sample,) = read_samples(write(line)).samples
+        assert sample.candidate.config.as_dict() == config
+        assert sample.candidate.generator == "portfolio"
+
+
 def test_the_sample_that_the_docs_show_is_one(write: Callable[..., Path]) -> None:
     page = Path(calibration.__file__).parents[4] / "docs" / "simulator.md"
     (line,) = re.findall(r"^```json\n(.*?)\n```$", page.read_text(), re.MULTILINE | re.DOTALL)
@@ -229,6 +238,7 @@ def test_each_sample_gets_the_events_of_its_own_cache_state(
         assert seen.object_digest == scale_artifact(problem).digest
 
 
+@pytest.mark.slow
 def test_what_was_simulated_is_not_compiled_again(
     write: Callable[..., Path], generator: Precompiled
 ) -> None:
@@ -239,6 +249,7 @@ def test_what_was_simulated_is_not_compiled_again(
         assert (before.events.counts == after.events.counts).all()
 
 
+@pytest.mark.slow
 def test_a_cut_off_call_goes_on_where_it_stopped(
     write: Callable[..., Path], generator: Precompiled
 ) -> None:

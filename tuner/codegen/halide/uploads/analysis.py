@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import prod
 from typing import Any
 
 import halide as hl
@@ -21,6 +22,7 @@ from tuner.codegen.halide.uploads.expressions import (
     arguments_of,
     bits_of,
     calls_of,
+    chooses,
     combination,
     divided,
     follows_loops,
@@ -33,6 +35,7 @@ from tuner.codegen.halide.uploads.expressions import (
     printed,
     reads_apart,
     reads_multiples,
+    repeats,
     strided_reads,
     with_extents,
     words_of,
@@ -49,8 +52,11 @@ from tuner.space.derivation.facts import (
 _EDGES = re.compile(r"(repeat_edge|constant_exterior|mirror_\w+|repeat_image)\b")
 _HELPERS = re.compile(rf"lambda_\d+\b|{_EDGES.pattern}")
 """Funcs that Halide's boundary conditions are made of. They stay inline: a loop over them has no
-steady state of its own, while consumers have one. Only where callers choose extents is an edge a
-stage: many reads of it would each be written out lane by lane."""
+steady state of its own, while consumers have one. An edge is a stage where callers choose extents:
+many reads of it would each be written out lane by lane; and where it is read at multiples along its
+rows: Halide 21 makes wrong permutations of clamped multiples such as 0, 0, 1, 3, 5
+(``generate_vdelta`` in CodeGen_Hexagon.cpp leaves open what an element needs that stays where it
+is)."""
 _NUMBER = re.compile(r"-?\d+")
 _BEYOND = re.compile(
     r'make_required_region_smaller\("Output buffer ([^"]+)", (\d+), -?\d+, -?\d+, '
@@ -84,7 +90,7 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
     _require_kind(opened)
     sizes = Sizes(given)
     texts = _definitions(opened)
-    helpers = _helpers(opened, is_open=is_open)
+    helpers = _helpers(opened, texts, is_open=is_open)
 
     scalars = [
         sizes.scalar(n, _dtype(one.type(), f"scalar {n}")) for n, one in opened.scalars.items()
@@ -179,7 +185,7 @@ def _definitions(opened: Deserialized) -> dict[str, str]:
     return texts
 
 
-def _helpers(opened: Deserialized, *, is_open: bool) -> frozenset[str]:
+def _helpers(opened: Deserialized, texts: Mapping[str, str], *, is_open: bool) -> frozenset[str]:
     wrappers = {f"{name}_im" for name in opened.inputs}
     outputs = {func.name() for func in opened.outputs}
     return frozenset(
@@ -187,9 +193,14 @@ def _helpers(opened: Deserialized, *, is_open: bool) -> frozenset[str]:
         for name, func in opened.stages.items()
         if name not in outputs
         and not func.num_update_definitions()
-        and (name in wrappers or _HELPERS.match(name))
-        and not (is_open and _EDGES.match(name))
+        and (name.partition("$")[0] in wrappers or _HELPERS.match(name))
+        and not (_EDGES.match(name) and (is_open or _is_skipped(name, texts)))
     )
+
+
+def _is_skipped(name: str, texts: Mapping[str, str]) -> bool:
+    """Whether others read it at multiples along its rows."""
+    return any(reads_multiples(text, name) for text in texts.values())
 
 
 def _lowered_text(opened: Deserialized) -> str:
@@ -231,7 +242,7 @@ def _stage(
     dimensions = tuple(arg.name() for arg in func.args())
     own = output_names(name, len(func.types()))[0]
     written = [buffer.extents for buffer in outputs if buffer.name == own]
-    extents = written[0] if written else _allocated(name, len(dimensions), lowered)
+    extents = written[0] if written else _allocated(name, dimensions, lowered)
     stages = {other for other in texts if other not in helpers and other != name}
     called = [call for text in seen for call, _ in calls_of(text)]
     known = frozenset(texts)
@@ -254,7 +265,7 @@ def _stage(
         divides=(EVERY_DIMENSION,) if name in wrong else _divides(seen, dimensions),
         strided=tuple((d, count) for d, count in strides.items() if count),
         picks=bool(dimensions) and only_picks(texts[name], known, dimensions[0]),
-        skipped=any(reads_multiples(text, name) for text in texts.values()),
+        skipped=_is_skipped(name, texts),
         gathers=gathers(texts[name], known),
         is_output=bool(written),
         is_edge=not written and bool(_EDGES.match(name)),
@@ -265,6 +276,8 @@ def _stage(
         ),
         looks_up=any(looks_up(text, known | frozenset(opened.inputs)) for text in seen),
         inputs=tuple(sorted(set(called) & set(opened.inputs))),
+        chooses=tuple(d for d in dimensions if chooses(texts[name], d)),
+        repeats=repeats(texts[name], known - {name}),
     )
 
 
@@ -347,15 +360,19 @@ def _is_clamped(name: str, opened: Deserialized, texts: Mapping[str, str]) -> bo
     return True
 
 
-def _allocated(name: str, dimensions: int, lowered: str) -> tuple[int, ...]:
-    """The extents of a stage computed before all that use it: those of its allocation."""
+def _allocated(name: str, dimensions: Sequence[str], lowered: str) -> tuple[int, ...]:
+    """The extents of a stage computed before all that use it: those of its allocation, or of its
+    loops, for Halide gives a small one (of 128 bytes) a size alone."""
     # Those of a tuple have an allocation for each value.
     pattern = rf"^\s*allocate {re.escape(name)}(?:\.0)?\[([^\]]*)\]"
     match = re.search(pattern, lowered, re.MULTILINE)
     factors = match[1].split(" * ")[1:] if match else []
-    if dimensions == 0:
+    if not dimensions:
         return ()
-    if len(factors) != dimensions or not all(_NUMBER.fullmatch(one) for one in factors):
+    if len(factors) == 1 < len(dimensions):
+        extents = tuple(_loop_extent(f"{name}.s0.{one}", lowered) for one in dimensions)
+        factors = list(map(str, extents)) if factors == [str(prod(extents))] else []
+    if len(factors) != len(dimensions) or not all(_NUMBER.fullmatch(one) for one in factors):
         raise NotTunableError(f"the size of its stage {name} cannot be told from its output's")
     return tuple(int(one) for one in factors)
 

@@ -358,6 +358,8 @@ _STAGE = _object(
     apart=_switch,
     looks_up=_switch,
     inputs=_several(MOST_BUFFERS, _name),
+    chooses=_several(MOST_BUFFER_DIMENSIONS, _name),
+    repeats=_switch,
 )
 _FACTS: dict[str, Read[Any]] = {
     "inputs": _several(MOST_BUFFERS - 1, _buffer),

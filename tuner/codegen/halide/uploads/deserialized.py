@@ -10,6 +10,7 @@ import halide as hl
 
 from tuner.codegen.halide.uploads.answers import MOST_INPUTS, MOST_STAGES
 from tuner.codegen.halide.uploads.contents import checked
+from tuner.codegen.halide.uploads.rewriting import rewritten
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ def deserialized(data: bytes) -> Deserialized:
     numbers when a promise is made of their strides, nor set, and carry promises of their own.
     """
     checked(data)
+    data = rewritten(data)
     found = hl.deserialize_parameters(data)
     inputs = {n: hl.ImageParam(p.type(), p.dimensions(), n) for n, p in found.items() if _is(p)}
     scalars = {n: hl.Param(p.type(), n) for n, p in found.items() if not _is(p)}
@@ -73,7 +75,9 @@ def described(data: bytes) -> dict[str, Any]:
     opened = deserialized(data)
     wrappers = {f"{name}_im" for name in opened.inputs}
     return {
-        "stages": [_stage(f) for name, f in opened.stages.items() if name not in wrappers],
+        "stages": [
+            _stage(f) for name, f in opened.stages.items() if name.partition("$")[0] not in wrappers
+        ],
         "inputs": [
             *(_input(n, one.type(), one.dimensions(), True) for n, one in opened.inputs.items()),
             *(_input(n, one.type(), 0, False) for n, one in opened.scalars.items()),

@@ -142,6 +142,12 @@ def only_picks(text: str, known: frozenset[str], dimension: str) -> bool:
     return everywhere == picked
 
 
+def chooses(text: str, dimension: str) -> bool:
+    """Whether the number of ``dimension`` decides which of several values there is."""
+    own = re.escape(dimension)
+    return bool(re.search(rf"\bmux\({own},|\({own} == \d+\)", text))
+
+
 def reads_multiples(text: str, name: str) -> bool:
     """Whether ``name`` is read along its rows at multiples of something."""
     return any("*" in inner for _, (inner, *_) in _reads(text, frozenset({name})))
@@ -160,6 +166,15 @@ def looks_up(text: str, known: frozenset[str]) -> bool:
 def reads_apart(text: str, name: str, own: Sequence[str]) -> bool:
     """Whether ``name`` is read along its rows at other places than ``own``, a loop alone."""
     return any([inner] != [*own] for _, (inner, *_) in _reads(text, frozenset({name})))
+
+
+def repeats(text: str, known: frozenset[str]) -> bool:
+    """Whether one of ``known`` is read more than once at one place. What is printed under a name is
+    used more than once."""
+    if "let " in text:
+        return True
+    reads = list(_reads(text, known))
+    return len({*reads}) < len(reads)
 
 
 def along_rows(text: str, known: frozenset[str], variable: str) -> bool:

@@ -1,4 +1,4 @@
-"""Reads the bytes of a pipeline without trusting one of them, before Halide does.
+"""Reads the bytes of a pipeline without trusting one of them, before Halide does, and writes them.
 
 Halide's reader follows each offset that it finds. This one follows none that leaves the buffer, as
 flatbuffers' own verifier would not, and makes a tree of :class:`Node` of what it finds. It neither
@@ -93,6 +93,79 @@ def read(data: bytes) -> tuple[Node, list[Node]]:
             if isinstance(value, list):
                 node.fields[name] = tuple(value)
     return found[0], order
+
+
+def written(root: Node) -> bytes:
+    """The bytes of which :func:`read` makes ``root``. What is counted there and not read is empty.
+
+    Whatever a table refers to follows it, as the form wants: an offset is never negative.
+    """
+    data = bytearray(4)
+    waiting: list[tuple[int, Any]] = [(0, root)]
+    while waiting:
+        place, value = waiting.pop()
+        data += bytes(-len(data) % 8)
+        if isinstance(value, Node):
+            start, references = _written_table(data, value)
+        elif isinstance(value, (str, bytes)):
+            start, references = len(data), []
+            text = value.encode("latin-1") + b"\0" if isinstance(value, str) else value
+            data += struct.pack("<I", len(value)) + text
+        else:
+            start = len(data)
+            data += struct.pack("<I", len(value)) + bytes(4 * len(value))
+            references = [(start + 4 + 4 * number, one) for number, one in enumerate(value)]
+        struct.pack_into("<I", data, place, start - place)
+        waiting += references
+    return bytes(data)
+
+
+def _written_table(data: bytearray, node: Node) -> tuple[int, list[tuple[int, Any]]]:
+    """Appends a table after its vtable. Where it begins, and what its offsets lead to."""
+    scalars: list[tuple[int, str, Any]] = []
+    references: list[tuple[int, Any]] = []
+    for one in TABLES[node.kind]:
+        value = node[one.name]
+        if value is None:
+            continue
+        if one.is_vector or (one.type not in SCALARS and one.type not in ENUMS):
+            tags = _tags(one, value)
+            if isinstance(tags, int):
+                scalars.append((one.number - 1, "<B", tags))
+            elif tags is not None:
+                references.append((one.number - 1, tags))
+            references.append((one.number, value))
+        elif one.type in ENUMS:
+            scalars.append((one.number, "<B", ENUMS[one.type].index(value)))
+        else:
+            scalars.append((one.number, SCALARS[one.type], value))
+    fields = [*scalars, *((number, "<I", 0) for number, _ in references)]
+    # Long ones first: each then lies at a multiple of its size, the table's own offset before all.
+    fields.sort(key=lambda field: -struct.calcsize(field[1]))
+    places, size = {}, 8
+    for number, form, _ in fields:
+        places[number], size = size, size + struct.calcsize(form)
+    slots = [places.get(number, 0) for number in range(1 + max(places, default=-1))]
+    vtable = len(data)
+    data += struct.pack(f"<{2 + len(slots)}H", 4 + 2 * len(slots), size, *slots)
+    data += bytes(-len(data) % 8)
+    start = len(data)
+    data += struct.pack("<i", start - vtable) + bytes(size - 4)
+    for number, form, value in fields:
+        struct.pack_into(form, data, start + places[number], value)
+    return start, [(start + places[number], value) for number, value in references]
+
+
+def _tags(one: Field, value: Any) -> int | bytes | None:
+    """The kinds of what a union's field holds; ``None`` for any other field."""
+    if one.type == "Stmt":
+        return b""
+    if one.type not in UNIONS:
+        return None
+    members = UNIONS[one.type]
+    if one.is_vector:
+        return bytes(members.index(each.kind) for each in value)
+    return members.index(value.kind)
 
 
 class _Buffer:

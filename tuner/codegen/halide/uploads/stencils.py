@@ -1,9 +1,11 @@
 """The output pixel of an uploaded stencil as an expression (:mod:`tuner.kernels.pixel`).
 
 Read from the definitions alone, as the reference is: all stages are written into one another, and
-small reductions out. A stencil is a pipeline of one u8 image to another of the same shape whose
-edges continue as the pixels at them (``BoundaryConditions.repeat_edge``, or clamped coordinates).
-Integers that wrap around are followed as long as only sums are made of them.
+small reductions out. A stencil is a pipeline of u8 images to another of the same shape, whose edges
+continue as the pixels at them where pixels beyond are read (``BoundaryConditions.repeat_edge``, or
+clamped coordinates). Images may be of interleaved channels, and inputs of one dimension tables that
+are looked up; the sum of a whole row is a value as well. Integers that wrap around are followed as
+long as only sums are made of them.
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ from tuner.kernels.pixel import (
     clamped,
     constant,
     divided,
+    entry,
     maximum,
     minimum,
+    row_sum,
     scaled,
 )
 
@@ -42,6 +46,11 @@ _MOST_BYTES = 1 << 18
 _MOST_STEPS = 100_000
 """Parts of expressions that are looked at or made: a second or so."""
 _U8: Type = ("uint", 8)
+_INPUTS = ((_U8, 1), (_U8, 2), (_U8, 3))
+"""Tables, images, and images in planes."""
+_OUTPUTS: tuple[Type, ...] = (_U8, ("uint", 16), ("int", 16))
+_SHORT = 33
+"""Steps of a reduction that are written out, rather than taken for those of a row."""
 _PRODUCT_BITS = 15
 """Of the multiplication that rounds (``vmpy(h, h):<<1:rnd:sat``)."""
 
@@ -49,12 +58,12 @@ _PRODUCT_BITS = 15
 @dataclass(frozen=True)
 class _Place:
     """A coordinate: multiples of the variables in ``terms``, and an offset; then, if ``at_least``
-    or ``at_most`` says so, not below or beyond the image along a dimension."""
+    or ``at_most`` names an input, not below or beyond that image along a dimension."""
 
     terms: tuple[tuple[str, int], ...]
     offset: int
-    at_least: bool = False
-    at_most: bool = False
+    at_least: str = ""
+    at_most: str = ""
 
     def added(self, other: _Place, sign: int) -> _Place:
         if self.at_least or self.at_most or other.at_least or other.at_most:
@@ -66,15 +75,18 @@ class _Place:
         return _Place(kept, self.offset + sign * other.offset)
 
 
-_AXES = ("x", "y")
+_AXES = ("x", "y", "plane")
 
 
-def pixel_of(data: bytes) -> Pixel:
-    """The output pixel of the pipeline ``data``; ``NotAStencilError`` says why it has none."""
+def pixel_of(data: bytes, extents: Mapping[str, Sequence[int]] | None = None) -> Pixel:
+    """The output pixel of the pipeline ``data``; ``NotAStencilError`` says why it has none.
+
+    ``extents`` are those of its inputs, innermost first, by name: rows may be as long as they are.
+    """
     if len(data) > _MOST_BYTES:
         raise NotAStencilError(f"its pipeline has more than {_MOST_BYTES} bytes")
     try:
-        return _Reading(checked(data)).pixel()
+        return _Reading(checked(data), extents or {}).pixel()
     except (DamagedError, NotTunableError) as error:
         raise NotAStencilError(str(error)) from None
     except RecursionError:
@@ -82,33 +94,34 @@ def pixel_of(data: bytes) -> Pixel:
 
 
 class _Reading:
-    def __init__(self, contents: Contents) -> None:
+    def __init__(self, contents: Contents, extents: Mapping[str, Sequence[int]]) -> None:
         self._contents = contents
+        self._extents = extents
         self._types = contents.types
         self._steps = 0
-        self._known: dict[tuple[str, tuple[_Place, ...]], Pixel] = {}
+        self._known: dict[tuple[str, tuple[Pixel | _Place, ...]], Pixel] = {}
 
     def pixel(self) -> Pixel:
         """The output's value where nothing is near an edge."""
         inputs, outputs = self._contents.inputs, self._contents.outputs
-        if len(inputs) != 1 or len(outputs) != 1 or self._contents.tables:
-            raise NotAStencilError("it is not one image made of another")
-        (kind, rank) = next(iter(inputs.values()))
+        if not inputs or len(outputs) != 1 or self._contents.tables:
+            raise NotAStencilError("it is not one image made of others")
         output = self._contents.funcs[outputs[0]]
-        is_image = output.types == (_U8,) and len(output.dimensions) == 2
-        if (kind, rank) != (_U8, 2) or not is_image:
-            raise NotAStencilError("its images are not of u8 and two dimensions")
-        found = self._call(output.name, tuple(_Place(((axis, 1),), 0) for axis in _AXES))
-        return self._plain(found, _U8)
+        is_image = output.types[0] in _OUTPUTS and len(output.dimensions) in (2, 3)
+        if not is_image or any(one not in _INPUTS for one in inputs.values()):
+            raise NotAStencilError("its inputs are not of u8, or its output not of 8 or 16 bits")
+        axes = _AXES[: len(output.dimensions)]
+        found = self._call(output.name, tuple(_Place(((axis, 1),), 0) for axis in axes))
+        return self._plain(found, output.types[0])
 
-    def _call(self, name: str, places: tuple[_Place, ...]) -> Pixel:
+    def _call(self, name: str, places: tuple[Pixel | _Place, ...]) -> Pixel:
         """The value of a Func at ``places``."""
         key = name, places
         if key not in self._known:
             self._known[key] = self._value(self._contents.funcs[name], places)
         return self._known[key]
 
-    def _value(self, func: Func, places: tuple[_Place, ...]) -> Pixel:
+    def _value(self, func: Func, places: tuple[Pixel | _Place, ...]) -> Pixel:
         if len(func.types) != 1:
             raise NotAStencilError(f"its stage {func.name} has several values")
         scope: dict[str, Any] = dict(zip(func.dimensions, places, strict=True))
@@ -122,17 +135,48 @@ class _Reading:
         own = zip(update.places, func.dimensions, strict=True)
         if not is_true(update.predicate) or not all(is_variable(p, name) for p, name in own):
             raise NotAStencilError(f"an update of its stage {func.name} is not of whole rows")
-        domain = []
+        domain, counts = [], []
         for name, least, extent in update.rvars:
-            first, count = (self._integer(self._of(one, {})) for one in (least, extent))
+            first, count = (self._bound(self._of(one, {})) for one in (least, extent))
             domain.append([(name, at) for at in range(first, first + count)])
+            counts.append((first, count))
         key = func.name, tuple(scope[name] for name in func.dimensions)
+        if len(counts) == 1 and counts[0][0] == 0 and counts[0][1] > _SHORT:
+            return value + self._sum_of_row(update, scope, key, counts[0][1])
         for point in product(*domain[::-1]):
             self._known[key] = value  # what the definition reads of itself
             inner = {**scope, **{name: _Place((), at) for name, at in point}}
             value = self._number(self._of(update.values[0], inner))
         self._known.pop(key, None)
         return value
+
+    def _bound(self, value: Pixel | _Place) -> int:
+        """An end of a reduction: a number, or an extent of an input."""
+        if isinstance(value, _Place) and len(value.terms) == 1:
+            (((name, factor),), offset) = value.terms, value.offset
+            place, _, dimension = name.rpartition(".extent.")
+            if place in self._extents and factor == 1:
+                return self._extents[place][int(dimension)] + offset
+        return self._integer(value)
+
+    def _sum_of_row(
+        self,
+        update: Update,
+        scope: Mapping[str, Any],
+        key: tuple[str, tuple[Pixel | _Place, ...]],
+        width: int,
+    ) -> Pixel:
+        """The sum that a reduction along a row of ``width`` pixels adds."""
+        along = {update.rvars[0][0]: _Place(((_AXES[0], 1),), 0)}
+        made = []
+        for own in (constant(0), constant(1)):
+            self._known[key] = own
+            made.append(self._number(self._of(update.values[0], {**scope, **along})))
+        self._known.pop(key, None)
+        part, other = made
+        if other - part != constant(1):
+            raise NotAStencilError("it reduces a row, and not to its sum")
+        return row_sum(part, width)
 
     def _of(self, node: Node, scope: Mapping[str, Any]) -> Pixel | _Place:
         """A number, or a coordinate."""
@@ -171,10 +215,10 @@ class _Reading:
             found: Pixel | _Place = scope[name]
             return found
         for input_name in self._contents.inputs:
-            for number in range(2):
+            for number in range(len(_AXES)):
                 for end in ("min", "extent"):
                     if name == f"{input_name}.{end}.{number}":
-                        return _Place(((f"{end}{number}", 1),), 0)
+                        return _Place(((name, 1),), 0)
         raise NotAStencilError(f"it depends on {name}")
 
     def _coordinate(self, kind: str, a: _Place, b: _Place) -> Pixel | _Place:
@@ -184,15 +228,19 @@ class _Reading:
         if not a.terms and not b.terms and kind in ("Mul", "Min", "Max"):
             value = {"Mul": a.offset * b.offset, "Min": min(a.offset, b.offset)}
             return _Place((), value.get(kind, max(a.offset, b.offset)))
+        if kind == "Mul" and (not a.terms or not b.terms) and not any(map(_is_clamped, (a, b))):
+            moving, factor = (a, b.offset) if a.terms else (b, a.offset)
+            terms = tuple((name, factor * own) for name, own in moving.terms if factor)
+            return _Place(terms, factor * moving.offset)
         if kind in ("Min", "Max"):
-            for one, bound in ((a, b), (b, a)):
-                axis = _axis(one)
-                last = _Place((("extent" + str(axis), 1), ("min" + str(axis), 1)), -1)
-                first = _Place((("min" + str(axis), 1),), 0)
-                if axis is not None and kind == "Min" and bound == last:
-                    return replace(one, at_most=True)
-                if axis is not None and kind == "Max" and bound == first:
-                    return replace(one, at_least=True)
+            for (one, bound), name in product(((a, b), (b, a)), self._contents.inputs):
+                # The plane of a number is there: the shapes are looked at later.
+                axis = _axis(one) if one.terms else len(_AXES) - 1
+                least, extent = (f"{name}.{end}.{axis}" for end in ("min", "extent"))
+                if axis is not None and kind == "Min" and bound == _last(least, extent):
+                    return replace(one, at_most=name)
+                if axis is not None and kind == "Max" and bound == _Place(((least, 1),), 0):
+                    return replace(one, at_least=name)
         raise NotAStencilError("a coordinate is not that of a pixel and an offset")
 
     def _called(self, node: Node, scope: Mapping[str, Any]) -> Pixel | _Place:
@@ -200,9 +248,9 @@ class _Reading:
         if kind == "Halide":
             if node["value_index"]:
                 raise NotAStencilError(f"its stage {name} has several values")
-            return self._call(name, tuple(self._place(self._of(a, scope)) for a in node["args"]))
+            return self._call(name, tuple(self._of(one, scope) for one in node["args"]))
         if kind == "Image":
-            return _pixel(tuple(self._place(self._of(a, scope)) for a in node["args"]))
+            return self._input(name, [self._of(a, scope) for a in node["args"]])
         arguments = [self._of(one, scope) for one in node["args"]]
         if name in ("likely", "likely_if_innermost"):
             return arguments[0]
@@ -213,6 +261,13 @@ class _Reading:
             self._plain(self._number(one), own) for one, own in zip(arguments, types, strict=True)
         ]
         return self._priced(_CALLS[name](self._types[node], *numbers))
+
+    def _input(self, name: str, places: Sequence[Pixel | _Place]) -> Pixel:
+        """The pixel of an image, or the entry of a table."""
+        if len(places) == 1:
+            return entry(name, self._number(places[0]))
+        alone = len(self._contents.inputs) == 1
+        return _pixel(name, [self._place(one) for one in places], "" if alone else name)
 
     def _cast(self, node: Node, scope: Mapping[str, Any]) -> Pixel | _Place:
         value = self._of(node["value"], scope)
@@ -264,20 +319,51 @@ class _Reading:
 _BINARY = frozenset(("Add", "Sub", "Mul", "Div", "Min", "Max"))
 
 
+def _is_clamped(place: _Place) -> bool:
+    return bool(place.at_least or place.at_most)
+
+
+def _last(least: str, extent: str) -> _Place:
+    """The last coordinate of an input, by the names of its first and of its extent."""
+    return _Place(tuple(sorted([(least, 1), (extent, 1)])), -1)
+
+
 def _axis(place: _Place) -> int | None:
-    """The dimension along which ``place`` moves one by one."""
-    names = [name for name, factor in place.terms if factor == 1]
-    is_one = len(place.terms) == 1 and names and names[0] in _AXES
-    return _AXES.index(names[0]) if is_one else None
+    """The dimension along which ``place`` moves."""
+    names = [name for name, _ in place.terms]
+    return _AXES.index(names[0]) if len(names) == 1 and names[0] in _AXES else None
 
 
-def _pixel(places: Sequence[_Place]) -> Pixel:
-    for number, place in enumerate(places):
+def _pixel(name: str, places: Sequence[_Place], known_as: str) -> Pixel:
+    """The pixel of the image ``name``, which expressions know as ``known_as``."""
+    steps, kinds = [], set()
+    for number, place in enumerate(places[:2]):
         if _axis(place) != number:
             raise NotAStencilError("it reads other pixels than those around the output's")
-        if not (place.at_least and place.at_most):
+        ((_, step),) = place.terms
+        steps.append(step)
+        bounds = {place.at_least, place.at_most}
+        is_inside = 0 <= place.offset < step
+        if bounds != {name} and not (bounds == {""} or (bounds <= {name, ""} and is_inside)):
             raise NotAStencilError("its edges do not continue as the pixels at them (repeat_edge)")
-    return at(places[0].offset, places[1].offset)
+        if not is_inside:
+            kinds.add(bounds == {""})
+    across, down, *planes = places
+    plane = _plane(*planes) if planes else None
+    if steps[1] != 1 or steps[0] < 1 or (steps[0] > 1 and not 0 <= across.offset < steps[0]):
+        raise NotAStencilError("it reads other pixels than those around the output's")
+    if len(kinds) > 1:
+        raise NotAStencilError("its edges are repeated along rows or columns only")
+    return at(across.offset, down.offset, known_as, steps[0], plane, within=True in kinds)
+
+
+def _plane(place: _Place) -> int | None:
+    """The number of a plane; ``None`` if it is the output's own."""
+    if not place.terms and place.offset >= 0:
+        return place.offset
+    if place.terms == ((_AXES[2], 1),) and not place.offset:
+        return None
+    raise NotAStencilError("it reads other planes than the output's")
 
 
 def _range(kind: Type) -> tuple[int, int]:

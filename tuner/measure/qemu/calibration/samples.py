@@ -18,7 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.codegen import CodeGenerator, find_generator, generator_names
+from tuner.codegen import (
+    CodeGenerator,
+    find_generator,
+    generator_names,
+    generator_of,
+    space_of,
+    starts_of,
+)
 from tuner.errors import CandidateError, StoreError, UserError
 from tuner.identity import digest_of
 from tuner.kernels import find_kernel
@@ -142,7 +149,9 @@ def _line_error(path: Path, line: int, error: UserError) -> UserError:
 def _sample(number: int, line: bytes) -> Sample:
     fields = _fields(line)
     problem = _problem(fields)
-    generator = _one_of(fields, "generator", generator_names(), default="halide")
+    kernel, given = find_kernel(problem.workload.kernel), fields["config"]
+    usual = generator_of(kernel, given if isinstance(given, dict) else {})
+    generator = _one_of(fields, "generator", generator_names(), default=usual)
     fidelity = _one_of(fields, "fidelity", MEASURED, default="hardware")
     cache = _one_of(fields, "cache", CACHE_STATES)
     digest = fields.get("object_digest")
@@ -150,7 +159,7 @@ def _sample(number: int, line: bytes) -> Sample:
         raise UserError(f"object_digest {digest!r}", accepted="hexadecimal digits, or leave it out")
     return Sample(
         line=number,
-        candidate=Candidate(problem, _config(problem, fields["config"]), generator),
+        candidate=Candidate(problem, _config(problem, given, generator), generator),
         cache=cache,
         cycles=_cycles(fields),
         device=_text(fields, "device"),
@@ -199,18 +208,16 @@ def _problem(fields: Mapping[str, Any]) -> Problem:
         return kernel.problem(params, contract, target)
 
 
-def _config(problem: Problem, given: Any) -> Config:
+def _config(problem: Problem, given: Any, generator: str) -> Config:
     kernel = find_kernel(problem.workload.kernel)
-    if given == "default":
-        return kernel.default_config(problem)
-    if given == "textbook":
-        return kernel.textbook_config(problem)
+    if given in ("default", "textbook"):
+        return starts_of(generator, kernel, problem)[given]
     if not isinstance(given, dict):
         raise UserError(
             f"config {given!r}", accepted="default, textbook, or an object of knobs and values"
         )
     with _inside("config"):
-        return kernel.space(problem).config(given)
+        return space_of(generator, kernel, problem).config(given)
 
 
 @contextmanager

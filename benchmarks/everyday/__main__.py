@@ -1,0 +1,116 @@
+"""Pipelines that people write: textbook schedule, best of a small search, and share of the peak.
+
+    python -m benchmarks.everyday [--trials 30] [--seed 0] [--workers N] [--generator G] [NAME ...]
+
+Prints packets and cycles on the default target, contract static, caches warm, and the share of the
+peak that the best comes to: the least cycles in which the work of the pipeline can be done, see
+:class:`tuner.kernels.kernel.WorkCounts`. A row below a tenth of it says why. The exit status is 1
+if a pipeline is refused, its textbook schedule is not right, or a row is below a tenth without a
+reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tuner
+from benchmarks.everyday.pipelines import PIPELINES, Everyday
+from tuner.errors import UserError
+from tuner.kernels import find_kernel
+from tuner.memory_store import MemoryStore
+from tuner.problem.target import DEFAULT_TARGET, find_target
+from tuner.records.candidate import Measurement
+from tuner.records.outcome import Outcome
+from tuner.tuning import default_workers, find_problem, keep_pipeline
+
+LEAST_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of a pipeline; ``fault`` says what is wrong with it, if anything is."""
+
+    name: str
+    textbook: Measurement | None = None
+    best: Measurement | None = None
+    peak_cycles: float = 0.0
+    reason: str = ""
+    fault: str = ""
+
+    @property
+    def share(self) -> float:
+        """That of the peak, of the best found."""
+        return self.peak_cycles / self.best.cycles if self.best else 0.0
+
+    @property
+    def faults(self) -> list[str]:
+        """What the benchmark fails for."""
+        is_slow = not self.fault and self.share < LEAST_SHARE and not self.reason
+        return [
+            *([self.fault] if self.fault else []),
+            *([f"{self.share:.1%} of the peak, and no reason is given"] if is_slow else []),
+        ]
+
+    def __str__(self) -> str:
+        cells = [self.name, *map(_counts, (self.textbook, self.best)), f"{self.peak_cycles:,.0f}"]
+        words = self.reason if self.share < LEAST_SHARE else ""
+        return f"| {' | '.join(cells)} | {self.share:.0%} | {'; '.join(self.faults) or words} |"
+
+
+def _counts(one: Measurement | None) -> str:
+    return f"{one.packets:,} / {one.cycles:,}" if one else "-"
+
+
+def tuned(name: str, everyday: Everyday, **options: Any) -> Row:
+    """The row of a pipeline after a search with these ``options``."""
+    try:
+        kernel = keep_pipeline(everyday.make())
+        problem = find_problem(kernel, dict(everyday.sizes), DEFAULT_TARGET, "static")
+        result = tuner.tune(kernel, everyday.sizes, store=MemoryStore(), **options)
+    except UserError as error:
+        return Row(name, fault=f"refused: {error}")
+    textbook, best = result.textbook, result.best
+    work = find_kernel(kernel).work(problem.workload.params)
+    fault = "no textbook schedule"
+    if textbook is not None:
+        is_right = textbook.outcome is Outcome.OK
+        fault = "" if is_right else f"textbook schedule: {textbook.outcome}, {textbook.error}"
+    return Row(
+        name,
+        textbook.measurement if textbook else None,
+        best.measurement if best else None,
+        work.peak_cycles(find_target(DEFAULT_TARGET)),
+        everyday.reason,
+        fault,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the benchmark with the arguments of the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PIPELINES))
+    parser.add_argument("--trials", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=default_workers())
+    parser.add_argument("--generator", default="portfolio")
+    given = parser.parse_args(arguments)
+    unknown = set(given.names) - set(PIPELINES)
+    if unknown:
+        parser.error(f"unknown pipeline '{min(unknown)}'; known are {', '.join(PIPELINES)}")
+    options = {key: getattr(given, key) for key in ("trials", "seed", "workers", "generator")}
+    print(f"| pipeline | textbook: packets / cycles | best of {given.trials} | peak | share | |")
+    print("| --- | ---: | ---: | ---: | ---: | --- |")
+    is_right = True
+    for name in given.names or PIPELINES:
+        row = tuned(name, PIPELINES[name], **options)
+        print(row, flush=True)
+        is_right &= not row.faults
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

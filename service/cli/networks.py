@@ -1,0 +1,443 @@
+"""Whole networks: ``network import``, ``run``, ``plan`` and ``tune``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from service.cli.options import AsJson, Command, TargetName, takes_job_options
+from service.cli.output import print_json, print_line, print_table
+from service.cli.sets import refuse_options, tune_workloads
+from tuner.errors import UserError
+from tuner.problem.target import DEFAULT_TARGET
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tuner.network import Graph
+    from tuner.network.costs import Cost
+    from tuner.network.execution import Apart, LayerRun, NetworkRun
+    from tuner.network.layers import Layer
+    from tuner.network.plan import Plan
+
+app = typer.Typer(help="Read and run quantized networks.", rich_markup_mode=None)
+ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="An int8 ONNX model.")]
+AxisTexts = Annotated[
+    list[str] | None,
+    typer.Option("--axis", metavar="NAME=VALUE", help="The extent of a dynamic axis."),
+]
+
+
+@app.callback()
+def _group() -> None:
+    """Read and run quantized networks."""
+
+
+@app.command("import", cls=Command)
+def import_network(
+    model: ModelFile,
+    axis: AxisTexts = None,
+    write_set: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-set", metavar="FILE", help="Write the workloads as a set for `tune --set`."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read the network in FILE: its layers, their shares of the work, and the kernels that fit."""
+    from tuner.network import layers
+
+    graph = _read(model, axis)
+    found = layers.layers(graph)
+    if write_set is not None:
+        _write(write_set, layers.workload_set(graph, found))
+    if as_json:
+        print_json(_network_json(graph, found))
+        return
+    print_table(
+        ["layer", "operator", "shape", "kernel", "MACs", "share", "apart", "note"],
+        [_row(layer) for layer in found],
+        numeric=["MACs", "share"],
+    )
+    print_line()
+    for line in _totals(graph, found):
+        print_line(line)
+
+
+def _read(model: Path, axis: list[str] | None) -> Graph:
+    from tuner.network import onnx_reader
+
+    return onnx_reader.read(model, dict(_axis(text) for text in axis or []))
+
+
+def _write(path: Path, text: str) -> None:
+    if path.suffix != ".toml":
+        raise UserError(f"--write-set '{path}'", accepted="a file NAME.toml")
+    path.write_text(text)
+
+
+def _axis(text: str) -> tuple[str, int]:
+    name, _, value = text.rpartition("=")
+    if not name or not value.isdecimal():
+        raise UserError(f"--axis '{text}'", accepted="NAME=VALUE, such as batch=1")
+    return name, int(value)
+
+
+def _row(layer: Layer) -> list[object]:
+    operator = layer.node.operator
+    kernel = layer.fit.workload.kernel if layer.fit.workload else "none yet"
+    if operator == "host":
+        operator, kernel = layer.node.source, "host"
+    elif operator in ("reshape", "reinterpret", "quantize", "dequantize"):
+        kernel = "-"
+    return [
+        layer.node.name,
+        operator,
+        "x".join(map(str, layer.shape)),
+        kernel,
+        f"{layer.work.macs:,}",
+        f"{layer.share_of_macs:.1%}",
+        _apart(layer),
+        "; ".join(
+            filter(None, [layer.fit.note, f"{layer.fit.calls} calls" * (layer.fit.calls > 1)])
+        ),
+    ]
+
+
+def _apart(layer: Layer) -> str:
+    """How far the kernel's results are from the network's."""
+    if layer.fit.workload is None:
+        return ""
+    steps = layer.fit.steps
+    return "other" if steps is None else "same" if not steps else f"{steps} step{'s' * (steps > 1)}"
+
+
+def _totals(graph: Graph, found: list[Layer]) -> list[str]:
+    host = [layer for layer in found if layer.node.operator == "host"]
+    macs = sum(layer.work.macs for layer in found)
+    kinds = len({layer.signature for layer in found})
+    fits = [layer for layer in found if layer.fit.workload]
+    exact = [layer for layer in fits if layer.fit.steps is not None]
+    named = f"{graph.name} ({graph.digest[:12]})"
+    return [
+        f"{named}: {len(found)} layers, {kinds} of them distinct; {macs:,} MACs",
+        f"a kernel has their shape: {len(fits)} layers, {_share(fits)}",
+        f"and takes their numbers: {len(exact)} layers, {_share(exact)}",
+        f"on the host: {len(host)} layers, {_share(host)}",
+    ]
+
+
+def _share(part: list[Layer]) -> str:
+    macs = sum(layer.share_of_macs for layer in part)
+    return f"{macs:.1%} of MACs and {sum(layer.share_of_bytes for layer in part):.1%} of bytes"
+
+
+def _network_json(graph: Graph, found: list[Layer]) -> dict[str, Any]:
+    return {
+        "name": graph.name,
+        "digest": graph.digest,
+        "inputs": {name: list(graph.tensors[name].shape) for name in graph.inputs},
+        "outputs": {name: list(graph.tensors[name].shape) for name in graph.outputs},
+        "layers": [
+            {
+                "name": layer.node.name,
+                "operator": layer.node.operator,
+                "source": layer.node.source,
+                "on_host": layer.node.operator == "host",
+                "shape": list(layer.shape),
+                "signature": layer.signature,
+                "alike": layer.alike,
+                "macs": layer.work.macs,
+                "moved_bytes": layer.work.moved_bytes,
+                "share_of_macs": layer.share_of_macs,
+                "share_of_bytes": layer.share_of_bytes,
+                "kernel": layer.fit.workload.kernel if layer.fit.workload else None,
+                "params": dict(layer.fit.workload.params) if layer.fit.workload else None,
+                "steps_apart": layer.fit.steps,
+                "calls": layer.fit.calls,
+                "note": layer.fit.note,
+            }
+            for layer in found
+        ],
+    }
+
+
+@app.command("run", cls=Command)
+def run_network(
+    model: ModelFile,
+    given: Annotated[
+        list[str],
+        typer.Option(
+            "--input",
+            metavar="[NAME=]FILE",
+            help="An input as a .npy file; once per input, by name if there are several.",
+        ),
+    ],
+    axis: AxisTexts = None,
+    target: TargetName = DEFAULT_TARGET,
+    as_json: AsJson = False,
+) -> None:
+    """Run the network in FILE on the simulator, layer by layer, and compare it with its definition.
+
+    Layers run by the best stored schedules, or else by the textbook ones.
+    """
+    from db import open_store
+    from tuner.network import execution
+    from tuner.network.onnx_file import run_host_node
+    from tuner.problem.target import find_target
+
+    graph = _read(model, axis)
+    inputs = _inputs(graph, given)
+    with open_store() as store:
+        done = execution.run(
+            graph,
+            inputs,
+            target=find_target(target),
+            store=store,
+            host=run_host_node,
+            on_layer=_tell_layer,
+        )
+    if as_json:
+        print_json(_run_json(graph, done))
+        return
+    print_table(
+        ["layer", "operator", "kernel", "schedule", "cycles", "share", "apart"],
+        [_run_row(run, done.cycles) for run in done.layers],
+        numeric=["cycles", "share"],
+    )
+    print_line()
+    ran = [run for run in done.layers if run.cycles is not None]
+    macs = sum(run.layer.share_of_macs for run in ran)
+    print_line(
+        f"{graph.name}: {done.cycles:,} model cycles in {sum(run.layer.fit.calls for run in ran)} "
+        f"calls; {len(ran)} of {len(done.layers)} layers on the DSP, {macs:.1%} of MACs"
+    )
+    for name, apart in done.apart.items():
+        print_line(f"output {name}, against the network as defined: {_apart_text(apart)}")
+
+
+def _inputs(graph: Graph, given: list[str]) -> dict[str, NDArray[Any]]:
+    """The arrays of the files that ``--input`` names."""
+    found = {}
+    for text in given:
+        name, equals, file = text.rpartition("=")
+        if not equals:
+            if len(graph.inputs) != 1:
+                raise UserError(
+                    f"--input '{text}' for a network of {len(graph.inputs)} inputs",
+                    accepted="NAME=FILE with NAME one of " + ", ".join(graph.inputs),
+                )
+            name = graph.inputs[0]
+        if name not in graph.inputs:
+            raise UserError(f"--input '{text}'", accepted=", ".join(graph.inputs))
+        found[name] = _array(Path(file))
+    return found
+
+
+def _array(path: Path) -> NDArray[Any]:
+    import numpy as np
+
+    try:
+        made: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
+    except (ValueError, EOFError) as error:
+        raise UserError(f"{path} is not an array: {error}", accepted="a .npy file") from None
+    return made
+
+
+def _tell_layer(run: LayerRun) -> None:
+    cycles = "host" if run.cycles is None else f"{run.cycles:,} cycles, {run.origin}"
+    sys.stderr.write(f"{run.layer.node.name}: {cycles}\n")
+    sys.stderr.flush()
+
+
+def _run_row(run: LayerRun, total: int) -> list[object]:
+    workload = run.layer.fit.workload
+    return [
+        run.layer.node.name,
+        run.layer.node.source if run.layer.node.operator == "host" else run.layer.node.operator,
+        workload.kernel if workload is not None and run.cycles is not None else "-",
+        run.origin,
+        "" if run.cycles is None else f"{run.cycles:,}",
+        "" if run.cycles is None else f"{run.cycles / total:.1%}",
+        _apart_text(run.apart),
+    ]
+
+
+def _apart_text(apart: Apart) -> str:
+    if not apart.elements:
+        return "same"
+    return f"{apart.elements:,} of {apart.of:,} by {apart.steps} step{'s' * (apart.steps > 1)}"
+
+
+def _run_json(graph: Graph, done: NetworkRun) -> dict[str, Any]:
+    return {
+        "name": graph.name,
+        "digest": graph.digest,
+        "cycles": done.cycles,
+        "outputs": {name: _apart_json(apart) for name, apart in done.apart.items()},
+        "layers": [
+            {
+                "name": run.layer.node.name,
+                "operator": run.layer.node.operator,
+                "kernel": run.layer.fit.workload.kernel if run.layer.fit.workload else None,
+                "schedule": run.origin,
+                "calls": run.layer.fit.calls if run.cycles is not None else 0,
+                "cycles": run.cycles,
+                **_apart_json(run.apart),
+            }
+            for run in done.layers
+        ],
+    }
+
+
+def _apart_json(apart: Apart) -> Mapping[str, int]:
+    return {"steps_apart": apart.steps, "elements_apart": apart.elements, "elements": apart.of}
+
+
+_PLAN_SECONDS = 30.0
+
+
+@app.command("plan", cls=Command)
+def plan_network(
+    model: ModelFile,
+    topology: Annotated[
+        Path, typer.Option("--topology", metavar="FILE", help="The units and links, as TOML.")
+    ],
+    axis: AxisTexts = None,
+    objective: Annotated[
+        Literal["latency", "calls"],
+        typer.Option("--objective", help="Minimize the latency, or calls first."),
+    ] = "latency",
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, help="Time for the solver.")
+    ] = _PLAN_SECONDS,
+    as_json: AsJson = False,
+) -> None:
+    """Decide which unit runs which layer of the network in FILE, in which order and calls.
+
+    Layers take the cycles of the best stored schedule, or else an estimate.
+    """
+    from db import open_trials
+    from tuner.network.costs import costs
+    from tuner.network.plan import plan, require_ortools, tasks_of
+    from tuner.network.topology import read_topology
+
+    units = read_topology(topology)
+    require_ortools()
+    graph = _read(model, axis)
+    with open_trials() as store:
+        found = costs(graph, units, store)
+    by_node = {
+        id(layer.node): {unit: cost.time_us for unit, cost in own.items()} for layer, own in found
+    }
+    tasks = tasks_of(graph, lambda node: by_node[id(node)])
+    made = plan(tasks, units, objective=objective, seconds=seconds)
+    by_task = dict(zip((task.name for task in tasks), found, strict=True))
+    if as_json:
+        print_json(_plan_json(graph, made, by_task))
+        return
+    print_table(
+        ["call", "unit", "layer", "operator", "us", "from"],
+        _plan_rows(made, by_task),
+        numeric=["us"],
+    )
+    print_line()
+    print_line(
+        f"{graph.name}: {made.latency_us:,.1f} us in {made.calls} calls; "
+        f"a better plan saves {made.gap:.1%} at most"
+    )
+
+
+def _plan_rows(
+    made: Plan, by_task: Mapping[str, tuple[Layer, Mapping[str, Cost]]]
+) -> list[list[object]]:
+    rows: list[list[object]] = []
+    for number, group in enumerate(made.groups, start=1):
+        for name in group.tasks:
+            layer, own = by_task[name]
+            cost = own[group.unit]
+            rows.append(
+                [
+                    number,
+                    group.unit,
+                    layer.node.name,
+                    layer.node.operator,
+                    f"{cost.time_us:,.2f}",
+                    cost.source,
+                ]
+            )
+    return rows
+
+
+def _plan_json(
+    graph: Graph, made: Plan, by_task: Mapping[str, tuple[Layer, Mapping[str, Cost]]]
+) -> dict[str, Any]:
+    return {
+        "name": graph.name,
+        "digest": graph.digest,
+        "latency_us": made.latency_us,
+        "bound_us": made.bound_us,
+        "calls": made.calls,
+        "groups": [
+            {
+                "unit": group.unit,
+                "layers": [
+                    {
+                        "name": by_task[name][0].node.name,
+                        "time_us": by_task[name][1][group.unit].time_us,
+                        "source": by_task[name][1][group.unit].source,
+                    }
+                    for name in group.tasks
+                ],
+            }
+            for group in made.groups
+        ],
+    }
+
+
+@app.command("tune", cls=Command)
+@takes_job_options
+def tune_network(
+    model: ModelFile,
+    axis: AxisTexts = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(
+            "--batch",
+            metavar="BATCH",
+            help="Resume a batch that was stopped or killed.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    options: Mapping[str, Any],
+    as_json: AsJson = False,
+) -> None:
+    """Tune the layers of the network in FILE, each distinct one once, in one budget.
+
+    It goes to the layers by what is left to gain, times their number.
+    """
+    from tuner.network import layers
+    from tuner.workload_sets import set_of
+
+    refuse_options("network tune", options)
+    begun = time.monotonic()
+    graph = _read(model, axis)
+    named = layers.calls_of(layers.layers(graph))
+    if not named:
+        raise UserError(
+            f"no layer of {model} has a kernel", next_step="see `hvxtune network import`"
+        )
+    workloads = set_of(graph.name, f"{graph.name}, as imported", named)
+    command = " ".join(
+        ["hvxtune network tune", str(model), *(f"--axis {text}" for text in axis or [])]
+    )
+    tune_workloads(workloads, command, batch, options, begun=begun, as_json=as_json)

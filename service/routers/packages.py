@@ -1,0 +1,131 @@
+"""Packages: kernels that admins register."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Depends, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from db.access.usage import PACKAGE_ACTION
+from db.jobs.queries import open_jobs_on
+from db.sql_store import SqlStore
+from service.app_state import store_of
+from service.auth import Caller, Scope, require
+from service.auth.audit import record
+from service.auth.quotas import check_upload
+from service.json_forms import package_json
+from service.openapi import problems
+from service.problem_details import HttpError, not_found
+from service.schemas import paging
+from service.schemas.common import NO_QUERY, PageQuery
+from service.schemas.packages import PackageBody, PackageForm, PackageList
+from tuner.packages.files import Package
+
+router = APIRouter(prefix="/v1", tags=["packages"])
+
+_BODY = {
+    "required": True,
+    "content": {"application/json": {"schema": PackageBody.model_json_schema()}},
+}
+_CHECKS = CapacityLimiter(1)
+"""A Generator takes a compiler and seconds to check: one at a time, in a thread of its own."""
+
+Admin = Annotated[Caller, Depends(require(Scope.ADMIN))]
+Store = Annotated[SqlStore, Depends(store_of)]
+
+
+@router.post(
+    "/packages",
+    summary="Register a package",
+    status_code=201,
+    response_model=PackageForm,
+    responses=problems(413),
+    openapi_extra={"requestBody": _BODY},
+    dependencies=[NO_QUERY],
+)
+async def register(
+    request: Request, response: Response, caller: Admin, store: Store
+) -> dict[str, Any]:
+    """Checks a package as far as that goes without building it, and keeps it.
+
+    Everybody who may submit jobs may tune it then. Its code is built and run in contained processes
+    only; a build of kind `command` runs the program that it names, which is why this takes `admin`.
+    """
+    data = await request.body()  # as large as the settings allow: service.admission.bodies
+    await run_in_threadpool(check_upload, store, caller, len(data))
+    package = await to_thread.run_sync(_checked, data, limiter=_CHECKS)
+    await run_in_threadpool(_keep, request, store, caller, package, len(data))
+    response.headers["Location"] = f"/v1/kernels/{package.kernel}"
+    return package_json(package)
+
+
+def _checked(data: bytes) -> Package:
+    from tuner.packages.files import unpacked
+    from tuner.packages.kernel import PackageKernel
+
+    return PackageKernel(unpacked(data)).package
+
+
+def _keep(
+    request: Request, store: SqlStore, caller: Caller, package: Package, size_bytes: int
+) -> None:
+    from tuner.packages.files import keep
+
+    with store.transaction():
+        check_upload(store, caller, size_bytes)  # others may have come while it was checked
+        detail = {"name": package.manifest.name, "kernel": keep(package), "bytes": size_bytes}
+        record(store, caller, PACKAGE_ACTION, package.digest, detail, request)
+
+
+@router.get(
+    "/packages",
+    summary="The registered packages",
+    response_model=PackageList,
+    dependencies=[Depends(require(Scope.READ))],
+)
+def listing(query: Annotated[PageQuery, Query()]) -> dict[str, Any]:
+    """A page of them, the one registered last first."""
+    from tuner.packages.files import kept_since, read
+
+    found = kept_since()
+    if query.cursor is not None:
+        at, digest = paging.decode(query.cursor, int, str)
+        found = [one for one in found if one < (at, digest)]
+    return paging.page(
+        found, query.limit, lambda one: package_json(read(one[1])), lambda one: [*one]
+    )
+
+
+@router.delete(
+    "/packages/{digest}",
+    summary="Remove a package",
+    response_model=PackageForm,
+    responses=problems(404, 409),
+    dependencies=[NO_QUERY],
+)
+def remove(digest: str, request: Request, caller: Admin, store: Store) -> dict[str, Any]:
+    """By its digest or the first 12 digits of it. Jobs that wait or run on it are to end before;
+    what they found stays, and is served no more until it is registered again."""
+    from tuner.packages import files
+
+    found = files.find(digest) if files.is_digest(digest) else None
+    if found is None:
+        raise not_found(
+            f"no package '{digest[:80]}'",
+            accepted="the digest of a package",
+            next_step="GET /v1/packages lists them",
+        )
+    package = files.read(found)
+    with store.transaction():
+        if jobs := open_jobs_on(store, package.kernel):
+            raise HttpError(
+                409,
+                f"{len(jobs)} jobs on {package.kernel} have not ended: {', '.join(jobs[:5])}",
+                next_step="wait for them, or cancel them",
+            )
+        files.remove(found)
+        detail = {"name": package.manifest.name, "kernel": package.kernel}
+        record(store, caller, "package.remove", found, detail, request)
+    return package_json(package)

@@ -1,0 +1,60 @@
+"""``make bench-everyday`` tunes pipelines as uploads, and says what is wrong with a row."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from benchmarks.everyday.__main__ import LEAST_SHARE, Row, main
+from benchmarks.everyday.pipelines import PIPELINES
+from tuner.records.candidate import Measurement
+
+FEW = ("mean of 2x2", "NV12 to RGB", "gradients, maxima only")
+"""Each had no right textbook schedule once, or half the speed."""
+
+
+def measured(cycles: int) -> Measurement:
+    return Measurement(cycles, cycles, 0, True, "model", "qemu")
+
+
+def test_a_row_far_below_the_peak_needs_a_reason() -> None:
+    row = Row("box", measured(2000), measured(1000), peak_cycles=1000 * LEAST_SHARE - 1)
+    assert row.faults == ["9.9% of the peak, and no reason is given"]
+    reasoned = Row("box", measured(2000), measured(1000), row.peak_cycles, reason="as written")
+    assert not reasoned.faults
+    assert str(reasoned) == "| box | 2,000 / 2,000 | 1,000 / 1,000 | 99 | 10% | as written |"
+
+
+def test_a_row_near_the_peak_shows_no_reason() -> None:
+    row = Row("box", measured(2000), measured(1000), peak_cycles=500, reason="as written")
+    assert not row.faults
+    assert str(row).endswith("| 500 | 50% |  |")
+
+
+def test_a_row_without_a_right_textbook_is_a_fault_whatever_it_says() -> None:
+    row = Row("box", best=measured(1000), reason="as written", fault="textbook: wrong_output")
+    assert row.faults == ["textbook: wrong_output"]
+
+
+def test_there_are_twenty_and_an_unknown_one_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(PIPELINES) == 20
+    with pytest.raises(SystemExit):
+        main(["sobel"])
+    assert "unknown pipeline 'sobel'; known are FIR" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_few_have_right_textbooks_and_a_share_of_the_peak(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--trials", "1", "--workers", "1", "--generator", "halide", *FEW]) == 0
+    counts = r"[\d,]{3,} / [\d,]{3,}"
+    printed = capsys.readouterr().out
+    for name in FEW:
+        assert re.search(rf"^\| {name} \| {counts} \| {counts} \| \d+ \| \d+% \|", printed, re.M)
+
+
+@pytest.mark.nightly
+def test_all_have_right_textbooks_and_a_share_of_the_peak_or_a_reason() -> None:
+    assert main(["--trials", "12"]) == 0

@@ -1,0 +1,1 @@
+"""Models as people have them: published layer tables, seeded weights, onnxruntime's quantizer."""

@@ -1,0 +1,171 @@
+"""``hvxtune network import`` on a model as people have it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from service.cli import main
+from tests.rig.models import published
+from tests.rig.models.quantized import Quantizing, quantized
+from tuner.workload_sets import find_set
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "block.onnx"
+    onnx.save(quantized(published.transformer_block(8, 16, 2), Quantizing()), path)
+    return path
+
+
+def test_the_table_shows_kernels_shares_and_the_host(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["network", "import", str(model)]) == 0
+    shown = capsys.readouterr().out
+    assert "softmax_u8" in shown
+    assert "on the host: 2 layers" in shown
+    assert "LayerNormalization" in shown
+
+
+def test_the_json_has_every_layer_and_its_workload(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["network", "import", str(model), "--json"]) == 0
+    network = json.loads(capsys.readouterr().out)
+    assert network["inputs"] == {"tokens": [1, 8, 16]}
+    layers = network["layers"]
+    assert sum(layer["share_of_macs"] for layer in layers) == pytest.approx(1)
+    # Constant weights with a zero point: a product, as those of two activations.
+    dense = [layer for layer in layers if layer["kernel"] == "qgemm_u8" and layer["calls"] == 1]
+    assert {(n["params"]["k"], n["params"]["n"]) for n in dense} == {(16, 16), (16, 64), (64, 16)}
+    assert [n["note"] for n in layers if n["on_host"]] == [
+        "no integer form of LayerNormalization is known"
+    ] * 2
+    (twins,) = {n["signature"] for n in dense if n["params"]["n"] == n["params"]["k"] == 16}
+    assert sum(n["signature"] == twins for n in layers) == 4
+
+
+def test_the_network_becomes_a_set_that_can_be_tuned(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "block.toml"
+    assert main(["network", "import", str(model), "--json", "--write-set", str(path)]) == 0
+    layers = json.loads(capsys.readouterr().out)["layers"]
+    written = find_set(str(path))
+    named = [(m.workload.kernel, name) for m in written.members for name in m.layers]
+    calls = sum(layer["calls"] for layer in layers if layer["kernel"])
+    assert len(named) == calls
+    assert {("softmax_u8", "Softmax_18"), ("qgemm_u8", "MatMul_16, call 2")} <= set(named)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["missing.onnx"], "missing.onnx"),
+        (["FILE", "--write-set", "set.txt"], "--write-set 'set.txt'"),
+        (["FILE", "--axis", "batch"], "--axis 'batch'"),
+        (["FILE", "--axis", "batch=1"], "no dynamic axis 'batch'"),
+    ],
+)
+def test_a_wrong_request_is_one_line(
+    model: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    given = [str(model) if word == "FILE" else word for word in arguments]
+    assert main(["network", "import", *given]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert said in captured.err
+    assert captured.err.count("\n") == 1
+
+
+TOPOLOGY = """
+[units.arm]
+host = true
+macs_per_us = 20000.0
+moved_bytes_per_us = 8000.0
+[units.dsp]
+target = "hexagon-v66"
+cycles_per_us = 500.0
+call_us = 35.0
+[[links]]
+between = ["arm", "dsp"]
+bytes_per_us = 4000.0
+"""
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state directory of the test's own, with the simulator of the user's."""
+    from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
+    from tuner.paths import STATE_DIR_VARIABLE
+
+    monkeypatch.setenv(QEMU_VARIABLE, find_simulator().command[-1])
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
+
+
+@pytest.mark.usefixtures("state")
+def test_a_plan_says_which_unit_runs_what_and_where_its_times_come_from(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a slow host, all that kernels do is worth a call."""
+    path = tmp_path / "phone.toml"
+    path.write_text(TOPOLOGY.replace("20000.0", "2.0"))
+    assert main(["network", "plan", str(model), "--topology", str(path), "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["calls"] == sum(group["unit"] == "dsp" for group in made["groups"]) > 0
+    on_dsp = [one for group in made["groups"] if group["unit"] == "dsp" for one in group["layers"]]
+    assert {"MatMul_2", "MatMul_28"} <= {one["name"] for one in on_dsp}
+    assert {one["source"] for one in on_dsp} <= {"estimated", "no work"}
+    assert made["latency_us"] >= made["bound_us"] > 35
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("state")
+def test_a_network_is_tuned_and_run_by_what_was_found(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["network", "tune", str(model), "--trials", "6", "--workers", "1", "--json"]) == 0
+    tuned = json.loads(capsys.readouterr().out)
+    assert tuned["total"]["layers"] == tuned["total"]["layers_of_set"] == 13
+    tokens = np.random.default_rng(0).normal(0, 1, (1, 8, 16)).astype(np.float32)
+    np.save(tmp_path / "x.npy", tokens)
+    given = f"tokens={tmp_path / 'x.npy'}"
+    assert main(["network", "run", str(model), "--input", given, "--json"]) == 0
+    ran = json.loads(capsys.readouterr().out)
+    assert {layer["schedule"] for layer in ran["layers"]} == {"stored", "host"}
+    products = [layer for layer in ran["layers"] if layer["kernel"] == "qgemm_u8"]
+    assert [layer["cycles"] > 0 for layer in products] == [True] * 8
+    assert [output["steps_apart"] <= 1 for output in ran["outputs"].values()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("words=x.npy", "tokens"),
+        ("missing.npy", "cannot read missing.npy"),
+        ("FILE", "is not an array"),
+        ("tokens=small.npy", "float32[1, 8, 16]"),
+    ],
+)
+@pytest.mark.usefixtures("state")
+def test_a_wrong_input_is_one_line(
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    given: str,
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("small.npy", np.zeros(3, np.float32))
+    text = str(model) if given == "FILE" else given
+    assert main(["network", "run", str(model), "--input", text]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert said in captured.err
+    assert captured.err.count("\n") == 1

@@ -1,0 +1,106 @@
+"""Which generator makes code where nobody names one: of jobs, and of single configs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from service.cli.measurement import read_config
+from tests.rig.scale_u8 import KERNELS, ScaleU8
+from tuner.baselines import baseline_of
+from tuner.codegen import generator_for, generator_of, space_of, starts_of
+from tuner.codegen.portfolio import GENERATOR
+from tuner.errors import UserError
+from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
+from tuner.one_config import named_config
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Problem
+from tuner.records.request import DEFAULT_GENERATOR, JobOptions
+from tuner.search.transfer import project
+from tuner.space import Config
+
+GEMM = find_kernel("gemm_u8")
+
+
+class Packaged(ScaleU8):
+    """A kernel with its own way to an object."""
+
+    generator = "package"
+
+
+@pytest.fixture
+def problem() -> Problem:
+    return GEMM.problem({}, Contract.STATIC, find_target("hexagon-v66"))
+
+
+def test_a_job_searches_the_portfolio_unless_told_otherwise() -> None:
+    assert JobOptions.of({}).generator is None
+    assert generator_for(GEMM) == DEFAULT_GENERATOR == "portfolio"
+    assert generator_for(GEMM, "halide") == "halide"
+
+
+def test_a_kernel_with_its_own_generator_has_it_unless_another_is_asked_for() -> None:
+    assert generator_for(Packaged()) == generator_for(Packaged(), "package") == "package"
+    for other in ("halide", DEFAULT_GENERATOR):
+        with pytest.raises(UserError, match=rf"generator '{other}'.*leave --generator out"):
+            generator_for(Packaged(), other)
+
+
+def test_a_single_config_says_what_makes_its_code(problem: Problem) -> None:
+    schedule = GEMM.textbook_config(problem)
+    assert generator_of(GEMM, schedule) == "halide"
+    for config in starts_of(None, GEMM, problem).values():
+        assert generator_of(GEMM, config) == "portfolio"
+    assert generator_of(Packaged(), {GENERATOR: "a knob of the package"}) == "package"
+
+
+def test_named_configs_are_those_of_the_kernel(problem: Problem) -> None:
+    assert named_config(problem, "textbook") == GEMM.textbook_config(problem)
+
+
+@pytest.mark.parametrize("name", ["portfolio", "intrinsics", "c-autovec", "halide"])
+def test_a_stored_config_is_found_with_what_made_it(
+    name: str, problem: Problem, tmp_path: Path
+) -> None:
+    """As ``best --json`` writes it."""
+    config = starts_of(name, GEMM, problem)["textbook"]
+    file = tmp_path / "best.json"
+    file.write_text(json.dumps({"config": config.as_dict(), "generator": name, "cycles": 1}))
+    found = read_config(problem, "warm", "--config", str(file))
+    assert (found.config, found.generator) == (config, name)
+    if name in ("portfolio", "halide"):  # told by the knobs alone
+        file.write_text(config.json)
+        assert read_config(problem, "warm", "--config", str(file)) == found
+
+
+def test_the_baseline_of_a_portfolio_may_be_a_schedule_that_names_no_generator(
+    problem: Problem,
+) -> None:
+    space, schedule = space_of(None, GEMM, problem), GEMM.textbook_config(problem)
+    found = baseline_of(schedule.json, DEFAULT_GENERATOR, GEMM, problem, space)
+    assert found is not None
+    assert found.config == Config({GENERATOR: "halide", **schedule})
+
+
+def test_schedules_cross_between_searches_with_and_without_a_portfolio(problem: Problem) -> None:
+    starts, plain = starts_of(None, GEMM, problem), starts_of("halide", GEMM, problem)
+    space, schedules = space_of(None, GEMM, problem), space_of("halide", GEMM, problem)
+    found = project(space, plain["textbook"], starts["default"])
+    assert found == starts["textbook"]
+    assert project(schedules, starts["textbook"], plain["default"]) == plain["textbook"]
+    written = project(schedules, starts["portfolio:intrinsics"], plain["default"])
+    assert written == plain["default"]  # tried anyway: no trial is lost
+
+
+def test_what_another_problem_has_no_code_for_becomes_a_schedule(
+    monkeypatch: pytest.MonkeyPatch, problem: Problem
+) -> None:
+    monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
+    scale = find_kernel("scale_u8")
+    own = scale.problem({}, Contract.STATIC, problem.target)
+    default = starts_of(None, scale, own)["default"]
+    written = starts_of(None, GEMM, problem)["portfolio:intrinsics"]
+    assert project(space_of(None, scale, own), written, default)[GENERATOR] == "halide"

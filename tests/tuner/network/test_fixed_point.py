@@ -1,0 +1,43 @@
+"""Both forms of a requantization: the network's in float32, and HVX code's in fixed point."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.network import fixed_point
+
+
+@given(
+    scale=st.floats(fixed_point.LEAST, 1 - 2.0**-20),
+    zero=st.integers(0, 255),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_both_forms_are_at_most_one_step_apart(scale: float, zero: int, seed: int) -> None:
+    """For sums whose results saturate, and beyond: nothing wraps."""
+    rng = np.random.default_rng(seed)
+    reach = min(2**31 - 1, int(2000 / scale))
+    sums = rng.integers(-reach, reach, 4000, np.int32, endpoint=True)
+    apart = fixed_point.steps_apart(sums, float(np.float32(scale)), zero)
+    assert apart is not None
+    assert apart <= 1
+
+
+def test_they_differ_where_a_result_is_a_half() -> None:
+    """0.5, 1.5, 2.5: halves to even, and up."""
+    assert fixed_point.steps_apart(np.array([1, 3, 5], np.int32), 0.5, 0) == 1
+    assert fixed_point.steps_apart(np.array([3, 7], np.int32), 0.5, 0) == 0
+
+
+@pytest.mark.parametrize("scale", [2.0**-24, 1.0, 3.0])
+def test_a_scale_beyond_the_bits_has_no_fixed_point(scale: float) -> None:
+    assert fixed_point.multipliers(np.array([0.1, scale], np.float32)) is None
+
+
+def test_scales_of_channels_keep_their_bits() -> None:
+    scales = np.array([0.9, 0.0123, 1e-5, 2.0**-20], np.float32)
+    made = fixed_point.multipliers(scales)
+    assert made is not None
+    assert np.abs(made * 2.0**-31 / scales - 1).max() <= 2.0**-11

@@ -1,0 +1,160 @@
+"""Graphs: what is checked, how they are written, and which layers are one workload."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tuner.errors import UserError
+from tuner.network import Graph, Node, Quantization, Tensor, checked
+from tuner.network.graph import data_digest
+from tuner.network.reference import run
+
+WINDOW: dict[str, Any] = {
+    "kernel": [1, 1],
+    "strides": [1, 1],
+    "dilations": [1, 1],
+    "pads": [0, 0, 0, 0],
+    "layout": "nchw",
+    "group": 1,
+}
+
+
+def two_convolutions(second_scale: float = 0.5, seed: int = 1) -> dict[str, Any]:
+    """The arguments of :func:`checked`: two 1x1 convolutions, alike but for their data."""
+    rng = np.random.default_rng(seed)
+    weights = [rng.integers(-128, 128, (4, 4, 1, 1), np.int8) for _ in range(2)]
+    data = {data_digest(array): array for array in weights}
+    scales = [Quantization.of(0.25, 3), Quantization.of(second_scale, 7), Quantization.of(2.0, 9)]
+    shape = (1, 4, 5, 5)
+    tensors = [
+        *(Tensor(f"x{n}", shape, "uint8", scale) for n, scale in enumerate(scales)),
+        *(
+            Tensor(f"w{n}", (4, 4, 1, 1), "int8", Quantization.of(0.01 * (n + 1), 0), digest)
+            for n, digest in enumerate(data)
+        ),
+    ]
+    nodes = [
+        Node("b", "conv", ("x1", "w1"), ("x2",), {**WINDOW, "low": 9}),
+        Node("a", "conv", ("x0", "w0"), ("x1",), WINDOW),
+    ]
+    return {
+        "name": "two",
+        "tensors": tensors,
+        "nodes": nodes,
+        "inputs": ["x0"],
+        "outputs": ["x2"],
+        "data": data,
+    }
+
+
+def test_nodes_are_sorted_by_their_dependencies():
+    assert [node.name for node in checked(**two_convolutions()).nodes] == ["a", "b"]
+
+
+def test_layers_that_differ_in_data_alone_are_one_workload():
+    graph = checked(**two_convolutions())
+    first, second = graph.nodes
+    assert graph.signature(first) == graph.signature(second)
+    wider = replace(first, attributes={**WINDOW, "group": 2})
+    assert graph.signature(wider) != graph.signature(first)
+
+
+def test_written_and_read_again_it_is_the_same():
+    graph = checked(**two_convolutions())
+    again = Graph.from_dict(graph.as_dict(), graph.data)
+    assert again.canonical == graph.canonical
+    assert again.digest == graph.digest
+    image = np.arange(100, dtype=np.uint8).reshape(1, 4, 5, 5)
+    assert np.array_equal(run(graph, {"x0": image})["x2"], run(again, {"x0": image})["x2"])
+
+
+@pytest.mark.parametrize("change", [{"second_scale": 0.75}, {"seed": 2}])
+def test_the_digest_names_scales_and_weights(change):
+    changed = checked(**two_convolutions(**change))
+    assert changed.digest != checked(**two_convolutions()).digest
+
+
+def test_what_leads_to_no_output_is_left_out():
+    made = two_convolutions()
+    made["outputs"] = ["x1"]
+    graph = checked(**made)
+    assert [node.name for node in graph.nodes] == ["a"]
+    assert set(graph.tensors) == {"x0", "w0", "x1"}
+    assert set(graph.data) == {graph.tensors["w0"].data}
+
+
+def test_a_convolution_is_its_sum_requantized_half_to_even():
+    made = two_convolutions()
+    graph = checked(**made)
+    image = np.full((1, 4, 5, 5), 200, np.uint8)
+    weights = graph.constant("w0").astype(np.int64).reshape(4, 4)
+    sums = (200 - 3) * weights.sum(axis=1)
+    scale = np.float32(0.25) * np.float32(0.01) / np.float32(0.5)
+    expected = np.clip(np.rint(sums.astype(np.float32) * scale) + 7, 0, 255)
+    made["outputs"] = ["x1"]
+    result = run(checked(**made), {"x0": image})["x1"]
+    assert np.array_equal(result[0, :, 2, 3], expected)
+
+
+def cycle(made: dict[str, Any]) -> None:
+    made["nodes"][1] = replace(made["nodes"][1], inputs=("x2", "w0"))
+
+
+def unknown_tensor(made: dict[str, Any]) -> None:
+    made["nodes"][1] = replace(made["nodes"][1], inputs=("nowhere", "w0"))
+
+
+def unknown_operator(made: dict[str, Any]) -> None:
+    made["nodes"][0] = replace(made["nodes"][0], operator="einsum")
+
+
+def wrong_shape(made: dict[str, Any]) -> None:
+    made["tensors"][2] = replace(made["tensors"][2], shape=(1, 4, 5, 6))
+
+
+def unknown_dtype(made: dict[str, Any]) -> None:
+    made["tensors"][1] = replace(made["tensors"][1], dtype="int3")
+
+
+def lost_weights(made: dict[str, Any]) -> None:
+    made["data"] = {}
+
+
+def two_producers(made: dict[str, Any]) -> None:
+    made["nodes"].append(replace(made["nodes"][0], name="c"))
+
+
+def no_scale(made: dict[str, Any]) -> None:
+    made["tensors"][0] = replace(made["tensors"][0], quantization=Quantization((0.0,), (0,)))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        (cycle, "'b' is part of a cycle"),
+        (unknown_tensor, "nowhere"),
+        (unknown_operator, "einsum"),
+        (wrong_shape, "[1, 4, 5, 6]"),
+        (unknown_dtype, "int3"),
+        (lost_weights, "'w0'"),
+        (two_producers, "'x2'"),
+        (no_scale, "'x0'"),
+    ],
+)
+def test_a_graph_that_is_wrong_is_refused_by_name(spoil, named):
+    made = two_convolutions()
+    spoil(made)
+    with pytest.raises(UserError) as refused:
+        checked(**made)
+    assert named in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_inputs_that_do_not_fit_are_named():
+    graph = checked(**two_convolutions())
+    with pytest.raises(UserError, match=r"'x0' is given uint8\[2\].*uint8\[1, 4, 5, 5\]"):
+        run(graph, {"x0": np.zeros(2, np.uint8)})

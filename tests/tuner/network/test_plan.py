@@ -1,0 +1,209 @@
+"""Plans: as good as the best of all plans, found by trying them."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.errors import ToolchainError, UserError
+from tuner.network.plan import Group, Task, cost_of, plan
+from tuner.network.topology import Topology, Unit, read_topology
+
+CPU, DSP = "arm_cpu", "hexagon_cdsp"
+PHONE = Topology((Unit(CPU, host=True), Unit(DSP, call_us=35.0)), {frozenset((CPU, DSP)): 4000.0})
+
+
+def random_tasks(seed: int, most: int = 12) -> list[Task]:
+    """Two to ``most`` tasks; a third each run on the host, on the DSP, or on both."""
+    rng = np.random.default_rng(seed)
+    tasks: list[Task] = []
+    for n in range(int(rng.integers(2, most + 1))):
+        units = [(CPU,), (DSP,), (CPU, DSP)][int(rng.integers(3))]
+        times = {unit: float(rng.integers(1, 100)) for unit in units}
+        before = [task.name for task in tasks if rng.random() < 0.3]
+        tasks.append(Task(f"t{n}", times, tuple(before), int(rng.integers(0, 200_000))))
+    return tasks
+
+
+def best_by_trial(tasks: list[Task], *, calls_first: bool) -> tuple[float, float]:
+    """The least cost over all assignments, and for each over all orders: as sets of tasks that are
+    done, and the unit that did the last."""
+    place = {task.name: n for n, task in enumerate(tasks)}
+    needs = [sum(1 << place[name] for name in task.needs) for task in tasks]
+    every = (1 << len(tasks)) - 1
+    found = []
+    for units in itertools.product(*(task.time_us for task in tasks)):
+        fewest = {(0, ""): 0}
+        waiting = [(0, "")]
+        for state in waiting:  # grows by one task after the other: costs read are final
+            done, last = state
+            for n, unit in enumerate(units):
+                if done >> n & 1 or needs[n] & ~done:
+                    continue
+                later = (done | 1 << n, unit)
+                calls = fewest[state] + (unit == DSP and last != DSP)
+                if later not in fewest:
+                    waiting.append(later)
+                if calls < fewest.get(later, calls + 1):
+                    fewest[later] = calls
+        calls = min(count for (done, _), count in fewest.items() if done == every)
+        times = sum(task.time_us[unit] for task, unit in zip(tasks, units, strict=True))
+        moved = {
+            (need, unit)
+            for task, unit in zip(tasks, units, strict=True)
+            for need in task.needs
+            if units[place[need]] != unit
+        }
+        moves = sum(tasks[place[need]].output_bytes / 4000.0 for need, _ in moved)
+        latency = times + moves + 35.0 * calls
+        found.append((calls if calls_first else 0, latency))
+    return min(found)
+
+
+def orders(tasks: list[Task]) -> Iterator[list[Group]]:
+    """Every plan of a few tasks, one by one."""
+    for order in itertools.permutations(tasks):
+        for units in itertools.product(*(task.time_us for task in order)):
+            groups: list[Group] = []
+            for task, unit in zip(order, units, strict=True):
+                if groups and groups[-1].unit == unit:
+                    groups[-1] = Group(unit, (*groups[-1].tasks, task.name))
+                else:
+                    groups.append(Group(unit, (task.name,)))
+            yield groups
+
+
+def test_offloaded_nodes_of_the_four_node_example_form_one_group() -> None:
+    tasks = [
+        Task("f0", {DSP: 5.0}),
+        Task("f1", {CPU: 5.0}, ("f0",)),
+        Task("f2", {DSP: 5.0}),
+        Task("f3", {CPU: 5.0}, ("f1", "f2")),
+    ]
+    for objective in ("latency", "calls"):
+        made = plan(tasks, PHONE, objective=objective)
+        assert made.order == ("f0", "f2", "f1", "f3")
+        assert made.groups == (Group(DSP, ("f0", "f2")), Group(CPU, ("f1", "f3")))
+        assert made.calls == 1
+        assert made.gap < 1e-6
+
+
+def require_best(seed: int) -> None:
+    tasks = random_tasks(seed)
+    made = plan(tasks, PHONE)
+    assert made.latency_us == pytest.approx(best_by_trial(tasks, calls_first=False)[1], abs=0.02)
+    assert made.bound_us == pytest.approx(made.latency_us, abs=0.05)
+    fewest = plan(tasks, PHONE, objective="calls")
+    calls, latency = best_by_trial(tasks, calls_first=True)
+    assert (fewest.calls, fewest.latency_us) == (calls, pytest.approx(latency, abs=0.02))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_plan_of_a_random_graph_is_the_best_of_all(seed: int) -> None:
+    require_best(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_plans_of_300_random_graphs_are_the_best_of_all(first: int) -> None:
+    for seed in range(first, first + 50):
+        require_best(seed)
+
+
+@pytest.mark.parametrize("seed", [11, 12, 13])
+def test_literally_all_plans_of_few_tasks_are_no_better(seed: int) -> None:
+    tasks = random_tasks(seed, most=5)
+    costs = []
+    for groups in orders(tasks):
+        try:
+            costs.append(cost_of(groups, tasks, PHONE)[1])
+        except UserError:  # an order that does not respect the dependencies
+            continue
+    assert plan(tasks, PHONE).latency_us == pytest.approx(min(costs), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "named"),
+    [
+        ([Task("a", {"gpu": 1.0})], "'a' runs on gpu"),
+        ([Task("a", {CPU: 1.0}, ("z",))], "'z'"),
+        ([Task("a", {CPU: 1.0}, ("b",)), Task("b", {CPU: 1.0}, ("a",))], "cycle"),
+        ([Task("a", {CPU: 1.0}), Task("a", {CPU: 1.0})], "one name"),
+    ],
+)
+def test_tasks_that_cannot_run_are_named(tasks: list[Task], named: str) -> None:
+    with pytest.raises(UserError, match=named):
+        plan(tasks, PHONE)
+
+
+def test_units_without_a_link_share_no_tensor() -> None:
+    apart = Topology(PHONE.units, {})
+    with pytest.raises(UserError, match="links"):
+        plan([Task("a", {CPU: 1.0}), Task("b", {DSP: 1.0}, ("a",))], apart)
+    together = plan([Task("a", {CPU: 9.0, DSP: 1.0}), Task("b", {CPU: 1.0}, ("a",))], apart)
+    assert together.groups == (Group(CPU, ("a", "b")),)
+
+
+def test_without_the_solver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ToolchainError, match=r"hvxtune\[plan\]"):
+        plan([], PHONE)
+
+
+FILE = """
+[units.hexagon_cdsp]
+call_us = 35.0
+
+[units.arm_cpu]
+host = true
+
+[[links]]
+between = ["arm_cpu", "hexagon_cdsp"]
+bytes_per_us = 4000.0
+"""
+
+
+def test_a_topology_file_is_read_with_the_host_first(tmp_path) -> None:
+    path = tmp_path / "phone.toml"
+    path.write_text(FILE)
+    assert read_topology(path) == PHONE
+
+
+def test_the_page_on_networks_works_as_shown(tmp_path, monkeypatch, capsys) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "networks.md").read_text()
+    topology, program = (
+        re.search(rf"^```{kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[1]
+        for kind in ("toml", "python")
+    )
+    monkeypatch.chdir(tmp_path)
+    Path("phone.toml").write_text(topology)
+    exec(program, {})  # noqa: S102 - the page is ours
+    shown = re.search(r"print\(.*\)  # (.*)", program)[1]
+    assert capsys.readouterr().out.strip() == shown
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("host = true", "hots = true", "units.arm_cpu.hots"),
+        ("host = true", "host = false", "0 units with host = true"),
+        ("35.0", "-1", "units.hexagon_cdsp.call_us is -1"),
+        ("35.0", "nan", "units.hexagon_cdsp.call_us is nan"),
+        ('"hexagon_cdsp"]', '"gpu"]', "links[0].between"),
+        ("4000.0", "0", "links[0].bytes_per_us"),
+        ("[units.arm_cpu]", "[units.arm_cpu", "TOML"),
+    ],
+)
+def test_a_wrong_topology_names_the_key(tmp_path, old: str, new: str, named: str) -> None:
+    path = tmp_path / "phone.toml"
+    path.write_text(FILE.replace(old, new))
+    with pytest.raises(UserError) as refused:
+        read_topology(path)
+    assert named in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,145 @@
+"""Packages with a mistake are refused by file, line or key, with the reason and the next step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.packages.broken import edit, good_package, line_of, opened
+from tuner.errors import UserError
+
+FOREIGN = '\n[[arguments]]\nname = "dst"\nrole = "output"\ndtype = "uint8"\nshape = ["height"]\n'
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """``old`` becomes ``new`` in ``file``. The error then has ``said``, and names the line with
+    ``line`` (of the broken file), where one is to blame."""
+
+    what: str
+    old: str
+    new: str
+    said: tuple[str, ...]
+    line: str = ""
+    file: str = "kernel.toml"
+    kind: str = "c"
+
+
+SRC = '[[arguments]]\nname = "src"'
+MISTAKES = [
+    Mistake("bad TOML", 'kind = "c"', 'kind = "c', ("is not TOML", "line")),
+    Mistake("missing key", "contracts = ", "contract_list = ", ("contracts is missing",)),
+    Mistake("unknown key", "minimum = 8", "at_least = 8", ("at_least", "minimum"), "at_least"),
+    Mistake("no such dtype", '"uint8"', '"bfloat16"', ("bfloat16", "uint8"), "bfloat16"),
+    Mistake("no such build", 'kind = "c"', 'kind = "rust"', ("'rust'", "'asm'"), "rust"),
+    Mistake("path escape", '"blur.c"', '"../blur.c"', ("../blur.c",), "../blur.c"),
+    Mistake("absolute path", '"blur.c"', '"/etc/passwd"', ("/etc/passwd",), "/etc/passwd"),
+    Mistake("missing file", '"blur.c"', '"bluer.c"', ("bluer.c", "No such file")),
+    Mistake("knob clash", "[knobs.ROWS]", "[knobs.width]", ("'width'", "params"), "[knobs.width]"),
+    Mistake("word of C", "[knobs.ROWS]", "[knobs.int]", ("'int'", "word of C"), "[knobs.int]"),
+    Mistake("duplicate name", 'name = "dst"', 'name = "src"', ("'src'", "already")),
+    Mistake("division by zero", '"height + 2"', '"height // 0"', ("divides by zero",), "// 0"),
+    Mistake("extent of nothing", '"height + 2"', '"depth + 2"', ("depth", "width"), "depth"),
+    Mistake("code in a shape", '"height + 2"', "\"__import__('os')\"", ("__import__",), "import"),
+    Mistake("power in a shape", '"height + 2"', '"9 ** 9 ** 9"', ("9 ** 9",), "9 ** 9"),
+    Mistake("shape below one", '"height + 2"', '"height - 500"', ("-372",), "- 500"),
+    Mistake("unknown macro", '"width", "height"]\n\n', '"COLS"]\n\n', ("COLS", "ROWS"), "COLS"),
+    Mistake("stride of a row", '"src.stride"', '"src.stride_2"', ("src.stride_2",), "stride_2"),
+    Mistake("knob for nothing", "[knobs.UNROLL]", "[knobs.DEPTH]", ("DEPTH", "UNROLL")),
+    Mistake("falling choices", "[1, 2, 4, 8]", "[8, 4, 2, 1]", ("rise",)),
+    Mistake("mixed choices", "[1, 2, 4, 8]", '[1, "two"]', ("choices",)),
+    Mistake("config outside", "ROWS = 1", "ROWS = 3", ("ROWS=3", "1, 2, 4, 8"), "[configs.b"),
+    Mistake("empty space", "UNROLL <= 16", "UNROLL <= 0", ("no config",), "[[constraints]]"),
+    Mistake("bad constraint", "UNROLL <= 16", "UNROLL <= len(x)", ("len(x)",), "len(x)"),
+    Mistake("no constraint", "UNROLL <= 16", "UNROLL", ("is no condition",), "ROWS * UNROLL"),
+    Mistake("default out of range", "default = 512", "default = 500", ("500", "128"), "= 500"),
+    Mistake(
+        "bound of a dtype", 'dtype = "uint8"', 'dtype = "uint8"\nmaximum = 256', ("256", "255")
+    ),
+    Mistake(
+        "part of an integer", 'dtype = "uint8"', 'dtype = "uint8"\nmaximum = 2.5', ("2.5", "whole")
+    ),
+    Mistake(
+        "tolerance of integers",
+        "[configs.baseline]",
+        "[tolerance.dst]\nulp = 1\n[configs.baseline]",
+        ("'dst'", "every bit"),
+        "[tolerance.dst]",
+    ),
+    Mistake("no objective", "version = 1", 'version = 1\nobjectives = ["speed"]', ("speed",)),
+    Mistake("no cycles", "version = 1", 'version = 1\nobjectives = ["code_bytes"]', ("cycles",)),
+    Mistake("digits", "default = 512", f"default = {'9' * 5000}", ("is not TOML",)),
+    Mistake("nesting", "default = 512", f"default = {'[' * 5000}", ("is not TOML",)),
+    Mistake("no output", 'role = "output"', 'role = "input"', ("output",)),
+    Mistake("open setting", '["height", "width"]', '["height", 512]', (), ""),
+    Mistake("flag", 'kind = "c"', 'kind = "c"\nflags = ["-o/tmp/x"]', ("-o/tmp/x",), "-o/tmp/x"),
+    Mistake("plugin", 'kind = "c"', 'kind = "c"\nflags = ["-fplugin=x"]', ("-fplugin",), "plugin"),
+    Mistake("knob as flag", 'kind = "c"', 'kind = "c"\nflags = ["-DROWS=2"]', ("the knob ROWS",)),
+    Mistake("no C", '"blur.c"', '"reference.py"', ("reference.py", "*.c")),
+    Mistake(
+        "header outside",
+        "<stdint.h>",
+        '"../../secret.h"',
+        ("../../secret.h", "build.headers"),
+        "secret",
+        "blur.c",
+    ),
+    Mistake(
+        "header of the system",
+        "<stdint.h>",
+        "<stdio.h>",
+        ("stdio.h", "<hexagon_types.h>"),
+        "stdio",
+        "blur.c",
+    ),
+    Mistake("no such program", '"zig", "clang", "-t', '"qcc-9", "-t', ("qcc-9",), kind="command"),
+    Mistake("no object", '"{object}"', '"x.o"', ("{object}",), kind="command"),
+    Mistake("placeholder", "{UNROLL}", "{UNROL}", ("{UNROL}", "UNROLL"), kind="command"),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.what)
+def test_a_mistake_is_refused_where_it_is(mistake: Mistake, tmp_path: Path) -> None:
+    folder = good_package(tmp_path / "package", mistake.kind)
+    opened(folder)
+    edit(folder, mistake.old, mistake.new, mistake.file)
+    if mistake.what == "open setting":
+        edit(folder, 'shape = ["height + 2", "width"]', 'shape = ["height + 2", 512]')
+        mistake = Mistake("", "", "", ("width", "is_extent = false"), "[params.width]")
+    with pytest.raises(UserError) as refused:
+        opened(folder)
+    error = refused.value
+    assert mistake.file in error.message
+    assert [part for part in mistake.said if part not in str(error)] == []
+    assert error.next_step or error.accepted
+    if mistake.line:
+        assert f"{mistake.file}:{line_of(folder, mistake.line, mistake.file)}:" in error.message
+
+
+def test_a_folder_without_kernel_toml_names_the_command_that_makes_one(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no kernel\.toml") as refused:
+        opened(tmp_path)
+    assert "hvxtune package new" in refused.value.next_step
+
+
+def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    folder = good_package(tmp_path / "package")
+    (tmp_path / "outside.c").write_text("int secret;\n")
+    (folder / "blur.c").unlink()
+    (folder / "blur.c").symlink_to(tmp_path / "outside.c")
+    with pytest.raises(UserError, match="leads out of the package"):
+        opened(folder)
+
+
+def test_bytes_that_are_no_object_are_refused(tmp_path: Path) -> None:
+    folder = good_package(tmp_path / "package")
+    text = (folder / "kernel.toml").read_text()
+    text = text.replace('kind = "c"\nsources = ["blur.c"]', 'kind = "object"\nfile = "b{ROWS}.o"')
+    (folder / "kernel.toml").write_text(text)
+    for rows in (1, 2, 4, 8):
+        (folder / f"b{rows}.o").write_bytes(b"not ELF")
+    with pytest.raises(UserError, match=r"b1\.o is not ELF") as refused:
+        opened(folder)
+    assert f"kernel.toml:{line_of(folder, 'file = ')}" in refused.value.message

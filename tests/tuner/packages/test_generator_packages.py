@@ -1,0 +1,93 @@
+"""Packages whose code is a C++ Generator."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.rig.cpp_compilers import NEEDS_CPP
+from tests.tuner.packages.broken import edit, opened
+from tuner.codegen import space_of, starts_of
+from tuner.errors import UserError
+from tuner.memory_store import MemoryStore
+from tuner.packages.files import read_folder
+from tuner.packages.kernel import kept_here
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.space import Space
+from tuner.tuning import tune
+
+pytestmark = [pytest.mark.slow, NEEDS_CPP]
+
+EXAMPLE = Path(__file__).parents[3] / "examples/packages/unsharp"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(EXAMPLE, tmp_path / "unsharp"))
+
+
+def test_params_are_knobs_beside_the_derived_schedules(folder: Path) -> None:
+    kernel = opened(folder)
+    problem = kernel.problem({}, Contract.STATIC, find_target("hexagon-v66"))
+    space = space_of("package", kernel, problem)
+    assert space.knob("vectors").choices == (1, 2)  # as the program tells
+    assert space.knob("tile_rows").choices == (1, 2, 4, 8, 16)  # as kernel.toml says
+    names = [knob.name for knob in space.knobs]
+    assert "derived.lanes" in names
+    assert not {"manual", "width", "height"} & {*names}
+    starts = starts_of("package", kernel, problem)
+    assert list(starts) == ["default", "textbook", "baseline", "derived textbook"]
+    assert all(space.admits(config.as_dict()) for config in starts.values())
+    assert "derived.lanes" not in starts["baseline"]
+
+    edit(folder, 'space = "both"', 'space = "params"')
+    alone = space_of("package", opened(folder), problem)
+    assert [knob.name for knob in alone.knobs] == [
+        name for name in names if not name.startswith("derived.") and name != "schedule"
+    ]
+
+
+def _space_of(folder: Path) -> Space:
+    kernel = opened(folder)
+    return kernel.space(kernel.problem({}, Contract.STATIC, find_target("hexagon-v66")))
+
+
+@pytest.mark.parametrize("contract", ["static", "none"])
+def test_hand_schedule_and_derived_ones_are_right(folder: Path, contract: str) -> None:
+    kernel = kept_here(read_folder(folder))
+    store = MemoryStore()
+    size = {"width": 256, "height": 16}
+    result = tune(kernel.name, size, store=store, contract=contract, trials=4, workers=1)
+    right = {one.origin for one in store.trials(result.job.id) if one.measurement is not None}
+    assert {"baseline", "derived textbook"} <= right
+    assert result.headline.name == "baseline"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('manual = "false"', 'automatic = "false"', r"kernel\.toml:\d+:.*'automatic'.*manual"),
+        ("vectors = 1\n", "vectors = 3\n", r"vectors = 3.*1, 2"),
+        ("choices = [1, 2, 4, 8, 16]", "choices = [1, 99]", r"tile_rows = 99.*1 to 16"),
+        ("[knobs.tile_rows]", "[knobs.tile_cols]", r"no GeneratorParam 'tile_cols'.*tile_rows"),
+        ('name = "sharpened"', 'name = "sharp"', r"the Generator takes .*sharpened: uint8"),
+        ('sources = ["unsharp.cpp"]', 'sources = ["unsharp.cpp"]\ngenerator = "blur"', "'blur'"),
+        ('unscheduled = { manual = "false" }', "", "without build.unscheduled"),
+        ('unscheduled = { manual = "false" }', "unscheduled = { }", "without a schedule|schedule"),
+    ],
+)
+def test_what_the_generator_lacks_is_refused_with_what_it_has(
+    folder: Path, old: str, new: str, said: str
+) -> None:
+    edit(folder, old, new)
+    with pytest.raises(UserError, match=said):
+        _space_of(folder)
+
+
+def test_a_source_that_does_not_compile_is_refused_by_its_line(folder: Path) -> None:
+    edit(folder, "Output<Buffer<uint8_t, 2>> sharpened", "Outputs sharpened", "unsharp.cpp")
+    with pytest.raises(UserError, match=r"unsharp\.cpp:\d+:.*Outputs"):
+        opened(folder)

@@ -1,0 +1,96 @@
+"""Baselines of jobs: what their option accepts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tuner.baselines import Baseline, baseline_of, keep_object
+from tuner.errors import UserError
+from tuner.kernels import find_kernel
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.space.directives import Directive, TailStrategy
+from tuner.space.schedule_text import directives_in
+
+KERNEL = find_kernel("add_u8")
+PROBLEM = KERNEL.problem({}, Contract.STATIC, find_target("hexagon-v66"))
+SPACE = KERNEL.space(PROBLEM)
+
+
+def _read(text: str, generator: str = "halide") -> Baseline | None:
+    return baseline_of(text, generator, KERNEL, PROBLEM, SPACE)
+
+
+def test_a_name_or_a_config_is_a_point_of_the_space() -> None:
+    assert _read("") is None
+    assert _read("default") == Baseline(KERNEL.default_config(PROBLEM))
+    config = KERNEL.textbook_config(PROBLEM)
+    assert _read(config.json) == Baseline(config)
+    assert _read(config.json).in_space
+
+
+def test_directives_are_a_schedule_outside_of_the_space() -> None:
+    told = [{"func": "out", "op": "vectorize", "args": ["x", 128, {"tail": "RoundUp"}]}]
+    found = _read(json.dumps(told))
+    assert found.directives == (Directive("out", "vectorize", ("x", 128, TailStrategy.ROUND_UP)),)
+    assert (found.origin, found.in_space) == ("baseline:schedule", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fastest", "baseline 'fastest'.*default, textbook"),
+        ('{"lanes": "many"}', "lanes"),
+        ('{"lanes": [1]}', r"lanes = \[1\].*whole numbers"),
+        ("[]", "0 directives"),
+        ('[{"func": "out", "op": "debug_to_file", "args": ["x"]}]', "debug_to_file.*vectorize"),
+        ('[{"func": "out", "op": "vectorize", "args": [1.5]}]', "argument 1.5"),
+        (f"object:{'0' * 64}", "not kept on this machine"),
+        ("object:../../etc/passwd", "not kept on this machine"),
+    ],
+)
+def test_anything_else_is_refused_with_what_would_do(text: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        _read(text)
+
+
+def test_a_schedule_needs_a_generator_that_takes_one() -> None:
+    with pytest.raises(UserError, match=r"generator 'hvx'.*halide"):
+        baseline_of('[{"func": "out", "op": "compute_root"}]', "hvx", KERNEL, PROBLEM, SPACE)
+
+
+def test_what_is_not_an_object_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path))
+    with pytest.raises(UserError, match="not an object"):
+        keep_object(b"#!/bin/sh")
+
+
+def test_a_schedule_file_becomes_its_directives() -> None:
+    text = """
+    #ifndef blur_SCHEDULE_H
+    // MACHINE GENERATED
+    inline void apply_schedule_blur(::Halide::Pipeline pipeline, ::Halide::Target target) {
+        using ::Halide::Func;
+        Func blurred = pipeline.get_func(2);
+        Var x("x"), xi("xi");
+        blurred
+            .split(x, x, xi, 128, TailStrategy::ShiftInwards)
+            .vectorize(xi);
+        blurred.update(0).unroll(x, 2);
+    }
+    #endif
+    """.replace('Var x("x"), xi("xi");', 'Var x("x"); Var xi("xi");')
+    assert directives_in(text) == (
+        Directive("@2", "split", ("x", "x", "xi", 128, TailStrategy.SHIFT_INWARDS)),
+        Directive("@2", "vectorize", ("xi",)),
+        Directive("@2", "unroll", ("x", 2), 0),
+    )
+
+
+def test_more_than_halide_writes_is_named() -> None:
+    text = "void apply_schedule_f() { for (int i = 0; i < 3; i++) f.unroll(x); }"
+    with pytest.raises(UserError, match=r"mine\.h: 'for \(int i = 0' is not understood"):
+        directives_in(text, "mine.h")

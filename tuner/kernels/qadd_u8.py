@@ -1,0 +1,89 @@
+"""Sum of two quantized tensors as a layer of a network: ``add_u8`` with all numbers as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, WorkCounts
+from tuner.kernels.pointwise import Pointwise
+
+MULTIPLIER_BITS = 16
+MOST_SHIFT = 15
+"""Bits of a shift that an instruction which narrows takes: Halide 21 does not mind larger ones."""
+
+
+class QAddU8(Pointwise):
+    """Requantized sum of a and b, rounded once, halves up::
+
+        output = saturate_u8((a * multiplier_a + b * multiplier_b + start) >> shift)
+        output = max(min(output, high), low)
+
+    ``scales`` are ``multiplier_a`` and ``multiplier_b`` (u16), ``start`` and ``shift`` (modulo 16);
+    ``limits`` are ``low`` and ``high``. ``start`` is a half of ``2**shift`` and has taken up the
+    zero points. The sum is exact in i32 (modulo 2**32).
+    """
+
+    name = "qadd_u8"
+    summary = "requantized sum of two u8 tensors, all numbers as data"
+
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+        shape = (params["height"], params["width"])
+        return (
+            BufferSpec("a", "uint8", shape, "input"),
+            BufferSpec("b", "uint8", shape, "input"),
+            BufferSpec("scales", "int32", (4,), "input", promised=False),
+            BufferSpec("limits", "uint8", (2,), "input", promised=False),
+            BufferSpec("output", "uint8", shape, "output"),
+        )
+
+    def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
+        """Random; scales for outputs that seldom saturate."""
+        shape, shift = (params["height"], params["width"]), int(rng.integers(10, 16))
+        multipliers = rng.integers(1 << (shift - 2), 1 << shift, 2)
+        start = int(rng.integers(-128, 128)) << shift
+        low, high = sorted(int(end) for end in rng.integers(0, 256, 2))
+        return [
+            *(rng.integers(0, 256, shape, np.uint8) for _ in "ab"),
+            np.array([*multipliers, start, shift], np.int32),
+            np.array([low // 2, 255 - (255 - high) // 2], np.uint8),
+        ]
+
+    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+        a, b, scales, (low, high) = inputs
+        by_a, by_b, start, shift = (int(value) for value in scales)
+        most = (1 << MULTIPLIER_BITS) - 1
+        total = a.astype(np.int64) * (by_a & most) + b.astype(np.int64) * (by_b & most) + start
+        output = np.clip(total.astype(np.int32) >> (shift & MOST_SHIFT), 0, 255)
+        return [np.maximum(np.minimum(output, high), low).astype(np.uint8)]
+
+    def work(self, params: Mapping[str, int]) -> WorkCounts:
+        # Beside two products per element, 16-bit lanes of: adding the start, narrowing.
+        *inputs, output = self.buffers(params)
+        elements = output.payload_bytes
+        return WorkCounts(
+            macs=2 * elements,
+            lane_ops=2 * 2 * elements,
+            read_bytes=sum(spec.payload_bytes for spec in inputs),
+            written_bytes=elements,
+        )
+
+    def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
+        import halide as hl
+
+        x, y = hl.Var("x"), hl.Var("y")
+        a, b = (hl.ImageParam(hl.UInt(8), 2, name) for name in "ab")
+        scales = hl.ImageParam(hl.Int(32), 1, "scales")
+        limits = hl.ImageParam(hl.UInt(8), 1, "limits")
+        scales.dim(0).set_bounds(0, 4)
+        limits.dim(0).set_bounds(0, 2)
+        products = [
+            hl.widening_mul(hl.u16(operand[x, y]), hl.u16(scales[place]))
+            for place, operand in enumerate((a, b))
+        ]
+        total = hl.reinterpret(hl.Int(32), products[0] + products[1]) + scales[2]
+        shifted = hl.i16_sat(total >> (scales[3] & MOST_SHIFT))
+        output = hl.Func("output")
+        output[x, y] = hl.max(hl.min(hl.u8_sat(shifted), limits[1]), limits[0])
+        return HalidePipeline((a, b, scales, limits), output, {"output": output})

@@ -1,0 +1,125 @@
+"""Depthwise convolution as a layer of a quantized network: ``depthwise_conv2d_u8`` with a bias, and
+all numbers as data. See :mod:`tuner.kernels.qconv2d_u8`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tuner.kernels import channel_scale
+from tuner.kernels.depthwise_conv2d_u8 import _PAIR, _SIZE, DepthwiseConv2dU8
+from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Param, Problem, WorkCounts
+from tuner.kernels.qconv2d_u8 import padded_image, repeated, windows
+from tuner.space import Config, Directive
+
+
+class QDepthwiseConv2dU8(DepthwiseConv2dU8):
+    """Requantized sums of input * weights over 3x3 pixels of a channel, and its bias.
+
+    Windows, bias and scales are those of ``qconv2d_u8``.
+    """
+
+    name = "qdepthwise_conv2d_u8"
+    version = 1
+    summary = "3x3 depthwise layer, u8 NHWC x i8 -> u8, scaled by channel, all numbers as data"
+    params = (
+        *(param for param in DepthwiseConv2dU8.params if param.is_extent),
+        *(param for param in DepthwiseConv2dU8.params if param.name == "stride"),
+        Param("before", 1, "pixels above and left of the image", 0, 2, is_extent=False),
+        Param("after", 1, "pixels below and right of the image", 0, 2, is_extent=False),
+    )
+
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+        height, width, channels = params["height"], params["width"], params["channels"]
+        rows, columns = (windows(params, extent, _SIZE) for extent in (height, width))
+        return (
+            BufferSpec("input", "uint8", (height, width, channels), "input"),
+            BufferSpec("weights", "int8", (_SIZE, _SIZE, channels), "input", promised=False),
+            *channel_scale.buffers(channels),
+            BufferSpec("output", "uint8", (rows, columns, channels), "output"),
+        )
+
+    def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
+        """Random; scales for outputs that seldom saturate."""
+        image, weights, *_ = self.buffers(params)
+        return [
+            rng.integers(0, 256, image.shape, np.uint8),
+            rng.integers(-128, 128, weights.shape, np.int8),
+            *channel_scale.inputs(params["channels"], channel_scale.LARGEST_BIAS, rng),
+        ]
+
+    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+        image, weights, bias, multiplier, numbers = inputs
+        stride = params["stride"]
+        height, width, channels = self.buffers(params)[-1].shape
+        padded = padded_image(image, params, _SIZE, int(numbers[0])).astype(np.int32)
+        taps = weights.astype(np.int32)
+        sums = np.zeros((height, width, channels), np.int64) + bias
+        for i in range(_SIZE):
+            for j in range(_SIZE):
+                sums += padded[i::stride, j::stride][:height, :width] * taps[i, j]
+        return [channel_scale.reference(sums.astype(np.int32), multiplier, numbers)]
+
+    def work(self, params: Mapping[str, int]) -> WorkCounts:
+        # Requantization takes 16-bit lanes of: scaling, adding the zero point, narrowing.
+        *inputs, output = self.buffers(params)
+        elements = output.payload_bytes
+        return WorkCounts(
+            macs=_SIZE * _SIZE * elements,
+            lane_macs=_SIZE * _SIZE * elements,
+            lane_ops=3 * 2 * elements,
+            read_bytes=sum(spec.payload_bytes for spec in inputs),
+            written_bytes=elements,
+        )
+
+    def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
+        import halide as hl
+
+        c, x, y, lane, odd = (hl.Var(name) for name in ("c", "x", "y", "lane", "odd"))
+        image = hl.ImageParam(hl.UInt(8), 3, "input")
+        weights = hl.ImageParam(hl.Int(8), 3, "weights")
+        bias = hl.ImageParam(hl.Int(32), 1, "bias")
+        multiplier = hl.ImageParam(hl.Int(32), 1, "multiplier")
+        numbers = hl.ImageParam(hl.UInt(8), 1, "numbers")
+        for dimension in (1, 2):
+            weights.dim(dimension).set_bounds(0, _SIZE)
+        numbers.dim(0).set_bounds(0, channel_scale.NUMBERS)
+        width, height = (image.dim(d).extent() for d in (1, 2))
+        stride, before = params["stride"], params["before"]
+
+        # Whole vectors are computed even beyond the last channel; the excess is not used.
+        every = (hl.Expr(), hl.Expr())
+        padded = hl.BoundaryConditions.constant_exterior(
+            repeated(image), numbers[0], [every, (0, width), (0, height)]
+        )
+        quads = hl.Func("quads")
+        quads[lane, c, x, y] = padded[c, _PAIR * x + lane - before, y]
+        packed_weights = hl.Func("packed_weights")
+        tap = lane - odd
+        packed_weights[lane, c, odd, y] = hl.select(
+            (tap >= 0) & (tap < _SIZE),
+            repeated(weights)[c, hl.clamp(tap, 0, _SIZE - 1), y],
+            hl.i8(0),
+        )
+        corrections = hl.Func("corrections")
+        corrections[c] = repeated(bias)[c]
+        r = hl.RDom([(0, _PAIR * 2), (0, _SIZE)], "r")
+        sums = hl.Func("sums")
+        sums[c, x, y] = corrections[c]
+        quad, parity = (x / _PAIR, x % _PAIR) if stride == 1 else (x, 0)
+        neighbours = quads[r.x, c, quad, stride * y + r.y - before]
+        sums[c, x, y] += hl.i32(neighbours) * hl.i32(packed_weights[r.x, c, parity, r.y])
+        output = hl.Func("output")
+        scale = repeated(multiplier)[c]
+        output[c, x, y] = channel_scale.expression(sums[c, x, y], scale, numbers)
+        stages = (quads, packed_weights, corrections, sums, output)
+        names = ("quads", "packed_weights", "corrections", "sums", "output")
+        inputs = (image, weights, bias, multiplier, numbers)
+        return HalidePipeline(inputs, output, dict(zip(names, stages, strict=True)))
+
+    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
+        """As inherited; the sums of weights are in the bias."""
+        inherited = super().schedule(problem, config)
+        return [directive for directive in inherited if directive.func != "weight_sums"]

@@ -1,0 +1,136 @@
+"""The units a network can run on, and the links between them, in words::
+
+[units.arm_cpu]
+host = true
+macs_per_us = 20000.0
+moved_bytes_per_us = 8000.0
+
+[units.hexagon_cdsp]
+target = "hexagon-v66"
+cycles_per_us = 500.0
+call_us = 35.0
+
+[[links]]
+between = ["arm_cpu", "hexagon_cdsp"]
+bytes_per_us = 4000.0
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import UserError
+from tuner.problem.target import TARGETS
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Runs nodes one after the other. ``call_us`` is the cost of one call from the host to it.
+
+    Speeds are for :mod:`tuner.network.costs`, 0 where they are not stated. A unit with a ``target``
+    runs kernels, ``cycles_per_us`` of a measurement's cycles in a microsecond; others run every
+    operator, at multiply-accumulates and at bytes moved in a microsecond.
+    """
+
+    name: str
+    host: bool = False
+    call_us: float = 0.0
+    target: str = ""
+    cycles_per_us: float = 0.0
+    macs_per_us: float = 0.0
+    moved_bytes_per_us: float = 0.0
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Units, the host first, and the bandwidth (bytes per microsecond) between linked ones."""
+
+    units: tuple[Unit, ...]
+    bandwidth: Mapping[frozenset[str], float]
+
+    def transfer_us(self, moved_bytes: int, source: str, target: str) -> float | None:
+        """Microseconds that ``moved_bytes`` take between two units; ``None`` without a link."""
+        if source == target:
+            return 0.0
+        bandwidth = self.bandwidth.get(frozenset((source, target)))
+        return None if bandwidth is None else moved_bytes / bandwidth
+
+
+_SPEEDS = ("cycles_per_us", "macs_per_us", "moved_bytes_per_us")
+_EXAMPLE = "docs/networks.md shows a topology file"
+
+
+def read_topology(path: Path) -> Topology:
+    """The topology in the TOML file ``path``. Raises ``UserError`` naming the key."""
+    try:
+        content = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not TOML: {error}", next_step=_EXAMPLE) from None
+    _known(path, "", content, ("units", "links"))
+    tables = content.get("units")
+    if not isinstance(tables, dict) or not tables:
+        raise UserError(f"{path} has no [units.NAME]", next_step=_EXAMPLE)
+    units = [_unit(path, name, table) for name, table in tables.items()]
+    hosts = [unit.name for unit in units if unit.host]
+    if len(hosts) != 1:
+        raise UserError(f"{path} has {len(hosts)} units with host = true", accepted="one of them")
+    links = content.get("links", [])
+    if not isinstance(links, list):
+        raise UserError(f"{path}: links is not a list of tables", accepted="[[links]]")
+    found = dict(_link(path, place, table, tables) for place, table in enumerate(links))
+    return Topology(tuple(sorted(units, key=lambda unit: not unit.host)), found)
+
+
+def _known(path: Path, where: str, table: Any, keys: tuple[str, ...]) -> None:
+    if not isinstance(table, dict):
+        raise UserError(f"{path}: {where} is not a table", accepted=", ".join(keys))
+    for key in table.keys() - set(keys):
+        raise UserError(f"{path}: unknown key {where}{key}", accepted=", ".join(keys))
+
+
+def _number(path: Path, key: str, value: Any, *, positive: bool) -> float:
+    fits = isinstance(value, int | float) and not isinstance(value, bool)
+    if not fits or not (value > 0 if positive else value >= 0) or value > 1e12:
+        accepted = f"a number {'above' if positive else 'of at least'} 0, at most 1e12"
+        raise UserError(f"{path}: {key} is {value!r}", accepted=accepted)
+    return float(value)
+
+
+def _unit(path: Path, name: str, table: Any) -> Unit:
+    _known(path, f"units.{name}.", table, ("host", "call_us", "target", *_SPEEDS))
+    host, target = table.get("host", False), table.get("target", "")
+    if not isinstance(host, bool):
+        raise UserError(f"{path}: units.{name}.host is {host!r}", accepted="true, false")
+    call_us = _number(path, f"units.{name}.call_us", table.get("call_us", 0), positive=False)
+    if host and call_us:
+        raise UserError(f"{path}: units.{name}.call_us is {call_us}", accepted="0 for the host")
+    if target and (not isinstance(target, str) or target not in TARGETS):
+        accepted = ", ".join(TARGETS)
+        raise UserError(f"{path}: units.{name}.target is {target!r}", accepted=accepted)
+    speeds = {
+        key: _number(path, f"units.{name}.{key}", table[key], positive=True)
+        for key in _SPEEDS
+        if key in table
+    }
+    return Unit(name, host, call_us, target, **speeds)
+
+
+def _link(
+    path: Path, place: int, table: Any, units: Mapping[str, Any]
+) -> tuple[frozenset[str], float]:
+    where = f"links[{place}]."
+    _known(path, where, table, ("between", "bytes_per_us"))
+    ends = table.get("between")
+    known = isinstance(ends, list) and all(isinstance(end, str) and end in units for end in ends)
+    if not known or len(set(ends)) != 2:
+        raise UserError(
+            f"{path}: {where}between is {ends!r}", accepted=f"two of {', '.join(units)}"
+        )
+    speed = _number(path, f"{where}bytes_per_us", table.get("bytes_per_us"), positive=True)
+    return frozenset(ends), speed

@@ -1,0 +1,273 @@
+"""C++ Generators: GeneratorParams as knobs, alone or beside the schedules that are derived."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from tuner.codegen.halide.compilation import halide_target
+from tuner.codegen.halide.servers import LLVM_ARGUMENTS
+from tuner.packages.builds.build import Build, Making, misfit
+from tuner.packages.expressions import condition
+from tuner.packages.files import Package
+from tuner.packages.generator_program import chosen, fixed_params, options_of, program_of
+from tuner.packages.generators import Argument, Emission, GeneratorParam, emitted
+from tuner.packages.generators.compiler import halide_version
+from tuner.packages.manifest import Manifest, value_at
+from tuner.packages.unscheduled import algorithm_of
+from tuner.problem.buffers import BufferSpec
+from tuner.problem.contract import Contract
+from tuner.records.candidate import Problem
+from tuner.space import Config, Constraint, Knob, Space
+
+SCHEDULE, HAND, DERIVED = "schedule", "hand", "derived"
+"""The knob that chooses between the Generator's own schedule and a derived one."""
+_PREFIX = f"{DERIVED}."
+_KINDS = ("object", "header", "schedule", "loopnest")
+
+
+class GeneratorBuild(Build):
+    """The build ``generator``."""
+
+    kind = "generator"
+
+    def check(self, package: Package) -> None:
+        options = options_of(package)
+        if bool(options.sources) == (options.program is not None):
+            raise misfit(package, "sources", "sources and program", "one of the two")
+        if options.space == "both" and options.unscheduled is None:
+            raise misfit(
+                package,
+                "space",
+                "'both' without build.unscheduled",
+                'unscheduled = {manual = "false"}',
+            )
+        _check_arguments(package)
+        _check_params(package)
+
+    def identity(self, package: Package) -> str:
+        return f"halide {halide_version()} {LLVM_ARGUMENTS}"
+
+    def defaults(self, package: Package) -> dict[str, int | str]:
+        found: dict[str, int | str] = {SCHEDULE: HAND}
+        for param in _searched(package):
+            knob = _knob(package, param)
+            is_number = isinstance(knob.choices[0], int)
+            found[param.name] = int(param.default) if is_number else param.default
+        return found
+
+    def space(self, package: Package, problem: Problem) -> Space:
+        key = (package.digest, problem.digest)
+        if key not in _SPACES:
+            if len(_SPACES) >= _MOST_SPACES:
+                _SPACES.clear()
+            _SPACES[key] = _space(package, problem)
+        return _SPACES[key]
+
+    def other_starts(self, package: Package, problem: Problem) -> dict[str, Config]:
+        if options_of(package).space != "both":
+            return {}
+        algorithm = algorithm_of(package)
+        inner = algorithm.problem(problem, _specs(package, problem))
+        textbook = algorithm.kernel.textbook_config(inner)
+        renamed = {f"{_PREFIX}{name}": value for name, value in textbook.items()}
+        return {f"{DERIVED} textbook": Config({SCHEDULE: DERIVED, **renamed})}
+
+    def files(self, making: Making) -> dict[str, bytes]:
+        config = dict(making.config)
+        if config.pop(SCHEDULE, HAND) == DERIVED:
+            return _derived(making)
+        is_static = making.problem.contract is Contract.STATIC
+        params = making.problem.workload.params
+        fixed = fixed_params(making.package, params if is_static else {})
+        emission = Emission(
+            program_of(making.package),
+            chosen(making.package).name,
+            halide_target(making.problem.target),
+            making.problem.symbol,
+        )
+        kinds = [*_KINDS, *(["assembly"] if making.with_assembly else [])]
+        return emitted(making.servers, making.server, emission, {**fixed, **config}, kinds)
+
+
+def _derived(making: Making) -> dict[str, bytes]:
+    """The files of a schedule for the algorithm alone, by the compile server's own Halide."""
+    algorithm = algorithm_of(making.package)
+    inner = algorithm.problem(making.problem, making.buffers)
+    values = {
+        name.removeprefix(_PREFIX): value
+        for name, value in making.config.items()
+        if name.startswith(_PREFIX)
+    }
+    kinds = ["object", "header", "schedule", *(["assembly"] if making.with_assembly else [])]
+    request = {
+        "workload": inner.workload.as_dict(),
+        "contract": inner.contract.value,
+        "target": inner.target.as_dict(),
+        "config": values,
+        "symbol": making.problem.symbol,
+        "attachment": algorithm.kernel.attachment(inner),
+        "kinds": kinds,
+    }
+    return making.servers.made(making.server, request, [*kinds, "loopnest"])
+
+
+def _searched(package: Package) -> list[GeneratorParam]:
+    """The GeneratorParams that are knobs: those that ``kernel.toml`` fixes are none."""
+    options = options_of(package)
+    fixed = {*options.params, *options.static, *(options.unscheduled or {})}
+    named = package.manifest.knobs
+    return [
+        param
+        for param in chosen(package).params
+        if param.name not in fixed and (param.name in named or len(param.choices) > 1)
+    ]
+
+
+def _knob(package: Package, param: GeneratorParam) -> Knob:
+    table = package.manifest.knobs.get(param.name)
+    if table is None:
+        return Knob(param.name, param.choices, "a GeneratorParam")
+    when = None if table.when is None else condition(table.when).plain
+    return Knob(param.name, tuple(table.choices), table.doc, when)
+
+
+_SPACES: dict[tuple[str, str], Space] = {}
+_MOST_SPACES = 256
+
+
+def _space(package: Package, problem: Problem) -> Space:
+    knobs = tuple(_knob(package, param) for param in _searched(package))
+    constraints = tuple(
+        Constraint(condition(one.require).plain, one.reason) for one in package.manifest.constraints
+    )
+    params = problem.workload.params
+    name = package.manifest.name
+    if options_of(package).space == "params":
+        return Space(name, knobs, constraints, dict(params))
+    algorithm = algorithm_of(package)
+    inner = algorithm.kernel.space(algorithm.problem(problem, _specs(package, problem)))
+    choice = Knob(SCHEDULE, (HAND, DERIVED), "the Generator's own schedule, or a derived one")
+    return Space(
+        name,
+        (
+            choice,
+            *(replace(knob, when=_where(HAND, knob.when)) for knob in knobs),
+            *(_renamed(knob) for knob in inner.knobs),
+        ),
+        (*constraints, *(Constraint(_prefixed(c.text), c.reason) for c in inner.constraints)),
+        {**params, **{f"{_PREFIX}{key}": value for key, value in inner.constants.items()}},
+    )
+
+
+def _renamed(knob: Knob) -> Knob:
+    when = None if knob.when is None else _prefixed(knob.when)
+    return replace(knob, name=f"{_PREFIX}{knob.name}", when=_where(DERIVED, when))
+
+
+def _where(schedule: str, when: str | None) -> str:
+    one = f"{SCHEDULE} == '{schedule}'"
+    return one if when is None else f"{one} and ({when})"
+
+
+class _Prefixed(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name(f"{_PREFIX}{node.id}", ast.Load())
+
+
+def _prefixed(text: str) -> str:
+    """A condition of the derived space over its names in this one."""
+    return ast.unparse(_Prefixed().visit(ast.parse(text, mode="eval")))
+
+
+def _specs(package: Package, problem: Problem) -> tuple[BufferSpec, ...]:
+    params = dict(problem.workload.params)
+    tables = package.manifest.buffers
+    return tuple(
+        BufferSpec(
+            one.name,
+            one.dtype,
+            tuple(value_at(extent, params) for extent in one.shape),
+            "output" if getattr(one, "role", "input") == "output" else "input",
+            getattr(one, "promised", False),
+        )
+        for one in tables
+    )
+
+
+def _check_arguments(package: Package) -> None:
+    manifest = package.manifest
+    theirs = [_form(one) for one in chosen(package).arguments]
+    ours = _forms(manifest)
+    if ours != theirs:
+        raise package.fault(
+            ["arguments"],
+            f"the Generator takes {_told(theirs)}, here it is {_told(ours)}",
+            "its arguments by their names in its order: buffers, scalars, outputs",
+        )
+
+
+_Form = tuple[str, bool, int, str]
+"""Name, whether it is an output, dimensions (0: a scalar), type."""
+
+
+def _form(argument: Argument) -> _Form:
+    dimensions = argument.dimensions if argument.buffer else 0
+    return argument.name, argument.output, dimensions, " ".join(argument.types)
+
+
+def _forms(manifest: Manifest) -> list[_Form]:
+    buffers = [
+        (one.name, getattr(one, "role", "input") == "output", len(one.shape), str(one.dtype))
+        for one in manifest.buffers
+    ]
+    scalars = [(one.name, False, 0, str(one.dtype)) for one in manifest.scalars]
+    outputs = [one for one in buffers if one[1]]
+    return [*(one for one in buffers if not one[1]), *scalars, *outputs]
+
+
+def _told(forms: list[_Form]) -> str:
+    return ", ".join(f"{name}: {kind}{'' if not n else f' of {n}'}" for name, _, n, kind in forms)
+
+
+def _check_params(package: Package) -> None:
+    """Names and values of GeneratorParams, wherever ``kernel.toml`` has some."""
+    params = {param.name: param for param in chosen(package).params}
+    options, manifest = options_of(package), package.manifest
+    given: list[tuple[tuple[str, ...], str, int | str | None]] = []
+    for key in ("params", "static", "unscheduled"):
+        given += [
+            (("build", key), name, None if isinstance(value, str) and "{" in value else value)
+            for name, value in (getattr(options, key) or {}).items()
+        ]
+    for name, knob in manifest.knobs.items():
+        given += [(("knobs", name), name, choice) for choice in knob.choices]
+    for keys, name, value in given:
+        if name not in params:
+            raise package.fault(
+                keys, f"the Generator has no GeneratorParam '{name}'", ", ".join(params)
+            )
+        if value is not None and not params[name].takes(value):
+            raise package.fault(keys, f"{name} = {value!r}", _range(params[name]))
+    if not _searched(package):
+        raise package.fault(["build", "params"], "no GeneratorParam is left as a knob", "fewer")
+    known = {one.name: _knob(package, one) for one in _searched(package)}
+    for config, values in manifest.configs.items():
+        for knob_name, chosen_value in values.items():
+            if knob_name == SCHEDULE or knob_name.startswith(_PREFIX):
+                continue  # checked when the space is known
+            if knob_name not in known:
+                raise package.fault(
+                    ["configs", config], f"unknown knob {knob_name}", ", ".join(known)
+                )
+            if chosen_value not in known[knob_name].choices:
+                accepted = ", ".join(map(str, known[knob_name].choices))
+                raise package.fault(
+                    ["configs", config], f"{knob_name} = {chosen_value!r}", accepted
+                )
+
+
+def _range(param: GeneratorParam) -> str:
+    if param.least is not None:
+        return f"{param.least} to {param.most}"
+    return ", ".join(map(str, param.choices)) or param.type

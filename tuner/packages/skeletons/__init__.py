@@ -1,0 +1,43 @@
+"""Packages to begin with: each folder here is one that works as it is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tuner.errors import UserError
+
+_HERE = Path(__file__).parent
+
+
+def skeleton_names() -> list[str]:
+    """The names that :func:`write_skeleton` takes."""
+    return sorted(path.parent.name for path in _HERE.glob("*/kernel.toml"))
+
+
+def write_skeleton(name: str, folder: Path) -> list[Path]:
+    """Writes the skeleton called ``name`` to ``folder``, a new or empty one, after which the kernel
+    is named. Returns the files. ``UserError`` if there is no such skeleton, or the folder has
+    files."""
+    if name not in skeleton_names():
+        raise UserError(f"--from '{name[:40]}'", accepted=", ".join(skeleton_names()))
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} is not empty", accepted="a new folder, or an empty one")
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for source in sorted((_HERE / name).rglob("*")):
+        if not source.is_file() or source.suffix == ".pyc":
+            continue
+        text = source.read_text()
+        if source.name == "kernel.toml":
+            text = re.sub(r'^name = ".*"$', f'name = "{_named(folder)}"', text, count=1, flags=re.M)
+        place = folder / source.relative_to(_HERE / name)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+        written.append(place)
+    return written
+
+
+def _named(folder: Path) -> str:
+    plain = re.sub(r"[^a-z0-9_]", "_", folder.resolve().name.lower())[:60]
+    return plain if re.match("[a-z]", plain) else f"k_{plain}"
