@@ -1,8 +1,9 @@
 """Which stored schedule is the best: the question, the order, and that the answer is valid.
 
 The command line, fetching, REST, pages and Python all ask :meth:`tuner.store.TrialStore.best` with
-a :class:`Lookup`. A store finds what fits by any means it likes, puts it in order by :func:`rank`,
-and answers with the :func:`first_valid`. Caches in front of a store may only remember its answers.
+a :class:`Lookup`. A store finds what fits by any means it likes, puts it in order by
+:func:`in_order`, and answers with the :func:`first_valid`. Caches in front of a store may only
+remember its answers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from tuner.problem.contract import Contract
 from tuner.records.candidate import FIDELITIES, CacheState, Fidelity, Problem
 
 T = TypeVar("T")
-Rank = tuple[int, float, str, int, int]
+Rank = tuple[int, int, int, int]
+Standing = tuple[str, float, str, int, str]
+"""The figures of a schedule that decide its place: fidelity, when its toolchain was used last, the
+digest of that, cycles, contract."""
 
 _HEIGHTS: dict[str, int] = {fidelity: height for height, fidelity in enumerate(FIDELITIES)}
 _LEVELS: dict[str, int] = {contract.value: contract.level for contract in Contract}
@@ -74,23 +78,57 @@ def lookup_of(
     return Lookup(problem, contracts, cache, min_fidelity, digest, audience)
 
 
-def rank(
-    fidelity: str, toolchain_used_at: float, toolchain_digest: str, cycles: int, contract: str
-) -> Rank:
-    """A key that sorts schedules for the same workload, target and cache state best first.
+def in_order(
+    found: Iterable[T],
+    standing: Callable[[T], Standing],
+    fingerprint: Callable[[str], Mapping[str, str]],
+) -> list[T]:
+    """``found``, schedules for the same workload, target and cache state, best first.
 
-    The highest fidelity, then the toolchain used last: cycles are compared only within both. There
-    the fewest cycles win, under whichever contract, and at the same cycles the contract that
-    demands most: the caller keeps it anyway. Digests decide between toolchains that were used last
-    at the same moment.
+    The highest fidelity, then the :func:`tiers` of toolchains: cycles are compared only within
+    both. There the fewest cycles win, under whichever contract, and at the same cycles the contract
+    that demands most: the caller keeps it anyway. ``fingerprint`` gives that of a toolchain's
+    digest; it is asked only if several toolchains are among ``found``.
     """
-    return (
-        -_HEIGHTS[fidelity],
-        -toolchain_used_at,
-        toolchain_digest,
-        cycles,
-        -_LEVELS[contract],
-    )
+    standings = [(standing(one), one) for one in found]
+    tier = tiers({one[2]: one[1] for one, _ in standings}, fingerprint)
+
+    def rank(known: tuple[Standing, T]) -> Rank:
+        fidelity, _, toolchain, cycles, contract = known[0]
+        return -_HEIGHTS[fidelity], tier[toolchain], cycles, -_LEVELS[contract]
+
+    return [one for _, one in sorted(standings, key=rank)]
+
+
+def tiers(
+    used_at: Mapping[str, float], fingerprint: Callable[[str], Mapping[str, str]]
+) -> dict[str, int]:
+    """Which toolchains, of those with the digests ``used_at``, are compared by cycles: those with
+    the same number. 0 has the one that was used last, and of every other code generator the last
+    one that agrees with it, and with each other, in all that both name: simulator, timing model,
+    compilers. The rest is divided in the same way. Digests decide between toolchains that were
+    used last at the same moment.
+    """
+    if len(used_at) == 1:
+        return dict.fromkeys(used_at, 0)
+    left = sorted(used_at, key=lambda digest: (-used_at[digest], digest))
+    named = {digest: fingerprint(digest) for digest in left}
+    found: dict[str, int] = {}
+    for tier in range(len(left)):
+        together: list[str] = []
+        for digest in left:
+            if all(_comparable(named[digest], named[other]) for other in together):
+                together.append(digest)
+        found |= dict.fromkeys(together, tier)
+        left = [digest for digest in left if digest not in found]
+    return found
+
+
+def _comparable(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether they differ in nothing but the code generator and what only one of them has."""
+    both = one.keys() & other.keys() - {"generator"}
+    is_another = one.get("generator") != other.get("generator")
+    return is_another and all(one[name] == other[name] for name in both)
 
 
 def first_valid(

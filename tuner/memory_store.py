@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self
 
-from tuner.best import Lookup, Rank, first_valid, rank
+from tuner.best import Lookup, Standing, first_valid, in_order
 from tuner.errors import InternalError, UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import MemoryRoster
@@ -69,8 +69,8 @@ class MemoryStore(TrialStore):
         self._artifacts: dict[str, Artifact] = {}
         self._schedules: dict[_Key, Schedule] = {}
         self._quarantined: list[tuple[_Key, Schedule]] = []
-        self._toolchains: list[str] = []
-        """Digests, the last used one last."""
+        self._toolchains: dict[str, Mapping[str, str]] = {}
+        """Fingerprints by digest, the last used one last."""
         self._fault = fault or _outside_space
         self._roster = MemoryRoster()
 
@@ -105,7 +105,8 @@ class MemoryStore(TrialStore):
 
     def _use(self, toolchain: Mapping[str, str]) -> None:
         digest = digest_of(dict(toolchain))
-        self._toolchains = [t for t in self._toolchains if t != digest] + [digest]
+        self._toolchains.pop(digest, None)
+        self._toolchains[digest] = dict(toolchain)
 
     def job(self, job_id: str) -> Job:
         with self._lock:
@@ -307,12 +308,15 @@ class MemoryStore(TrialStore):
             and lookup.toolchain in ("", key.toolchain)
             and schedule.measurement.cache == lookup.cache
         ]
-        return sorted(found, key=lambda one: self._rank(*one))
+        used_at = {digest: at for at, digest in enumerate(self._toolchains)}
 
-    def _rank(self, key: _Key, schedule: Schedule) -> Rank:
-        used_at = self._toolchains.index(key.toolchain) if key.toolchain in self._toolchains else -1
-        cycles = schedule.measurement.cycles
-        return rank(key.fidelity, used_at, key.toolchain, cycles, key.problem.contract)
+        def standing(one: tuple[_Key, Schedule]) -> Standing:
+            (problem, fidelity, toolchain, _), schedule = one
+            cycles = schedule.measurement.cycles
+            return fidelity, used_at.get(toolchain, -1), toolchain, cycles, problem.contract
+
+        fingerprints = {key.toolchain: toolchain_of(schedule) for key, schedule in found}
+        return in_order(found, standing, fingerprints.__getitem__)
 
     def quarantine(self, public_id: str, reason: str) -> bool:
         with self._lock:

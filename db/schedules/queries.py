@@ -26,7 +26,7 @@ from db.models import (
 from db.records import job_record, problem_record, space_record
 from db.schedules.serving import ServingRow
 from db.schedules.validation import seal_of
-from tuner.best import rank
+from tuner.best import Standing, in_order
 from tuner.problem.contract import Contract
 from tuner.records.candidate import CacheState, Fidelity, Problem
 from tuner.space import Space
@@ -264,6 +264,8 @@ def bests(store: SqlStore, *, target: str = "", toolchain: str = "") -> list[Sto
             ScheduleRow.provenance,
             ToolchainRow.last_used_at,
             ToolchainRow.digest,
+            ToolchainRow.fingerprint,
+            ProblemRow.workload_id,
         )
         .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
         .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
@@ -279,22 +281,31 @@ def bests(store: SqlStore, *, target: str = "", toolchain: str = "") -> list[Sto
     if toolchain:
         wanted = wanted.where(ToolchainRow.digest == toolchain)
     with store.reading() as session:
-        rows = sorted(
-            session.execute(wanted),
-            key=lambda row: rank(row[4], row[11], row[12], row[6], row[2].value),
+        rows = session.execute(wanted).all()
+    fingerprints = {row.digest: row.fingerprint for row in rows}
+    alike: dict[tuple[int, str, str], list[Any]] = {}
+    for row in rows:
+        alike.setdefault((row.workload_id, row.name, row.cache), []).append(row)
+    return [
+        StoredBest(
+            kernel=row.kernel,
+            params=row.params,
+            contract=row.contract.value,
+            target=row.name,
+            fidelity=row.fidelity,
+            cache=row.cache,
+            cycles=row.cycles,
+            samples=_net(row.samples, row.overhead_cycles),
+            public_id=row.public_id,
+            label=str(row.provenance.get("kernel_label", "")),
         )
-        return [
-            StoredBest(
-                row[0],
-                row[1],
-                row[2].value,
-                *row[3:7],
-                _net(row[7], row[9]),
-                row[8],
-                str(row[10].get("kernel_label", "")),
-            )
-            for row in rows
-        ]
+        for several in alike.values()
+        for row in in_order(several, _standing, fingerprints.__getitem__)
+    ]
+
+
+def _standing(row: Any) -> Standing:
+    return row.fidelity, row.last_used_at, row.digest, row.cycles, row.contract
 
 
 def _net(samples: Sequence[int], overhead_cycles: int | None) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import logging
 import re
 import sqlite3
@@ -24,7 +25,7 @@ from sqlalchemy.orm import Session
 from db.engine import connect_to_read
 from db.failure import translated
 from db.models import ProblemRow, ScheduleRow, TargetRow, WorkloadRow
-from tuner.best import Lookup, Rank, rank
+from tuner.best import Lookup, Standing, in_order
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Fidelity
 
@@ -68,9 +69,10 @@ class ServingRow(NamedTuple):
     overhead_cycles: int | None
     judged: str
 
-    def rank(self) -> Rank:
-        """Its place in the one order there is."""
-        return rank(
+    @property
+    def standing(self) -> Standing:
+        """The figures by which schedules are put in order."""
+        return (
             *(self.fidelity, self.toolchain_used_at, self.toolchain_digest),
             *(self.cycles, self.contract),
         )
@@ -127,11 +129,16 @@ _RANKED: Final = _by_place(
     "SELECT s.fidelity, t.last_used_at, t.digest, s.cycles, p.contract,"
     f" s.problem_id, s.toolchain_id, s.id, s.audience {_HANDED_OUT.format(more='')}"
 )
-"""The arguments of :func:`tuner.best.rank`, and what finds the whole row again."""
+"""Its standing in :func:`tuner.best.in_order`, and what finds the whole row again."""
 
 
-def _rank_of(first: tuple[Any, ...]) -> Rank:
-    return rank(*first[:5])
+def _standing(ranked: tuple[Any, ...]) -> Standing:
+    return cast(Standing, ranked[:5])
+
+
+@lru_cache(maxsize=64)
+def _parsed(fingerprint: str) -> dict[str, str]:
+    return cast(dict[str, str], json.loads(fingerprint))
 
 
 # Unless it has changed since: SQLite gives the id of a deleted row to another. Columns that are
@@ -171,16 +178,15 @@ def fitting_rows(session: Session, lookup: Lookup) -> list[ServingRow]:
     workload, target, cache, contracts, fidelities, audience, toolchain = values_of(lookup)
     cell = {"workload": workload, "target": target, "cache": cache, "owner": audience}
     rows = [ServingRow._make(row) for row in session.execute(_ROWS, cell)]
-    return sorted(
-        (
-            row
-            for row in rows
-            if row.contract in contracts
-            and row.fidelity in fidelities
-            and toolchain in ("", row.toolchain_digest)
-        ),
-        key=ServingRow.rank,
-    )
+    fitting = [
+        row
+        for row in rows
+        if row.contract in contracts
+        and row.fidelity in fidelities
+        and toolchain in ("", row.toolchain_digest)
+    ]
+    fingerprints = {row.toolchain_digest: row.toolchain for row in fitting}
+    return in_order(fitting, lambda row: row.standing, lambda digest: _parsed(fingerprints[digest]))
 
 
 def quarantined(session: Session, lookup: Lookup) -> list[tuple[str, str]]:
@@ -243,7 +249,11 @@ class FirstRows:
             ]
             if not fitting:
                 return None
-            best = fitting[0] if len(fitting) == 1 else min(fitting, key=_rank_of)
+            best = fitting[0]
+            if len(fitting) > 1:
+                best = in_order(
+                    fitting, _standing, lambda digest: _parsed(self._toolchain(digest))
+                )[0]
             fidelity, used_at, digest, cycles, contract, problem, toolchain, schedule, _ = best
             known = (contract, used_at, digest, self._toolchain(digest))
             same = (schedule, problem, toolchain, fidelity, cycles, cache)
@@ -269,6 +279,9 @@ class FirstRows:
             known = self._own().execute(_FINGERPRINT, (digest,)).fetchall()[0][0]
             self._fingerprints[digest] = known
         return known
+
+    def _fingerprint(self, digest: str) -> dict[str, str]:
+        return _parsed(self._toolchain(digest))
 
     def _own(self) -> sqlite3.Cursor:
         """One cursor for all look-ups, each of which reads its rows to the end: that ends its

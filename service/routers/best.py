@@ -83,7 +83,7 @@ AtDesk = Annotated[Desk, Depends(desk)]
 )
 async def best(query: Annotated[BestQuery, Query()], desk: AtDesk) -> Response:
     """The best valid schedule whose contract the caller's promises imply: of the highest
-    fidelity, of the toolchain used last, with the fewest cycles. Ask again with `If-None-Match`
+    fidelity, of the toolchains used last, with the fewest cycles. Ask again with `If-None-Match`
     to learn whether there is a better one.
 
     A miss is a 404 that names the nearest workloads and the body that submits a job;

@@ -43,6 +43,8 @@ class Stored:
     fidelity: Fidelity = "model"
     newer: bool = False
     """Whether the newer of two toolchains made it."""
+    by: str = ""
+    """The code generator of its toolchain, if not the usual one."""
     cache: CacheState = "warm"
     shape: Mapping[str, int] | None = None
     target: str = "hexagon-v66"
@@ -139,6 +141,30 @@ ROWS: Final = (
     ),
     Row("a toolchain in use again is the one used last", (Stored(50, newer=True), Stored(99)), 99),
     Row(
+        "code generators are compared by cycles, whichever was used last",
+        (Stored(50, by="portfolio"), Stored(99)),
+        50,
+    ),
+    Row(
+        "but not if they were used with different versions of what both need",
+        (Stored(50, by="portfolio"), Stored(99, newer=True)),
+        99,
+    ),
+    Row(
+        "of each code generator the toolchain used last",
+        (Stored(10), Stored(60, newer=True), Stored(70, newer=True, by="portfolio")),
+        60,
+    ),
+    Row(
+        "an older toolchain waits until the newer ones have nothing that is valid",
+        (
+            Stored(10),
+            Stored(5, newer=True, left_space=True),
+            Stored(70, newer=True, by="portfolio"),
+        ),
+        70,
+    ),
+    Row(
         "an older toolchain answers where the newer stored nothing",
         (Stored(50), Stored(70, shape=RAGGED, newer=True)),
         50,
@@ -209,6 +235,8 @@ def put(store: TrialStore, stored: Stored, number: int) -> str:
         config = Config({**config, **OUTSIDE})
     # One toolchain for each state of the caches, as measurers have it.
     named = {**(NEWER_TOOLCHAIN if stored.newer else TOOLCHAIN)}
+    if stored.by:
+        named["generator"] = stored.by
     if stored.cache != "warm":
         named["cache"] = stored.cache
     code = b"\x7fELF" + number.to_bytes(4, "big") * 100 + of.symbol.encode() + b"\0"
