@@ -117,6 +117,17 @@ def compiled(
     return files
 
 
+def _open_knobs(kernel: Kernel, problem: Problem) -> list[Knob]:
+    """Knobs that are not decided by what the kernel's code needs to be right."""
+    needed = {one.partition("=")[0] for one in kernel.llvm_arguments(problem.workload.params)}
+    decided = {
+        name
+        for (name, _), options in _SWITCHES.items()
+        if any(option.partition("=")[0] in needed for option in options)
+    }
+    return [knob for knob in KNOBS if knob.name not in decided]
+
+
 _KINDS = ("header", "schedule", "bitcode")
 _INPUT = "input.bc"
 
@@ -124,7 +135,8 @@ _INPUT = "input.bc"
 class HalideClangGenerator(HalideGenerator):
     """Schedules as for Halide; instructions chosen, unrolled and packed by a newer LLVM.
 
-    Its space is the kernel's with the knobs of :data:`tuner.codegen.clang.KNOBS` behind.
+    Its space is the kernel's with those knobs of :data:`tuner.codegen.clang.KNOBS` behind that the
+    kernel's own arguments to LLVM leave open.
     """
 
     name = "halide-clang"
@@ -132,12 +144,13 @@ class HalideClangGenerator(HalideGenerator):
     @classmethod
     def space(cls, kernel: Kernel, problem: Problem) -> Space:
         space = kernel.space(problem)
-        return replace(space, knobs=(*space.knobs, *KNOBS))
+        return replace(space, knobs=(*space.knobs, *_open_knobs(kernel, problem)))
 
     @classmethod
     def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
         starts = super().starts(kernel, problem)
-        return {name: Config({**config, **DEFAULTS}) for name, config in starts.items()}
+        own = {knob.name: knob.choices[0] for knob in _open_knobs(kernel, problem)}
+        return {name: Config({**config, **own}) for name, config in starts.items()}
 
     def fingerprint(self) -> Mapping[str, str]:
         return {

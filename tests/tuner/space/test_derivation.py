@@ -241,12 +241,15 @@ def test_widened_values_lie_in_order_where_vectors_do_not_divide_the_width():
         assert "guard_with_if" not in {config.get("tail_x"), config.get("tail_wide")}
 
 
-@pytest.mark.parametrize(("width", "order"), [(500, "outside"), (512, "inside")])
-def test_textbooks_reduce_around_rows_that_end_under_a_guard(width, order):
+@pytest.mark.parametrize(
+    ("width", "order", "vectors"),
+    [(500, "outside", 1), (512, "outside", 4), (128, "outside", 1), (1024, "inside", 1)],
+)
+def test_textbooks_reduce_around_rows_in_registers_or_that_end_under_a_guard(width, order, vectors):
     sums = stage("sums", extents=(width, 64), bits=32, widest_bits=32, updates=(DOT,))
     facts = pipeline(sums, stage("out", reads={"sums": 1}, extents=(width, 64)))
     textbook = derived_space("p", facts, TARGET).nearest_config(textbook_values(facts, TARGET))
-    assert textbook["order_sums_0"] == order
+    assert (textbook["order_sums_0"], textbook["unroll_sums"]) == (order, vectors)
 
 
 def test_stages_with_updates_never_move_vectors_inwards():

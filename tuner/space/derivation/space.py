@@ -82,9 +82,22 @@ def textbook_values(
         for number, update in enumerate(role.facts.updates):
             wanted[f"form_{role.key}_{number}"] = _forms(roles, role, update)[-1]
             wanted[f"unroll_{role.key}_{number}"] = role.unrolls(update)[-1]
-            if _ends_within_vector(roles, role):
+            held = _vectors_held(roles, role, update)
+            if held:
+                wanted[f"unroll_{role.key}"] = held
+            if held > 1:
+                wanted[f"place_{role.key}"] = "root"  # elsewhere one vector at a time
+            if held or _ends_within_vector(roles, role):
                 wanted[f"order_{role.key}_{number}"] = "outside"
     return wanted
+
+
+def _vectors_held(roles: Roles, role: Role, update: UpdateFacts) -> int:
+    """The vectors of a row whose products of bytes are summed in registers, where those hold it: a
+    step of the reduction then reads its other factor once. 0 where they do not."""
+    vectors, rest = divmod(role.extent(role.vector), roles.lanes)
+    is_whole = not roles.is_open and not rest and vectors in (1, 2, 4)
+    return vectors if is_whole and role.can_vrmpy(update) else 0
 
 
 def _ends_within_vector(roles: Roles, role: Role) -> bool:
