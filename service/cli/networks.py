@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tuner.network import Graph
-    from tuner.network.costs import Cost
     from tuner.network.execution import Apart, LayerRun, NetworkRun
     from tuner.network.layers import Layer
-    from tuner.network.plan import Plan
 
 app = typer.Typer(help="Read and run quantized networks.", rich_markup_mode=None)
 ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="An int8 ONNX model.")]
@@ -313,8 +311,11 @@ def plan_network(
     ],
     axis: AxisTexts = None,
     objective: Annotated[
-        Literal["latency", "calls"],
-        typer.Option("--objective", help="Minimize the latency, or calls first."),
+        Literal["latency", "calls", "throughput"],
+        typer.Option(
+            "--objective",
+            help="Minimize the latency, calls first, or the time between inputs of a stream.",
+        ),
     ] = "latency",
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="Time for the solver.")
@@ -326,8 +327,12 @@ def plan_network(
     Layers take the cycles of the best stored schedule, or else an estimate.
     """
     from db import open_trials
+    from service.cli import plans
     from tuner.network.costs import costs
-    from tuner.network.plan import plan, require_ortools, tasks_of
+    from tuner.network.sequence import plan
+    from tuner.network.solver import require_ortools
+    from tuner.network.stream import plan_stream
+    from tuner.network.tasks import tasks_of
     from tuner.network.topology import read_topology
 
     units = read_topology(topology)
@@ -339,68 +344,12 @@ def plan_network(
         id(layer.node): {unit: cost.time_us for unit, cost in own.items()} for layer, own in found
     }
     tasks = tasks_of(graph, lambda node: by_node[id(node)])
-    made = plan(tasks, units, objective=objective, seconds=seconds)
     by_task = dict(zip((task.name for task in tasks), found, strict=True))
-    if as_json:
-        print_json(_plan_json(graph, made, by_task))
-        return
-    print_table(
-        ["call", "unit", "layer", "operator", "us", "from"],
-        _plan_rows(made, by_task),
-        numeric=["us"],
-    )
-    print_line()
-    print_line(
-        f"{graph.name}: {made.latency_us:,.1f} us in {made.calls} calls; "
-        f"a better plan saves {made.gap:.1%} at most"
-    )
-
-
-def _plan_rows(
-    made: Plan, by_task: Mapping[str, tuple[Layer, Mapping[str, Cost]]]
-) -> list[list[object]]:
-    rows: list[list[object]] = []
-    for number, group in enumerate(made.groups, start=1):
-        for name in group.tasks:
-            layer, own = by_task[name]
-            cost = own[group.unit]
-            rows.append(
-                [
-                    number,
-                    group.unit,
-                    layer.node.name,
-                    layer.node.operator,
-                    f"{cost.time_us:,.2f}",
-                    cost.source,
-                ]
-            )
-    return rows
-
-
-def _plan_json(
-    graph: Graph, made: Plan, by_task: Mapping[str, tuple[Layer, Mapping[str, Cost]]]
-) -> dict[str, Any]:
-    return {
-        "name": graph.name,
-        "digest": graph.digest,
-        "latency_us": made.latency_us,
-        "bound_us": made.bound_us,
-        "calls": made.calls,
-        "groups": [
-            {
-                "unit": group.unit,
-                "layers": [
-                    {
-                        "name": by_task[name][0].node.name,
-                        "time_us": by_task[name][1][group.unit].time_us,
-                        "source": by_task[name][1][group.unit].source,
-                    }
-                    for name in group.tasks
-                ],
-            }
-            for group in made.groups
-        ],
-    }
+    if objective == "throughput":
+        plans.show_stream(graph, plan_stream(tasks, units, seconds=seconds), by_task, as_json)
+    else:
+        made = plan(tasks, units, objective=objective, seconds=seconds)
+        plans.show_sequence(graph, made, by_task, as_json)
 
 
 @app.command("tune", cls=Command)

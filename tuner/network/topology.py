@@ -13,6 +13,8 @@ call_us = 35.0
 [[links]]
 between = ["arm_cpu", "hexagon_cdsp"]
 bytes_per_us = 4000.0
+latency_us = 2.0
+dma = true
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from tuner.problem.target import TARGETS
 
 @dataclass(frozen=True)
 class Unit:
-    """Runs nodes one after the other. ``call_us`` is the cost of one call from the host to it.
+    """Runs nodes one after the other. ``call_us`` is the cost of one call from the host to it: for
+    all nodes in a row if calls are ``queued``, otherwise for each.
 
     Speeds are for :mod:`tuner.network.costs`, 0 where they are not stated. A unit with a ``target``
     runs kernels, ``cycles_per_us`` of a measurement's cycles in a microsecond; others run every
@@ -39,6 +42,7 @@ class Unit:
     name: str
     host: bool = False
     call_us: float = 0.0
+    queued: bool = True
     target: str = ""
     cycles_per_us: float = 0.0
     macs_per_us: float = 0.0
@@ -46,18 +50,35 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class Link:
+    """Between two units: bandwidth (bytes per microsecond) and the microseconds that each transfer
+    takes besides. Copies run beside both units if they are by ``dma``; otherwise the unit that
+    reads makes them."""
+
+    bytes_per_us: float
+    latency_us: float = 0.0
+    dma: bool = False
+
+
+@dataclass(frozen=True)
 class Topology:
-    """Units, the host first, and the bandwidth (bytes per microsecond) between linked ones."""
+    """Units, the host first, and the links between two of them."""
 
     units: tuple[Unit, ...]
-    bandwidth: Mapping[frozenset[str], float]
+    links: Mapping[frozenset[str], Link]
+
+    def unit(self, name: str) -> Unit:
+        """The unit called ``name``."""
+        return next(unit for unit in self.units if unit.name == name)
 
     def transfer_us(self, moved_bytes: int, source: str, target: str) -> float | None:
         """Microseconds that ``moved_bytes`` take between two units; ``None`` without a link."""
         if source == target:
             return 0.0
-        bandwidth = self.bandwidth.get(frozenset((source, target)))
-        return None if bandwidth is None else moved_bytes / bandwidth
+        link = self.links.get(frozenset((source, target)))
+        if link is None:
+            return None
+        return link.latency_us + moved_bytes / link.bytes_per_us if moved_bytes else 0.0
 
 
 _SPEEDS = ("cycles_per_us", "macs_per_us", "moved_bytes_per_us")
@@ -83,7 +104,13 @@ def read_topology(path: Path) -> Topology:
     links = content.get("links", [])
     if not isinstance(links, list):
         raise UserError(f"{path}: links is not a list of tables", accepted="[[links]]")
-    found = dict(_link(path, place, table, tables) for place, table in enumerate(links))
+    found: dict[frozenset[str], Link] = {}
+    for place, table in enumerate(links):
+        ends, link = _link(path, place, table, tables)
+        if ends in found:
+            both = " and ".join(sorted(ends))
+            raise UserError(f"{path}: links[{place}] is a second one of {both}", accepted="one")
+        found[ends] = link
     return Topology(tuple(sorted(units, key=lambda unit: not unit.host)), found)
 
 
@@ -103,10 +130,10 @@ def _number(path: Path, key: str, value: Any, *, positive: bool) -> float:
 
 
 def _unit(path: Path, name: str, table: Any) -> Unit:
-    _known(path, f"units.{name}.", table, ("host", "call_us", "target", *_SPEEDS))
-    host, target = table.get("host", False), table.get("target", "")
-    if not isinstance(host, bool):
-        raise UserError(f"{path}: units.{name}.host is {host!r}", accepted="true, false")
+    _known(path, f"units.{name}.", table, ("host", "call_us", "queued", "target", *_SPEEDS))
+    host = _switch(path, f"units.{name}.host", table.get("host", False))
+    queued = _switch(path, f"units.{name}.queued", table.get("queued", True))
+    target = table.get("target", "")
     call_us = _number(path, f"units.{name}.call_us", table.get("call_us", 0), positive=False)
     if host and call_us:
         raise UserError(f"{path}: units.{name}.call_us is {call_us}", accepted="0 for the host")
@@ -118,14 +145,20 @@ def _unit(path: Path, name: str, table: Any) -> Unit:
         for key in _SPEEDS
         if key in table
     }
-    return Unit(name, host, call_us, target, **speeds)
+    return Unit(name, host, call_us, queued, target, **speeds)
+
+
+def _switch(path: Path, key: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UserError(f"{path}: {key} is {value!r}", accepted="true, false")
+    return value
 
 
 def _link(
     path: Path, place: int, table: Any, units: Mapping[str, Any]
-) -> tuple[frozenset[str], float]:
+) -> tuple[frozenset[str], Link]:
     where = f"links[{place}]."
-    _known(path, where, table, ("between", "bytes_per_us"))
+    _known(path, where, table, ("between", "bytes_per_us", "latency_us", "dma"))
     ends = table.get("between")
     known = isinstance(ends, list) and all(isinstance(end, str) and end in units for end in ends)
     if not known or len(set(ends)) != 2:
@@ -133,4 +166,6 @@ def _link(
             f"{path}: {where}between is {ends!r}", accepted=f"two of {', '.join(units)}"
         )
     speed = _number(path, f"{where}bytes_per_us", table.get("bytes_per_us"), positive=True)
-    return frozenset(ends), speed
+    latency = _number(path, f"{where}latency_us", table.get("latency_us", 0), positive=False)
+    dma = _switch(path, f"{where}dma", table.get("dma", False))
+    return frozenset(ends), Link(speed, latency, dma)

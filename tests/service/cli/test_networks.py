@@ -124,6 +124,28 @@ def test_a_plan_says_which_unit_runs_what_and_where_its_times_come_from(
     assert made["latency_us"] >= made["bound_us"] > 35
 
 
+@pytest.mark.usefixtures("state")
+def test_a_plan_for_a_stream_is_simulated_at_its_interval(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "phone.toml"
+    path.write_text(TOPOLOGY.replace("20000.0", "100.0") + "dma = true\n")
+    command = ["network", "plan", str(model), "--topology", str(path), "--seconds", "5"]
+    assert main([*command, "--objective", "throughput", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["interval_us"] == max(made["busy_us"].values()) >= made["bound_us"] > 0
+    assert made["simulation"]["of_bound"] >= 0.95
+    placed = [one["name"] for stage in made["stages"] for one in stage["layers"]]
+    assert len(placed) == len(set(placed)) > 20
+    bars = made["simulation"]["gantt"]
+    assert {bar["runs_on"] for bar in bars} == set(made["busy_us"])
+    assert all(bar["start_us"] <= bar["end_us"] for bar in bars)
+    assert main([*command, "--objective", "throughput"]) == 0
+    shown = capsys.readouterr().out
+    assert "stage" in shown
+    assert "% of what the busiest unit or link can do" in shown
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("state")
 def test_a_network_is_tuned_and_run_by_what_was_found(

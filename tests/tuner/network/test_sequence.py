@@ -1,4 +1,4 @@
-"""Plans: as good as the best of all plans, found by trying them."""
+"""Sequential plans: as good as the best of all plans, found by trying them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ import numpy as np
 import pytest
 
 from tuner.errors import ToolchainError, UserError
-from tuner.network.plan import Group, Task, cost_of, plan
-from tuner.network.topology import Topology, Unit, read_topology
+from tuner.network import sequence
+from tuner.network.sequence import Group, cost_of, plan
+from tuner.network.tasks import Task
+from tuner.network.topology import Link, Topology, Unit, read_topology
 
 CPU, DSP = "arm_cpu", "hexagon_cdsp"
-PHONE = Topology((Unit(CPU, host=True), Unit(DSP, call_us=35.0)), {frozenset((CPU, DSP)): 4000.0})
+LINKED = frozenset((CPU, DSP))
+PHONE = Topology((Unit(CPU, host=True), Unit(DSP, call_us=35.0)), {LINKED: Link(4000.0)})
+EACH_A_CALL = Topology(
+    (Unit(CPU, host=True), Unit(DSP, call_us=3.0, queued=False)), {LINKED: Link(4000.0, 2.5)}
+)
 
 
 def random_tasks(seed: int, most: int = 12) -> list[Task]:
@@ -31,9 +37,12 @@ def random_tasks(seed: int, most: int = 12) -> list[Task]:
     return tasks
 
 
-def best_by_trial(tasks: list[Task], *, calls_first: bool) -> tuple[float, float]:
+def best_by_trial(
+    tasks: list[Task], topology: Topology = PHONE, *, calls_first: bool
+) -> tuple[float, float]:
     """The least cost over all assignments, and for each over all orders: as sets of tasks that are
     done, and the unit that did the last."""
+    dsp, link = topology.unit(DSP), topology.links[LINKED]
     place = {task.name: n for n, task in enumerate(tasks)}
     needs = [sum(1 << place[name] for name in task.needs) for task in tasks]
     every = (1 << len(tasks)) - 1
@@ -47,7 +56,7 @@ def best_by_trial(tasks: list[Task], *, calls_first: bool) -> tuple[float, float
                 if done >> n & 1 or needs[n] & ~done:
                     continue
                 later = (done | 1 << n, unit)
-                calls = fewest[state] + (unit == DSP and last != DSP)
+                calls = fewest[state] + (unit == DSP and not (dsp.queued and last == DSP))
                 if later not in fewest:
                     waiting.append(later)
                 if calls < fewest.get(later, calls + 1):
@@ -60,8 +69,9 @@ def best_by_trial(tasks: list[Task], *, calls_first: bool) -> tuple[float, float
             for need in task.needs
             if units[place[need]] != unit
         }
-        moves = sum(tasks[place[need]].output_bytes / 4000.0 for need, _ in moved)
-        latency = times + moves + 35.0 * calls
+        sizes = [tasks[place[need]].output_bytes for need, _ in moved]
+        moves = sum(link.latency_us + size / link.bytes_per_us for size in sizes if size)
+        latency = times + moves + dsp.call_us * calls
         found.append((calls if calls_first else 0, latency))
     return min(found)
 
@@ -96,11 +106,13 @@ def test_offloaded_nodes_of_the_four_node_example_form_one_group() -> None:
 
 def require_best(seed: int) -> None:
     tasks = random_tasks(seed)
-    made = plan(tasks, PHONE)
-    assert made.latency_us == pytest.approx(best_by_trial(tasks, calls_first=False)[1], abs=0.02)
+    topology = EACH_A_CALL if seed % 3 == 2 else PHONE
+    made = plan(tasks, topology)
+    best = best_by_trial(tasks, topology, calls_first=False)[1]
+    assert made.latency_us == pytest.approx(best, abs=0.02)
     assert made.bound_us == pytest.approx(made.latency_us, abs=0.05)
-    fewest = plan(tasks, PHONE, objective="calls")
-    calls, latency = best_by_trial(tasks, calls_first=True)
+    fewest = plan(tasks, topology, objective="calls")
+    calls, latency = best_by_trial(tasks, topology, calls_first=True)
     assert (fewest.calls, fewest.latency_us) == (calls, pytest.approx(latency, abs=0.02))
 
 
@@ -150,42 +162,60 @@ def test_units_without_a_link_share_no_tensor() -> None:
     assert together.groups == (Group(CPU, ("a", "b")),)
 
 
+def test_more_tasks_than_the_solver_takes_have_a_plan_with_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sequence, "MOST_EXACT", 5)
+    for seed in range(20):
+        tasks = random_tasks(seed)
+        made = plan(tasks, PHONE)
+        assert cost_of(made.groups, tasks, PHONE) == (made.calls, made.latency_us)
+        assert made.bound_us <= best_by_trial(tasks, calls_first=False)[1] + 0.02
+        assert made.latency_us >= made.bound_us
+
+
 def test_without_the_solver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ToolchainError, match=r"hvxtune\[plan\]"):
         plan([], PHONE)
 
 
-FILE = """
+LINK = """
+[[links]]
+between = ["arm_cpu", "hexagon_cdsp"]
+bytes_per_us = 4000.0
+"""
+FILE = f"""
 [units.hexagon_cdsp]
 call_us = 35.0
 
 [units.arm_cpu]
 host = true
-
-[[links]]
-between = ["arm_cpu", "hexagon_cdsp"]
-bytes_per_us = 4000.0
-"""
+{LINK}"""
 
 
 def test_a_topology_file_is_read_with_the_host_first(tmp_path) -> None:
     path = tmp_path / "phone.toml"
     path.write_text(FILE)
     assert read_topology(path) == PHONE
+    path.write_text(FILE.replace("35.0", "3.0\nqueued = false") + "latency_us = 2.5\n")
+    assert read_topology(path) == EACH_A_CALL
 
 
 def test_the_page_on_networks_works_as_shown(tmp_path, monkeypatch, capsys) -> None:
+    """Its programs run one after the other, and each prints what its comments say."""
     page = (Path(__file__).parents[3] / "docs" / "networks.md").read_text()
-    topology, program = (
-        re.search(rf"^```{kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[1]
-        for kind in ("toml", "python")
-    )
+    blocks = re.findall(r"^```(toml|python)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    Path("phone.toml").write_text(topology)
-    exec(program, {})  # noqa: S102 - the page is ours
-    shown = re.search(r"print\(.*\)  # (.*)", program)[1]
-    assert capsys.readouterr().out.strip() == shown
+    Path("phone.toml").write_text(next(text for kind, text in blocks if kind == "toml"))
+    names: dict[str, object] = {}
+    programs = [text for kind, text in blocks if kind == "python"]
+    assert len(programs) >= 2
+    for program in programs:
+        exec(program, names)  # noqa: S102 - the page is ours
+        shown = re.findall(r"^print\(.*\)  # (.*)", program, re.MULTILINE)
+        assert shown
+        assert capsys.readouterr().out.splitlines() == shown
 
 
 @pytest.mark.parametrize(
@@ -197,6 +227,10 @@ def test_the_page_on_networks_works_as_shown(tmp_path, monkeypatch, capsys) -> N
         ("35.0", "nan", "units.hexagon_cdsp.call_us is nan"),
         ('"hexagon_cdsp"]', '"gpu"]', "links[0].between"),
         ("4000.0", "0", "links[0].bytes_per_us"),
+        ("4000.0", "4000.0\ndma = 1", "links[0].dma is 1; accepted: true, false"),
+        ("4000.0", "4000.0\nlatency_us = -1", "links[0].latency_us is -1"),
+        ("35.0", "35.0\nqueued = 'no'", "units.hexagon_cdsp.queued is 'no'"),
+        ("[[links]]", f"{LINK}[[links]]", "links[1] is a second one"),
         ("[units.arm_cpu]", "[units.arm_cpu", "TOML"),
     ],
 )
