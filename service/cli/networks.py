@@ -328,6 +328,7 @@ def plan_network(
     """
     from db import open_trials
     from service.cli import plans
+    from tuner.network import vtcm
     from tuner.network.costs import costs
     from tuner.network.sequence import plan
     from tuner.network.solver import require_ortools
@@ -346,10 +347,13 @@ def plan_network(
     tasks = tasks_of(graph, lambda node: by_node[id(node)])
     by_task = dict(zip((task.name for task in tasks), found, strict=True))
     if objective == "throughput":
-        plans.show_stream(graph, plan_stream(tasks, units, seconds=seconds), by_task, as_json)
+        stream = plan_stream(tasks, units, seconds=seconds)
+        placed = vtcm.of_stream(stream.operations, tasks, units, seconds)
+        plans.show_stream(graph, stream, placed, by_task, as_json)
     else:
         made = plan(tasks, units, objective=objective, seconds=seconds)
-        plans.show_sequence(graph, made, by_task, as_json)
+        placed = vtcm.of_sequence(made.groups, tasks, units, seconds)
+        plans.show_sequence(graph, made, placed, by_task, as_json)
 
 
 @app.command("tune", cls=Command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_json, print_line, print_table
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tuner.network.sequence import Plan
     from tuner.network.simulation import Operation, Simulation
     from tuner.network.stream import StreamPlan
+    from tuner.network.vtcm import Placement
 
     ByTask = Mapping[str, tuple[Layer, Mapping[str, Cost]]]
     """Each task's layer, with its cost by unit."""
@@ -24,10 +25,12 @@ _SHOWN_PERIODS = 3
 """Intervals of the Gantt chart after the pipeline has filled."""
 
 
-def show_sequence(graph: Graph, made: Plan, by_task: ByTask, as_json: bool) -> None:
-    """Print a sequential plan."""
+def show_sequence(
+    graph: Graph, made: Plan, placed: Sequence[Placement], by_task: ByTask, as_json: bool
+) -> None:
+    """Print a sequential plan and the tensors in VTCM."""
     if as_json:
-        print_json(_plan_json(graph, made, by_task))
+        print_json(_plan_json(graph, made, by_task) | {"vtcm": _vtcm_json(placed, by_task)})
         return
     print_table(
         ["call", "unit", "layer", "operator", "us", "from"],
@@ -39,6 +42,7 @@ def show_sequence(graph: Graph, made: Plan, by_task: ByTask, as_json: bool) -> N
         f"{graph.name}: {made.latency_us:,.1f} us in {made.calls} calls; "
         f"a better plan saves {made.gap:.1%} at most"
     )
+    _show_vtcm(placed)
 
 
 def _plan_rows(made: Plan, by_task: ByTask) -> list[list[object]]:
@@ -86,14 +90,17 @@ def _layer_json(by_task: ByTask, task: str, unit: str) -> dict[str, Any]:
     }
 
 
-def show_stream(graph: Graph, made: StreamPlan, by_task: ByTask, as_json: bool) -> None:
-    """Print a plan for a stream, and what a simulation of it says."""
+def show_stream(
+    graph: Graph, made: StreamPlan, placed: Sequence[Placement], by_task: ByTask, as_json: bool
+) -> None:
+    """Print a plan for a stream, the tensors in VTCM, and what a simulation says."""
     from tuner.network.simulation import simulate
 
     inputs = max(_FEWEST_INPUTS, 10 * made.stages)
     ran = simulate(made.operations, inputs, every_us=made.interval_us)
     if as_json:
-        print_json(_stream_json(graph, made, by_task, ran))
+        vtcm = {"vtcm": _vtcm_json(placed, by_task)}
+        print_json(_stream_json(graph, made, by_task, ran) | vtcm)
         return
     print_table(
         ["stage", "runs on", "layers", "us", "of interval"],
@@ -105,13 +112,53 @@ def show_stream(graph: Graph, made: StreamPlan, by_task: ByTask, as_json: bool) 
     )
     print_line()
     print_line(
-        f"{graph.name}: an input every {made.interval_us:,.1f} us, "
-        f"done {ran.latency_us:,.1f} us after it arrives; a better plan saves {made.gap:.1%} at most"
+        f"{graph.name}: an input every {made.interval_us:,.1f} us, done {ran.latency_us:,.1f} us "
+        f"after it arrives; a better plan saves {made.gap:.1%} at most"
     )
     print_line(
         f"simulated over {inputs} inputs: one every {ran.interval_us:,.1f} us, "
         f"{_of_bound(made, ran):.1%} of what the busiest unit or link can do"
     )
+    _show_vtcm(placed)
+
+
+def _show_vtcm(placed: Sequence[Placement]) -> None:
+    """One line for each unit with VTCM."""
+    for unit in dict.fromkeys(one.unit for one in placed):
+        own = [one for one in placed if one.unit == unit]
+        print_line(
+            f"VTCM of {unit}: {sum(len(one.tensors) for one in own)} tensors, "
+            f"{max(one.peak_bytes for one in own):,} of {own[0].capacity_bytes:,} bytes at most; "
+            f"they save {sum(one.saved_us for one in own):,.1f} us of transfers, and the best "
+            f"placement {sum(one.bound_us for one in own):,.1f} us at most"
+        )
+
+
+def _vtcm_json(placed: Sequence[Placement], by_task: ByTask) -> list[dict[str, Any]]:
+    def layer(task: str) -> str:
+        return by_task[task][0].node.name
+
+    return [
+        {
+            "unit": one.unit,
+            "first_layer": layer(one.steps[0]),
+            "capacity_bytes": one.capacity_bytes,
+            "peak_bytes": one.peak_bytes,
+            "saved_us": one.saved_us,
+            "bound_us": one.bound_us,
+            "tensors": [
+                {
+                    "made_by": layer(own.task),
+                    "offset_bytes": offset,
+                    "size_bytes": own.size_bytes,
+                    "from_layer": layer(one.steps[own.first]),
+                    "to_layer": layer(one.steps[own.last]),
+                }
+                for own, offset in one.tensors
+            ],
+        }
+        for one in placed
+    ]
 
 
 def _stages(made: StreamPlan) -> Iterator[tuple[int, str, list[Operation], float, float]]:

@@ -13,12 +13,13 @@ from tuner.network.topology import Topology
 @dataclass(frozen=True)
 class Task:
     """A node, or several that stay together: its time on each unit that can run it, the tasks whose
-    outputs it reads, and the bytes of its own output."""
+    outputs it reads, the bytes of its own output, and whether that is a result of the network."""
 
     name: str
     time_us: Mapping[str, float]
     needs: tuple[str, ...] = ()
     output_bytes: int = 0
+    result: bool = False
 
 
 def tasks_of(graph: Graph, time_us: Callable[[Node], Mapping[str, float]]) -> list[Task]:
@@ -32,6 +33,7 @@ def tasks_of(graph: Graph, time_us: Callable[[Node], Mapping[str, float]]) -> li
             time_us(node),
             tuple(dict.fromkeys(names[name] for name in node.inputs if name in names)),
             sum(graph.tensors[name].payload_bytes for name in node.outputs),
+            not set(node.outputs).isdisjoint(graph.outputs),
         )
         for node in graph.nodes
     ]

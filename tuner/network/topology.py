@@ -10,6 +10,11 @@ target = "hexagon-v66"
 cycles_per_us = 500.0
 call_us = 35.0
 
+[units.hexagon_cdsp.scopes]
+ddr = { bytes_per_us = 12000.0 }
+l2 = { bytes_per_us = 30000.0 }
+vtcm = { bytes = 262144, bytes_per_us = 60000.0 }
+
 [[links]]
 between = ["arm_cpu", "hexagon_cdsp"]
 bytes_per_us = 4000.0
@@ -21,12 +26,21 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tuner.errors import UserError
-from tuner.problem.target import TARGETS
+from tuner.problem.target import TARGETS, find_target
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A memory of a unit: the bytes it moves in a microsecond, and those it holds (0 for DDR, whose
+    capacity does not count)."""
+
+    bytes_per_us: float
+    capacity_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -36,7 +50,8 @@ class Unit:
 
     Speeds are for :mod:`tuner.network.costs`, 0 where they are not stated. A unit with a ``target``
     runs kernels, ``cycles_per_us`` of a measurement's cycles in a microsecond; others run every
-    operator, at multiply-accumulates and at bytes moved in a microsecond.
+    operator, at multiply-accumulates and at bytes moved in a microsecond. ``scopes`` are by name:
+    ``ddr``, ``l2`` and ``vtcm``, as far as they are stated.
     """
 
     name: str
@@ -47,6 +62,7 @@ class Unit:
     cycles_per_us: float = 0.0
     macs_per_us: float = 0.0
     moved_bytes_per_us: float = 0.0
+    scopes: Mapping[str, Scope] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -116,7 +132,7 @@ def read_topology(path: Path) -> Topology:
 
 def _known(path: Path, where: str, table: Any, keys: tuple[str, ...]) -> None:
     if not isinstance(table, dict):
-        raise UserError(f"{path}: {where} is not a table", accepted=", ".join(keys))
+        raise UserError(f"{path}: {where.rstrip('.')} is not a table", accepted=", ".join(keys))
     for key in table.keys() - set(keys):
         raise UserError(f"{path}: unknown key {where}{key}", accepted=", ".join(keys))
 
@@ -130,7 +146,8 @@ def _number(path: Path, key: str, value: Any, *, positive: bool) -> float:
 
 
 def _unit(path: Path, name: str, table: Any) -> Unit:
-    _known(path, f"units.{name}.", table, ("host", "call_us", "queued", "target", *_SPEEDS))
+    keys = ("host", "call_us", "queued", "target", *_SPEEDS, "scopes")
+    _known(path, f"units.{name}.", table, keys)
     host = _switch(path, f"units.{name}.host", table.get("host", False))
     queued = _switch(path, f"units.{name}.queued", table.get("queued", True))
     target = table.get("target", "")
@@ -145,7 +162,36 @@ def _unit(path: Path, name: str, table: Any) -> Unit:
         for key in _SPEEDS
         if key in table
     }
-    return Unit(name, host, call_us, queued, target, **speeds)
+    scopes = _scopes(path, f"units.{name}.scopes", table.get("scopes", {}), target)
+    return Unit(name, host, call_us, queued, target, **speeds, scopes=scopes)
+
+
+def _scopes(path: Path, where: str, table: Any, target: str) -> dict[str, Scope]:
+    """The capacity of L2 and VTCM is stated, or that of the target."""
+    _known(path, f"{where}.", table, ("ddr", "l2", "vtcm"))
+    if table and "ddr" not in table:
+        raise UserError(
+            f"{path}: {where} lacks ddr", accepted="ddr = { bytes_per_us = ... } beside the others"
+        )
+    found = {}
+    for name, scope in table.items():
+        keys = ("bytes_per_us",) if name == "ddr" else ("bytes_per_us", "bytes")
+        _known(path, f"{where}.{name}.", scope, keys)
+        key = f"{where}.{name}.bytes"
+        speed = _number(path, f"{key}_per_us", scope.get("bytes_per_us"), positive=True)
+        capacity = 0
+        if name != "ddr":
+            own = getattr(find_target(target), f"{name}_bytes") if target else None
+            capacity = _count(path, key, scope.get("bytes", own))
+        found[name] = Scope(speed, capacity)
+    return found
+
+
+def _count(path: Path, key: str, value: Any, most: int = 2**40) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        told = "missing" if value is None else repr(value)
+        raise UserError(f"{path}: {key} is {told}", accepted=f"a whole number from 1 to {most}")
+    return value
 
 
 def _switch(path: Path, key: str, value: Any) -> bool:

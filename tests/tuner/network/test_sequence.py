@@ -15,7 +15,8 @@ from tuner.errors import ToolchainError, UserError
 from tuner.network import sequence
 from tuner.network.sequence import Group, cost_of, plan
 from tuner.network.tasks import Task
-from tuner.network.topology import Link, Topology, Unit, read_topology
+from tuner.network.topology import Link, Scope, Topology, Unit, read_topology
+from tuner.problem.target import find_target
 
 CPU, DSP = "arm_cpu", "hexagon_cdsp"
 LINKED = frozenset((CPU, DSP))
@@ -227,7 +228,7 @@ def test_the_page_on_networks_works_as_shown(tmp_path, monkeypatch, capsys) -> N
         ("35.0", "nan", "units.hexagon_cdsp.call_us is nan"),
         ('"hexagon_cdsp"]', '"gpu"]', "links[0].between"),
         ("4000.0", "0", "links[0].bytes_per_us"),
-        ("4000.0", "4000.0\ndma = 1", "links[0].dma is 1; accepted: true, false"),
+        ("4000.0", "4000.0\ndma = 1", "links[0].dma is 1"),
         ("4000.0", "4000.0\nlatency_us = -1", "links[0].latency_us is -1"),
         ("35.0", "35.0\nqueued = 'no'", "units.hexagon_cdsp.queued is 'no'"),
         ("[[links]]", f"{LINK}[[links]]", "links[1] is a second one"),
@@ -237,6 +238,46 @@ def test_the_page_on_networks_works_as_shown(tmp_path, monkeypatch, capsys) -> N
 def test_a_wrong_topology_names_the_key(tmp_path, old: str, new: str, named: str) -> None:
     path = tmp_path / "phone.toml"
     path.write_text(FILE.replace(old, new))
+    with pytest.raises(UserError) as refused:
+        read_topology(path)
+    assert named in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+SCOPES = """
+[units.hexagon_cdsp.scopes]
+ddr = { bytes_per_us = 12000 }
+l2 = { bytes_per_us = 30000, bytes = 8192 }
+vtcm = { bytes_per_us = 60000, bytes = 4096 }
+"""
+
+
+def test_scopes_have_the_capacity_of_the_target_where_they_state_none(tmp_path) -> None:
+    path = tmp_path / "phone.toml"
+    path.write_text(
+        FILE.replace("35.0", '35.0\ntarget = "hexagon-v66"') + SCOPES.replace(", bytes = 8192", "")
+    )
+    scopes = read_topology(path).unit(DSP).scopes
+    assert scopes["ddr"] == Scope(12000.0)
+    assert scopes["l2"] == Scope(30000.0, find_target("hexagon-v66").l2_bytes)
+    assert scopes["vtcm"] == Scope(60000.0, 4096)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("ddr = { bytes_per_us = 12000 }", "", "units.hexagon_cdsp.scopes lacks ddr"),
+        ("ddr", "dram", "units.hexagon_cdsp.scopes.dram"),
+        (", bytes = 4096", "", "scopes.vtcm.bytes is missing"),
+        ("4096", "4096.5", "scopes.vtcm.bytes is 4096.5"),
+        ("60000", "-1", "scopes.vtcm.bytes_per_us is -1"),
+        ("12000 }", "12000, bytes = 1 }", "unknown key units.hexagon_cdsp.scopes.ddr.bytes"),
+        ("{ bytes_per_us = 30000, bytes = 8192 }", "3", "scopes.l2 is not a table"),
+    ],
+)
+def test_a_wrong_scope_names_the_key(tmp_path, old: str, new: str, named: str) -> None:
+    path = tmp_path / "phone.toml"
+    path.write_text(FILE + SCOPES.replace(old, new))
     with pytest.raises(UserError) as refused:
         read_topology(path)
     assert named in str(refused.value)
