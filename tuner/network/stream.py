@@ -7,13 +7,14 @@ between inputs, the interval, is that of the busiest unit or DMA (modulo schedul
 modulo scheduling", 1996, where this bound is called the resource-constrained interval).
 
 Only the unit of each task is left to choose, by OR-Tools' CP-SAT solver: first the shortest
-interval, then, of plans that reach it, the least work of all units together.
+interval, then, of plans that reach it, the fewest rounds from an input to its results, and the
+least work of all units together.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -184,6 +185,7 @@ class _Assignment:
         from ortools.sat.python import cp_model
 
         self._tasks, self._topology, self._start = tasks, topology, start
+        self._by_name = {task.name: task for task in tasks}
         self._model = cp_model.CpModel()
         self._on = {
             (task.name, unit): self._model.new_bool_var(f"{task.name} on {unit}")
@@ -194,8 +196,8 @@ class _Assignment:
             self._model.add_exactly_one(self._on[task.name, unit] for unit in task.time_us)
         busy = self._busy()
         self._work = sum(ns * does for parts in busy.values() for ns, does in parts)
-        most = sum(ns for parts in busy.values() for ns, _ in parts)
-        self._interval = self._model.new_int_var(0, most, "interval")
+        self._most = sum(ns for parts in busy.values() for ns, _ in parts)
+        self._interval = self._model.new_int_var(0, self._most, "interval")
         for parts in busy.values():
             self._model.add(sum(ns * does for ns, does in parts) <= self._interval)
         for (name, unit), chosen in self._on.items():
@@ -206,8 +208,8 @@ class _Assignment:
         """The parts of each resource's time: nanoseconds, and whether a plan has them."""
         busy: dict[str, list[tuple[int, Any]]] = defaultdict(list)
         for task in self._tasks:
-            for unit, time_us in task.time_us.items():
-                busy[unit].append((round(time_us * NS), self._on[task.name, unit]))
+            for name, time_us in task.time_us.items():
+                busy[name].append((round(time_us * NS), self._on[task.name, name]))
         for unit in self._topology.units:
             own = [does for (_, name), does in self._on.items() if name == unit.name]
             if unit.queued and unit.call_us:
@@ -239,12 +241,39 @@ class _Assignment:
         bound_us = found.best_objective_bound / NS
         units = self._chosen(found)
         self._model.add(self._interval <= found.value(self._interval))
-        self._model.clear_hints()
+        self._model.clear_hints()  # type: ignore[no-untyped-call]
         for (name, unit), chosen in self._on.items():
             self._model.add_hint(chosen, units[name] == unit)
-        self._model.minimize(self._work)
+        self._model.minimize(self._work + (self._most + 1) * self._last_stage(units))
         least = solver.solved(self._model, seconds * (1 - _FOR_INTERVAL))
         return (units if least is None else self._chosen(least)), bound_us
+
+    def _last_stage(self, units: Mapping[str, str]) -> Any:
+        """That of :func:`operations_of`; not above that of ``units``."""
+        operations = operations_of(self._tasks, units, self._topology)
+        known = {one.key.task: one.stage for one in operations if one.key.kind == "task"}
+        last = self._model.new_int_var(0, max(known.values()), "last stage")
+        stages = {}
+        for task in self._tasks:
+            stages[task.name] = self._model.new_int_var(0, max(known.values()), task.name)
+            self._model.add_hint(stages[task.name], known[task.name])
+            self._model.add(stages[task.name] <= last)
+            for need in task.needs:
+                self._model.add(stages[need] <= stages[task.name])
+                for source, target, apart in self._crossings(need, task):
+                    later = self._model.add(stages[need] + apart <= stages[task.name])
+                    later.only_enforce_if(self._on[need, source], self._on[task.name, target])
+        return last
+
+    def _crossings(self, need: str, reader: Task) -> Iterator[tuple[str, str, int]]:
+        """Linked units that ``need`` and its reader can run on, and the rounds between these."""
+        maker = self._by_name[need]
+        for source in maker.time_us:
+            for target in reader.time_us.keys() - {source}:
+                link = self._topology.links.get(frozenset((source, target)))
+                if link is not None:
+                    took = self._topology.transfer_us(maker.output_bytes, source, target)
+                    yield source, target, 2 if took and link.dma else 1
 
     def _chosen(self, found: Any) -> dict[str, str]:
         return {name: unit for (name, unit), chosen in self._on.items() if found.value(chosen)}
