@@ -301,6 +301,7 @@ def _apart_json(apart: Apart) -> Mapping[str, int]:
 
 
 _PLAN_SECONDS = 30.0
+_PLAN_SLACK = 0.05
 
 
 @app.command("plan", cls=Command)
@@ -320,6 +321,16 @@ def plan_network(
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="Time for the solver.")
     ] = _PLAN_SECONDS,
+    slack: Annotated[
+        float,
+        typer.Option(
+            "--slack",
+            metavar="SHARE",
+            min=0.0,
+            max=1.0,
+            help="How much longer the time between inputs may be for a shorter latency.",
+        ),
+    ] = _PLAN_SLACK,
     as_json: AsJson = False,
 ) -> None:
     """Decide which unit runs which layer of the network in FILE, in which order and calls.
@@ -347,7 +358,7 @@ def plan_network(
     tasks = tasks_of(graph, lambda node: by_node[id(node)])
     by_task = dict(zip((task.name for task in tasks), found, strict=True))
     if objective == "throughput":
-        stream = plan_stream(tasks, units, seconds=seconds)
+        stream = plan_stream(tasks, units, slack=slack, seconds=seconds)
         placed = vtcm.of_stream(stream.operations, tasks, units, seconds)
         plans.show_stream(graph, stream, placed, by_task, as_json)
     else:

@@ -6,16 +6,17 @@ where DMA copies them, in the round between. So units wait for nothing within a 
 between inputs, the interval, is that of the busiest unit or DMA (modulo scheduling: Rau, "Iterative
 modulo scheduling", 1996, where this bound is called the resource-constrained interval).
 
-Only the unit of each task is left to choose, by OR-Tools' CP-SAT solver: first the shortest
-interval, then, of plans that reach it, the fewest rounds from an input to its results, and the
-least work of all units together.
+Only the unit of each task is left to choose, by OR-Tools' CP-SAT solver: first for the shortest
+interval; then, of plans near it, for the fewest rounds from an input to its results, as each adds
+an interval to the latency; last for the least work of all units together.
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,8 +27,8 @@ from tuner.network.solver import NS
 from tuner.network.tasks import Task, in_order
 from tuner.network.topology import Topology
 
-_FOR_INTERVAL = 0.8
-"""Of the solver's time; the rest is for the least work."""
+_FOR_INTERVAL = 0.5
+"""Of the solver's time; the rest is for few stages and little work."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,11 @@ def busy_us(operations: Sequence[Operation]) -> dict[str, float]:
     return dict(busy)
 
 
-def plan_stream(tasks: Sequence[Task], topology: Topology, *, seconds: float = 60.0) -> StreamPlan:
-    """The plan of the shortest interval, or the best found within ``seconds``, with a bound.
+def plan_stream(
+    tasks: Sequence[Task], topology: Topology, *, slack: float = 0.0, seconds: float = 60.0
+) -> StreamPlan:
+    """The plan of the shortest interval, or the best found within ``seconds``, with a bound. For
+    fewer rounds from an input to its results, the interval may be longer by the share ``slack``.
 
     Raises ``UserError`` for tasks that no unit of ``topology`` runs, needs that do not exist,
     cycles, units without a link, and ``ToolchainError`` without OR-Tools.
@@ -78,10 +82,30 @@ def plan_stream(tasks: Sequence[Task], topology: Topology, *, seconds: float = 6
     ordered = in_order(tasks, topology)
     if not ordered:
         return StreamPlan({}, (), 0.0)
-    start = _heuristic(ordered, topology)
-    units, bound_us = _Assignment(ordered, topology, start).solved(seconds)
+    begun = time.monotonic()
+    units = _heuristic(ordered, topology)
+    found = _Assignment(ordered, topology, units).shortest(seconds * _FOR_INTERVAL)
+    bound_us = _least_us(ordered, topology)
+    if found is not None:
+        units, bound_us = found
+    elif not units:
+        raise UserError(
+            f"no plan of {len(ordered)} tasks was found in {seconds:g} s",
+            next_step="give the solver more time",
+        )
     made = StreamPlan(units, operations_of(ordered, units, topology), 0.0)
-    return StreamPlan(units, made.operations, min(made.interval_us, bound_us))
+    most_us = made.interval_us * (1 + slack)
+    for last in range(made.stages):
+        if (left := seconds - (time.monotonic() - begun)) <= 0:
+            break
+        try:
+            limited = _Assignment(ordered, topology, units).limited(last, most_us, left / 2)
+        except UserError:  # it takes more stages
+            continue
+        if limited is not None:
+            made = StreamPlan(limited, operations_of(ordered, limited, topology), 0.0)
+        break
+    return replace(made, bound_us=min(made.interval_us, bound_us))
 
 
 def operations_of(
@@ -184,7 +208,7 @@ class _Assignment:
     def __init__(self, tasks: Sequence[Task], topology: Topology, start: Mapping[str, str]) -> None:
         from ortools.sat.python import cp_model
 
-        self._tasks, self._topology, self._start = tasks, topology, start
+        self._tasks, self._topology = tasks, topology
         self._by_name = {task.name: task for task in tasks}
         self._model = cp_model.CpModel()
         self._on = {
@@ -196,8 +220,8 @@ class _Assignment:
             self._model.add_exactly_one(self._on[task.name, unit] for unit in task.time_us)
         busy = self._busy()
         self._work = sum(ns * does for parts in busy.values() for ns, does in parts)
-        self._most = sum(ns for parts in busy.values() for ns, _ in parts)
-        self._interval = self._model.new_int_var(0, self._most, "interval")
+        most = sum(ns for parts in busy.values() for ns, _ in parts)
+        self._interval = self._model.new_int_var(0, most, "interval")
         for parts in busy.values():
             self._model.add(sum(ns * does for ns, does in parts) <= self._interval)
         for (name, unit), chosen in self._on.items():
@@ -227,43 +251,41 @@ class _Assignment:
             busy[dma_name(ends) if dma else target].append((ns, moved))
         return busy
 
-    def solved(self, seconds: float) -> tuple[dict[str, str], float]:
-        """The unit of each task, and the bound of the interval in microseconds."""
+    def shortest(self, seconds: float) -> tuple[dict[str, str], float] | None:
+        """Units of the shortest interval found, and the bound of it in microseconds."""
         self._model.minimize(self._interval)
-        found = solver.solved(self._model, seconds * _FOR_INTERVAL)
+        found = solver.solved(self._model, seconds)
+        return None if found is None else (self._chosen(found), found.best_objective_bound / NS)
+
+    def limited(self, last_stage: int, interval_us: float, seconds: float) -> dict[str, str] | None:
+        """Units of the shortest interval found, of at most ``interval_us``, in stages up to
+        ``last_stage``; then of the least work with it. Both take at most ``seconds``. Raises
+        ``UserError`` if no units do."""
+        rounding = len(self._tasks)  # a nanosecond for each time that was made whole
+        self._model.add(self._interval <= round(interval_us * NS) + rounding)
+        self._limit_stages(last_stage)
+        self._model.minimize(self._interval)
+        found = solver.solved(self._model, seconds)
         if found is None:
-            if self._start:
-                return dict(self._start), _least_us(self._tasks, self._topology)
-            raise UserError(
-                f"no plan of {len(self._tasks)} tasks was found in {seconds:g} s",
-                next_step="give the solver more time",
-            )
-        bound_us = found.best_objective_bound / NS
+            return None
         units = self._chosen(found)
         self._model.add(self._interval <= found.value(self._interval))
         self._model.clear_hints()  # type: ignore[no-untyped-call]
         for (name, unit), chosen in self._on.items():
             self._model.add_hint(chosen, units[name] == unit)
-        self._model.minimize(self._work + (self._most + 1) * self._last_stage(units))
-        least = solver.solved(self._model, seconds * (1 - _FOR_INTERVAL))
-        return (units if least is None else self._chosen(least)), bound_us
+        self._model.minimize(self._work)
+        least = solver.solved(self._model, seconds)
+        return units if least is None else self._chosen(least)
 
-    def _last_stage(self, units: Mapping[str, str]) -> Any:
-        """That of :func:`operations_of`; not above that of ``units``."""
-        operations = operations_of(self._tasks, units, self._topology)
-        known = {one.key.task: one.stage for one in operations if one.key.kind == "task"}
-        last = self._model.new_int_var(0, max(known.values()), "last stage")
-        stages = {}
+    def _limit_stages(self, last: int) -> None:
+        """Let no task be in a stage, as :func:`operations_of` has it, after ``last``."""
+        stages = {task.name: self._model.new_int_var(0, last, task.name) for task in self._tasks}
         for task in self._tasks:
-            stages[task.name] = self._model.new_int_var(0, max(known.values()), task.name)
-            self._model.add_hint(stages[task.name], known[task.name])
-            self._model.add(stages[task.name] <= last)
             for need in task.needs:
                 self._model.add(stages[need] <= stages[task.name])
                 for source, target, apart in self._crossings(need, task):
                     later = self._model.add(stages[need] + apart <= stages[task.name])
                     later.only_enforce_if(self._on[need, source], self._on[task.name, target])
-        return last
 
     def _crossings(self, need: str, reader: Task) -> Iterator[tuple[str, str, int]]:
         """Linked units that ``need`` and its reader can run on, and the rounds between these."""

@@ -146,10 +146,14 @@ def test_of_the_shortest_intervals_the_one_of_fewest_stages_is_planned(seed: int
             one = StreamPlan(units, stream.operations_of(tasks, units, BOARD), 0.0)
         except UserError:  # no link
             continue
-        found.append((round(one.interval_us, 3), one.stages))
+        found.append((round(one.interval_us, 1), one.stages))
     if found:
         made = plan_stream(tasks, BOARD)
-        assert (round(made.interval_us, 3), made.stages) == min(found)
+        assert (round(made.interval_us, 1), made.stages) == min(found)
+        near = plan_stream(tasks, BOARD, slack=0.2)
+        within = [stages for interval, stages in found if interval <= min(found)[0] * 1.2]
+        assert near.stages == min(within)
+        assert near.interval_us <= made.interval_us * 1.2 + 0.01
 
 
 def test_units_of_a_chain_overlap_and_share_its_work() -> None:
