@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tuner.network import Graph
     from tuner.network.execution import Apart, LayerRun, NetworkRun
     from tuner.network.layers import Layer
+    from tuner.network.topology import Unit
 
 app = typer.Typer(help="Read and run quantized networks.", rich_markup_mode=None)
 ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="An int8 ONNX model.")]
@@ -339,8 +340,8 @@ def plan_network(
     """
     from db import open_trials
     from service.cli import plans
-    from tuner.network import vtcm
-    from tuner.network.costs import costs
+    from tuner.network import mesh, vtcm
+    from tuner.network.costs import costs, mesh_layer
     from tuner.network.sequence import plan
     from tuner.network.solver import require_ortools
     from tuner.network.stream import plan_stream
@@ -357,12 +358,22 @@ def plan_network(
     }
     tasks = tasks_of(graph, lambda node: by_node[id(node)])
     by_task = dict(zip((task.name for task in tasks), found, strict=True))
+
+    def on_mesh(task: str, unit: Unit) -> mesh.MeshLayer:
+        return mesh_layer(graph, by_task[task][0], unit)
+
     if objective == "throughput":
+        tasks = mesh.with_even_times(tasks, units, on_mesh)
         stream = plan_stream(tasks, units, slack=slack, seconds=seconds)
+        stream, meshes = mesh.split_stream(stream, tasks, units, on_mesh)
         placed = vtcm.of_stream(stream.operations, tasks, units, seconds)
-        plans.show_stream(graph, stream, placed, by_task, as_json)
+        plans.show_stream(graph, stream, placed, meshes, by_task, as_json)
     else:
         made = plan(tasks, units, objective=objective, seconds=seconds)
+        for unit in units.units:
+            own = [name for group in made.groups if group.unit == unit.name for name in group.tasks]
+            if unit.elements > 1:
+                mesh.require_room([on_mesh(name, unit) for name in own], unit)
         placed = vtcm.of_sequence(made.groups, tasks, units, seconds)
         plans.show_sequence(graph, made, placed, by_task, as_json)
 

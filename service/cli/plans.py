@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_json, print_line, print_table
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from tuner.network import Graph
     from tuner.network.costs import Cost
     from tuner.network.layers import Layer
+    from tuner.network.mesh import MeshPlan
     from tuner.network.sequence import Plan
     from tuner.network.simulation import Operation, Simulation
     from tuner.network.stream import StreamPlan
@@ -91,16 +93,24 @@ def _layer_json(by_task: ByTask, task: str, unit: str) -> dict[str, Any]:
 
 
 def show_stream(
-    graph: Graph, made: StreamPlan, placed: Sequence[Placement], by_task: ByTask, as_json: bool
+    graph: Graph,
+    made: StreamPlan,
+    placed: Sequence[Placement],
+    meshes: Mapping[str, MeshPlan],
+    by_task: ByTask,
+    as_json: bool,
 ) -> None:
-    """Print a plan for a stream, the tensors in VTCM, and what a simulation says."""
+    """Print a plan for a stream, its meshes, the tensors in VTCM, and what a simulation says."""
     from tuner.network.simulation import simulate
 
     inputs = max(_FEWEST_INPUTS, 10 * made.stages)
     ran = simulate(made.operations, inputs, every_us=made.interval_us)
+    # The simulation takes a mesh as one unit; an input takes its way from element to element.
+    through_us = sum(mesh.latency_us - mesh.interval_us for mesh in meshes.values())
+    ran = replace(ran, latency_us=ran.latency_us + through_us)
     if as_json:
-        vtcm = {"vtcm": _vtcm_json(placed, by_task)}
-        print_json(_stream_json(graph, made, by_task, ran) | vtcm)
+        more = {"vtcm": _vtcm_json(placed, by_task), "meshes": _meshes_json(meshes, by_task)}
+        print_json(_stream_json(graph, made, by_task, ran) | more)
         return
     print_table(
         ["stage", "runs on", "layers", "us", "of interval"],
@@ -119,6 +129,13 @@ def show_stream(
         f"simulated over {inputs} inputs: one every {ran.interval_us:,.1f} us, "
         f"{_of_bound(made, ran):.1%} of what the busiest unit or link can do"
     )
+    for name, mesh in meshes.items():
+        used = sum(bool(own) for own in mesh.coordinators)
+        print_line(
+            f"{name}: {used} coordinators; an input every {mesh.interval_us:,.1f} us, "
+            f"{mesh.latency_us:,.1f} us through its layers; a better plan saves {mesh.gap:.1%} "
+            "at most"
+        )
     _show_vtcm(placed)
 
 
@@ -132,6 +149,31 @@ def _show_vtcm(placed: Sequence[Placement]) -> None:
             f"they save {sum(one.saved_us for one in own):,.1f} us of transfers, and the best "
             f"placement {sum(one.bound_us for one in own):,.1f} us at most"
         )
+
+
+def _meshes_json(meshes: Mapping[str, MeshPlan], by_task: ByTask) -> list[dict[str, Any]]:
+    return [
+        {
+            "unit": name,
+            "interval_us": mesh.interval_us,
+            "latency_us": mesh.latency_us,
+            "bound_us": mesh.bound_us,
+            "coordinators": [
+                [
+                    {
+                        "layer": by_task[share.layer][0].node.name,
+                        "first_element": share.first_element,
+                        "elements": share.elements,
+                        "first_part": share.first_part,
+                        "parts_of_each": share.parts,
+                    }
+                    for share in own
+                ]
+                for own in mesh.coordinators
+            ],
+        }
+        for name, mesh in meshes.items()
+    ]
 
 
 def _vtcm_json(placed: Sequence[Placement], by_task: ByTask) -> list[dict[str, Any]]:
@@ -162,8 +204,8 @@ def _vtcm_json(placed: Sequence[Placement], by_task: ByTask) -> list[dict[str, A
 
 
 def _stages(made: StreamPlan) -> Iterator[tuple[int, str, list[Operation], float, float]]:
-    """What each unit and DMA does in each stage: its operations, their time (microseconds), and
-    its share of the interval."""
+    """The operations of each unit and DMA in each stage, their time (microseconds), and its share
+    of the interval."""
     for stage in range(made.stages):
         for resource in made.busy_us:
             own = [o for o in made.operations if (o.stage, o.resource) == (stage, resource)]

@@ -52,6 +52,11 @@ class Unit:
     runs kernels, ``cycles_per_us`` of a measurement's cycles in a microsecond; others run every
     operator, at multiply-accumulates and at bytes moved in a microsecond. ``scopes`` are by name:
     ``ddr``, ``l2`` and ``vtcm``, as far as they are stated.
+
+    A mesh has several equal ``elements`` in a row, in subsets of which each has a coordinator.
+    Speeds are those of one element, which holds ``element_bytes`` (0 if that is not stated) and
+    exchanges operands with others at ``exchange_bytes_per_us``, with ``exchange_latency_us`` for
+    each input.
     """
 
     name: str
@@ -63,6 +68,11 @@ class Unit:
     macs_per_us: float = 0.0
     moved_bytes_per_us: float = 0.0
     scopes: Mapping[str, Scope] = field(default_factory=dict)
+    elements: int = 1
+    coordinators: int = 1
+    element_bytes: int = 0
+    exchange_bytes_per_us: float = 0.0
+    exchange_latency_us: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,9 @@ class Topology:
 
 
 _SPEEDS = ("cycles_per_us", "macs_per_us", "moved_bytes_per_us")
+_EXCHANGE = ("exchange_bytes_per_us", "exchange_latency_us")
+_OF_MESH = ("elements", "coordinators", "element_bytes", *_EXCHANGE)
+_MOST_ELEMENTS = 10**6
 _EXAMPLE = "docs/networks.md shows a topology file"
 
 
@@ -146,7 +159,7 @@ def _number(path: Path, key: str, value: Any, *, positive: bool) -> float:
 
 
 def _unit(path: Path, name: str, table: Any) -> Unit:
-    keys = ("host", "call_us", "queued", "target", *_SPEEDS, "scopes")
+    keys = ("host", "call_us", "queued", "target", *_SPEEDS, "scopes", *_OF_MESH)
     _known(path, f"units.{name}.", table, keys)
     host = _switch(path, f"units.{name}.host", table.get("host", False))
     queued = _switch(path, f"units.{name}.queued", table.get("queued", True))
@@ -157,13 +170,33 @@ def _unit(path: Path, name: str, table: Any) -> Unit:
     if target and (not isinstance(target, str) or target not in TARGETS):
         accepted = ", ".join(TARGETS)
         raise UserError(f"{path}: units.{name}.target is {target!r}", accepted=accepted)
-    speeds = {
+    speeds: dict[str, Any] = {
         key: _number(path, f"units.{name}.{key}", table[key], positive=True)
         for key in _SPEEDS
         if key in table
     }
     scopes = _scopes(path, f"units.{name}.scopes", table.get("scopes", {}), target)
-    return Unit(name, host, call_us, queued, target, **speeds, scopes=scopes)
+    mesh = _mesh(path, f"units.{name}", table)
+    return Unit(name, host, call_us, queued, target, **speeds, scopes=scopes, **mesh)
+
+
+def _mesh(path: Path, where: str, table: Any) -> dict[str, Any]:
+    given = [key for key in _OF_MESH if key in table]
+    if not given:
+        return {}
+    for key in ("host", "target", "scopes"):
+        if table.get(key):
+            raise UserError(f"{path}: {where} states {key}", accepted="units without elements")
+    elements = _count(path, f"{where}.elements", table.get("elements"), _MOST_ELEMENTS)
+    found: dict[str, Any] = {"elements": elements}
+    for key, most in (("coordinators", elements), ("element_bytes", 2**40)):
+        if key in table:
+            found[key] = _count(path, f"{where}.{key}", table[key], most)
+    for key in _EXCHANGE:
+        if key in table:
+            positive = key == _EXCHANGE[0]
+            found[key] = _number(path, f"{where}.{key}", table[key], positive=positive)
+    return found
 
 
 def _scopes(path: Path, where: str, table: Any, target: str) -> dict[str, Scope]:

@@ -154,7 +154,7 @@ def place(
 def _greedy(
     wanted: Sequence[Lifetime], slots: Mapping[Lifetime, int], capacity: int
 ) -> dict[Lifetime, int]:
-    """What saves most for its addresses and steps first, each at the lowest free address."""
+    """Those that save most for their addresses and steps first, each at the lowest free one."""
     placed: dict[Lifetime, int] = {}
     for own in sorted(wanted, key=lambda own: -Fraction(own.saved_ns, _area(own, slots))):
         at = 0

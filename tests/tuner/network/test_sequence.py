@@ -282,3 +282,41 @@ def test_a_wrong_scope_names_the_key(tmp_path, old: str, new: str, named: str) -
         read_topology(path)
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+MESH = """
+[units.mesh]
+elements = 7296
+coordinators = 64
+element_bytes = 65536
+exchange_bytes_per_us = 1000
+exchange_latency_us = 0.5
+"""
+
+
+def test_a_mesh_states_its_size(tmp_path) -> None:
+    path = tmp_path / "board.toml"
+    path.write_text(FILE + MESH)
+    unit = read_topology(path).unit("mesh")
+    assert (unit.elements, unit.coordinators, unit.element_bytes) == (7296, 64, 65536)
+    assert (unit.exchange_bytes_per_us, unit.exchange_latency_us) == (1000.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("elements = 7296\n", "", "units.mesh.elements is missing"),
+        ("7296", "0", "units.mesh.elements is 0"),
+        ("7296", "63", "units.mesh.coordinators is 64"),
+        ("65536", "'64K'", "units.mesh.element_bytes is '64K'"),
+        ("= 1000", "= 0", "units.mesh.exchange_bytes_per_us is 0"),
+        ("[units.mesh]", "[units.mesh]\ntarget = 'hexagon-v66'", "units.mesh states target"),
+    ],
+)
+def test_a_wrong_mesh_names_the_key(tmp_path, old: str, new: str, named: str) -> None:
+    path = tmp_path / "board.toml"
+    path.write_text(FILE + MESH.replace(old, new))
+    with pytest.raises(UserError) as refused:
+        read_topology(path)
+    assert named in str(refused.value)
+    assert "\n" not in str(refused.value)
