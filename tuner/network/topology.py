@@ -184,10 +184,12 @@ def _mesh(path: Path, where: str, table: Any) -> dict[str, Any]:
     given = [key for key in _OF_MESH if key in table]
     if not given:
         return {}
+    elements = _count(path, f"{where}.elements", table.get("elements"), _MOST_ELEMENTS)
     for key in ("host", "target", "scopes"):
         if table.get(key):
-            raise UserError(f"{path}: {where} states {key}", accepted="units without elements")
-    elements = _count(path, f"{where}.elements", table.get("elements"), _MOST_ELEMENTS)
+            raise UserError(
+                f"{path}: {where} states {key} beside elements", accepted=f"a mesh without {key}"
+            )
     found: dict[str, Any] = {"elements": elements}
     for key, most in (("coordinators", elements), ("element_bytes", 2**40)):
         if key in table:
