@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from tuner.errors import UserError
 from tuner.network import solver
+from tuner.network.cut import best_cut
 from tuner.network.solver import NS
 from tuner.network.tasks import Task, in_order
 from tuner.network.topology import Topology
@@ -111,16 +112,12 @@ def plan(
     ordered = in_order(tasks, topology)
     if not ordered:
         return Plan((), 0, 0.0, 0.0)
-    start = _heuristic(ordered, topology, objective)
+    units, least_ns = best_cut(ordered, topology)
+    start = _heuristic(ordered, topology, objective, units)
     if len(ordered) > MOST_EXACT and start:
-        return _unproven(start, ordered, topology)
-    return _Program(ordered, topology, objective, start).solved(seconds)
-
-
-def _unproven(groups: Sequence[Group], tasks: Sequence[Task], topology: Topology) -> Plan:
-    """A heuristic's plan: it takes at least the times of all tasks, each where it is fastest."""
-    calls, latency_us = cost_of(groups, tasks, topology)
-    return Plan(tuple(groups), calls, latency_us, sum(min(t.time_us.values()) for t in tasks))
+        calls, latency_us = cost_of(start, ordered, topology)
+        return Plan(tuple(start), calls, latency_us, min(latency_us, least_ns / NS))
+    return _Program(ordered, topology, objective, start, least_ns).solved(seconds)
 
 
 def grouped(tasks: Sequence[Task], units: Mapping[str, str]) -> list[Group]:
@@ -142,14 +139,17 @@ def grouped(tasks: Sequence[Task], units: Mapping[str, str]) -> list[Group]:
     return groups
 
 
-def _heuristic(tasks: Sequence[Task], topology: Topology, objective: Objective) -> list[Group]:
-    """The best of a few simple plans: each task where it is fastest, or all on one unit as far as
-    that can run them."""
+def _heuristic(
+    tasks: Sequence[Task], topology: Topology, objective: Objective, cut: Mapping[str, str]
+) -> list[Group]:
+    """The best of a few simple plans: each task where it is fastest, all on one unit as far as that
+    can run them, or as ``cut`` has them."""
     choices = [{task.name: min(task.time_us, key=task.time_us.__getitem__) for task in tasks}]
     choices += [
         {t.name: unit.name if unit.name in t.time_us else choices[0][t.name] for t in tasks}
         for unit in topology.units
     ]
+    choices += [dict(cut)] if cut else []
     found = []
     for units in choices:
         groups = grouped(tasks, units)
@@ -170,11 +170,12 @@ class _Program:
         topology: Topology,
         objective: Objective,
         start: Sequence[Group],
+        least_ns: int,
     ) -> None:
         from ortools.sat.python import cp_model
 
         self._tasks, self._topology, self._objective = tasks, topology, objective
-        self._start = start
+        self._start, self._least_ns = start, least_ns
         self._units = [unit.name for unit in topology.units]
         self._model = cp_model.CpModel()
         self._slots = range(self._slots_needed(start))
@@ -190,6 +191,7 @@ class _Program:
             begun for slot, begun in self._begun() if not topology.units[slot % self._count].host
         )
         self._latency_ns = self._times() + self._transfers()
+        self._model.add(self._latency_ns >= least_ns)  # it is; the solver is spared the proof
         # Of plans as good, the one with the fewest groups: its order is the plainest.
         cost = (len(self._slots) + 1) * self._latency_ns + sum(self._used)
         if objective == "calls":
@@ -285,7 +287,9 @@ class _Program:
         found = solver.solved(self._model, seconds)
         if found is None:
             if self._start:
-                return _unproven(self._start, self._tasks, self._topology)
+                calls, latency_us = cost_of(self._start, self._tasks, self._topology)
+                least_us = min(latency_us, self._least_ns / NS)
+                return Plan(tuple(self._start), calls, latency_us, least_us)
             raise UserError(
                 f"no plan of {len(self._tasks)} tasks was found in {seconds:g} s",
                 next_step="give the solver more time",

@@ -13,7 +13,8 @@ import pytest
 
 from tuner.errors import ToolchainError, UserError
 from tuner.network import sequence
-from tuner.network.sequence import Group, cost_of, plan
+from tuner.network.cut import best_cut
+from tuner.network.sequence import Group, cost_of, grouped, plan
 from tuner.network.tasks import Task
 from tuner.network.topology import Link, Scope, Topology, Unit, read_topology
 from tuner.problem.target import find_target
@@ -161,6 +162,25 @@ def test_units_without_a_link_share_no_tensor() -> None:
         plan([Task("a", {CPU: 1.0}), Task("b", {DSP: 1.0}, ("a",))], apart)
     together = plan([Task("a", {CPU: 9.0, DSP: 1.0}), Task("b", {CPU: 1.0}, ("a",))], apart)
     assert together.groups == (Group(CPU, ("a", "b")),)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_cut_between_two_units_is_the_best_where_calls_are_free(seed: int) -> None:
+    """So it bounds all plans where they are not; calls of single tasks are part of it."""
+    free = Topology((Unit(CPU, host=True), Unit(DSP)), {LINKED: Link(4000.0, 1.5)})
+    tasks = random_tasks(seed, most=10)
+    for topology in (free, EACH_A_CALL):
+        units, least_ns = best_cut(tasks, topology)
+        best = best_by_trial(tasks, topology, calls_first=False)[1]
+        assert least_ns / 1000 == pytest.approx(best, abs=0.02)
+        assert cost_of(grouped(tasks, units), tasks, topology)[1] == pytest.approx(best, abs=0.02)
+
+
+def test_no_cut_crosses_a_link_that_is_missing() -> None:
+    apart = Topology(PHONE.units, {})
+    tasks = [Task("a", {CPU: 9.0, DSP: 1.0}), Task("b", {CPU: 1.0}, ("a",))]
+    assert best_cut(tasks, apart) == ({"a": CPU, "b": CPU}, 10_000)
+    assert best_cut([Task("a", {DSP: 1.0}), *tasks[1:]], apart) == ({}, 2000)
 
 
 def test_more_tasks_than_the_solver_takes_have_a_plan_with_a_bound(
