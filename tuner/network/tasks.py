@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from tuner.errors import UserError
 from tuner.network.graph import Graph, Node
 from tuner.network.topology import Topology
+
+MOST_US = 1e9
+"""Of all times together (microseconds): as whole nanoseconds, weighted by calls, they stay within
+the 64 bits of the solver."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,8 @@ def tasks_of(graph: Graph, time_us: Callable[[Node], Mapping[str, float]]) -> li
 def in_order(tasks: Sequence[Task], topology: Topology) -> list[Task]:
     """``tasks``, each after those it needs.
 
-    Raises ``UserError`` for tasks that no unit of ``topology`` runs, needs that do not exist, and
-    cycles.
+    Raises ``UserError`` for tasks that no unit of ``topology`` runs, needs that do not exist,
+    cycles, and times that are none or too long.
     """
     units = [unit.name for unit in topology.units]
     by_name = {task.name: task for task in tasks}
@@ -56,6 +61,7 @@ def in_order(tasks: Sequence[Task], topology: Topology) -> list[Task]:
         for need in task.needs:
             if need not in by_name:
                 raise UserError(f"task '{task.name}' needs '{need}', which does not exist")
+    _require_times(tasks, topology)
     left = {task.name: set(task.needs) for task in tasks}
     ordered: list[Task] = []
     while left:
@@ -68,3 +74,25 @@ def in_order(tasks: Sequence[Task], topology: Topology) -> list[Task]:
         for needs in left.values():
             needs.difference_update(ready)
     return ordered
+
+
+def _require_times(tasks: Sequence[Task], topology: Topology) -> None:
+    total_us = 0.0
+    for task in tasks:
+        for unit, time_us in task.time_us.items():
+            if not 0 <= time_us < inf:
+                raise UserError(
+                    f"task '{task.name}' takes {time_us} us on {unit}", accepted="0 or more"
+                )
+        links = sum(
+            link.latency_us + task.output_bytes / link.bytes_per_us
+            for link in topology.links.values()
+        )
+        calls = max(unit.call_us for unit in topology.units)
+        total_us += max(task.time_us.values()) + calls + 2 * links
+    if total_us > MOST_US:
+        raise UserError(
+            f"tasks, calls and transfers take up to {total_us:.3g} us in all",
+            accepted=f"at most {MOST_US:.0e} us",
+            next_step="check the speeds in the topology",
+        )

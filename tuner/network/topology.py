@@ -151,10 +151,10 @@ def _known(path: Path, where: str, table: Any, keys: tuple[str, ...]) -> None:
 
 
 def _number(path: Path, key: str, value: Any, *, positive: bool) -> float:
+    least = 1e-6 if positive else 0
     fits = isinstance(value, int | float) and not isinstance(value, bool)
-    if not fits or not (value > 0 if positive else value >= 0) or value > 1e12:
-        accepted = f"a number {'above' if positive else 'of at least'} 0, at most 1e12"
-        raise UserError(f"{path}: {key} is {value!r}", accepted=accepted)
+    if not fits or not least <= value <= 1e12:
+        raise UserError(f"{path}: {key} is {value!r}", accepted=f"a number from {least:g} to 1e12")
     return float(value)
 
 

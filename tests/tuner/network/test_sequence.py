@@ -149,6 +149,9 @@ def test_literally_all_plans_of_few_tasks_are_no_better(seed: int) -> None:
         ([Task("a", {CPU: 1.0}, ("z",))], "'z'"),
         ([Task("a", {CPU: 1.0}, ("b",)), Task("b", {CPU: 1.0}, ("a",))], "cycle"),
         ([Task("a", {CPU: 1.0}), Task("a", {CPU: 1.0})], "one name"),
+        ([Task("a", {CPU: -1.0})], "'a' takes -1.0 us on arm_cpu"),
+        ([Task("a", {CPU: float("nan")})], "'a' takes nan us"),
+        ([Task("a", {CPU: 9e8}), Task("b", {CPU: 9e8})], r"up to 1\.8e\+09 us"),
     ],
 )
 def test_tasks_that_cannot_run_are_named(tasks: list[Task], named: str) -> None:
