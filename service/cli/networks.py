@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tuner.network import Graph
-    from tuner.network.costs import Cost
     from tuner.network.execution import Apart, LayerRun, NetworkRun
     from tuner.network.layers import Layer
-    from tuner.network.plan import Plan
+    from tuner.network.topology import Unit
 
 app = typer.Typer(help="Read and run quantized networks.", rich_markup_mode=None)
 ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="An int8 ONNX model.")]
@@ -303,6 +302,7 @@ def _apart_json(apart: Apart) -> Mapping[str, int]:
 
 
 _PLAN_SECONDS = 30.0
+_PLAN_SLACK = 0.05
 
 
 @app.command("plan", cls=Command)
@@ -313,12 +313,25 @@ def plan_network(
     ],
     axis: AxisTexts = None,
     objective: Annotated[
-        Literal["latency", "calls"],
-        typer.Option("--objective", help="Minimize the latency, or calls first."),
+        Literal["latency", "calls", "throughput"],
+        typer.Option(
+            "--objective",
+            help="Minimize the latency, calls first, or the time between inputs of a stream.",
+        ),
     ] = "latency",
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="Time for the solver.")
     ] = _PLAN_SECONDS,
+    slack: Annotated[
+        float,
+        typer.Option(
+            "--slack",
+            metavar="SHARE",
+            min=0.0,
+            max=1.0,
+            help="How much longer the time between inputs may be for a shorter latency.",
+        ),
+    ] = _PLAN_SLACK,
     as_json: AsJson = False,
 ) -> None:
     """Decide which unit runs which layer of the network in FILE, in which order and calls.
@@ -326,8 +339,13 @@ def plan_network(
     Layers take the cycles of the best stored schedule, or else an estimate.
     """
     from db import open_trials
-    from tuner.network.costs import costs
-    from tuner.network.plan import plan, require_ortools, tasks_of
+    from service.cli import plans
+    from tuner.network import mesh, vtcm
+    from tuner.network.costs import costs, mesh_layer
+    from tuner.network.sequence import plan
+    from tuner.network.solver import require_ortools
+    from tuner.network.stream import plan_stream
+    from tuner.network.tasks import tasks_of
     from tuner.network.topology import read_topology
 
     units = read_topology(topology)
@@ -339,68 +357,25 @@ def plan_network(
         id(layer.node): {unit: cost.time_us for unit, cost in own.items()} for layer, own in found
     }
     tasks = tasks_of(graph, lambda node: by_node[id(node)])
-    made = plan(tasks, units, objective=objective, seconds=seconds)
     by_task = dict(zip((task.name for task in tasks), found, strict=True))
-    if as_json:
-        print_json(_plan_json(graph, made, by_task))
-        return
-    print_table(
-        ["call", "unit", "layer", "operator", "us", "from"],
-        _plan_rows(made, by_task),
-        numeric=["us"],
-    )
-    print_line()
-    print_line(
-        f"{graph.name}: {made.latency_us:,.1f} us in {made.calls} calls; "
-        f"a better plan saves {made.gap:.1%} at most"
-    )
 
+    def on_mesh(task: str, unit: Unit) -> mesh.MeshLayer:
+        return mesh_layer(graph, by_task[task][0], unit)
 
-def _plan_rows(
-    made: Plan, by_task: Mapping[str, tuple[Layer, Mapping[str, Cost]]]
-) -> list[list[object]]:
-    rows: list[list[object]] = []
-    for number, group in enumerate(made.groups, start=1):
-        for name in group.tasks:
-            layer, own = by_task[name]
-            cost = own[group.unit]
-            rows.append(
-                [
-                    number,
-                    group.unit,
-                    layer.node.name,
-                    layer.node.operator,
-                    f"{cost.time_us:,.2f}",
-                    cost.source,
-                ]
-            )
-    return rows
-
-
-def _plan_json(
-    graph: Graph, made: Plan, by_task: Mapping[str, tuple[Layer, Mapping[str, Cost]]]
-) -> dict[str, Any]:
-    return {
-        "name": graph.name,
-        "digest": graph.digest,
-        "latency_us": made.latency_us,
-        "bound_us": made.bound_us,
-        "calls": made.calls,
-        "groups": [
-            {
-                "unit": group.unit,
-                "layers": [
-                    {
-                        "name": by_task[name][0].node.name,
-                        "time_us": by_task[name][1][group.unit].time_us,
-                        "source": by_task[name][1][group.unit].source,
-                    }
-                    for name in group.tasks
-                ],
-            }
-            for group in made.groups
-        ],
-    }
+    if objective == "throughput":
+        tasks = mesh.with_even_times(tasks, units, on_mesh)
+        stream = plan_stream(tasks, units, slack=slack, seconds=seconds)
+        stream, meshes = mesh.split_stream(stream, tasks, units, on_mesh)
+        placed = vtcm.of_stream(stream.operations, tasks, units, seconds)
+        plans.show_stream(graph, stream, placed, meshes, by_task, as_json)
+    else:
+        made = plan(tasks, units, objective=objective, seconds=seconds)
+        for unit in units.units:
+            own = [name for group in made.groups if group.unit == unit.name for name in group.tasks]
+            if unit.elements > 1:
+                mesh.require_room([on_mesh(name, unit) for name in own], unit)
+        placed = vtcm.of_sequence(made.groups, tasks, units, seconds)
+        plans.show_sequence(graph, made, placed, by_task, as_json)
 
 
 @app.command("tune", cls=Command)

@@ -124,6 +124,74 @@ def test_a_plan_says_which_unit_runs_what_and_where_its_times_come_from(
     assert made["latency_us"] >= made["bound_us"] > 35
 
 
+@pytest.mark.usefixtures("state")
+def test_a_plan_for_a_stream_is_simulated_at_its_interval(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "phone.toml"
+    path.write_text(TOPOLOGY.replace("20000.0", "100.0") + "dma = true\n")
+    command = ["network", "plan", str(model), "--topology", str(path), "--seconds", "5"]
+    assert main([*command, "--objective", "throughput", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["interval_us"] == max(made["busy_us"].values()) >= made["bound_us"] > 0
+    assert made["simulation"]["of_bound"] >= 0.95
+    placed = [one["name"] for stage in made["stages"] for one in stage["layers"]]
+    assert main(["network", "import", str(model), "--json"]) == 0
+    layers = json.loads(capsys.readouterr().out)["layers"]
+    assert sorted(placed) == sorted(layer["name"] for layer in layers)
+    bars = made["simulation"]["gantt"]
+    assert {bar["runs_on"] for bar in bars} == set(made["busy_us"])
+    assert all(bar["start_us"] <= bar["end_us"] for bar in bars)
+    assert main([*command, "--objective", "throughput"]) == 0
+    shown = capsys.readouterr().out
+    assert "stage" in shown
+    assert "% of what the busiest unit or link can do" in shown
+
+
+MESH = """
+[units.arm]
+host = true
+macs_per_us = 20.0
+moved_bytes_per_us = 8.0
+[units.mesh]
+elements = 200
+coordinators = 8
+element_bytes = 4096
+macs_per_us = 20.0
+moved_bytes_per_us = 80.0
+exchange_bytes_per_us = 100.0
+[[links]]
+between = ["arm", "mesh"]
+bytes_per_us = 4000.0
+dma = true
+"""
+
+
+@pytest.mark.usefixtures("state")
+def test_layers_are_split_over_a_mesh(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "board.toml"
+    path.write_text(MESH)
+    command = ["network", "plan", str(model), "--topology", str(path), "--seconds", "5"]
+    assert main([*command, "--objective", "throughput", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    (mesh,) = made["meshes"]
+    assert made["interval_us"] >= mesh["interval_us"] >= mesh["bound_us"] > 0
+    assert made["busy_us"]["mesh"] == pytest.approx(mesh["interval_us"])
+    assert len(mesh["coordinators"]) == 8
+    products = {share["layer"] for own in mesh["coordinators"] for share in own}
+    assert {"MatMul_2", "MatMul_28"} <= products
+    assert main(command) == 0
+    assert " mesh " in capsys.readouterr().out
+    path.write_text(MESH.replace("4096", "1"))
+    assert main(command) == 0
+    assert " mesh " not in capsys.readouterr().out
+    path.write_text(MESH.replace("elements = 200", ""))
+    assert main(command) == 2
+    assert "units.mesh.elements is missing" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("state")
 def test_a_network_is_tuned_and_run_by_what_was_found(

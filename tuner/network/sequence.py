@@ -1,7 +1,8 @@
-"""Plans: which unit runs which task of a network, in which order, in how few calls.
+"""Sequential plans: which unit runs which task, in which order, in how few calls.
 
 Units take turns. A plan is a sequence of groups; each runs on one unit, and one call from the host
-begins it where that is not the host. A tensor moves once to each unit that reads it.
+begins it where that is not the host; one for each task where calls are not queued. A tensor moves
+once to each unit that reads it.
 
 As a program for OR-Tools' CP-SAT solver: groups are slots whose units alternate, and a task lies in
 one slot, none before those of the tasks it needs. Within a slot, any order that respects
@@ -11,34 +12,25 @@ solver's first.
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tuner.errors import InternalError, ToolchainError, UserError
-from tuner.network.graph import Graph, Node
+from tuner.errors import UserError
+from tuner.network import solver
+from tuner.network.cut import best_cut
+from tuner.network.solver import NS
+from tuner.network.tasks import Task, in_order
 from tuner.network.topology import Topology
 
 Objective = Literal["latency", "calls"]
-_NS = 1000
-"""Nanoseconds in a microsecond: costs are whole numbers of them."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """A node, or several that stay together: its time on each unit that can run it, the tasks whose
-    outputs it reads, and the bytes of its own output."""
-
-    name: str
-    time_us: Mapping[str, float]
-    needs: tuple[str, ...] = ()
-    output_bytes: int = 0
+MOST_EXACT = 300
+"""Tasks that the solver is given; more are left to the heuristic."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Tasks that one unit runs in this order, in one call."""
+    """Tasks that one unit runs in this order."""
 
     unit: str
     tasks: tuple[str, ...]
@@ -65,32 +57,6 @@ class Plan:
         return tuple(task for group in self.groups for task in group.tasks)
 
 
-def tasks_of(graph: Graph, time_us: Callable[[Node], Mapping[str, float]]) -> list[Task]:
-    """Each node of ``graph`` as a task; ``time_us`` gives its time on the units that can run it."""
-    names = {
-        output: f"{n} {node.name}" for n, node in enumerate(graph.nodes) for output in node.outputs
-    }
-    return [
-        Task(
-            names[node.outputs[0]],
-            time_us(node),
-            tuple(dict.fromkeys(names[name] for name in node.inputs if name in names)),
-            sum(graph.tensors[name].payload_bytes for name in node.outputs),
-        )
-        for node in graph.nodes
-    ]
-
-
-def require_ortools() -> None:
-    """Raises ``ToolchainError`` with the command that installs the solver if it is missing."""
-    if importlib.util.find_spec("ortools") is None:
-        raise ToolchainError(
-            "planning needs the Python package 'ortools', which is missing",
-            next_step="run `pip install ortools` in the environment of hvxtune, "
-            "or install hvxtune[plan]",
-        )
-
-
 def cost_of(
     groups: Sequence[Group], tasks: Sequence[Task], topology: Topology
 ) -> tuple[int, float]:
@@ -100,13 +66,14 @@ def cost_of(
     cannot run it, or reads across units without a link.
     """
     by_name = {task.name: task for task in tasks}
-    calls_us = {unit.name: unit.call_us for unit in topology.units}
-    host = topology.units[0].name
     placed: dict[str, str] = {}
     moved: set[tuple[str, str]] = set()
-    latency_us = 0.0
+    calls, latency_us = 0, 0.0
     for group in groups:
-        latency_us += calls_us[group.unit]
+        unit = topology.unit(group.unit)
+        own = 1 if unit.queued else len(group.tasks)
+        calls += 0 if unit.host else own
+        latency_us += own * unit.call_us
         for name in group.tasks:
             task = by_name[name]
             if name in placed or group.unit not in task.time_us:
@@ -125,7 +92,7 @@ def cost_of(
                     latency_us += took
     if len(placed) < len(by_name):
         raise UserError(f"task '{min(by_name.keys() - placed.keys())}' does not run")
-    return sum(group.unit != host for group in groups), latency_us
+    return calls, latency_us
 
 
 def plan(
@@ -141,39 +108,16 @@ def plan(
     Raises ``UserError`` for tasks that no unit of ``topology`` runs, needs that do not exist,
     cycles, and ``ToolchainError`` without OR-Tools.
     """
-    require_ortools()
-    ordered = _sorted(tasks, topology)
+    solver.require_ortools()
+    ordered = in_order(tasks, topology)
     if not ordered:
         return Plan((), 0, 0.0, 0.0)
-    start = _heuristic(ordered, topology, objective)
-    return _Program(ordered, topology, objective, start).solved(seconds)
-
-
-def _sorted(tasks: Sequence[Task], topology: Topology) -> list[Task]:
-    """``tasks``, each after those it needs."""
-    units = [unit.name for unit in topology.units]
-    by_name = {task.name: task for task in tasks}
-    if len(by_name) < len(tasks):
-        raise UserError("two tasks have one name", accepted="distinct names")
-    for task in tasks:
-        if not task.time_us or task.time_us.keys() - set(units):
-            found = ", ".join(task.time_us) or "no unit"
-            raise UserError(f"task '{task.name}' runs on {found}", accepted=", ".join(units))
-        for need in task.needs:
-            if need not in by_name:
-                raise UserError(f"task '{task.name}' needs '{need}', which does not exist")
-    left = {task.name: set(task.needs) for task in tasks}
-    ordered: list[Task] = []
-    while left:
-        ready = [name for name, needs in left.items() if not needs]
-        if not ready:
-            raise UserError(f"task '{min(left)}' is part of a cycle, or needs one")
-        ordered += [by_name[name] for name in ready]
-        for name in ready:
-            del left[name]
-        for needs in left.values():
-            needs.difference_update(ready)
-    return ordered
+    units, least_ns = best_cut(ordered, topology)
+    start = _heuristic(ordered, topology, objective, units)
+    if len(ordered) > MOST_EXACT and start:
+        calls, latency_us = cost_of(start, ordered, topology)
+        return Plan(tuple(start), calls, latency_us, min(latency_us, least_ns / NS))
+    return _Program(ordered, topology, objective, start, least_ns).solved(seconds)
 
 
 def grouped(tasks: Sequence[Task], units: Mapping[str, str]) -> list[Group]:
@@ -195,14 +139,17 @@ def grouped(tasks: Sequence[Task], units: Mapping[str, str]) -> list[Group]:
     return groups
 
 
-def _heuristic(tasks: Sequence[Task], topology: Topology, objective: Objective) -> list[Group]:
-    """The best of a few simple plans: each task where it is fastest, or all on one unit as far as
-    that can run them."""
+def _heuristic(
+    tasks: Sequence[Task], topology: Topology, objective: Objective, cut: Mapping[str, str]
+) -> list[Group]:
+    """The best of a few simple plans: each task where it is fastest, all on one unit as far as that
+    can run them, or as ``cut`` has them."""
     choices = [{task.name: min(task.time_us, key=task.time_us.__getitem__) for task in tasks}]
     choices += [
         {t.name: unit.name if unit.name in t.time_us else choices[0][t.name] for t in tasks}
         for unit in topology.units
     ]
+    choices += [dict(cut)] if cut else []
     found = []
     for units in choices:
         groups = grouped(tasks, units)
@@ -223,10 +170,12 @@ class _Program:
         topology: Topology,
         objective: Objective,
         start: Sequence[Group],
+        least_ns: int,
     ) -> None:
         from ortools.sat.python import cp_model
 
         self._tasks, self._topology, self._objective = tasks, topology, objective
+        self._start, self._least_ns = start, least_ns
         self._units = [unit.name for unit in topology.units]
         self._model = cp_model.CpModel()
         self._slots = range(self._slots_needed(start))
@@ -239,9 +188,10 @@ class _Program:
         self._used = [self._model.new_bool_var(f"slot {slot}") for slot in self._slots]
         self._place()
         self._calls = sum(
-            self._used[slot] for slot in self._slots if not topology.units[slot % self._count].host
+            begun for slot, begun in self._begun() if not topology.units[slot % self._count].host
         )
         self._latency_ns = self._times() + self._transfers()
+        self._model.add(self._latency_ns >= least_ns)  # it is; the solver is spared the proof
         # Of plans as good, the one with the fewest groups: its order is the plainest.
         cost = (len(self._slots) + 1) * self._latency_ns + sum(self._used)
         if objective == "calls":
@@ -292,42 +242,34 @@ class _Program:
 
     def _times(self) -> Any:
         times = sum(
-            round(task.time_us[self._unit(slot)] * _NS) * self._in[task.name, slot]
+            round(task.time_us[self._unit(slot)] * NS) * self._in[task.name, slot]
             for task in self._tasks
             for slot in self._slots_of(task)
         )
-        calls = [round(unit.call_us * _NS) for unit in self._topology.units]
-        return times + sum(calls[slot % self._count] * self._used[slot] for slot in self._slots)
+        calls = [round(unit.call_us * NS) for unit in self._topology.units]
+        return times + sum(calls[slot % self._count] * begun for slot, begun in self._begun())
+
+    def _begun(self) -> list[tuple[int, Any]]:
+        """Slots, and what begins a call there: the slot itself, or each task in it."""
+        queued = [self._topology.units[slot % self._count].queued for slot in self._slots]
+        slots = [(slot, used) for slot, used in enumerate(self._used) if queued[slot]]
+        return slots + [(slot, one) for (_, slot), one in self._in.items() if not queued[slot]]
 
     def _transfers(self) -> Any:
-        by_name = {task.name: task for task in self._tasks}
-        moves: dict[tuple[str, str, str], Any] = {}
-        total: Any = 0
-        for reader in self._tasks:
-            for need in reader.needs:
-                for source in by_name[need].time_us:
-                    for target in reader.time_us.keys() - {source}:
-                        both = self._on(by_name[need], source) + self._on(reader, target) - 1
-                        size = by_name[need].output_bytes
-                        took = self._topology.transfer_us(size, source, target)
-                        if took is None:
-                            self._model.add(both <= 0)
-                        elif cost := round(took * _NS):
-                            key = need, source, target
-                            if key not in moves:
-                                moves[key] = self._model.new_bool_var(f"{need} to {target}")
-                                total += cost * moves[key]
-                            self._model.add(moves[key] >= both)
-        return total
+        moves = solver.moves(self._model, self._tasks, self._topology, self._on)
+        return sum(cost * moved for _, _, cost, moved in moves)
 
     def _weight(self) -> int:
         """More than any plan can cost in all but calls."""
         slowest = sum(max(task.time_us.values()) for task in self._tasks)
-        calls = len(self._slots) * max(unit.call_us for unit in self._topology.units)
-        speeds = self._topology.bandwidth.values()
-        moved = sum(task.output_bytes for task in self._tasks) * self._count
-        moves = moved / min(speeds) if speeds else 0.0
-        return (len(self._slots) + 1) * (int((slowest + calls + moves) * _NS) + len(self._tasks))
+        most = len(self._slots) + len(self._tasks)
+        calls = most * max(unit.call_us for unit in self._topology.units)
+        moves = sum(
+            (link.latency_us + task.output_bytes / link.bytes_per_us) * 2
+            for link in self._topology.links.values()
+            for task in self._tasks
+        )
+        return (len(self._slots) + 1) * (int((slowest + calls + moves) * NS) + len(self._tasks))
 
     def _hint(self, start: Sequence[Group]) -> None:
         slot = 0
@@ -342,33 +284,30 @@ class _Program:
                 self._model.add_hint(variable, key in chosen)
 
     def solved(self, seconds: float) -> Plan:
-        from ortools.sat.python import cp_model
-
-        solver = cp_model.CpSolver()
-        solver.parameters.max_time_in_seconds = seconds
-        solver.parameters.num_workers = 1  # so that a plan found in time is the same every time
-        status = solver.solve(self._model)
-        if status == cp_model.INFEASIBLE:
+        found = solver.solved(self._model, seconds)
+        if found is None:
+            if self._start:
+                calls, latency_us = cost_of(self._start, self._tasks, self._topology)
+                least_us = min(latency_us, self._least_ns / NS)
+                return Plan(tuple(self._start), calls, latency_us, least_us)
             raise UserError(
-                "no plan keeps all tensors on linked units",
-                next_step="add the links that are missing to the topology",
+                f"no plan of {len(self._tasks)} tasks was found in {seconds:g} s",
+                next_step="give the solver more time",
             )
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            raise InternalError(f"the solver ended with {solver.status_name(status)}")
         groups: list[Group] = []
         for slot in self._slots:
             names = [
                 task.name
                 for task in self._tasks
-                if (task.name, slot) in self._in and solver.value(self._in[task.name, slot])
+                if (task.name, slot) in self._in and found.value(self._in[task.name, slot])
             ]
             if names and groups and groups[-1].unit == self._unit(slot):
                 groups[-1] = Group(groups[-1].unit, (*groups[-1].tasks, *names))
             elif names:
                 groups.append(Group(self._unit(slot), tuple(names)))
         calls, latency_us = cost_of(groups, self._tasks, self._topology)
-        bound = solver.best_objective_bound
+        bound = found.best_objective_bound
         if self._objective == "calls":
             bound -= self._weight() * calls
-        least_us = max(0.0, bound // (len(self._slots) + 1) / _NS)
+        least_us = max(0.0, bound // (len(self._slots) + 1) / NS)
         return Plan(tuple(groups), calls, latency_us, min(latency_us, least_us))
