@@ -113,14 +113,18 @@ class GemmU8Packed(GemmU8):
         """That of ``gemm_u8`` without the choices that the layout of B makes."""
         inherited, params = super().space(problem), problem.workload.params
         columns = "n", params["n"], self.buffers(params)[-1]
-        knobs = tuple(
-            replace(knob, when="pack_a != 'none'") if knob.name == "align_packed" else knob
-            for knob in inherited.knobs
-            if knob.name not in _PACKED
-        )
         known = {**inherited.constants, **tiling.extents(problem, columns, m=params["m"])}
+        in_vectors = int(known["n_multiple"]) % problem.target.lanes(4) == 0
+        knobs = []
+        for knob in inherited.knobs:
+            if knob.name == "align_packed":
+                knobs.append(replace(knob, when="pack_a != 'none'"))
+            elif knob.name == "tail_n" and in_vectors:
+                knobs.append(replace(knob, choices=("shift_inwards",)))
+            elif knob.name not in _PACKED:
+                knobs.append(knob)
         constraints = (*inherited.constraints, _GUARDED)
-        return Space(self.name, knobs, constraints, {**known, **_PACKED})
+        return Space(self.name, tuple(knobs), constraints, {**known, **_PACKED})
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         """That of ``gemm_u8``, with B read where it lies."""
