@@ -20,7 +20,7 @@ from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Problem, Wor
 from tuner.space import Config, Constraint, Directive, KnobValue, Space, Steps
 
 _PACKED: dict[str, KnobValue] = {"reduction": "vrmpy", "pack_b": "ahead"}
-"""What a search of ``gemm_u8`` chooses, and is known here."""
+"""Choices of ``gemm_u8`` that the layout of B has made."""
 _GUARDED = Constraint(
     "tail_n == 'shift_inwards' or tile_n == word_lanes",
     "a guarded tile reads behind the last column of B: less than a vector",
