@@ -49,6 +49,24 @@ def test_an_exact_answer_says_what_it_is(client: TestClient, store: SqlStore) ->
             assert client.get(link).status_code == 200, link
 
 
+@pytest.mark.parametrize("nearest", ["false", "true"])
+def test_a_product_with_b_packed_is_never_mixed_up_with_the_plain_one(
+    client: TestClient, store: SqlStore, nearest: str
+) -> None:
+    """Their buffers differ: code for one reads the other's as if it were its own."""
+    asked = {"plain": ASKED, "packed": {**ASKED, "kernel": "gemm_u8_packed"}}
+    stored = {"plain": store_schedule(store, problem(**SHAPE), 10)}
+    missed = client.get(URL, params={**asked["packed"], "allow_nearest": nearest})
+    assert missed.status_code == 404
+    stored["packed"] = store_schedule(store, problem("gemm_u8_packed", **SHAPE), 20)
+    for form, query in asked.items():
+        found = best(client, **query, allow_nearest=nearest)
+        assert (found["id"], found["match"]) == (stored[form], "exact")
+        assert found["kernel"] == query["kernel"]
+    store_schedule(store, problem(**SHAPE), 5)
+    assert best(client, **asked["packed"], allow_nearest=nearest)["id"] == stored["packed"]
+
+
 def test_a_faster_schedule_is_answered_as_soon_as_it_is_committed(
     client: TestClient, store: SqlStore
 ) -> None:

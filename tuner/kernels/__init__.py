@@ -37,6 +37,8 @@ _REGISTRY: Registry[Kernel] = Registry(
         "resize_bilinear_u8": "tuner.kernels.resize_bilinear_u8:ResizeBilinearU8",
         "softmax_u8": "tuner.kernels.softmax_u8:SoftmaxU8",
         "gemm_i8": "tuner.kernels.gemm_i8:GemmI8",
+        "gemm_u8_packed": "tuner.kernels.gemm_u8_packed:GemmU8Packed",
+        "gemm_i8_packed": "tuner.kernels.gemm_i8_packed:GemmI8Packed",
         "conv2d_u8": "tuner.kernels.conv2d_u8:Conv2dU8",
         "qconv2d_u8": "tuner.kernels.qconv2d_u8:QConv2dU8",
         "qdepthwise_conv2d_u8": "tuner.kernels.qdepthwise_conv2d_u8:QDepthwiseConv2dU8",

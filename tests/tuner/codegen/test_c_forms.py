@@ -22,6 +22,8 @@ ODD = {
     "max_pool_u8": {"height": 7, "width": 5, "channels": 131},
     "gemm_u8": {"m": 3, "n": 133, "k": 12},
     "gemm_i8": {"m": 3, "n": 133, "k": 12},
+    "gemm_u8_packed": {"m": 3, "n": 133, "k": 15},
+    "gemm_i8_packed": {"m": 3, "n": 133, "k": 15},
     "qconv2d_u8": {
         "height": 5,
         "width": 3,

@@ -41,7 +41,7 @@ def measured(generator: IntrinsicsGenerator, problem: Problem, **knobs: KnobValu
 
 @pytest.mark.slow
 @pytest.mark.parametrize("contract", [Contract.NONE, Contract.STRIDE, Contract.STATIC])
-@pytest.mark.parametrize("kernel", ["gemm_u8", "gemm_i8"])
+@pytest.mark.parametrize("kernel", ["gemm_u8", "gemm_i8", "gemm_u8_packed", "gemm_i8_packed"])
 @pytest.mark.parametrize(
     ("m", "n", "k"), [(1, 31, 3), (7, 257, 129), (33, 64, 32), (3, 1, 200), (65, 130, 16)]
 )

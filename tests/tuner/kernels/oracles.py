@@ -37,12 +37,12 @@ def _image(params: Params, dtype: type, value: Callable[[int, int], int]) -> Arr
     return made
 
 
-def gemm(params: Params, inputs: Sequence[Array]) -> Array:
-    a, b = inputs
+def _product(params: Params, a: Array, element: Callable[[int, int], int]) -> Array:
+    """Of ``a`` and the matrix whose ``element`` is known by row and column."""
     made: Array = np.array(
         [
             [
-                sum(int(a[i, k]) * int(b[k, j]) for k in range(params["k"])) % 2**32
+                sum(int(a[i, k]) * element(k, j) for k in range(params["k"])) % 2**32
                 for j in range(params["n"])
             ]
             for i in range(params["m"])
@@ -52,8 +52,23 @@ def gemm(params: Params, inputs: Sequence[Array]) -> Array:
     return made
 
 
+def gemm(params: Params, inputs: Sequence[Array]) -> Array:
+    a, b = inputs
+    return _product(params, a, lambda k, j: int(b[k, j]))
+
+
 def signed_gemm(params: Params, inputs: Sequence[Array]) -> Array:
     return gemm(params, inputs).view(np.int32)
+
+
+def packed_gemm(params: Params, inputs: Sequence[Array]) -> Array:
+    a, b = inputs
+    return _product(params, a, lambda k, j: int(b[k // 4, 4 * j + k % 4]))
+
+
+def signed_packed_gemm(params: Params, inputs: Sequence[Array]) -> Array:
+    a, b = inputs
+    return _product(params, a, lambda k, j: int(b[k // 4, 4 * j + k % 4]) - 128).view(np.int32)
 
 
 def add(params: Params, inputs: Sequence[Array]) -> Array:
@@ -367,6 +382,8 @@ ORACLES: dict[str, Oracle] = {
     "resize_bilinear_u8": resize_bilinear,
     "softmax_u8": softmax,
     "gemm_i8": signed_gemm,
+    "gemm_u8_packed": packed_gemm,
+    "gemm_i8_packed": signed_packed_gemm,
     "conv2d_u8": conv2d,
     "qconv2d_u8": conv2d_layer,
     "qdepthwise_conv2d_u8": depthwise_layer,

@@ -33,6 +33,8 @@ STREAMING = {
     "conv2d_u8": {"width": 96, "height": 96, "channels_in": 16, "channels_out": 112},
     "gemm_u8": {"m": 64, "n": 1024, "k": 1024},
     "gemm_i8": {"m": 64, "n": 1024, "k": 1024},
+    "gemm_u8_packed": {"m": 64, "n": 1024, "k": 1024},
+    "gemm_i8_packed": {"m": 64, "n": 1024, "k": 1024},
 }
 CLASSIFIER = {"height": 1, "width": 1, "channels_in": 1280, "channels_out": 1000}
 """Of MobileNetV2: weights of 1.3 MB for one pixel."""

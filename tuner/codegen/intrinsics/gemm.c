@@ -1,11 +1,15 @@
 struct product p = {A, B, (int32_t *)C, 0, A_stride_1, B_stride_1, C_stride_1, C_extent_1, C_extent_0, A_extent_0, 0};
-p.quads = rounded_up((p.k + QUAD - 1) / QUAD, GROUP);
-if (B_extent_1 != p.k || A_extent_1 != p.m || B_extent_0 != p.n) return CONSTRAINT_VIOLATED;
-const int is_kept = p.m > ROWS;
-const int is_direct = is_kept ? p.a_stride % 8 == 0 && (uintptr_t)A % 8 == 0 && p.k % (QUAD * GROUP) == 0
-                              : (p.m == 1 || p.a_stride % QUAD == 0) && (uintptr_t)A % QUAD == 0;
+const int quads = (p.k + QUAD - 1) / QUAD;
+if (A_extent_1 != p.m) return CONSTRAINT_VIOLATED;
+if (B_extent_1 != (PACKED ? quads : p.k) || B_extent_0 != (PACKED ? QUAD * p.n : p.n)) return CONSTRAINT_VIOLATED;
+p.in_place = PACKED && (B_ALIGNED || p.m <= ROWS) && quads >= GROUP;
+p.quads = p.in_place ? quads / GROUP * GROUP : rounded_up(quads, GROUP);
+const int is_kept = p.m > ROWS && !p.in_place, in_pairs = is_kept || p.in_place;
+const int multiple = is_kept ? QUAD * GROUP : 1;
+const int is_direct = in_pairs ? (p.m == 1 || p.a_stride % 8 == 0) && (uintptr_t)A % 8 == 0 && p.k % multiple == 0
+                               : (p.m == 1 || p.a_stride % QUAD == 0) && (uintptr_t)A % QUAD == 0;
 if (!is_direct) {
-    p.a_stride = rounded_up(QUAD * p.quads, VECTOR_BYTES);
+    p.a_stride = rounded_up(p.k, VECTOR_BYTES);
     uint8_t *copy = scratch(p.m * p.a_stride);
     for (int y = 0; y < p.m; ++y)
         for (int k = 0; k < p.k; k += VECTOR_BYTES)
@@ -24,14 +28,11 @@ const int panel_columns = COLUMNS * WORDS, panels = p.n / panel_columns;
 const int copied = WALKS_ROWS ? at_most(panels + 1, (p.n + panel_columns - 1) / panel_columns) : 1;
 V *packed = is_kept ? scratch(copied * p.quads * COLUMNS * VECTOR_BYTES) : (V *)0;
 if (p.m < ROWS) {
-    for (int x = 0; x < p.n; x += panel_columns)
-        for (int y = 0; y < p.m; ++y) first_tile(&p, 1, COLUMNS, y, x, 0, (V *)0);
+    if (p.in_place)
+        all_panels(&p, 1, packed);
+    else
+        for (int x = 0; x < p.n; x += panel_columns)
+            for (int y = 0; y < p.m; ++y) first_tile(&p, 1, COLUMNS, y, x, 0, (V *)0);
     return 0;
 }
-if (WALKS_ROWS && panels)
-    panels_at(&p, ROWS, COLUMNS, 0, panels, 1, packed);
-else
-    for (int panel = 0; panel < panels; ++panel)
-        panels_at(&p, ROWS, COLUMNS, panel * panel_columns, 1, 1, packed);
-for (int x = panels * panel_columns; x < p.n; x += LAST_COLUMNS * WORDS)
-    panels_at(&p, ROWS, LAST_COLUMNS, x, 1, 0, packed);
+all_panels(&p, ROWS, packed);

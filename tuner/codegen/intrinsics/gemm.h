@@ -5,6 +5,10 @@
    Sums of one tile are stored between the products of the next. While a tile is computed, the rows
    of A of the next one come into L1 (dcfetch).
 
+   A B that is PACKED has all rows interleaved already. Where its rows lie aligned or few tiles read
+   it, it is read in place, with its panels side by side, and quads behind the last group are
+   multiplied one by one; else the first tile keeps it aligned for the others.
+
    With signed operands B has 128 added, and 128 times the sums of A's rows are taken away. */
 enum { GROUP = 2 * PAIRS };
 
@@ -18,12 +22,13 @@ enum { GROUP = 2 * PAIRS };
 #define FLIPPED(vector) (vector)
 #endif
 
-/* `k` bytes of each of `m` rows of `a`; `quads` of B with their padding by zeros. */
+/* `k` bytes of each of `m` rows of `a`; `quads` of B with their padding by zeros or, of a B in place,
+   those of whole groups. */
 struct product {
     const uint8_t *a, *b;
     int32_t *c;
     const int32_t *row_sums;
-    int a_stride, b_stride, c_stride, m, n, k, quads;
+    int a_stride, b_stride, c_stride, m, n, k, quads, in_place;
 };
 
 struct tile {
@@ -32,9 +37,18 @@ struct tile {
     uint64_t words[ROWS];
 };
 
+/* Bytes from one quad of a panel to the next, and from one panel to the next. */
+INLINE int quad_step(const struct product *p, int columns) {
+    return p->in_place ? p->b_stride : columns * VECTOR_BYTES;
+}
+INLINE int panel_step(const struct product *p, int columns) {
+    return p->in_place ? columns * VECTOR_BYTES : p->quads * columns * VECTOR_BYTES;
+}
+
 INLINE void load(struct tile *t, const struct product *p, int rows, int columns, const uint8_t *a,
-                 const V *b, int quad) {
-    UNROLLED for (int c = 0; c < columns; ++c) t->quads[c] = b[quad * columns + c];
+                 const uint8_t *b, int quad) {
+    UNROLLED for (int c = 0; c < columns; ++c) t->quads[c] = vector_at(
+        b + quad * quad_step(p, columns) + c * VECTOR_BYTES, B_ALIGNED || !p->in_place);
     if (quad % 2 == 0)
         UNROLLED for (int r = 0; r < rows; ++r) t->words[r] =
             *(const uint64_t *)(a + r * p->a_stride + QUAD * quad);
@@ -68,6 +82,25 @@ INLINE void store(const struct tile *t, const struct product *p, int rows, int c
     }
 }
 
+/* Multiplies the quads of a packed B one by one, from `quad` on, to which `a` and `b` point. They go to
+   `packed`, if that is kept, with their padding. */
+INLINE void multiply_quads(struct tile *t, const struct product *p, int rows, int columns,
+                           const uint8_t *a, const uint8_t *b, int quad, V *packed) {
+    for (; quad < (p->k + QUAD - 1) / QUAD; ++quad) {
+        UNROLLED for (int r = 0; r < rows; ++r) t->words[r] =
+            *(const uint32_t *)(a + r * p->a_stride);
+        UNROLLED for (int c = 0; c < columns; ++c) t->quads[c] =
+            vector_at(b + c * VECTOR_BYTES, B_ALIGNED);
+        multiply(t, rows, columns, 0, 0);
+        if (packed)
+            UNROLLED for (int c = 0; c < columns; ++c) *packed++ = t->quads[c];
+        a += QUAD, b += p->b_stride;
+    }
+    if (packed)
+        for (; quad < p->quads; ++quad)
+            UNROLLED for (int c = 0; c < columns; ++c) *packed++ = HVX(vd0)();
+}
+
 /* Four rows of B, of which `there` exist; the others count as zeros. */
 INLINE void load_rows(V rows[QUAD], const struct product *p, int columns, const uint8_t *b,
                       int there) {
@@ -82,10 +115,15 @@ INLINE void load_rows(V rows[QUAD], const struct product *p, int columns, const 
 INLINE void first_tile(const struct product *p, int rows, int columns, int y, int x, int whole,
                        V *packed) {
     struct tile t;
-    const uint8_t *a = p->a + y * p->a_stride, *b = p->b + x;
+    const uint8_t *a = p->a + y * p->a_stride, *b = p->b + (PACKED ? QUAD : 1) * x;
     const int whole_quads = p->k / QUAD;
     UNROLLED for (int r = 0; r < rows; ++r)
         UNROLLED for (int c = 0; c < columns; ++c) t.sums[r][c] = HVX(vd0)();
+    if (PACKED) {
+        multiply_quads(&t, p, rows, columns, a, b, 0, packed);
+        store(&t, p, rows, columns, y, p->c + y * p->c_stride + x, whole, p->n - x);
+        return;
+    }
     V rows_of_b[QUAD];
     if (whole_quads) load_rows(rows_of_b, p, columns, b, QUAD);
     _Pragma("clang loop unroll_count(2)") for (int quad = 0; quad < whole_quads; ++quad) {
@@ -132,23 +170,22 @@ INLINE void fetch(const struct product *p, int count, int quad, const uint8_t *f
 #define END_OF_TILE
 #endif
 
-/* The other tiles of `panels` at column x: from row ROWS on. The last rows begin where they end
-   with the matrix. */
+/* The tiles of `panels` at column x, whose quads begin at `packed`: from row ROWS on, or all of them
+   if B is in place. The last rows begin where they end with the matrix. */
 INLINE void other_tiles(const struct product *p, int rows, int columns, int x, int panels,
-                        int whole, const V *packed) {
+                        int whole, const uint8_t *packed) {
     struct tile t;
-    const int groups = p->quads / GROUP;
-    if (p->m <= rows) return;
-    int y = at_most(rows, p->m - rows), panel = 0;
-    const uint8_t *a = p->a + y * p->a_stride;
-    const V *b = packed;
+    const int groups = p->quads / GROUP, first = p->in_place ? 0 : rows;
+    if (p->m <= first) return;
+    int y = at_most(first, p->m - rows), panel = 0;
+    const uint8_t *a = p->a + y * p->a_stride, *b = packed;
     load(&t, p, rows, columns, a, b, 0);
     multiply(&t, rows, columns, 0, 1);
     load(&t, p, rows, columns, a, b, 1);
     /* Panels share the rows to fetch, if it is known how many they are: loops must be unrolled. */
     const int shares = __builtin_constant_p(panels) ? panels : 1;
     const int fetched = PREFETCH == 1 ? (rows + shares - 1) / shares : 0;
-    for (int left = panels * ((p->m - 1) / rows); left; --left) {
+    for (int left = panels * ((p->m - first + rows - 1) / rows); left; --left) {
         const uint8_t *ahead = a + (rows + (shares > 1 ? panel * fetched : 0)) * p->a_stride;
         int32_t *to = p->c + y * p->c_stride + x + panel * columns * WORDS;
         const int at = y;
@@ -156,7 +193,7 @@ INLINE void other_tiles(const struct product *p, int rows, int columns, int x, i
         const int is_last = panel == panels - 1;
         panel = is_last ? 0 : panel + 1;
         y = is_last ? at_most(y + rows, p->m - rows) : y;
-        const V *next_b = is_last ? packed : b + p->quads * columns;
+        const uint8_t *next_b = is_last ? packed : b + panel_step(p, columns);
         const uint8_t *next_a = p->a + y * p->a_stride;
         for (int group = 1; group < groups; ++group) {
             UNROLLED for (int quad = 1; quad <= GROUP; ++quad) {
@@ -164,13 +201,16 @@ INLINE void other_tiles(const struct product *p, int rows, int columns, int x, i
                 multiply(&t, rows, columns, quad % 2, 0);
                 load(&t, p, rows, columns, a, b, quad + 1);
             }
-            a += QUAD * GROUP, b += GROUP * columns, ahead += QUAD * GROUP;
+            a += QUAD * GROUP, b += GROUP * quad_step(p, columns), ahead += QUAD * GROUP;
         }
         UNROLLED for (int quad = 1; quad < GROUP; ++quad) {
             fetch(p, fetched, quad, ahead);
             multiply(&t, rows, columns, quad % 2, 0);
             if (quad + 1 < GROUP) load(&t, p, rows, columns, a, b, quad + 1);
         }
+        if (p->in_place)
+            multiply_quads(&t, p, rows, columns, a + QUAD * GROUP, b + GROUP * p->b_stride, p->quads,
+                           (V *)0);
         store(&t, p, rows, columns, at, to, whole, p->n - x);
         a = next_a, b = next_b;
         load(&t, p, rows, columns, a, b, 0);
@@ -183,10 +223,26 @@ INLINE void other_tiles(const struct product *p, int rows, int columns, int x, i
 /* `panels` at column x, of `columns` vectors each. */
 INLINE void panels_at(const struct product *p, int rows, int columns, int x, int panels, int whole,
                       V *packed) {
+    if (p->in_place) {
+        other_tiles(p, rows, columns, x, panels, whole, p->b + QUAD * x);
+        return;
+    }
     for (int panel = 0; panel < panels; ++panel)
         first_tile(p, rows, columns, 0, x + panel * columns * WORDS, whole,
                    packed ? packed + panel * p->quads * columns : packed);
-    if (packed) other_tiles(p, rows, columns, x, panels, whole, packed);
+    if (packed) other_tiles(p, rows, columns, x, panels, whole, (const uint8_t *)packed);
+}
+
+/* All columns, in tiles of that many rows: whole panels, then the rest of them. */
+INLINE void all_panels(const struct product *p, int rows, V *packed) {
+    const int panel_columns = COLUMNS * WORDS, panels = p->n / panel_columns;
+    if (WALKS_ROWS && panels)
+        panels_at(p, rows, COLUMNS, 0, panels, 1, packed);
+    else
+        for (int panel = 0; panel < panels; ++panel)
+            panels_at(p, rows, COLUMNS, panel * panel_columns, 1, 1, packed);
+    for (int x = panels * panel_columns; x < p->n; x += LAST_COLUMNS * WORDS)
+        panels_at(p, rows, LAST_COLUMNS, x, 1, 0, packed);
 }
 
 /* The sums of WORDS rows, whose vectors of partial sums lie in `parts`: neighbours are added in a

@@ -15,6 +15,8 @@ _FETCHES = {"ahead": 1, "whole": 2, "off": 0}
 _MOST_SUMS = 24
 """Vectors of sums: the others of 32 registers hold what they are made of."""
 _USUAL_SUMS = 16
+_PACKED = ("gemm_u8_packed", "gemm_i8_packed")
+"""Kernels that take B as quads of rows."""
 
 _KNOBS = (
     Knob("reg_rows", (1, 2, 3, 4, 5, 6, 8, 11, 12, 16), "rows of C in registers"),
@@ -41,9 +43,9 @@ _CONSTRAINTS = (
 
 
 class Gemm(Form):
-    """``gemm_u8`` and ``gemm_i8``."""
+    """``gemm_u8``, ``gemm_i8`` and those whose B comes packed."""
 
-    kernels = ("gemm_u8", "gemm_i8")
+    kernels = ("gemm_u8", "gemm_i8", *_PACKED)
     name = "gemm"
     knobs = _KNOBS
     constraints = _CONSTRAINTS
@@ -60,7 +62,7 @@ class Gemm(Form):
 
     def textbook(self, problem: Problem) -> dict[str, KnobValue]:
         """Sixteen vectors of sums, four of a row if there are; one panel of B at a time where L2
-        does not hold everything."""
+        does not hold everything, or B came packed. One tile of rows has nothing to fetch ahead."""
         rows, vectors = (
             int(self.constants(problem)["reg_m"]),
             int(self.constants(problem)["reg_most_vectors"]),
@@ -70,12 +72,15 @@ class Gemm(Form):
         wide = 3 if vectors % 4 and vectors % 3 == 0 else min(4, vectors)
         is_odd = bool(problem.workload.params["k"] % 32)
         tall = max(n for n in (1, 2, 3, 4, 5, 8, 12) if n <= min(rows, _USUAL_SUMS // wide))
+        is_packed = problem.workload.kernel in _PACKED
+        walk = "panels" if streams or (is_packed and tall < rows) else "rows"
+        fetch = "off" if is_packed and tall == rows else "whole" if is_odd else "ahead"
         return {
             "reg_rows": tall,
             "reg_vectors": wide,
             "reg_pairs": 1 if is_odd else 4,
-            "reg_fetch": "whole" if is_odd else "ahead",
-            "reg_walk": "panels" if streams else "rows",
+            "reg_fetch": fetch,
+            "reg_walk": walk,
             "reg_end": "fenced",
             "llvm_optimize": "O3",
         }
@@ -91,6 +96,7 @@ class Gemm(Form):
             "ROWS": config.integer("reg_rows"),
             "COLUMNS": vectors,
             "LAST_COLUMNS": last,
+            "PACKED": int(kernel.name in _PACKED),
             "PAIRS": config.integer("reg_pairs"),
             "WALKS_ROWS": int(config.text("reg_walk") == "rows"),
             "PREFETCH": _FETCHES[config.text("reg_fetch")],

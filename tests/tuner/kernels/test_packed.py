@@ -1,0 +1,115 @@
+"""Operands packed ahead of time: the layout is what is declared, and products do not change."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from tuner.codegen.toolchain import NativePart, built
+from tuner.errors import UserError
+from tuner.kernels import find_kernel
+from tuner.kernels.gemm_u8_packed import pack_quads
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+
+TARGET = find_target("hexagon-v66")
+PAIRS = [("gemm_u8", "gemm_u8_packed"), ("gemm_i8", "gemm_i8_packed")]
+OF_SIGNED = {"gemm_u8_packed": (), "gemm_i8_packed": ("ones", "parts", "row_sums")}
+"""Stages of the sums of A's rows."""
+EXTENT = st.integers(1, 9)
+PAGE = Path(__file__).parents[3] / "docs" / "kernels.md"
+IN_C = """
+__attribute__((visibility("default"))) void
+pack(const unsigned char *b, int k, int n, int stride, unsigned char *packed) {
+    %s
+}
+"""
+
+
+@pytest.mark.parametrize(("plain", "packed"), PAIRS)
+@given(data=st.data(), m=EXTENT, n=EXTENT, k=EXTENT)
+def test_products_with_b_packed_are_those_with_b_as_it_was(
+    plain: str, packed: str, data: st.DataObject, m: int, n: int, k: int
+) -> None:
+    kernel, params = find_kernel(plain), {"m": m, "n": n, "k": k}
+    a, b = (data.draw(arrays(s.dtype, s.shape)) for s in kernel.buffers(params)[:2])
+    (wanted,) = kernel.reference(params, [a, b])
+    (made,) = find_kernel(packed).reference(params, [a, pack_quads(b)])
+    np.testing.assert_array_equal(made, wanted)
+
+
+@given(data=st.data(), n=EXTENT, k=EXTENT, dtype=st.sampled_from(["uint8", "int8"]))
+def test_four_rows_lie_interleaved_with_zeros_behind_the_last(
+    data: st.DataObject, n: int, k: int, dtype: str
+) -> None:
+    b = data.draw(arrays(dtype, (k, n)))
+    packed = pack_quads(b)
+    assert packed.dtype == np.uint8
+    assert packed.shape == (-(-k // 4), 4 * n)
+    added = 128 if dtype == "int8" else 0
+    for row in range(4 * len(packed)):
+        for x in range(n):
+            wanted = int(b[row, x]) + added if row < k else 0
+            assert packed[row // 4, 4 * x + row % 4] == wanted
+
+
+@pytest.mark.parametrize(("plain", "packed"), PAIRS)
+def test_inputs_are_what_packing_returns(plain: str, packed: str) -> None:
+    """Zeros behind the last row, whatever values were drawn."""
+    kernel, params = find_kernel(packed), {"m": 3, "n": 5, "k": 6}
+    ones = [np.full(s.shape, 255, np.uint8).view(s.dtype) for s in kernel.buffers(params)[:2]]
+    for inputs in (kernel.inputs(params, np.random.default_rng(1)), ones):
+        a, b = kernel.allowed_inputs(params, inputs)
+        assert not b.reshape(2, 5, 4)[1, :, 2:].any()
+        np.testing.assert_array_equal(a, inputs[0])
+        np.testing.assert_array_equal(b.reshape(2, 5, 4)[0], inputs[1].reshape(2, 5, 4)[0])
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.zeros((4, 4, 4), np.uint8), np.zeros((4, 4), np.int32), np.zeros(4, np.uint8)]
+)
+def test_what_cannot_be_packed_is_refused_with_what_can(wrong: np.ndarray) -> None:
+    with pytest.raises(UserError, match="uint8 or int8 of two dimensions") as caught:
+        pack_quads(wrong)
+    assert str(wrong.dtype) in str(caught.value)
+
+
+@pytest.mark.parametrize("kernel", [packed for _, packed in PAIRS])
+def test_a_textbook_schedule_reads_b_where_it_lies(kernel: str) -> None:
+    """And A, where its rows are whole quads: nothing is copied."""
+    found = find_kernel(kernel)
+    for shape in ({"m": 1, "n": 1024, "k": 512}, {"m": 33, "n": 257, "k": 128}):
+        problem = found.problem(shape, Contract.STATIC, TARGET)
+        directives = found.schedule(problem, found.textbook_config(problem))
+        assert {one.func for one in directives} == {"sums", "C", *OF_SIGNED[kernel]}
+
+
+def shown(language: str) -> str:
+    """The one block of that language on the page about kernels."""
+    (found,) = re.findall(rf"^```{language}$(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    return found
+
+
+def test_the_python_shown_runs() -> None:
+    exec(shown("python"), {})  # noqa: S102 - a page of our own
+
+
+@pytest.mark.slow
+def test_the_c_shown_packs_alike(tmp_path: Path) -> None:
+    source = tmp_path / "pack.c"
+    source.write_text(IN_C % shown("c"))
+    library = ctypes.CDLL(str(built(NativePart("pack", "host", (source,)))))
+    for k, n, beyond in ((1, 1, 0), (7, 5, 3), (8, 33, 0)):
+        b = np.random.default_rng(k).integers(0, 256, (k, n), np.uint8)
+        wanted = pack_quads(b)
+        made = np.zeros((len(wanted), 4 * n + beyond), np.uint8)
+        addresses = (ctypes.c_void_p(array.ctypes.data) for array in (b, made))
+        library.pack(next(addresses), k, n, 4 * n + beyond, next(addresses))
+        np.testing.assert_array_equal(made[:, : 4 * n], wanted)
