@@ -310,8 +310,8 @@ def _offloaded_lines(graph: Graph, done: OffloadedRun, plan: Compared | None) ->
     counts = done.counts
     yield (
         f"{graph.name}: {done.cycles:,} model cycles in {sum(run.calls for run in ran)} calls of "
-        f"kernels, {done.repack_cycles:,} in repacking; {len(ran)} of {len(done.layers)} layers on "
-        f"the DSP, {macs:.1%} of MACs"
+        f"kernels ({done.core_cycles:,} without waiting for DDR), {done.repack_cycles:,} in "
+        f"repacking; {len(ran)} of {len(done.layers)} layers on the DSP, {macs:.1%} of MACs"
     )
     yield (
         f"{counts.crossings} crossings, {counts.batches} of them with calls; "
@@ -339,6 +339,7 @@ def _offloaded_json(graph: Graph, done: OffloadedRun, plan: Compared | None) -> 
         "name": graph.name,
         "digest": graph.digest,
         "cycles": done.cycles,
+        "core_cycles": done.core_cycles,
         "repack_cycles": done.repack_cycles,
         "outputs": {name: _apart_json(apart) for name, apart in done.apart.items()},
         "crossed": asdict(done.counts),
@@ -356,6 +357,7 @@ def _offloaded_json(graph: Graph, done: OffloadedRun, plan: Compared | None) -> 
                 "schedule": run.origin,
                 "calls": run.calls,
                 "cycles": run.cycles,
+                "core_cycles": run.core_cycles,
                 "repack_cycles": run.repack_cycles,
             }
             for run in done.layers

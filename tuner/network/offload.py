@@ -21,6 +21,7 @@ from tuner.network.graph import Array, Graph
 from tuner.network.image import (
     REPACK,
     Argument,
+    CallCycles,
     Counts,
     Function,
     Host,
@@ -58,12 +59,13 @@ TIMEOUT_S = 300.0
 @dataclass(frozen=True)
 class LayerRun:
     """A layer that ran: where its object comes from, its calls and their model cycles (``None`` on
-    the host), and the cycles of repacking its inputs, if it took any."""
+    the host), those without what DDR adds, and the cycles of repacking its inputs."""
 
     layer: Layer
     origin: str
     calls: int
     cycles: int | None
+    core_cycles: int
     repack_cycles: int
 
 
@@ -86,6 +88,11 @@ class OffloadedRun:
     def cycles(self) -> int:
         """Model cycles of all calls of kernels."""
         return sum(run.cycles or 0 for run in self.layers)
+
+    @property
+    def core_cycles(self) -> int:
+        """:attr:`cycles` if DDR had neither latency nor limits."""
+        return sum(run.core_cycles for run in self.layers)
 
     @property
     def repack_cycles(self) -> int:
@@ -256,7 +263,7 @@ def _require_right(
 
 
 def _layer_runs(
-    found: Sequence[Layer], steps: Steps, origins: Sequence[str], cycles: Sequence[int]
+    found: Sequence[Layer], steps: Steps, origins: Sequence[str], cycles: Sequence[CallCycles]
 ) -> tuple[LayerRun, ...]:
     runs = [step for step in steps.steps if isinstance(step, Run)]
     made = []
@@ -272,8 +279,9 @@ def _layer_runs(
                 layer,
                 origins[kernels[0][0] - 1] if kernels else ON_HOST,
                 len(kernels),
-                sum(took for _, took in kernels) if kernels else None,
-                sum(took for function, took in own if function == REPACK),
+                sum(took.total for _, took in kernels) if kernels else None,
+                sum(took.core for _, took in kernels),
+                sum(took.total for function, took in own if function == REPACK),
             )
         )
     return tuple(made)

@@ -90,7 +90,8 @@ def test_mobilenet_takes_a_batch_before_its_pooling_and_one_after(
     assert sum(layer.calls for layer in done.layers) > 60
     assert done.constant_bytes < done.peak_bytes < done.constant_bytes * 1.2
     assert done.set_up.copies_in == 1
-    assert all(apart.elements <= 2 for apart in done.apart.values())
+    # Weights come from DDR, each once.
+    assert done.core_cycles < done.cycles / 2
 
 
 def test_a_run_lies_beside_its_plan(mobilenet: tuple[Graph, OffloadedRun]) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from tuner.network.image.host import Argument, Counts, Host, HostError, Status
 from tuner.network.image.linking import REPACK, Function, linked_image
-from tuner.network.image.simulated import SimulatedDsp
+from tuner.network.image.simulated import CallCycles, SimulatedDsp
 
 __all__ = [
     "REPACK",
     "Argument",
+    "CallCycles",
     "Counts",
     "Function",
     "Host",

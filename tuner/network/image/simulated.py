@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 from dataclasses import replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -36,6 +36,13 @@ class _Pipes(ctypes.Structure):
         ("limit_ms", ctypes.c_int64),
         ("deadline_ms", ctypes.c_int64),
     )
+
+
+class CallCycles(NamedTuple):
+    """Model cycles of a call, and those it would take if DDR had neither latency nor limits."""
+
+    total: int
+    core: int
 
 
 class SimulatedDsp:
@@ -96,8 +103,8 @@ class SimulatedDsp:
             raise self.failure(error) from None
 
     def failure(self, error: HostError) -> CandidateError | DeviceError | ToolchainError:
-        """The meaning of ``error`` of :attr:`host`: a function that failed, ran too long or did what
-        it may not, or a simulator that is not there."""
+        """The meaning of ``error`` of :attr:`host`: a function that failed, ran too long or did
+        what it may not, or a simulator that is not there."""
         if error.status is not Status.NO_TRANSPORT:
             return CandidateError(Outcome.RUN_ERROR, f"the image answers {error}")
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -124,15 +131,16 @@ class SimulatedDsp:
             f"ended ({results.state.name}, status {code}) in call {results.calls}, in {where}",
         )
 
-    def cycles(self) -> list[int]:
-        """Model cycles of each call that ended so far, in caches as those before it left them."""
+    def cycles(self) -> list[CallCycles]:
+        """Of each call so far, in caches as those before it left them."""
         results = self._session.results()
         found = []
         for call in range(1, results.calls + 1):
             own = results.segments[results.segments["call"] == call]
             events = Events(own["counts"].astype(np.float64), own["loop"].astype(np.int64))
             cycles = cycles_of(events, self._model.parameters, self._target.hvx_contexts)
-            found.append(sum(whole(cycles.parts).values()))
+            parts = (cycles.parts, cycles.core_parts)
+            found.append(CallCycles(*(sum(whole(part).values()) for part in parts)))
         return found
 
     def _end(self) -> None:
