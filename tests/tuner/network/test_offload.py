@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -46,11 +47,17 @@ TOPOLOGY = Topology(
 )
 
 
+@cache
+def ran(name: str) -> OffloadedRun:
+    """The small graph ``name``, with calls queued."""
+    graph = GRAPHS[name]()
+    return run(graph, inputs_of(graph), target=TARGET)
+
+
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_network_in_one_image_makes_what_its_kernels_do(name: str) -> None:
     """``run`` compares every byte of the outputs."""
-    graph = GRAPHS[name]()
-    done = run(graph, inputs_of(graph), target=TARGET)
+    graph, done = GRAPHS[name](), ran(name)
     assert set(done.outputs) == set(graph.outputs)
     assert all(layer.cycles for layer in done.layers if layer.calls)
     assert done.counts.calls >= sum(layer.calls for layer in done.layers) > 0
@@ -62,7 +69,7 @@ def test_a_network_in_one_image_makes_what_its_kernels_do(name: str) -> None:
 
 def test_calls_that_are_queued_cross_less_often() -> None:
     graph = GRAPHS["residual block"]()
-    queued = run(graph, inputs_of(graph), target=TARGET)
+    queued = ran("residual block")
     alone = run(graph, inputs_of(graph), target=TARGET, one_call_a_layer=True)
     assert (queued.counts.crossings, queued.counts.batches) == (2, 1)
     assert (alone.counts.crossings, alone.counts.batches) == (2 + 4, 4)
