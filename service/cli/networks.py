@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from tuner.network import Graph
     from tuner.network.execution import Apart, LayerRun, NetworkRun
     from tuner.network.layers import Layer
+    from tuner.network.offload import LayerRun as OffloadedLayer
+    from tuner.network.offload import OffloadedRun
+    from tuner.network.predicted import Compared
     from tuner.network.topology import Unit
 
 app = typer.Typer(help="Read and run quantized networks.", rich_markup_mode=None)
@@ -180,17 +184,36 @@ def run_network(
     ],
     axis: AxisTexts = None,
     target: TargetName = DEFAULT_TARGET,
+    image: Annotated[
+        bool,
+        typer.Option("--image", help="As one program for the DSP, whose calls the host queues."),
+    ] = False,
+    one_call_a_layer: Annotated[
+        bool,
+        typer.Option("--one-call-a-layer", help="With --image: send each call on its own."),
+    ] = False,
+    topology: Annotated[
+        Path | None,
+        typer.Option("--topology", metavar="FILE", help="With --image: compare with a plan."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the network in FILE on the simulator, layer by layer, and compare it with its definition.
+    """Run the network in FILE on the simulator and compare it with its definition.
 
-    Layers run by the best stored schedules, or else by the textbook ones.
+    Layers run by the best stored schedules, or else by the textbook ones: one by one, or with
+    --image all in one program, as on a DSP.
     """
     from db import open_store
     from tuner.network import execution
     from tuner.network.onnx_file import run_host_node
     from tuner.problem.target import find_target
 
+    if image:
+        _run_image(model, axis, given, target, one_call_a_layer, topology, as_json=as_json)
+        return
+    if one_call_a_layer or topology is not None:
+        option = "--one-call-a-layer" if one_call_a_layer else "--topology"
+        raise UserError(f"{option} without --image", next_step="add --image")
     graph = _read(model, axis)
     inputs = _inputs(graph, given)
     with open_store() as store:
@@ -219,6 +242,126 @@ def run_network(
     )
     for name, apart in done.apart.items():
         print_line(f"output {name}, against the network as defined: {_apart_text(apart)}")
+
+
+def _run_image(
+    model: Path,
+    axis: list[str] | None,
+    given: list[str],
+    target: str,
+    one_call_a_layer: bool,
+    topology: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    from db import open_store
+    from tuner.network import offload
+    from tuner.network.onnx_file import run_host_node
+    from tuner.network.predicted import compared
+    from tuner.network.topology import read_topology
+    from tuner.problem.target import find_target
+
+    units = None if topology is None else read_topology(topology)
+    graph = _read(model, axis)
+    inputs = _inputs(graph, given)
+    chosen = find_target(target)
+    with open_store() as store:
+        done = offload.run(
+            graph,
+            inputs,
+            target=chosen,
+            store=store,
+            host=run_host_node,
+            one_call_a_layer=one_call_a_layer,
+        )
+        plan = None if units is None else compared(graph, done, units, chosen, store)
+    if as_json:
+        print_json(_offloaded_json(graph, done, plan))
+        return
+    print_table(
+        ["layer", "operator", "kernel", "schedule", "calls", "cycles", "repack"],
+        [_offloaded_row(run) for run in done.layers],
+        numeric=["calls", "cycles", "repack"],
+    )
+    print_line()
+    for line in _offloaded_lines(graph, done, plan):
+        print_line(line)
+    for name, apart in done.apart.items():
+        print_line(f"output {name}, against the network as defined: {_apart_text(apart)}")
+
+
+def _offloaded_row(run: OffloadedLayer) -> list[object]:
+    workload, node = run.layer.fit.workload, run.layer.node
+    return [
+        node.name,
+        node.source if node.operator == "host" else node.operator,
+        workload.kernel if workload is not None and run.calls else "-",
+        run.origin,
+        run.calls or "",
+        "" if run.cycles is None else f"{run.cycles:,}",
+        f"{run.repack_cycles:,}" if run.repack_cycles else "",
+    ]
+
+
+def _offloaded_lines(graph: Graph, done: OffloadedRun, plan: Compared | None) -> Iterator[str]:
+    ran = [run for run in done.layers if run.calls]
+    macs = sum(run.layer.share_of_macs for run in ran)
+    counts = done.counts
+    yield (
+        f"{graph.name}: {done.cycles:,} model cycles in {sum(run.calls for run in ran)} calls of "
+        f"kernels ({done.core_cycles:,} without waiting for DDR), {done.repack_cycles:,} in "
+        f"repacking; {len(ran)} of {len(done.layers)} layers on the DSP, {macs:.1%} of MACs"
+    )
+    yield (
+        f"{counts.crossings} crossings, {counts.batches} of them with calls; "
+        f"{counts.bytes_in:,} bytes in by {counts.copies_in} copies, "
+        f"{counts.bytes_out:,} out by {counts.copies_out}"
+    )
+    yield (
+        f"before the run {done.constant_bytes:,} bytes of constants; "
+        f"at most {done.peak_bytes:,} bytes in buffers"
+    )
+    if plan is None:
+        return
+    yield (
+        f"planned for these units: {plan.planned_calls} calls, {plan.planned_cycles:,.0f} cycles, "
+        f"{plan.planned_us:,.1f} us"
+    )
+    yield (
+        f"as it ran, by the same costs: {plan.ran_calls} calls, {plan.ran_cycles:,} cycles, "
+        f"{plan.ran_us:,.1f} us"
+    )
+
+
+def _offloaded_json(graph: Graph, done: OffloadedRun, plan: Compared | None) -> dict[str, Any]:
+    return {
+        "name": graph.name,
+        "digest": graph.digest,
+        "cycles": done.cycles,
+        "core_cycles": done.core_cycles,
+        "repack_cycles": done.repack_cycles,
+        "outputs": {name: _apart_json(apart) for name, apart in done.apart.items()},
+        "crossed": asdict(done.counts),
+        "crossed_before": asdict(done.set_up),
+        "constant_bytes": done.constant_bytes,
+        "peak_bytes": done.peak_bytes,
+        "plan": None if plan is None else asdict(plan),
+        "layers": [
+            {
+                "name": run.layer.node.name,
+                "operator": run.layer.node.operator,
+                "kernel": run.layer.fit.workload.kernel
+                if run.layer.fit.workload and run.calls
+                else None,
+                "schedule": run.origin,
+                "calls": run.calls,
+                "cycles": run.cycles,
+                "core_cycles": run.core_cycles,
+                "repack_cycles": run.repack_cycles,
+            }
+            for run in done.layers
+        ],
+    }
 
 
 def _inputs(graph: Graph, given: list[str]) -> dict[str, NDArray[Any]]:

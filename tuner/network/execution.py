@@ -10,7 +10,7 @@ the textbook ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +21,8 @@ from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.network import calls, reference
-from tuner.network.graph import Array, Graph, Node
+from tuner.network.graph import Array, Graph
 from tuner.network.layers import Layer, layers
-from tuner.network.operators import HOST
 from tuner.network.reference import HostOperator
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
@@ -89,21 +88,38 @@ def run(
     """
     exact = reference.trace(graph, inputs, host=host)
     with find_generator(GENERATOR)(1) as generator, QemuMeasurer() as measurer:
-        running = _Run(graph, exact, _Objects(generator, store, target), measurer, host)
+        running = _Run(graph, exact, Objects(generator, store, target), measurer, host)
         done = []
         for layer in layers(graph):
             done.append(running.layer(layer))
             if on_layer is not None:
                 on_layer(done[-1])
     outputs = {name: running.values[name] for name in graph.outputs}
+    return NetworkRun(tuple(done), outputs, apart_of(graph, outputs, exact))
+
+
+def apart_of(
+    graph: Graph, outputs: Mapping[str, Array], exact: Mapping[str, Array]
+) -> dict[str, Apart]:
+    """How far each of the ``outputs`` of ``graph`` is from the ``exact`` one."""
     steps = _steps(graph)
-    apart = {
-        name: _apart(made, exact[name], steps.get(name, 1.0)) for name, made in outputs.items()
-    }
-    return NetworkRun(tuple(done), outputs, apart)
+    return {name: _apart(made, exact[name], steps.get(name, 1.0)) for name, made in outputs.items()}
 
 
-class _Objects:
+def by_kernel(graph: Graph, layer: Layer, operands: Sequence[Array]) -> Array:
+    """The output of a layer by the reference of its kernel."""
+    workload = layer.fit.workload
+    assert workload is not None  # noqa: S101 - can_call says so
+    kernel = find_kernel(workload.kernel)
+    made = [
+        array
+        for inputs in calls.arguments(graph, layer.node, layer.fit, operands)
+        for array in kernel.reference(workload.params, inputs)
+    ]
+    return calls.result(graph, layer.node, layer.fit, operands, made)
+
+
+class Objects:
     """The object of each problem, made or looked up once."""
 
     def __init__(self, generator: CodeGenerator, store: TrialStore | None, target: Target) -> None:
@@ -135,7 +151,7 @@ class _Run:
         self,
         graph: Graph,
         exact: Mapping[str, Array],
-        objects: _Objects,
+        objects: Objects,
         measurer: QemuMeasurer,
         host: HostOperator | None,
     ) -> None:
@@ -147,7 +163,7 @@ class _Run:
         """Computes one layer from the values of those before it."""
         node = layer.node
         operands = [self.values[name] for name in node.inputs if name]
-        defined = self._defined(node, operands)
+        defined = reference.outputs_of(self._graph, node, operands, self._host)
         cycles, origin, made = None, ON_HOST, defined
         if calls.can_call(node, layer.fit):
             cycles, origin, output = self._called(layer, operands)
@@ -155,26 +171,20 @@ class _Run:
         self.values.update(zip(node.outputs, made, strict=True))
         return LayerRun(layer, origin, cycles, _apart(made[0], defined[0]))
 
-    def _defined(self, node: Node, operands: list[Array]) -> list[Array]:
-        if node.operator == HOST and self._host is not None:
-            return self._host(self._graph, node, operands)
-        return [reference.computed(self._graph, node, operands)]
-
     def _called(self, layer: Layer, operands: list[Array]) -> tuple[int, str, Array]:
         fit = layer.fit
         assert fit.workload is not None  # noqa: S101 - can_call says so
         problem = Problem(fit.workload, Contract.STATIC, self._objects.target)
-        kernel, outputs, cycles = find_kernel(fit.workload.kernel), [], 0
+        cycles = 0
         try:
             artifact, origin = self._objects.of(problem)
             for inputs in calls.arguments(self._graph, layer.node, fit, operands):
                 timed = self._measurer.measure_on(problem, artifact, inputs)
                 cycles += timed.measurement.cycles
-                outputs += kernel.reference(fit.workload.params, inputs)
         except CandidateError as error:
             error.message = f"layer '{layer.node.name}', {fit.workload.label}: {error.message}"
             raise
-        return cycles, origin, calls.result(self._graph, layer.node, outputs)
+        return cycles, origin, by_kernel(self._graph, layer, operands)
 
 
 def _apart(made: Array, exact: Array, step: float = 1.0) -> Apart:

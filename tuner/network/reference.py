@@ -52,17 +52,26 @@ def trace(
             values[name] = graph.data[tensor.data]
     for node in graph.nodes:
         operands = [values[name] for name in node.inputs if name]
-        if node.operator == HOST:
-            if host is None:
-                raise UserError(
-                    f"node '{node.name}' stays on the host: {node.reason}",
-                    next_step="give what runs it as host=",
-                )
-            made = host(graph, node, operands)
-        else:
-            made = [computed(graph, node, operands)]
+        made = outputs_of(graph, node, operands, host)
         values.update(zip(node.outputs, made, strict=True))
     return values
+
+
+def outputs_of(
+    graph: Graph, node: Node, operands: Sequence[Array], host: HostOperator | None
+) -> list[Array]:
+    """The outputs of any ``node`` of ``graph`` for ``operands``.
+
+    Raises ``UserError`` if it stays on the host and ``host`` is not given.
+    """
+    if node.operator != HOST:
+        return [computed(graph, node, operands)]
+    if host is None:
+        raise UserError(
+            f"node '{node.name}' stays on the host: {node.reason}",
+            next_step="give what runs it as host=",
+        )
+    return host(graph, node, [*operands])
 
 
 def computed(graph: Graph, node: Node, operands: Sequence[Array]) -> Array:

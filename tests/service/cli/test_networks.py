@@ -210,6 +210,31 @@ def test_a_network_is_tuned_and_run_by_what_was_found(
     assert [layer["cycles"] > 0 for layer in products] == [True] * 8
     assert [output["steps_apart"] <= 1 for output in ran["outputs"].values()] == [True]
 
+    (tmp_path / "phone.toml").write_text(TOPOLOGY)
+    in_image = [*("network", "run", str(model), "--input", given, "--image")]
+    in_image += ["--topology", str(tmp_path / "phone.toml")]
+    assert main([*in_image, "--json"]) == 0
+    image = json.loads(capsys.readouterr().out)
+    assert image["outputs"] == ran["outputs"]
+    assert [layer["schedule"] for layer in image["layers"]] == [
+        layer["schedule"] for layer in ran["layers"]
+    ]
+    crossed, plan = image["crossed"], image["plan"]
+    assert plan["planned_calls"] == plan["ran_calls"] == crossed["batches"] > 1
+    assert plan["planned_cycles"] == pytest.approx(ran["cycles"])
+    assert main([*in_image, "--one-call-a-layer"]) == 0
+    shown = capsys.readouterr().out
+    assert f"{plan['planned_calls']} calls, {round(plan['planned_cycles']):,} cycles" in shown
+    assert f"{crossed['crossings']} crossings" not in shown
+
+
+@pytest.mark.parametrize("option", [["--one-call-a-layer"], ["--topology", "phone.toml"]])
+def test_what_an_image_alone_has_is_refused_without_one(
+    model: Path, capsys: pytest.CaptureFixture[str], option: list[str]
+) -> None:
+    assert main(["network", "run", str(model), "--input", "x.npy", *option]) == 2
+    assert capsys.readouterr().err == f"error: {option[0]} without --image. add --image.\n"
+
 
 @pytest.mark.parametrize(
     ("given", "said"),

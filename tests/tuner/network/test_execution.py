@@ -17,7 +17,7 @@ from tuner.memory_store import MemoryStore
 from tuner.network import Graph, Node, Quantization, Tensor, checked, execution
 from tuner.network.costs import ESTIMATED, MEASURED, OF_PEAK, costs
 from tuner.network.graph import Array, data_digest
-from tuner.network.topology import Topology, Unit
+from tuner.network.topology import Link, Topology, Unit
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact, Candidate
@@ -147,7 +147,7 @@ def test_a_call_on_given_values_is_compared_byte_by_byte(pair: Artifact) -> None
 def units(**changed: Any) -> Topology:
     host = Unit("arm", host=True, macs_per_us=1000.0, moved_bytes_per_us=100.0)
     dsp = {"call_us": 35.0, "target": TARGET.name, "cycles_per_us": 500.0, **changed}
-    return Topology((host, Unit("dsp", **dsp)), {frozenset(("arm", "dsp")): 4000.0})
+    return Topology((host, Unit("dsp", **dsp)), {frozenset(("arm", "dsp")): Link(4000.0)})
 
 
 class _WithBest(MemoryStore):

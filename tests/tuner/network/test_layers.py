@@ -65,7 +65,8 @@ def made_by_kernel(graph: Graph, operands: list[Array]) -> Array:
     assert calls.can_call(node, found)
     kernel, params = find_kernel(found.workload.kernel), found.workload.params
     arguments = calls.arguments(graph, node, found, operands)
-    return calls.result(graph, node, [kernel.reference(params, one)[0] for one in arguments])
+    made = [kernel.reference(params, one)[0] for one in arguments]
+    return calls.result(graph, node, found, operands, made)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])

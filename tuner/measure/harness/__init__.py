@@ -15,6 +15,9 @@ _FOLDER = Path(__file__).parent
 LINKER_SCRIPT = _FOLDER / "program.ld"
 """Lays out harness and candidate for qemu-hexagon."""
 _PORTABLE = ("cases.c", "memory.c", "arithmetic.c", "halide_runtime.c")
+_HEADERS = ("harness", "memory_map", "system_call", "halide_buffer")
+_FLAGS = ("-fno-builtin",)
+"""Without it clang would make memcpy's loop a call of memcpy."""
 
 
 def linux_user_harness(arch: str) -> NativePart:
@@ -23,14 +26,29 @@ def linux_user_harness(arch: str) -> NativePart:
         name=f"harness-{arch}",
         machine="hexagon",
         sources=tuple(_FOLDER / name for name in (*_PORTABLE, "call.S", "linux_user.c")),
-        headers=tuple(_FOLDER / f"{name}.h" for name in ("harness", "image", "memory_map")),
+        headers=tuple(_FOLDER / f"{name}.h" for name in (*_HEADERS, "image")),
         arch=arch,
-        # Without it clang would make memcpy's loop a call of memcpy.
-        flags=("-fno-builtin",),
+        flags=_FLAGS,
     )
 
 
-_DSP_HEADERS = tuple(_FOLDER / f"{name}.h" for name in ("harness", "image", "dsp", "dsp_queue"))
+def serving_harness(arch: str, sources: tuple[Path, ...], headers: tuple[Path, ...]) -> NativePart:
+    """The parts of the harness that candidates need, for a program of ``sources`` that calls
+    several of them by their addresses."""
+    own = ("memory.c", "arithmetic.c", "halide_runtime.c", "call.S")
+    return NativePart(
+        name=f"serving-harness-{arch}",
+        machine="hexagon",
+        sources=(*(_FOLDER / name for name in own), *sources),
+        headers=(*(_FOLDER / f"{name}.h" for name in (*_HEADERS, "image")), *headers),
+        arch=arch,
+        flags=(*_FLAGS, "-DCALL_BY_ADDRESS"),
+    )
+
+
+_DSP_HEADERS = tuple(
+    _FOLDER / f"{name}.h" for name in ("harness", "image", "halide_buffer", "dsp", "dsp_queue")
+)
 _DSP_FLAGS = (
     *("-fno-builtin", "-fPIC", "-fvisibility=hidden", "-fshort-enums"),
     "-DKEEP_ARENA_MOST",

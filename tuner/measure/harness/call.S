@@ -20,7 +20,11 @@
     .p2align 2
     .globl hvxtune_window_begin, hvxtune_window_end
 hvxtune_window_begin:
+#ifdef CALL_BY_ADDRESS // of many functions in one program (tuner/network/image)
+    { callr r28 }
+#else
     { call hvxtune_entry }
+#endif
 hvxtune_window_end:
     { jump .Lreturned }
 
@@ -33,13 +37,13 @@ hvxtune_task_begins:
 hvxtune_loop_ends:
     { jumpr r31 }
 
-// int hvxtune_call(void *const *arguments, uint32_t count)
+// int call_candidate(void *const *arguments, uint32_t count)
 // Six arguments travel in r0 to r5, the others on the stack (Hexagon ABI, argument passing).
     .text
-    .globl hvxtune_call
-    .type hvxtune_call, @function
+    .globl call_candidate
+    .type call_candidate, @function
     .p2align 4
-hvxtune_call:
+call_candidate:
     { r29 = add(r29, #-56) }
     { memd(r29 + #0) = r17:16
       memd(r29 + #8) = r19:18 }
@@ -108,6 +112,9 @@ hvxtune_call:
     { p3:0 = r6 }
     { m0 = r8 }
     { m1 = r9 }
+#ifdef CALL_BY_ADDRESS
+    { r28 = memw(##hvxtune_function) }
+#endif
     { jump hvxtune_window_begin }
 
 .Lreturned:

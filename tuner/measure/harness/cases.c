@@ -1,25 +1,8 @@
 /* Runs the candidate on every case of an image. Knows nothing of the system it runs on. */
 #include <stddef.h>
 
+#include "halide_buffer.h"
 #include "harness.h"
-
-struct halide_dimension {
-    int32_t min, extent, stride;
-    uint32_t flags;
-};
-
-/* halide_buffer_t of Halide 21 (HalideRuntime.h) with 32-bit pointers. */
-struct halide_buffer {
-    uint64_t device;
-    const void *device_interface;
-    uint8_t *host;
-    uint64_t flags;
-    uint8_t type_code, type_bits;
-    uint16_t type_lanes;
-    int32_t dimensions;
-    struct halide_dimension *dim;
-    void *padding;
-};
 
 struct argument {
     struct halide_buffer buffer;
@@ -60,7 +43,7 @@ static int run_case(struct image_header *image, const struct image_case *one) {
     uint8_t *part = open_case(image, one);
     for (uint32_t i = 0; i < MAX_ARGUMENTS; i++)
         pointers[i] = i < one->buffer_count ? argument_of(i, &buffers[i], part) : NULL;
-    int result = hvxtune_call(pointers, one->buffer_count);
+    int result = call_candidate(pointers, one->buffer_count);
     close_case(one);
     return result;
 }

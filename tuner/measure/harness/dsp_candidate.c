@@ -145,7 +145,7 @@ static __attribute__((noinline)) void poison_stack(uint32_t poison) {
 }
 
 /* What the call made of memory goes to the host at once, whatever the timed calls come to. */
-int hvxtune_call(void *const *arguments, uint32_t count) {
+int call_candidate(void *const *arguments, uint32_t count) {
     (void)count;
     poison_stack(current->poison);
     int result = call(hvxtune_entry, arguments);

@@ -4,13 +4,13 @@
 
 #include "image.h"
 
-/* The most arguments hvxtune_call can pass. */
+/* The most arguments call_candidate can pass. */
 #define MAX_ARGUMENTS IMAGE_BUFFERS
 
 /* Calls the candidate with `count` arguments; `arguments` has room for MAX_ARGUMENTS and is one
  * the candidate can reach. The region that is counted begins with the call itself and ends with
  * the return from it. Registers that carry no argument hold poison. */
-int hvxtune_call(void *const *arguments, uint32_t count);
+int call_candidate(void *const *arguments, uint32_t count);
 
 /* Called around a parallel loop and before each of its tasks: on a simulator, which runs tasks one
  * by one, they tell apart what contexts would do at the same time. */

@@ -84,10 +84,10 @@ def _region(argument: Argument, begin: int) -> bytes:
     )
 
 
-_MAGIC, _VERSION = 0x53565848, 6
+_MAGIC, _VERSION = 0x53565848, 7
 _RULES, _BLOCKS, _TRANSITIONS, _PACKETS = 512, 32768, 131072, 262144
 _DETAILS, _SEGMENTS, _TEXT_BYTES = 1 << 20, 16384, 1 << 24
-_KEEP_TEXT, _MODEL_MEMORY, _COLD_CACHES = 1, 2, 4
+_KEEP_TEXT, _MODEL_MEMORY, _COLD_CACHES, _SERVES = 1, 2, 4, 8
 
 _ORDERS = struct.Struct("<9I4x5Q")
 _COSTS = struct.Struct(f"<{EVENT_COUNT}QQ2I")
@@ -131,7 +131,7 @@ PACKET = np.dtype(
     ]
 )
 DETAIL = np.dtype([("stalls", "u1"), ("cause", "u1")])
-SEGMENT = np.dtype([("loop", "<u4"), ("unused", "<u4"), ("counts", "<u8", EVENT_COUNT)])
+SEGMENT = np.dtype([("loop", "<u4"), ("call", "<u4"), ("counts", "<u8", EVENT_COUNT)])
 
 Table = NDArray[Any]
 
@@ -161,7 +161,9 @@ class Orders:
     """The plugin's orders (``struct orders``). 0 cycles means no limit.
 
     ``target`` gives the sizes of caches and VTCM, and the contexts that share parallel loops.
-    ``candidate_bytes`` is the size of the candidate's code: nothing beyond it may run.
+    ``candidate_bytes`` is the size of the candidate's code: nothing beyond it may run. A program
+    that ``serves`` takes messages, and each of its calls is timed, in caches as those before left
+    them (:mod:`tuner.network.image`).
     """
 
     model: TimingModel
@@ -175,6 +177,7 @@ class Orders:
     address_space_bytes: int = 1 << 34
     output_bytes: int = 1 << 16
     keep_text: bool = False
+    serves: bool = False
 
     @property
     def timed_call(self) -> int:
@@ -185,7 +188,8 @@ class Orders:
     def flags(self) -> int:
         """``enum session_flags``."""
         memory = {"none": 0, "cold": _MODEL_MEMORY | _COLD_CACHES, "warm": _MODEL_MEMORY}
-        return memory[self.caches] | (_KEEP_TEXT if self.keep_text else 0)
+        asked = (_KEEP_TEXT if self.keep_text else 0) | (_SERVES if self.serves else 0)
+        return memory[self.caches] | asked
 
     def packed(self) -> bytes:
         """``struct orders``."""

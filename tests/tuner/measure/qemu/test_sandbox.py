@@ -35,6 +35,7 @@ attempts = {
     "signal everyone": lambda: os.kill(-1, 0),
     "make a pipe": lambda: os.pipe(),
     "make memory to share": lambda: os.memfd_create("x"),
+    "read standard input": lambda: os.read(0, 1),
     "write to standard output": lambda: os.write(1, b"x"),
     "duplicate a descriptor": lambda: os.dup(2),
     "be another user": lambda: os.setuid(1),
@@ -42,7 +43,7 @@ attempts = {
     "raise a limit": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (9, 9)),
 }
 encode = json.JSONEncoder().encode
-sandbox.sandbox_close()
+sandbox.sandbox_close(bool(int(sys.argv[3])))
 done = []
 for name, attempt in attempts.items():
     try:
@@ -68,9 +69,12 @@ def sandbox() -> Path:
     return built(part)
 
 
-def break_out(sandbox: Path, made: Path, user: tuple[str, ...] = ()) -> dict[str, object]:
-    command = [*user, sys.executable, "-I", "-S", "-c", INTRUDER, str(sandbox), str(made)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+def break_out(
+    sandbox: Path, made: Path, user: tuple[str, ...] = (), messages: bool = False
+) -> dict[str, object]:
+    arguments = [str(sandbox), str(made), str(int(messages))]
+    command = [*user, sys.executable, "-I", "-S", "-c", INTRUDER, *arguments]
+    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stderr)
     return found
@@ -84,6 +88,14 @@ def test_a_process_in_the_sandbox_can_do_nothing_but_compute(sandbox: Path, tmp_
         assert found["done"] == []
     assert not (tmp_path / "made").exists()
     assert sandbox.exists()
+
+
+def test_one_that_takes_messages_has_standard_input_and_output_beside(
+    sandbox: Path, tmp_path: Path
+) -> None:
+    found = break_out(sandbox, tmp_path / "made", messages=True)
+    if "seccomp" in layers_of(int(str(found["layers"])))[0]:
+        assert found["done"] == ["read standard input", "write to standard output"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")

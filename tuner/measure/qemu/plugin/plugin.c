@@ -17,8 +17,10 @@
 #include "session.h"
 #include "timing.h"
 
-/* System calls of the harness (linux_user.c, call.S), which makes them outside of calls. */
+/* System calls of the harness (linux_user.c, call.S), which makes them outside of calls. Only an
+ * image of a network reads and writes. */
 enum { HEXAGON_EXIT_GROUP = 94, HEXAGON_MUNMAP = 215, HEXAGON_MMAP = 222, HEXAGON_MPROTECT = 226 };
+enum { HEXAGON_READ = 63, HEXAGON_WRITE = 64 };
 
 /* Fewer than a call takes for whose code a second translation, 2 ms or so, pays (measured). */
 #define PACKETS_WORTH_TRANSLATING 20000
@@ -46,6 +48,8 @@ static void follow(bool followed, bool watched) {
     prefetches_follow(followed);
 }
 
+static bool serves(void) { return (session->orders.flags & SESSION_SERVES) != 0; }
+
 static bool is_watched(uint32_t call) { return call <= session->bounds.calls; }
 
 static void call_begins(unsigned vcpu, void *data) {
@@ -67,6 +71,8 @@ static void call_begins(unsigned vcpu, void *data) {
 /* The last call whose accesses QEMU has to report. */
 static uint32_t last_told_of(void) {
     uint32_t timed = session->orders.timed_call, watched = session->bounds.calls;
+    if (serves())
+        return UINT32_MAX;
     return timed > watched ? timed : watched;
 }
 
@@ -92,7 +98,7 @@ static void call_ends(unsigned vcpu, void *data) {
     if (!in_call)
         end_run(SESSION_STRAY);
     in_call = false;
-    if (in_followed_call)
+    if (in_followed_call && !serves())
         compare_with_practice();
     follow(false, false);
     /* No need to be told of accesses any more: have the code translated anew, without. Where calls
@@ -150,7 +156,7 @@ static void close_sandbox_once(void) {
     static bool closed;
     if (!closed) {
         closed = true;
-        sandbox_close();
+        sandbox_close(serves());
         session->results.sandbox_layers = sandbox_layers();
     }
 }
@@ -193,7 +199,8 @@ static void system_call(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint
     (void)id, (void)vcpu, (void)a1, (void)a2, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7;
     (void)a8;
     bool of_harness = number == HEXAGON_MMAP || number == HEXAGON_MUNMAP ||
-                      number == HEXAGON_MPROTECT || number == HEXAGON_EXIT_GROUP;
+                      number == HEXAGON_MPROTECT || number == HEXAGON_EXIT_GROUP ||
+                      (serves() && (number == HEXAGON_READ || number == HEXAGON_WRITE));
     if (in_call || !of_harness) {
         session->results.system_call = number;
         end_run(SESSION_SYSTEM_CALL);

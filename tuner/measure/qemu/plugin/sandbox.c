@@ -107,12 +107,20 @@ static void forbid_files(void) {
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 4), LOAD(args[0]),                            \
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (argument), 0, 1), ANSWER(SECCOMP_RET_ALLOW),          \
         ANSWER(SECCOMP_RET_ERRNO | 1)
+/* With either of these. */
+#define ALLOW_FOR_BOTH(number, one, other)                                                         \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 5), LOAD(args[0]),                            \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (one), 1, 0),                                          \
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (other), 0, 1), ANSWER(SECCOMP_RET_ALLOW),             \
+        ANSWER(SECCOMP_RET_ERRNO | 1)
 
 /* What QEMU calls from the first simulated instruction on: memory, signals, locks, its last words.
  * No call here makes a descriptor, a process or a thread. All else fails with EPERM, so that a
  * libc that asks for something harmless goes on without it. */
-static void forbid_system_calls(void) {
+static void forbid_system_calls(bool messages) {
     uint32_t self = (uint32_t)getpid();
+    uint32_t input = messages ? STDIN_FILENO : UINT32_MAX;
+    uint32_t output = messages ? STDOUT_FILENO : STDERR_FILENO;
     struct sock_filter program[] = {
         LOAD(arch),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MACHINE, 1, 0),
@@ -147,7 +155,8 @@ static void forbid_system_calls(void) {
         ALLOW(SYS_exit_group),
         ALLOW_FOR(SYS_kill, self),
         ALLOW_FOR(SYS_tgkill, self),
-        ALLOW_FOR(SYS_write, STDERR_FILENO),
+        ALLOW_FOR(SYS_read, input), /* none has the number UINT32_MAX */
+        ALLOW_FOR_BOTH(SYS_write, STDERR_FILENO, output),
         ANSWER(SECCOMP_RET_ERRNO | 1),
     };
     struct sock_fprog filter = {sizeof program / sizeof *program, program};
@@ -155,10 +164,10 @@ static void forbid_system_calls(void) {
         layers |= SANDBOX_SECCOMP;
 }
 
-void sandbox_close(void) {
+void sandbox_close(bool messages) {
     empty_root();
     drop_privileges();
     forbid_files();
     bound(RLIMIT_NOFILE, 0, 0); /* descriptors that are open stay so; there will be no other */
-    forbid_system_calls();
+    forbid_system_calls(messages);
 }

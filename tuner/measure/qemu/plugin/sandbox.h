@@ -7,6 +7,7 @@
 #ifndef HVXTUNE_SANDBOX_H
 #define HVXTUNE_SANDBOX_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Layers in place; tuner/measure/qemu/device.py names them. */
@@ -26,8 +27,9 @@ struct sandbox_limits {
 /* Bounds what the process may use; it dies with its launcher. */
 void sandbox_bound(const struct sandbox_limits *limits, uint32_t launcher);
 
-/* Closes everything the process no longer needs once its program is loaded. */
-void sandbox_close(void);
+/* Closes everything the process no longer needs once its program is loaded. One that takes
+ * `messages` keeps standard input and output. */
+void sandbox_close(bool messages);
 
 /* The layers in place, of enum sandbox_layer. */
 uint32_t sandbox_layers(void);

@@ -13,7 +13,7 @@
 #include "packet.h"
 
 #define SESSION_MAGIC 0x53565848u /* "HXVS" */
-#define SESSION_VERSION 6u
+#define SESSION_VERSION 7u
 #define SESSION_RULES 512
 #define SESSION_BLOCKS 32768
 #define SESSION_TRANSITIONS 131072
@@ -48,6 +48,7 @@ enum session_flags {
     SESSION_KEEP_TEXT = 1,
     SESSION_MODEL_MEMORY = 2, /* caches, VTCM, DDR; else every access costs nothing */
     SESSION_COLD_CACHES = 4,  /* empty when the timed call begins */
+    SESSION_SERVES = 8, /* an image of a network: takes messages, and every call is timed */
 };
 
 /* Sizes and distances that decide which events happen; distances in packet times. */
@@ -155,9 +156,9 @@ struct packet_record {
     uint64_t l1_misses, l2_misses, line_splits, store_to_load;
 };
 
-/* A stretch of the timed call: serial code (loop 0), or a task of the parallel loop `loop`. */
+/* A stretch of a timed call: serial code (loop 0), or a task of the parallel loop `loop`. */
 struct segment {
-    uint32_t loop, unused;
+    uint32_t loop, call;
     struct events events;
 };
 

@@ -30,7 +30,10 @@ bool timing_open(struct session *opened) {
                        &session->results.vtcm_used_bytes);
 }
 
-bool timing_follows(uint32_t call) { return call <= session->orders.timed_call; }
+/* Of all calls, one after the other in a process that keeps its caches. */
+static bool serves(void) { return (session->orders.flags & SESSION_SERVES) != 0; }
+
+bool timing_follows(uint32_t call) { return serves() || call <= session->orders.timed_call; }
 
 uint64_t timing_clock(uint32_t packet) { return block_began + packet; }
 
@@ -43,9 +46,12 @@ static void begin_segment(uint32_t loop) {
     struct results *results = &session->results;
     if (results->segment_count < SESSION_SEGMENTS) {
         session->segments[results->segment_count].loop = loop;
+        session->segments[results->segment_count].call = results->calls;
         count_in(results->segment_count++);
     } else if (loop != 0 && first_task < SESSION_SEGMENTS) {
         count_in(first_task + tasks % (SESSION_SEGMENTS - first_task));
+    } else if (serves()) {
+        end_run(SESSION_TABLE_FULL);
     }
 }
 
@@ -65,9 +71,12 @@ static void forget_counts(void) {
 
 void timing_call_begins(void) {
     const struct orders *orders = &session->orders;
-    bool practice = session->results.calls < orders->timed_call;
+    bool practice = session->results.calls < orders->timed_call && !serves();
     began += session->results.cycles;
-    forget_counts();
+    if (serves())
+        session->results.packets = session->results.cycles = 0;
+    else
+        forget_counts();
     /* With caches not yet filled, memory costs more than in the timed call: what counts against
      * the limit is what both calls have in common. */
     account = (struct account){.costs = practice ? &free_of_charge : &orders->costs};

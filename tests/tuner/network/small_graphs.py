@@ -1,0 +1,211 @@
+"""Networks of a few layers: what can lie between two kernels, and between a kernel and the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from tuner.network import Graph, Node, Quantization, Tensor, checked
+from tuner.network.graph import Array, data_digest
+
+SPREAD = 40.0
+"""Standard deviation that sums of products are scaled to, in steps."""
+
+
+class Making:
+    """A graph being made. Weights are seeded, and scaled to use the range of the output."""
+
+    def __init__(self, seed: int, dtype: str = "uint8") -> None:
+        self._rng = np.random.default_rng(seed)
+        self._dtype = dtype
+        self._tensors: dict[str, Tensor] = {}
+        self._nodes: list[Node] = []
+        self._data: dict[str, Array] = {}
+        self._inputs: list[str] = []
+
+    def input(self, *shape: int) -> str:
+        name = self._tensor(shape, 0.05)
+        self._inputs.append(name)
+        return name
+
+    def constant(self, array: Array, quantization: Quantization | None = None) -> str:
+        name = f"c{len(self._tensors)}"
+        digest = data_digest(array)
+        self._data[digest] = array
+        self._tensors[name] = Tensor(name, array.shape, array.dtype.name, quantization, digest)
+        return name
+
+    def bytes(self, *shape: int) -> str:
+        """A constant like an activation."""
+        limits = np.iinfo(self._dtype)
+        array = self._rng.integers(limits.min, limits.max, shape, self._dtype, endpoint=True)
+        return self.constant(array, Quantization.of(0.05, limits.min + 120))
+
+    def _tensor(self, shape: tuple[int, ...], scale: float, zero: int | None = None) -> str:
+        name = f"t{len(self._tensors)}"
+        start = int(np.iinfo(self._dtype).min) + 120 if zero is None else zero
+        self._tensors[name] = Tensor(name, shape, self._dtype, Quantization.of(scale, start))
+        return name
+
+    def _scale(self, name: str) -> float:
+        quantization = self._tensors[name].quantization
+        assert quantization is not None
+        return quantization.scale[0]
+
+    def node(
+        self, operator: str, inputs: tuple[str, ...], made_shape: tuple[int, ...], scale: float,
+        **how: Any,
+    ) -> str:  # fmt: skip
+        made = self._tensor(made_shape, scale)
+        self._nodes.append(Node(f"{operator}_{len(self._nodes)}", operator, inputs, (made,), how))
+        return made
+
+    def _weights(self, *shape: int) -> tuple[str, float]:
+        """Signed weights, and how many times the scale of a sum the output's is."""
+        array = self._rng.integers(-128, 128, shape, np.int8)
+        name = self.constant(array, Quantization.of(0.01, 0))
+        return name, sqrt(prod(shape[1:])) * 74 * 74 / SPREAD
+
+    def conv(
+        self, x: str, outer: int, size: int = 3, stride: int = 1, *, depthwise: bool = False,
+        layout: str = "nchw",
+    ) -> str:  # fmt: skip
+        shape = self._tensors[x].shape
+        at, (row, column) = (1, (2, 3)) if layout == "nchw" else (3, (1, 2))
+        weights, factor = self._weights(outer, 1 if depthwise else shape[at], size, size)
+        bias = self.constant(self._rng.integers(-500, 500, outer, np.int32))
+        made = list(shape)
+        made[at] = outer
+        made[row], made[column] = (-(-shape[axis] // stride) for axis in (row, column))
+        before = size // 2
+        return self.node(
+            "conv",
+            (x, weights, bias),
+            tuple(made),
+            self._scale(x) * 0.01 * factor,
+            kernel=[size, size],
+            strides=[stride, stride],
+            dilations=[1, 1],
+            pads=[before, before, before, before],
+            layout=layout,
+            group=outer if depthwise else 1,
+        )
+
+    def pool(self, operator: str, x: str, **how: Any) -> str:
+        """Of 2 by 2 pixels."""
+        batch, depth, rows, columns = self._tensors[x].shape
+        window = {"kernel": [2, 2], "strides": [2, 2], "dilations": [1, 1], "pads": [0] * 4}
+        shape = (batch, depth, rows // 2, columns // 2)
+        return self.node(operator, (x,), shape, self._scale(x), **window, layout="nchw", **how)
+
+    def dense(self, x: str, outer: int) -> str:
+        """A product with constant weights."""
+        shape = self._tensors[x].shape
+        weights = self._rng.integers(-128, 128, (shape[-1], outer), np.int8)
+        name = self.constant(weights, Quantization.of(0.01, 0))
+        scale = self._scale(x) * 0.01 * sqrt(shape[-1]) * 74 * 74 / SPREAD
+        return self.node("matmul", (x, name), (*shape[:-1], outer), scale)
+
+    def product(self, a: str, b: str) -> str:
+        """Of two activations."""
+        left, right = self._tensors[a].shape, self._tensors[b].shape
+        scale = self._scale(a) * self._scale(b) * sqrt(left[-1]) * 74 * 74 / SPREAD
+        return self.node("matmul", (a, b), (*left[:-1], right[-1]), scale)
+
+    def add(self, a: str, b: str) -> str:
+        return self.node("add", (a, b), self._tensors[a].shape, self._scale(a) * 1.3)
+
+    def mul(self, a: str, b: str) -> str:
+        """No kernel has it."""
+        scale = self._scale(a) * self._scale(b) * SPREAD
+        return self.node("mul", (a, b), self._tensors[a].shape, scale)
+
+    def table(self, x: str) -> str:
+        table = self._rng.permutation(256).astype(np.uint8).view(self._dtype)
+        return self.node("table", (x, self.constant(table)), self._tensors[x].shape, 0.05)
+
+    def reshape(self, x: str, *shape: int) -> str:
+        made = self.node("reshape", (x,), shape, 1.0, shape=list(shape))
+        self._tensors[made] = Tensor(made, shape, self._dtype, self._tensors[x].quantization)
+        return made
+
+    def graph(self, name: str, *outputs: str) -> Graph:
+        return checked(
+            name, list(self._tensors.values()), self._nodes, self._inputs, outputs, self._data
+        )
+
+
+def residual_block() -> Graph:
+    m = Making(1, "int8")
+    x = m.conv(m.input(1, 3, 8, 8), 24, stride=2)
+    y = m.conv(m.conv(x, 24, depthwise=True), 24, size=1)
+    return m.graph("residual block", m.add(x, y))
+
+
+def two_branches() -> Graph:
+    """In the model's order: off the host, on it, off, off."""
+    m = Making(2)
+    image = m.input(1, 4, 8, 8)
+    first = m.conv(image, 16)
+    host = m.mul(first, first)
+    second = m.conv(image, 16, size=1)
+    return m.graph("two branches", m.add(second, host))
+
+
+def flattened() -> Graph:
+    """Rows of pixels with channels last become one row with channels first; the channels that pad
+    the first convolution do not fit the second."""
+    m = Making(3)
+    x = m.pool("max_pool", m.conv(m.conv(m.input(1, 3, 8, 8), 12, layout="nchw"), 24))
+    return m.graph("flattened", m.dense(m.reshape(x, 1, 24 * 4 * 4), 10))
+
+
+def attention() -> Graph:
+    """Products of activations, in batches of matrices that are no whole vectors."""
+    m = Making(4, "int8")
+    a, b = m.input(1, 3, 6, 20), m.input(1, 3, 20, 12)
+    scores = m.table(m.product(a, b))
+    return m.graph("attention", m.product(scores, m.input(1, 3, 12, 20)), scores)
+
+
+def pools_and_tables() -> Graph:
+    """Host and DSP by turns, a constant that is added, two outputs from either unit."""
+    m = Making(5, "int8")
+    x = m.table(m.conv(m.input(1, 8, 8, 8), 16, layout="nchw"))
+    sum_ = m.add(x, m.bytes(1, 16, 8, 8))
+    pooled = m.pool("average_pool", sum_, count_padding=0)
+    return m.graph("pools and tables", m.table(m.conv(pooled, 16, size=1)), pooled, sum_)
+
+
+def narrow() -> Graph:
+    """Fewer channels than kernels have; their padding differs, and the host takes it off."""
+    m = Making(6)
+    x = m.conv(m.conv(m.input(1, 6, 6, 3), 10, layout="nhwc"), 5, size=1, layout="nhwc")
+    return m.graph("narrow", m.table(x), x)
+
+
+GRAPHS: Mapping[str, Callable[[], Graph]] = {
+    "residual block": residual_block,
+    "two branches": two_branches,
+    "flattened": flattened,
+    "attention": attention,
+    "pools and tables": pools_and_tables,
+    "narrow": narrow,
+}
+"""By name."""
+
+
+def inputs_of(graph: Graph) -> dict[str, Array]:
+    """Seeded elements over the whole range."""
+    rng = np.random.default_rng(9)
+    found = {}
+    for name in graph.inputs:
+        tensor = graph.tensors[name]
+        limits = np.iinfo(tensor.dtype)
+        found[name] = rng.integers(
+            limits.min, limits.max, tensor.shape, tensor.dtype, endpoint=True
+        )
+    return found
