@@ -359,7 +359,7 @@ PIPELINES = {
     "FIR of 64 taps, i16": Everyday(
         fir,
         {"x": 4096},
-        "each tap is a load off the vector boundary, a cycle more; merging them makes wrong code",
+        "taps are loads off vector boundaries, which take two cycles; merging them makes wrong code",
     ),
     "NV12 to RGB": Everyday(nv12_to_rgb, _PLANES),
     "depthwise 5x5, stride 2": Everyday(
