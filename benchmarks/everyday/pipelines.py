@@ -359,7 +359,7 @@ PIPELINES = {
     "FIR of 64 taps, i16": Everyday(
         fir,
         {"x": 4096},
-        "taps are loads off vector boundaries, which take two cycles; merging them makes wrong code",
+        "taps are loads off vector boundaries, of two cycles; merging them makes wrong code",
     ),
     "NV12 to RGB": Everyday(nv12_to_rgb, _PLANES),
     "depthwise 5x5, stride 2": Everyday(
