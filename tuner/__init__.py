@@ -8,7 +8,7 @@
 
 Knows nothing of the database, the service or the dashboards: trials go to a
 :class:`tuner.store.TrialStore`, in memory unless another is given. The functions of
-The functions of :mod:`tuner.tuning` are offered here; they are imported on first use.
+:mod:`tuner.tuning` are offered here; they are imported on first use.
 
 This module puts the house together: a room that others below it have to find is named here, and by
 no room.
