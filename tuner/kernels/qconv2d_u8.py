@@ -1,8 +1,7 @@
 """Convolution as a layer of a quantized network: ``conv2d_u8`` with all numbers as data.
 
 Zero points, multipliers by channel and limits are arguments: one schedule serves all layers of a
-shape. The space is that of :mod:`tuner.kernels.conv2d_u8`, of whose parts this makes use: to change
-that file would rename its workloads, and lose their schedules.
+shape. The space is that of :mod:`tuner.kernels.conv2d_u8`, of whose parts this makes use.
 """
 
 from __future__ import annotations
