@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tuner.network import Graph
-    from tuner.network.execution import Apart, LayerRun, NetworkRun
     from tuner.network.layers import Layer
-    from tuner.network.offload import LayerRun as OffloadedLayer
-    from tuner.network.offload import OffloadedRun
-    from tuner.network.predicted import Compared
-    from tuner.network.topology import Unit
+    from tuner.network.planning.topology import Unit
+    from tuner.network.running.execution import Apart, LayerRun, NetworkRun
+    from tuner.network.running.offload import LayerRun as OffloadedLayer
+    from tuner.network.running.offload import OffloadedRun
+    from tuner.network.running.predicted import Compared
 
 app = typer.Typer(help="Read and run quantized networks.", rich_markup_mode=None)
 ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="An int8 ONNX model.")]
@@ -74,7 +74,7 @@ def import_network(
 
 
 def _read(model: Path, axis: list[str] | None) -> Graph:
-    from tuner.network import onnx_reader
+    from tuner.network.reading import onnx_reader
 
     return onnx_reader.read(model, dict(_axis(text) for text in axis or []))
 
@@ -204,8 +204,8 @@ def run_network(
     --image all in one program, as on a DSP.
     """
     from db import open_store
-    from tuner.network import execution
-    from tuner.network.onnx_file import run_host_node
+    from tuner.network.reading.onnx_file import run_host_node
+    from tuner.network.running import execution
     from tuner.problem.target import find_target
 
     if image:
@@ -255,10 +255,10 @@ def _run_image(
     as_json: bool,
 ) -> None:
     from db import open_store
-    from tuner.network import offload
-    from tuner.network.onnx_file import run_host_node
-    from tuner.network.predicted import compared
-    from tuner.network.topology import read_topology
+    from tuner.network.planning.topology import read_topology
+    from tuner.network.reading.onnx_file import run_host_node
+    from tuner.network.running import offload
+    from tuner.network.running.predicted import compared
     from tuner.problem.target import find_target
 
     units = None if topology is None else read_topology(topology)
@@ -483,13 +483,13 @@ def plan_network(
     """
     from db import open_trials
     from service.cli import plans
-    from tuner.network import mesh, vtcm
-    from tuner.network.costs import costs, mesh_layer
-    from tuner.network.sequence import plan
-    from tuner.network.solver import require_ortools
-    from tuner.network.stream import plan_stream
-    from tuner.network.tasks import tasks_of
-    from tuner.network.topology import read_topology
+    from tuner.network.planning import mesh, vtcm
+    from tuner.network.planning.costs import costs, mesh_layer
+    from tuner.network.planning.sequence import plan
+    from tuner.network.planning.solver import require_ortools
+    from tuner.network.planning.stream import plan_stream
+    from tuner.network.planning.tasks import tasks_of
+    from tuner.network.planning.topology import read_topology
 
     units = read_topology(topology)
     require_ortools()

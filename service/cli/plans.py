@@ -10,13 +10,13 @@ from service.cli.output import print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from tuner.network import Graph
-    from tuner.network.costs import Cost
     from tuner.network.layers import Layer
-    from tuner.network.mesh import MeshPlan
-    from tuner.network.sequence import Plan
-    from tuner.network.simulation import Operation, Simulation
-    from tuner.network.stream import StreamPlan
-    from tuner.network.vtcm import Placement
+    from tuner.network.planning.costs import Cost
+    from tuner.network.planning.mesh import MeshPlan
+    from tuner.network.planning.sequence import Plan
+    from tuner.network.planning.simulation import Operation, Simulation
+    from tuner.network.planning.stream import StreamPlan
+    from tuner.network.planning.vtcm import Placement
 
     ByTask = Mapping[str, tuple[Layer, Mapping[str, Cost]]]
     """Each task's layer, with its cost by unit."""
@@ -101,7 +101,7 @@ def show_stream(
     as_json: bool,
 ) -> None:
     """Print a plan for a stream, its meshes, the tensors in VTCM, and what a simulation says."""
-    from tuner.network.simulation import simulate
+    from tuner.network.planning.simulation import simulate
 
     inputs = max(_FEWEST_INPUTS, 10 * made.stages)
     ran = simulate(made.operations, inputs, every_us=made.interval_us)

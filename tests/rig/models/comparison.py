@@ -11,8 +11,9 @@ import onnx
 
 from tests.rig.models import quantized
 from tests.rig.models.quantized import Quantizing
-from tuner.network import HOST, Graph, onnx_reader, reference
-from tuner.network.onnx_file import run_host_node
+from tuner.network import HOST, Graph, reference
+from tuner.network.reading import onnx_reader
+from tuner.network.reading.onnx_file import run_host_node
 
 INTEGER_EXACT = frozenset(
     {"conv", "matmul", "mul", "max_pool", "transpose", "reshape", "pad", "slice"}

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from tuner.kernels import find_kernel
-from tuner.network import Graph, Node, Quantization, Tensor, calls, checked
+from tuner.network import Graph, Node, Quantization, Tensor, checked
 from tuner.network.graph import Array, data_digest
 from tuner.network.layers import Fit, fit, layers
 from tuner.network.reference import run
+from tuner.network.running import calls
 
 IMAGE = (1, 6, 6, 8)
 """With channels last, as the kernels have them."""

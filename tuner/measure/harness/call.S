@@ -20,7 +20,7 @@
     .p2align 2
     .globl hvxtune_window_begin, hvxtune_window_end
 hvxtune_window_begin:
-#ifdef CALL_BY_ADDRESS // of many functions in one program (tuner/network/image)
+#ifdef CALL_BY_ADDRESS // of many functions in one program (tuner/network/running/image)
     { callr r28 }
 #else
     { call hvxtune_entry }

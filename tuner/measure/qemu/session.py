@@ -163,7 +163,7 @@ class Orders:
     ``target`` gives the sizes of caches and VTCM, and the contexts that share parallel loops.
     ``candidate_bytes`` is the size of the candidate's code: nothing beyond it may run. A program
     that ``serves`` takes messages, and each of its calls is timed, in caches as those before left
-    them (:mod:`tuner.network.image`).
+    them (:mod:`tuner.network.running.image`).
     """
 
     model: TimingModel

@@ -1,0 +1,251 @@
+"""Layers on a mesh: each part once, and the shortest interval of all plans in order."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tuner.network.test_layers import one_convolution, one_product
+from tuner.errors import UserError
+from tuner.network.layers import layers as layers_of
+from tuner.network.planning.costs import mesh_layer
+from tuner.network.planning.mesh import (
+    MeshLayer,
+    MeshPlan,
+    plan_mesh,
+    require_room,
+    split_stream,
+    with_even_times,
+)
+from tuner.network.planning.simulation import Key, Operation, simulate
+from tuner.network.planning.stream import plan_stream
+from tuner.network.planning.tasks import Task
+from tuner.network.planning.topology import Link, Topology, Unit
+
+
+def mesh(elements: int, coordinators: int = 1, element_bytes: int = 0) -> Unit:
+    return Unit("mesh", elements=elements, coordinators=coordinators, element_bytes=element_bytes)
+
+
+def chain(seed: int, count: int, most_parts: int) -> list[MeshLayer]:
+    rng = np.random.default_rng(seed)
+    return [
+        MeshLayer(
+            f"l{n}",
+            int(rng.integers(1, most_parts + 1)),
+            float(rng.integers(1, 100)),
+            float(rng.integers(0, 20)),
+            part_bytes=float(rng.integers(1, 20)),
+            weight_bytes=int(rng.integers(0, 200)),
+            columns=int(rng.integers(1, 5)),
+            needs=(f"l{n - 1}",) * (n > 0),
+        )
+        for n in range(count)
+    ]
+
+
+def parts_of(made: MeshPlan) -> dict[int, list[tuple[str, int, int]]]:
+    """Of each element: layers, first parts and numbers of parts."""
+    found: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+    for share in itertools.chain.from_iterable(made.coordinators):
+        for n in range(share.elements):
+            first = share.first_part + n * share.parts
+            found[share.first_element + n].append((share.layer, first, share.parts))
+    return found
+
+
+def require_possible(made: MeshPlan, layers: list[MeshLayer], unit: Unit) -> None:
+    """Every part once; time, memory and the elements of each coordinator as they are."""
+    by_name = {layer.name: layer for layer in layers}
+    elements = parts_of(made)
+    reached = dict.fromkeys(by_name, 0)
+    for _, own in sorted(elements.items()):
+        for layer, first, count in own:
+            assert first == reached[layer]
+            reached[layer] += count
+    assert reached == {layer.name: layer.parts for layer in layers}
+    loads = {
+        element: sum(by_name[layer].time_us(count) for layer, _, count in own)
+        for element, own in elements.items()
+    }
+    assert max(loads.values()) == pytest.approx(made.interval_us)
+    if unit.element_bytes:
+        for own in elements.values():
+            held = sum(by_name[layer].held_bytes(count) for layer, _, count in own)
+            assert held <= unit.element_bytes + 1e-6
+    for n, own in enumerate(made.coordinators):
+        for share in own:
+            assert share.first_element >= unit.elements * n // unit.coordinators
+            last = share.first_element + share.elements
+            assert last <= unit.elements * (n + 1) // unit.coordinators
+    assert made.bound_us <= made.interval_us * 1.000001
+
+
+def best_by_trial(layers: list[MeshLayer], elements: int) -> float:
+    """The shortest interval of all ways to cut the row of parts into runs."""
+    row = [layer for layer in layers for _ in range(layer.parts)]
+    best = float("inf")
+    for count in range(min(elements, len(row))):
+        for cuts in itertools.combinations(range(1, len(row)), count):
+            runs = itertools.pairwise((0, *cuts, len(row)))
+            busiest = max(
+                sum(layer.time_us(n) for layer, n in Counter(row[a:b]).items()) for a, b in runs
+            )
+            best = min(best, busiest)
+    return best
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_interval_is_the_shortest_of_all_plans_in_order(seed: int) -> None:
+    layers = chain(seed, 3, 4)
+    elements = 2 + seed % 4
+    made = plan_mesh(layers, mesh(elements, coordinators=1 + seed % 2))
+    assert made.interval_us == pytest.approx(best_by_trial(layers, elements), rel=1e-5)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 10_000), st.integers(2, 60), st.integers(1, 8), st.booleans())
+def test_every_part_is_done_once_within_time_and_memory(
+    seed: int, elements: int, coordinators: int, tight: bool
+) -> None:
+    layers = chain(seed, 6, 300)
+    held = sum(layer.held_bytes(layer.parts) for layer in layers)
+    unit = mesh(elements, min(coordinators, elements), int(held / elements * 1.5) * tight)
+    try:
+        made = plan_mesh(layers, unit)
+    except UserError:
+        assert tight
+        return
+    require_possible(made, layers, unit)
+
+
+def test_a_chain_of_50_layers_on_7296_elements_is_near_its_bound() -> None:
+    layers = [
+        MeshLayer(layer.name, layer.parts * 50, layer.part_us / 100, needs=layer.needs)
+        for layer in chain(1, 50, 1000)
+    ]
+    unit = mesh(7296, coordinators=64)
+    made = plan_mesh(layers, unit)
+    require_possible(made, layers, unit)
+    assert made.gap < 0.02
+    assert made.latency_us < 51 * made.interval_us
+    assert len(made.coordinators) == 64
+    assert sum(bool(own) for own in made.coordinators) >= 63
+
+
+def test_an_indivisible_layer_bounds_the_interval() -> None:
+    layers = [MeshLayer("whole", 1, 90.0), MeshLayer("fine", 1000, 0.1, needs=("whole",))]
+    made = plan_mesh(layers, mesh(100, coordinators=10))
+    assert (made.interval_us, made.gap) == (pytest.approx(90.0), pytest.approx(0.0, abs=1e-5))
+
+
+def test_branches_add_nothing_to_the_latency_of_the_longest() -> None:
+    layers = [
+        MeshLayer("a", 10, 1.0),
+        MeshLayer("short", 10, 1.0, needs=("a",)),
+        MeshLayer("long", 10, 3.0, needs=("a",)),
+        MeshLayer("end", 10, 1.0, needs=("short", "long")),
+    ]
+    made = plan_mesh(layers, mesh(60))
+    assert made.interval_us == pytest.approx(1.0 * 3)
+    slowest = {"a": 3.0, "short": 3.0, "long": 3.0, "end": 3.0}
+    assert made.latency_us <= slowest["a"] + slowest["long"] + slowest["end"] + 1e-3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stream_through_the_elements_reaches_the_interval(seed: int) -> None:
+    """Each element a resource of the simulation, that works on its shares in order."""
+    layers = chain(seed, 4, 60)
+    made = plan_mesh(layers, mesh(12, coordinators=3))
+    by_name = {layer.name: layer for layer in layers}
+    keys: dict[str, list[Key]] = defaultdict(list)
+    operations = []
+    for element, own in sorted(parts_of(made).items()):
+        for layer, _, count in own:
+            key = Key("task", f"{layer} {element}", "mesh")
+            keys[layer].append(key)
+            stage = layers.index(by_name[layer])
+            needs = tuple(keys[f"l{stage - 1}"]) if stage else ()
+            took = by_name[layer].time_us(count)
+            operations.append(Operation(key, str(element), took, stage, needs))
+    operations = [
+        Operation(one.key, one.resource, one.time_us, one.stage, tuple(keys[f"l{one.stage - 1}"]))
+        if one.stage
+        else one
+        for one in operations
+    ]
+    ran = simulate(operations, 60)
+    assert 0.95 * ran.interval_us <= made.interval_us <= ran.interval_us * 1.0001
+
+
+def test_what_the_memory_cannot_hold_is_refused() -> None:
+    layers = [MeshLayer("l", 100, 1.0, part_bytes=50.0)]
+    assert plan_mesh(layers, mesh(4, element_bytes=1250)).interval_us == pytest.approx(25.0)
+    with pytest.raises(UserError, match=r"5,000 bytes do not fit on the 4 elements of mesh"):
+        plan_mesh(layers, mesh(4, element_bytes=1249))
+    require_room(layers, mesh(4, element_bytes=1250))
+    with pytest.raises(UserError, match="take 2,500 bytes of each, of 2,499"):
+        require_room([*layers, *layers], mesh(4, element_bytes=2499))
+
+
+def test_a_mesh_is_a_unit_of_a_stream() -> None:
+    """The host does what it must, the mesh the rest, in the interval its elements reach."""
+    unit = mesh(10, coordinators=2)
+    topology = Topology(
+        (Unit("arm", host=True), unit), {frozenset(("arm", "mesh")): Link(1e6, dma=True)}
+    )
+    layers = {"b": MeshLayer("b", 33, 1.0), "c": MeshLayer("c", 47, 1.0)}
+    tasks = with_even_times(
+        [
+            Task("a", {"arm": 5.0}),
+            Task("b", {"arm": 90.0, "mesh": 4.0}, ("a",)),
+            Task("c", {"arm": 90.0, "mesh": 5.0}, ("b",)),
+        ],
+        topology,
+        lambda task, unit: layers[task],
+    )
+    assert tasks[1].time_us == {"arm": 90.0, "mesh": pytest.approx(3.3)}
+    made, meshes = split_stream(
+        plan_stream(tasks, topology), tasks, topology, lambda task, unit: layers[task]
+    )
+    assert made.units == {"a": "arm", "b": "mesh", "c": "mesh"}
+    assert meshes["mesh"].interval_us == pytest.approx(8.0)
+    assert made.busy_us == {"arm": pytest.approx(5.0), "mesh": pytest.approx(8.0)}
+    assert made.bound_us == pytest.approx(8.0, abs=0.01)
+
+
+def test_a_convolution_is_split_by_rows_of_channels() -> None:
+    """Of a 3x3 window over 6x6x8 bytes, two rows and columns apart: 3 rows of 4 channels, each row
+    from 96 bytes and half as much again around them."""
+    graph = one_convolution()
+    (layer,) = layers_of(graph)
+    unit = Unit(
+        "mesh",
+        elements=7,
+        macs_per_us=100.0,
+        moved_bytes_per_us=50.0,
+        exchange_bytes_per_us=10.0,
+        exchange_latency_us=0.5,
+    )
+    made = mesh_layer(graph, layer, unit)
+    weight_bytes, read_bytes, made_bytes = 4 * 8 * 9 + 4 * 4, 6 * 6 * 8, 3 * 3 * 4
+    assert (made.parts, made.columns, made.weight_bytes) == (12, 4, weight_bytes)
+    assert made.fixed_bytes == pytest.approx(read_bytes / 3 * (1 + 3 / 2))
+    assert made.part_bytes == pytest.approx((read_bytes + made_bytes) / 12)
+    alone_us = 9 * 4 * 72 / 100 + (weight_bytes + read_bytes + made_bytes) / 50
+    assert made.part_us == pytest.approx(alone_us / 12 + made.part_bytes / 10)
+    assert made.fixed_us == pytest.approx(0.5 + made.fixed_bytes / 10)
+    assert made.held_bytes(2) == made.fixed_bytes + 2 * made.part_bytes + weight_bytes / 2
+
+
+def test_a_product_is_split_by_elements() -> None:
+    graph = one_product(constant=True, zero=0)
+    (layer,) = layers_of(graph)
+    unit = Unit("mesh", elements=9, macs_per_us=1, moved_bytes_per_us=1, exchange_bytes_per_us=1)
+    made = mesh_layer(graph, layer, unit)
+    assert (made.parts, made.columns) == (np.prod(layer.shape), layer.shape[-1])

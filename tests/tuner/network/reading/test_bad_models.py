@@ -1,0 +1,277 @@
+"""Models that cannot be read: one line that names the node or key; never a traceback."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tuner.errors import ToolchainError, UserError
+from tuner.network.reading import onnx_file, onnx_reader
+
+
+def small_model() -> onnx.ModelProto:
+    """One quantized convolution in QDQ form, with a dynamic batch."""
+
+    def constant(name: str, value: object, dtype: str) -> TensorProto:
+        return numpy_helper.from_array(np.asarray(value, dtype), name)
+
+    rng = np.random.default_rng(1)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["xq"], "quantize_x"),
+        helper.make_node("DequantizeLinear", ["xq", "s", "z"], ["xd"], "dequantize_x"),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], "dequantize_w"),
+        helper.make_node("Conv", ["xd", "wd"], ["y"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("QuantizeLinear", ["y", "s", "z"], ["yq"], "quantize_y"),
+        helper.make_node("DequantizeLinear", ["yq", "s", "z"], ["out"], "dequantize_y"),
+    ]
+    constants = [
+        constant("s", 0.1, "float32"),
+        constant("z", 128, "uint8"),
+        constant("ws", 0.02, "float32"),
+        constant("wz", 0, "int8"),
+        constant("w", rng.integers(-128, 128, (4, 4, 3, 3)), "int8"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ("batch", 4, 6, 6))],
+        [helper.make_empty_tensor_value_info("out")],
+        constants,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def saved(folder: Path, model: onnx.ModelProto) -> Path:
+    path = folder / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_the_model_itself_is_read(tmp_path):
+    graph = onnx_reader.read(saved(tmp_path, small_model()), {"batch": 1})
+    assert [node.operator for node in graph.nodes] == ["quantize", "conv", "dequantize"]
+    assert graph.work(graph.nodes[1]).macs == 6 * 6 * 4 * 4 * 9
+
+
+def external(model: onnx.ModelProto, location: str, **more: str) -> None:
+    weights = model.graph.initializer[4]
+    weights.ClearField("raw_data")
+    weights.data_location = TensorProto.EXTERNAL
+    for key, value in {"location": location, **more}.items():
+        entry = weights.external_data.add()
+        entry.key, entry.value = key, value
+
+
+def no_shape(model: onnx.ModelProto) -> None:
+    model.graph.node.append(helper.make_node("Mystery", ["out"], ["more"], "riddle", domain="odd"))
+    model.graph.output[0].name = "more"
+
+
+def cycle(model: onnx.ModelProto) -> None:
+    model.graph.node[0].input[0] = "out"
+
+
+def huge_constant(model: onnx.ModelProto) -> None:
+    model.graph.node.append(helper.make_node("ConstantOfShape", ["large"], ["zeros"], "zeros"))
+    shape = np.array([1 << 20, 1 << 20], np.int64)
+    model.graph.initializer.append(numpy_helper.from_array(shape, "large"))
+
+
+def loop(model: onnx.ModelProto) -> None:
+    body = helper.make_graph([], "body", [], [])
+    model.graph.node.append(helper.make_node("Loop", [], ["l"], "loop", body=body))
+
+
+def set_opset(model: onnx.ModelProto) -> None:
+    model.opset_import[0].version = 7
+
+
+def unknown_dtype(model: onnx.ModelProto) -> None:
+    model.graph.initializer[4].data_type = 99
+
+
+def text_input(model: onnx.ModelProto) -> None:
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
+
+
+def no_rank(model: onnx.ModelProto) -> None:
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+
+
+def short_weights(model: onnx.ModelProto) -> None:
+    model.graph.initializer[4].raw_data = b"abc"
+
+
+def negative_weights(model: onnx.ModelProto) -> None:
+    model.graph.initializer[4].dims[0] = -4
+
+
+def wrong_weights(model: onnx.ModelProto) -> None:
+    model.graph.initializer[4].dims[:] = [4, 2, 3, 6]
+
+
+def zero_scale(model: onnx.ModelProto) -> None:
+    model.graph.initializer[0].raw_data = np.float32(0).tobytes()
+
+
+def lost_input(model: onnx.ModelProto) -> None:
+    model.graph.node[3].input[0] = "nowhere"
+
+
+def twice(model: onnx.ModelProto) -> None:
+    model.graph.node[5].output[0] = "yq"
+
+
+def no_nodes(model: onnx.ModelProto) -> None:
+    del model.graph.node[:]
+
+
+def no_output(model: onnx.ModelProto) -> None:
+    model.graph.output[0].name = "elsewhere"
+
+
+def outside(model: onnx.ModelProto) -> None:
+    external(model, "../weights.bin")
+
+
+def absolute(model: onnx.ModelProto) -> None:
+    external(model, "/etc/hostname")
+
+
+def missing_file(model: onnx.ModelProto) -> None:
+    external(model, "weights.bin")
+
+
+def far_offset(model: onnx.ModelProto) -> None:
+    external(model, "model.onnx", offset=str(1 << 40))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        (no_shape, "'riddle'"),
+        (cycle, "cycle"),
+        (huge_constant, "'zeros'"),
+        (loop, "'loop'"),
+        (set_opset, "opset 7"),
+        (unknown_dtype, "'w'"),
+        (text_input, "'x'"),
+        (no_rank, "'x'"),
+        (short_weights, "'w'"),
+        (negative_weights, "'w'"),
+        (wrong_weights, "'conv'"),
+        (zero_scale, "'quantize_x'"),
+        (lost_input, "nowhere"),
+        (twice, "'yq'"),
+        (no_nodes, "no nodes"),
+        (no_output, "'elsewhere'"),
+        (outside, "'../weights.bin'"),
+        (absolute, "'/etc/hostname'"),
+        (missing_file, "weights.bin"),
+        (far_offset, "'w'"),
+    ],
+)
+def test_a_model_that_is_wrong_is_refused_by_name(
+    tmp_path: Path, spoil: Callable[[onnx.ModelProto], None], named: str
+) -> None:
+    model = small_model()
+    spoil(model)
+    with pytest.raises(UserError) as refused:
+        onnx_reader.read(saved(tmp_path, model), {"batch": 1})
+    assert named in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("axes", "named"),
+    [
+        ({}, "add --axis batch=1"),
+        ({"batch": 0}, "axis 0 of the input 'x' is 0"),
+        ({"batch": 1, "time": 4}, "'time'"),
+    ],
+)
+def test_dynamic_axes_need_values(tmp_path, axes, named):
+    with pytest.raises(UserError) as refused:
+        onnx_reader.read(saved(tmp_path, small_model()), axes)
+    assert named in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00", b"not a model", b"\xff" * 100])
+def test_other_files_are_refused(tmp_path, content):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"model\.onnx"):
+        onnx_reader.read(path)
+
+
+def test_a_huge_file_is_not_read(tmp_path):
+    path = tmp_path / "model.onnx"
+    with path.open("wb") as stream:
+        stream.truncate(onnx_file.LARGEST_FILE_BYTES + 1)  # sparse: takes no space
+    with pytest.raises(UserError, match="bytes"):
+        onnx_reader.read(path)
+
+
+def test_constants_are_computed_up_to_a_limit_of_all_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_file, "MOST_FOLDED_ELEMENTS", 4 * 100)
+    model = small_model()
+    model.graph.initializer.append(numpy_helper.from_array(np.array([100]), "shape"))
+    for n in range(5):
+        made = helper.make_node("ConstantOfShape", ["shape"], [f"z{n}"], f"zeros {n}")
+        model.graph.node.append(made)
+    with pytest.raises(UserError, match="'zeros 4'"):
+        onnx_reader.read(saved(tmp_path, model), {"batch": 1})
+
+
+def test_external_data_beside_the_model_is_read(tmp_path):
+    model = small_model()
+    weights = numpy_helper.to_array(model.graph.initializer[4])
+    (tmp_path / "weights.bin").write_bytes(b"head" + weights.tobytes())
+    external(model, "weights.bin", offset="4", length=str(weights.nbytes))
+    graph = onnx_reader.read(saved(tmp_path, model), {"batch": 1})
+    same = onnx_reader.read(saved(tmp_path, small_model()), {"batch": 1})
+    assert graph.digest == same.digest
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "secret").write_bytes(bytes(144))
+    (home / "weights.bin").symlink_to(tmp_path / "secret")
+    model = small_model()
+    external(model, "weights.bin")
+    with pytest.raises(UserError, match="outside"):
+        onnx_reader.read(saved(home, model), {"batch": 1})
+
+
+def test_truncated_and_mutated_files_are_read_or_refused(tmp_path):
+    """Any byte may be wrong: the result is a graph or one line."""
+    content = small_model().SerializeToString()
+    rng = np.random.default_rng(3)
+    path = tmp_path / "model.onnx"
+    refused = 0
+    for trial in range(150):
+        spoilt = bytearray(content)
+        if trial % 3 == 0:
+            del spoilt[int(rng.integers(len(content))) :]
+        else:
+            for place in rng.integers(0, len(content), int(rng.integers(1, 4))):
+                spoilt[place] = int(rng.integers(256))
+        path.write_bytes(spoilt)
+        try:
+            onnx_reader.read(path, {"batch": 1})
+        except UserError:
+            refused += 1
+    assert refused > 50
+
+
+def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ToolchainError, match=r"hvxtune\[network\]"):
+        onnx_reader.read(tmp_path / "model.onnx")

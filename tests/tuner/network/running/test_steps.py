@@ -1,0 +1,194 @@
+"""Steps of a network: right by the kernels' references, in few crossings, and without leaks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from tests.tuner.network.reading.small_graphs import GRAPHS, inputs_of
+from tuner.kernels import find_kernel
+from tuner.network import Graph, reference
+from tuner.network.graph import Array
+from tuner.network.layers import layers
+from tuner.network.planning.sequence import grouped
+from tuner.network.planning.tasks import tasks_of
+from tuner.network.running import calls
+from tuner.network.running.execution import by_kernel
+from tuner.network.running.image import REPACK
+from tuner.network.running.steps import (
+    CONSTANTS,
+    DSP,
+    Allocate,
+    CopyIn,
+    CopyOut,
+    OnHost,
+    Part,
+    Release,
+    Run,
+    Steps,
+    steps_of,
+    units_of,
+)
+from tuner.network.running.storage import Storage
+from tuner.problem.buffers import BufferSpec
+from tuner.problem.target import find_target
+
+TARGET = find_target("hexagon-v66")
+"""Its vectors have 128 bytes."""
+
+
+class Machine:
+    """Does steps in NumPy: a buffer is an array, a function its kernel's reference."""
+
+    def __init__(self, graph: Graph, steps: Steps, inputs: dict[str, Array]) -> None:
+        self._graph, self._steps = graph, steps
+        self._layers = layers(graph)
+        self.buffers = {CONSTANTS: steps.constants}
+        self.values = {
+            **inputs,
+            **{n: graph.data[t.data] for n, t in graph.tensors.items() if t.data is not None},
+        }
+
+    def run(self) -> None:
+        for step in self._steps.steps:
+            match step:
+                case Allocate():
+                    self.buffers[step.buffer] = np.full(step.size_bytes, 0xA5, np.uint8)
+                case Release():
+                    del self.buffers[step.buffer]
+                case CopyIn():
+                    held = calls.held(self.values[step.tensor])
+                    self.buffers[step.buffer][...] = step.storage.placed(held)
+                case CopyOut():
+                    dtype = self._graph.tensors[step.tensor].dtype
+                    taken = step.storage.taken(self.buffers[step.buffer])
+                    self.values[step.tensor] = calls.unheld(taken, dtype)
+                case Run():
+                    self._call(step)
+                case OnHost():
+                    node = self._layers[step.place].node
+                    operands = [self.values[name] for name in node.inputs if name]
+                    made = reference.outputs_of(self._graph, node, operands, None)
+                    self.values.update(zip(node.outputs, made, strict=True))
+
+    def _call(self, step: Run) -> None:
+        if step.function == REPACK:
+            source, made = step.arguments
+            elements = cast(Storage, source.form).taken(self.buffers[source.buffer])
+            self.buffers[made.buffer][...] = cast(Storage, made.form).placed(elements)
+            return
+        workload = self._steps.functions[step.function - 1]
+        *given, made = [self._view(part) for part in step.arguments]
+        made[...] = find_kernel(workload.kernel).reference(workload.params, given)[0]
+
+    def _view(self, part: Part) -> Array:
+        spec = cast(BufferSpec, part.form)
+        assert part.offset_bytes % TARGET.vector_alignment_bytes == 0
+        memory = self.buffers[part.buffer][part.offset_bytes :][: spec.payload_bytes]
+        return memory.view(spec.dtype).reshape(spec.shape)
+
+
+def expected(graph: Graph, inputs: dict[str, Array]) -> dict[str, Array]:
+    """All tensors, those of kernels by their references."""
+    values = {
+        **inputs,
+        **{n: graph.data[t.data] for n, t in graph.tensors.items() if t.data is not None},
+    }
+    found = layers(graph)
+    for layer, unit in zip(found, units_of(graph, found), strict=True):
+        operands = [values[name] for name in layer.node.inputs if name]
+        if unit == DSP and calls.can_call(layer.node, layer.fit):
+            made = [by_kernel(graph, layer, operands)]
+        else:
+            made = reference.outputs_of(graph, layer.node, operands, None)
+        values.update(zip(layer.node.outputs, made, strict=True))
+    return values
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_steps_make_what_the_kernels_do_and_leave_nothing(name: str) -> None:
+    graph = GRAPHS[name]()
+    steps = steps_of(graph, layers(graph), TARGET)
+    machine = Machine(graph, steps, inputs_of(graph))
+    machine.run()
+    assert set(machine.buffers) == {CONSTANTS}
+    right = expected(graph, inputs_of(graph))
+    for output in graph.outputs:
+        np.testing.assert_array_equal(machine.values[output], right[output])
+        assert right[output].std() > 0
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_group_on_the_dsp_is_one_batch(name: str) -> None:
+    """Between a call and a copy in lies a copy out: a host's layer that needed what was made."""
+    graph = GRAPHS[name]()
+    found = layers(graph)
+    steps = steps_of(graph, found, TARGET)
+    kinds: list[type] = []
+    for step in steps.steps:
+        kind = type(step)
+        if kind in (Run, CopyIn, CopyOut) and kinds[-1:] != [kind]:
+            kinds.append(kind)
+    assert (Run, CopyIn) not in pairwise(kinds)
+    tasks = tasks_of(graph, lambda node: {})
+    names = [task.name for task in tasks]
+    with_calls = {names[step.place] for step in steps.steps if isinstance(step, Run)}
+    batches = [group for group in steps.groups if with_calls & set(group.tasks)]
+    assert kinds.count(Run) == len(batches)
+    assert {group.unit for group in batches} == {DSP}
+    units = dict(zip(names, units_of(graph, found), strict=True))
+    assert list(steps.groups) == grouped(tasks, units)
+
+
+def test_layers_of_the_dsp_group_around_one_of_the_host() -> None:
+    """Off, host, off, off as the model has them: the two that can, first."""
+    graph = GRAPHS["two branches"]()
+    steps = steps_of(graph, layers(graph), TARGET)
+    assert [group.unit for group in steps.groups].count(DSP) == 2
+
+
+def repacks(steps: Steps) -> list[Run]:
+    return [step for step in steps.steps if isinstance(step, Run) and step.function == REPACK]
+
+
+def test_only_what_lies_otherwise_is_repacked() -> None:
+    graph = GRAPHS["residual block"]()
+    assert not repacks(steps_of(graph, layers(graph), TARGET))
+    graph = GRAPHS["flattened"]()
+    channels, rows = (
+        [cast(Storage, part.form) for part in run.arguments]
+        for run in repacks(steps_of(graph, layers(graph), TARGET))
+    )
+    assert [storage.strides for storage in channels] == [(0, 1, 128, 16), (0, 1, 96, 12)]
+    assert [storage.strides for storage in rows] == [(0, 1, 96, 24), (0, 16, 4, 1)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "innermost"),
+    [((1, 3, 4, 5), (0, 2, 3, 1), 4), ((7, 5), None, 16), ((), None, 0), ((2, 3, 4), None, 0)],
+)
+def test_a_storage_takes_back_what_it_placed(
+    shape: tuple[int, ...], order: tuple[int, ...] | None, innermost: int
+) -> None:
+    storage = Storage.of(shape, order, innermost=innermost)
+    elements = np.random.default_rng(1).integers(1, 255, shape, np.uint8)
+    memory: Any = storage.placed(elements)
+    assert np.count_nonzero(memory) == elements.size
+    np.testing.assert_array_equal(storage.taken(memory), elements)
+
+
+def test_matrices_are_aligned() -> None:
+    storage = Storage.of_matrices((2, 3, 4, 5), 128)
+    assert storage.size_bytes == 6 * 128
+    assert storage.strides == (3 * 128, 128, 5, 1)
+    assert Storage.of_matrices((2, 8, 16), 128) == Storage.of((2, 8, 16))
+
+
+def test_storages_that_put_elements_in_the_same_places_are_equal() -> None:
+    assert Storage.of((1, 24, 1, 1), (0, 2, 3, 1)) == Storage.of((1, 24, 1, 1))
+    assert Storage.of((1, 24, 2, 1), (0, 2, 3, 1)) != Storage.of((1, 24, 2, 1))
+    assert Storage.of((1, 2, 3)).reshaped((6,)) == Storage.of((6,))
+    assert Storage.of((1, 24, 2, 1), (0, 2, 3, 1)).reshaped((48,)) is None

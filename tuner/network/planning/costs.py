@@ -1,0 +1,145 @@
+"""The time of each layer on each unit of a topology, and where the figure comes from.
+
+A unit with a target runs what kernels do: at the cycles of the best stored schedule, or of an
+estimate. The others run every operator, at the speeds that the topology declares; a mesh on all its
+elements, as far as a layer can be split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, prod
+
+from tuner.best import lookup_of
+from tuner.errors import UserError
+from tuner.kernels import find_kernel
+from tuner.network.graph import Graph
+from tuner.network.layers import Layer, layers
+from tuner.network.operators import HOST, channels, pixels
+from tuner.network.planning.mesh import MeshLayer
+from tuner.network.planning.topology import Topology, Unit
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.problem.workload import Problem
+from tuner.store import TrialStore
+
+OF_PEAK = 2.0
+"""An estimate in cycles at the HVX peak (:meth:`tuner.kernels.WorkCounts.peak_cycles`): textbook
+schedules of ``qconv2d_u8`` and ``qdepthwise_conv2d_u8`` in their default shapes take 1.8 and 3.2
+times those in the timing model, tuned ones less."""
+MEASURED, ESTIMATED, DECLARED, NOTHING = "measured", "estimated", "declared", "no work"
+"""Sources of a time; ``no work`` is that of operators that leave all bytes where they are."""
+_WITHOUT_WORK = ("reshape", "reinterpret")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A layer's time on a unit (microseconds), and its source."""
+
+    time_us: float
+    source: str
+
+
+def costs(
+    graph: Graph, topology: Topology, store: TrialStore
+) -> list[tuple[Layer, Mapping[str, Cost]]]:
+    """Each layer of ``graph``, in its order, with its cost on each unit that can run it.
+
+    Raises ``UserError`` naming the key of the topology that a unit lacks.
+    """
+    for unit in topology.units:
+        needed: tuple[str, ...] = ("macs_per_us", "moved_bytes_per_us")
+        if unit.target:
+            needed = ("cycles_per_us",)
+        if unit.elements > 1:
+            needed += ("exchange_bytes_per_us",)
+        for key in needed:
+            if not getattr(unit, key):
+                raise UserError(
+                    f"units.{unit.name} does not state {key}",
+                    next_step="docs/networks.md shows a topology with speeds",
+                )
+    known: dict[tuple[str, str], Cost] = {}
+    found: list[tuple[Layer, Mapping[str, Cost]]] = []
+    for layer in layers(graph):
+        own = {unit.name: _cost(graph, layer, unit, store, known) for unit in topology.units}
+        found.append((layer, {name: cost for name, cost in own.items() if cost is not None}))
+    return found
+
+
+def _cost(
+    graph: Graph, layer: Layer, unit: Unit, store: TrialStore, known: dict[tuple[str, str], Cost]
+) -> Cost | None:
+    if layer.node.operator in _WITHOUT_WORK:
+        return Cost(0.0, NOTHING)
+    if unit.elements > 1:
+        split = mesh_layer(graph, layer, unit)
+        parts = ceil(split.parts / unit.elements)
+        fits = not unit.element_bytes or split.held_bytes(parts) <= unit.element_bytes
+        return Cost(split.time_us(parts), DECLARED) if fits else None
+    if not unit.target:
+        return Cost(_declared_us(layer, unit), DECLARED)
+    fit = layer.fit
+    if fit.workload is None or fit.steps is None:
+        return None
+    key = unit.name, fit.workload.digest
+    if key not in known:
+        known[key] = _of_call(
+            Problem(fit.workload, Contract.STATIC, find_target(unit.target)), unit, store
+        )
+    once = known[key]
+    return Cost(once.time_us * fit.calls, once.source)
+
+
+def _declared_us(layer: Layer, unit: Unit) -> float:
+    arithmetic = layer.work.macs / unit.macs_per_us
+    return arithmetic + layer.work.moved_bytes / unit.moved_bytes_per_us
+
+
+def mesh_layer(graph: Graph, layer: Layer, unit: Unit) -> MeshLayer:
+    """``layer`` as the elements of the mesh ``unit`` split it: a part is a row of a channel of an
+    image, a row of a softmax, an element of anything else, and all of what stays on the host.
+
+    Parts are in the order of rows, so that those of one row read the same operands: an element
+    reads these whole, and for windows the rows around them.
+    """
+    node, shape = layer.node, layer.shape
+    if node.operator in _WITHOUT_WORK:
+        return MeshLayer(node.name, 1, 0.0)
+    operands = [graph.tensors[name] for name in node.inputs if name]
+    weight_bytes = sum(tensor.payload_bytes for tensor in operands if tensor.data is not None)
+    read_bytes = sum(tensor.payload_bytes for tensor in operands if tensor.data is None)
+    made_bytes = sum(graph.tensors[name].payload_bytes for name in node.outputs)
+    parts, columns, overlap = max(1, prod(shape)), 1, 0.0
+    if node.operator == HOST:
+        parts = 1
+    elif node.operator == "softmax":
+        parts = prod(shape) // shape[node.attributes["axis"]]
+    elif node.operator == "matmul":
+        columns, overlap = shape[-1], 1.0
+    elif "kernel" in node.attributes:
+        layout = node.attributes["layout"]
+        parts, columns = prod(shape) // pixels(shape, layout)[1], channels(shape, layout)
+        overlap = node.attributes["kernel"][0] / node.attributes["strides"][0]
+    # Two rows at most are begun or ended within; what their windows read is read whole.
+    fixed_bytes = read_bytes * columns / parts * (1 + overlap) if overlap else 0.0
+    part_bytes = (read_bytes + made_bytes) / parts
+    return MeshLayer(
+        node.name,
+        parts,
+        _declared_us(layer, unit) / parts + part_bytes / unit.exchange_bytes_per_us,
+        unit.exchange_latency_us + fixed_bytes / unit.exchange_bytes_per_us,
+        part_bytes,
+        fixed_bytes,
+        weight_bytes,
+        columns,
+    )
+
+
+def _of_call(problem: Problem, unit: Unit, store: TrialStore) -> Cost:
+    best = store.best(lookup_of(problem))
+    if best is not None:
+        return Cost(best.measurement.cycles / unit.cycles_per_us, MEASURED)
+    work = find_kernel(problem.workload.kernel).work(problem.workload.params)
+    return Cost(OF_PEAK * work.peak_cycles(problem.target) / unit.cycles_per_us, ESTIMATED)
