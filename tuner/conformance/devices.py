@@ -44,7 +44,7 @@ is made."""
 
 
 HASTY_S = 4.0
-"""What a candidate may take among which is one that never ends."""
+"""The time of each candidate of a bundle, where one of them never ends."""
 
 
 class DeviceConformance:
