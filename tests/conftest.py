@@ -1,4 +1,4 @@
-"""For all tests: Hypothesis fails none for being slow, and none waits for the disk."""
+"""For all tests: Hypothesis fails none for being slow or unlucky, and none waits for the disk."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# Without deadlines: a loaded machine is not a failure, and tests never assert wall time.
-settings.register_profile("quick", deadline=None, max_examples=50)
-settings.register_profile("thorough", deadline=None, max_examples=500)  # make nightly
+# Without deadlines, nor a check of how long examples take to draw: a loaded machine is not a
+# failure, and tests never assert wall time. Only `make nightly` has other examples each time.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", _PATIENT, max_examples=50, derandomize=True)
+settings.register_profile("thorough", _PATIENT, max_examples=500)
 settings.load_profile("quick")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.hand.__main__ import HERE, JOBS, by_hand, main
 from tuner.codegen.hvx.generator import HvxGenerator
+from tuner.conformance.patience import PATIENCE_S
 from tuner.measure.qemu.measurer import QemuMeasurer
 
 
@@ -24,7 +25,7 @@ def test_a_row_has_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", JOBS)
 def test_all_code_by_hand_is_right(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with HvxGenerator(1, time_limit_s=120) as generator, QemuMeasurer() as measurer:
+    with HvxGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
         assert by_hand(JOBS[name], generator, measurer).verified
     assert not capsys.readouterr().err, "each way to compile it"
 

@@ -13,8 +13,11 @@ from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright._impl._driver import compute_driver_executable
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tuner.conformance.patience import PATIENCE_S
+
+_PATIENCE_MS = 1000 * PATIENCE_S
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 WATCH_POLICY = """
 window.policyViolations = [];
@@ -48,7 +51,9 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(
             executable_path=chromium_program(),
             args=["--no-sandbox"] if os.geteuid() == 0 else [],
+            timeout=_PATIENCE_MS,
         )
+        expect.set_options(timeout=_PATIENCE_MS)
         yield browser
         browser.close()
 
@@ -65,6 +70,12 @@ def link_toolchain(state: Path) -> None:
         native.symlink_to(cache_dir() / "native")
 
 
+def patient(page: Page) -> Page:
+    """``page``, on which nothing is given up early."""
+    page.set_default_timeout(_PATIENCE_MS)
+    return page
+
+
 @dataclass
 class Visit:
     """A page that is watched: whatever the console or the policy complains of is kept."""
@@ -76,7 +87,7 @@ class Visit:
     @classmethod
     def begin(cls, page: Page, url: str) -> Visit:
         """Watches ``page`` from now on."""
-        visit = cls(page, url)
+        visit = cls(patient(page), url)
         page.add_init_script(WATCH_POLICY)
         page.on(
             "console",

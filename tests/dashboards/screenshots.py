@@ -125,7 +125,7 @@ def places(visit: Visit) -> dict[str, str]:
     visit.go("/ui/farm")
     for name in ("bench-1", "bench-2"):  # checked before they work
         row = page.get_by_role("row").filter(has=page.get_by_role("link", name=name))
-        row.locator(".state-ready").wait_for(timeout=120_000)
+        row.locator(".state-ready").wait_for()
     visit.go(jobs[0])
     best = page.locator("#trials tbody a.row-link").first.get_attribute("href")
     own, other = (job.rpartition("/")[2] for job in jobs[:2])
@@ -149,7 +149,7 @@ def shoot(visit: Visit, place: str, width: int, height: int) -> bytes:
     page.set_viewport_size({"width": width, "height": height})
     visit.go(place)
     if "/trials/" in place:
-        page.locator("table.listing").first.wait_for(timeout=120_000)
+        page.locator("table.listing").first.wait_for()
     page.wait_for_timeout(600)  # charts draw after the load
     visit.check()
     tall = min(TALLEST, max(400, int(page.evaluate("document.body.scrollHeight"))))

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from playwright.sync_api import Page, expect
 
 from dashboards.application import SECURITY_HEADERS
-from tests.dashboards.chromium import WATCH_POLICY, chromium, lacking
+from tests.dashboards.chromium import WATCH_POLICY, chromium, lacking, patient
 from tests.dashboards.conftest import Browser
 from tests.service.live import live
 
@@ -33,7 +33,7 @@ def test_there_is_no_second_page_of_routes(browser: Browser) -> None:
 @pytest.fixture
 def page() -> Iterator[Page]:
     with chromium() as opened:
-        page = opened.new_page()
+        page = patient(opened.new_page())
         page.add_init_script(WATCH_POLICY)
         yield page
 
@@ -49,7 +49,7 @@ def test_no_other_host_is_asked(app: FastAPI, page: Page) -> None:
     with live(app) as url:
         page.goto(f"{url}/docs")
         route = page.locator("#operations-jobs-submit_v1_jobs_post")
-        expect(route).to_be_visible(timeout=60_000)
+        expect(route).to_be_visible()
         route.get_by_role("button").first.click()
         expect(route.locator(".opblock-body")).to_be_visible()
         page.wait_for_load_state("networkidle")

@@ -21,8 +21,7 @@ from sqlalchemy import text
 
 from db import open_store
 from db.engine import find_url, make_engine
-
-START_S = 30.0
+from tuner.conformance.patience import PATIENCE_S
 
 
 def programs() -> Path | None:
@@ -82,11 +81,11 @@ def running_server() -> Iterator[Path]:
             yield folder
         finally:
             server.send_signal(signal.SIGQUIT)  # "immediate": nothing here is worth a checkpoint
-            server.wait(START_S)
+            server.wait(PATIENCE_S)
 
 
 def wait_for(bin_dir: Path, folder: Path, server: subprocess.Popen[Any]) -> None:
-    deadline = time.monotonic() + START_S
+    deadline = time.monotonic() + PATIENCE_S
     while subprocess.run([bin_dir / "pg_isready", "-q", "-h", folder], check=False).returncode:
         assert server.poll() is None, (folder / "log").read_text()
         assert time.monotonic() < deadline, (folder / "log").read_text()

@@ -24,6 +24,7 @@ from db.jobs.queue import ClaimedJob
 from db.sql_store import SqlStore
 from service.conductor.conductor import Conductor
 from service.conductor.troubles import Troubles
+from tuner.conformance.patience import PATIENCE_S
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner.errors import StoreError
 from tuner.paths import STATE_DIR_VARIABLE
@@ -111,17 +112,17 @@ def conduct(folder: Path, kind: str) -> dict[str, object]:
 
     with open_store() as store:
         job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
-        conductor = Conductor(store, run=run, troubles=Troubles(first_wait_s=0.5))
+        conductor = Conductor(store, run=run, troubles=Troubles(first_wait_s=2.0))
         working = threading.Thread(target=conductor.run, args=(leave,))
         working.start()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while not notes and time.monotonic() < deadline:
             time.sleep(0.02)
             now = store.job(job.id)
             if now.note:
                 notes.append(f"{now.state}: {now.note}")
         (folder / "ballast").unlink()
-        done = job_ended.wait(30)
+        done = job_ended.wait(PATIENCE_S)
         leave.set()
         working.join()
     return {"notes": notes, "done": done}

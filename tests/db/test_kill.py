@@ -19,11 +19,14 @@ from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, p
 from tuner.records.trial import JobState
 
 TRIALS = 120
+MOST_BEFORE_A_KILL = 10
+"""Trials of a process that is killed from outside: however late that comes, some are left."""
 
 
 def run_until_killed(job_id: str, die_after: int, delay_s: float | None) -> tuple[set[int], bool]:
     """The trials whose commit the process saw return, and whether it was killed (or ended)."""
-    with start_writer(job_id, TRIALS, die_after) as process:
+    most = TRIALS if delay_s is None else MOST_BEFORE_A_KILL
+    with start_writer(job_id, TRIALS, die_after, most) as process:
         assert process.stdout is not None
         process.stdout.readline()  # it holds the claim, or died first
         if delay_s is not None:

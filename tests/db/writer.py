@@ -1,8 +1,9 @@
 """A process that works on a job: claims it and commits trials, one transaction each.
 
-``python -m tests.db.writer JOB TRIALS DIE_AFTER`` prints the token of its claim, then the number
-of each trial once its commit has returned. With ``DIE_AFTER`` not 0 it kills itself, as ``kill -9``
-would, at that step; a step is an SQL statement, a commit, or a file opened or renamed.
+``python -m tests.db.writer JOB TRIALS DIE_AFTER MOST`` prints the token of its claim, then the
+number of each trial once its commit has returned. With ``DIE_AFTER`` not 0 it kills itself, as
+``kill -9`` would, at that step; a step is an SQL statement, a commit, or a file opened or renamed.
+After ``MOST`` trials it waits to be killed.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ from tuner.records.trial import JobState, Schedule
 ROOT = Path(__file__).parents[2]
 
 
-def start_writer(job_id: str, trials: int, die_after: int = 0) -> subprocess.Popen[str]:
+def start_writer(
+    job_id: str, trials: int, die_after: int = 0, most: int = 1 << 30
+) -> subprocess.Popen[str]:
     """Starts this module as a process, with this process's environment."""
-    command = [sys.executable, "-m", "tests.db.writer", job_id, str(trials), str(die_after)]
+    numbers = [str(number) for number in (trials, die_after, most)]
+    command = [sys.executable, "-m", "tests.db.writer", job_id, *numbers]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
@@ -32,7 +36,7 @@ def cycles_of(job_id: str, number: int) -> int:
     return 10_000 - 10 * number + 137 * (number % 5) + ord(job_id[-1])
 
 
-def work(store: SqlStore, job_id: str, trials: int) -> None:
+def work(store: SqlStore, job_id: str, trials: int, most: int) -> None:
     token = store.claim(job_id)
     print(f"token {token}", flush=True)  # noqa: T201 - how it talks to the test
     done = store.trials(job_id)
@@ -41,6 +45,8 @@ def work(store: SqlStore, job_id: str, trials: int) -> None:
     if not store.pending(job_id):
         store.commit(job_id, token, started=[pending(first)])
     for number in range(first, trials):
+        if number - first == most:
+            signal.pause()
         cycles = cycles_of(job_id, number)
         made = artifact(number + 1000 * ord(job_id[-1]))
         trial = ok(number, made, cycles)
@@ -86,5 +92,5 @@ if __name__ == "__main__":
     opened = open_store()
     if int(sys.argv[3]):
         _die_after(int(sys.argv[3]))
-    work(opened, sys.argv[1], int(sys.argv[2]))
+    work(opened, sys.argv[1], int(sys.argv[2]), int(sys.argv[4]))
     opened.close()

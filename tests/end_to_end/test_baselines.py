@@ -87,7 +87,8 @@ def test_nothing_is_told_against_code_without_a_schedule(kernel: str) -> None:
 def test_a_function_that_fails_is_told_with_its_line(
     body: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.packages.python_code.CPU_LIMIT_S", 2)
+    if "while" in body:
+        monkeypatch.setattr("tuner.packages.python_code.CPU_LIMIT_S", 2)
     (tmp_path / "own.py").write_text(f"def best(steps, x, y):\n    {body}\n")
     with pytest.raises(UserError, match=f"own.py:best fails: .*{said}"):
         read_baseline(f"{tmp_path / 'own.py'}:best", SIZE, at_service=True)

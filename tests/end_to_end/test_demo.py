@@ -14,8 +14,7 @@ import psutil
 import pytest
 
 from tests.examples.building import new_state
-
-LIMIT_S = 300.0
+from tuner.conformance.patience import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     yield process
     process.kill()
     process.communicate()
-    assert left_behind(state) == []
+    until(lambda: left_behind(state) == [])
 
 
 def left_behind(state: Path) -> list[str]:
@@ -52,7 +51,7 @@ def left_behind(state: Path) -> list[str]:
 def test_it_shows_what_was_found_where_it_is_and_what_comes_next(
     demo: subprocess.Popen[str],
 ) -> None:
-    out, err = demo.communicate(timeout=LIMIT_S)
+    out, err = demo.communicate(timeout=PATIENCE_S)
     assert demo.returncode == 0, err
     assert re.search(r"service on http://127\.0\.0\.1:\d+ ", out)
     assert re.search(r"stored in \S+\.sqlite", out)
@@ -73,5 +72,5 @@ def test_stopped_it_takes_the_service_along(
         if line.startswith("$ hvxtune tune"):
             break
     os.killpg(demo.pid, number)  # as a terminal does
-    demo.communicate(timeout=LIMIT_S)
+    demo.communicate(timeout=PATIENCE_S)
     assert demo.returncode in (130, 143)

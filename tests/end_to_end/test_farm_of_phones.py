@@ -28,7 +28,7 @@ from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
 from tuner.records.outcome import Outcome
 
 HVXTUNE = Path(sys.executable).with_name("hvxtune")
-TRIALS = 14
+TRIALS = 20
 KILLS = 3
 
 pytestmark = pytest.mark.slow

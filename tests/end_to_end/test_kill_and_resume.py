@@ -18,6 +18,8 @@ import pytest
 import db
 import tuner
 from tests.rig.scale_u8 import KERNELS
+from tests.rig.stopping import stop_between_writes
+from tuner.conformance.patience import PATIENCE_S, until
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +55,7 @@ def kill_at(
         children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.wait()
-    _, alive = psutil.wait_procs(children, timeout=60)
+    _, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
     assert not alive, f"left behind: {[p.cmdline() for p in alive]}"
     return True
 
@@ -102,8 +104,9 @@ def test_resuming_a_job_that_a_live_process_runs_is_refused(environment):
         resume = [str(HVXTUNE), "resume", job.id]
         first = subprocess.Popen(resume, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            while first.poll() is None and not store.trials(job.id):
-                time.sleep(0.05)
+            until(lambda: store.trials(job.id))
+            assert store.place.path is not None
+            stop_between_writes(first, store.place.path)  # it lives, and cannot end meanwhile
             second = subprocess.run(resume, capture_output=True, text=True, check=False)
         finally:
             first.kill()

@@ -17,7 +17,6 @@ import pytest
 
 import db
 import tuner
-from service.client import Client
 from tests.end_to_end.test_kill_and_resume import kill_at
 from tests.rig.simulators import link_simulators
 from tests.rig.unseen_pipelines import CHAINED_SIZES, SIZES, unseen_pipeline
@@ -282,7 +281,7 @@ def test_an_upload_is_tuned_by_name_and_its_object_served(state):
     """Nothing of it is opened in the service or its conductor: they never load Halide. Their
     readers do, whose children open it (``tests/tuner/codegen/test_uploads.py``), and so do compile
     servers, which may still be ending when their job is done."""
-    with served(state) as service, Client(service.url, token=service.token) as client:
+    with served(state) as service, service.client() as client:
         uploaded = client.upload_pipeline("total", unseen_pipeline("column_mean"))
         (job,) = client.submit("pipeline:total", {"x": 256}, trials=6, workers=2)
         assert job["kernel"] == uploaded["kernel"]

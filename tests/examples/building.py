@@ -12,12 +12,12 @@ import numpy as np
 
 from tests.rig.simulators import link_simulators
 from tuner.codegen.toolchain import find_toolchain
+from tuner.conformance.patience import PATIENCE_S
 from tuner.measure.qemu.simulator import find_simulator
 
 ROOT = Path(__file__).parents[2]
 CMAKE = Path(sys.executable).with_name("cmake")
 HVXTUNE = f"{sys.executable};-m;service.cli"
-LIMIT_S = 300
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Project:
             command,
             capture_output=True,
             text=True,
-            timeout=LIMIT_S,
+            timeout=PATIENCE_S,
             env={**os.environ, **self.environment},
         )
 
@@ -71,7 +71,7 @@ def new_state(state: Path) -> Path:
 def simulate(program: Path) -> subprocess.CompletedProcess[str]:
     """Runs a program for Hexagon to its end, without timing it."""
     command = [*find_simulator().command, str(program)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 def gemm_checksum(m: int, n: int, k: int) -> int:

@@ -14,9 +14,9 @@ import pytest
 
 from tests.examples.building import ROOT, build_environment, gemm_checksum, new_state
 from tests.service.served import served
+from tuner.conformance.patience import PATIENCE_S
 
 PAGE = ROOT / "docs" / "service.md"
-LIMIT_S = 300
 
 
 def shown_commands() -> list[str]:
@@ -61,7 +61,7 @@ def test_six_commands_lead_to_a_program_that_ran(tmp_path: Path) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=3 * PATIENCE_S,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"wrong 0 of 8192, checksum {gemm_checksum(64, 128, 64)}\n" in done.stdout
@@ -80,7 +80,7 @@ def test_the_python_shown_for_clients_runs(tmp_path: Path) -> None:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=LIMIT_S,
+            timeout=3 * PATIENCE_S,
         )
     assert done.returncode == 0, done.stderr
     assert "state {'state': 'done'" in done.stdout

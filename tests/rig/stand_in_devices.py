@@ -16,6 +16,7 @@ import pytest
 
 from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import stand_in_artifact, text_of
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, DeviceError
 from tuner.measure import device as devices
 from tuner.measure.android.call import PhoneSettings
@@ -39,7 +40,7 @@ from tuner.records.outcome import Outcome
 
 GOLD_CYCLES = 1000
 SHORT = Limits(
-    cool_down_s=0.02, recheck_s=0.01, task_s=5.0, turn_s=0.5, wait_s=2.0, bundle=4, repeats=6
+    cool_down_s=0.02, recheck_s=0.01, task_s=5.0, turn_s=0.5, wait_s=4.0, bundle=4, repeats=6
 )
 """Limits for tests that do not wait."""
 
@@ -84,6 +85,8 @@ class Script:
     """What is left on its disk once it was cleaned."""
     fingerprint: Mapping[str, str] = field(default_factory=lambda: {"build": "1"})
     task_s: float = 0.0
+    held: threading.Event | None = None
+    """A candidate's run does not end before it is set."""
 
 
 class StandInDevice(Device):
@@ -136,7 +139,7 @@ class StandInDevice(Device):
         try:
             self.calls += 1
             self.most_at_once = max(self.most_at_once, len(batch.entries))
-            if self.script.hangs and self._closed.wait(30):
+            if self.script.hangs and self._closed.wait(PATIENCE_S):
                 raise DeviceError("closed while it hung")
             if self.script.silent or self._random.random() < self.script.breaks:
                 raise DeviceError("the connection was lost")
@@ -155,6 +158,8 @@ class StandInDevice(Device):
         self.runs[text] += 1
         time.sleep(self.script.task_s)
         true_cycles, _, what = text.partition(" ")
+        if self.script.held is not None and what != "gold":
+            assert self.script.held.wait(PATIENCE_S)
         if self._random.random() < self.script.refuses:
             return DeviceError("no result for this one")
         if what and what != "gold":

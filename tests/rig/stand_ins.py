@@ -6,12 +6,12 @@ They compile and run nothing: the "object" is a text made from the config, its "
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
 from tuner.codegen import find_generator
 from tuner.codegen.generator import CodeGenerator
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel
@@ -98,7 +98,8 @@ def text_of(artifact: Artifact) -> str:
 class StandInMeasurer(Measurer):
     """``cycles_of`` turns the object's text into cycles; a ``CandidateError`` may be raised.
 
-    What takes more cycles than its budget is cut off.
+    What takes more cycles than its budget is cut off. The first ``gather`` runs wait for each
+    other, so that they are under way at once.
     """
 
     name = "stand-in"
@@ -107,7 +108,7 @@ class StandInMeasurer(Measurer):
         self,
         cycles_of: Callable[[str], int] = len,
         *,
-        delay_s: float = 0.0,
+        gather: int = 0,
         cache: CacheState = "warm",
         fidelity: Fidelity = "model",
     ) -> None:
@@ -115,7 +116,8 @@ class StandInMeasurer(Measurer):
         self.cache = cache
         self.cycles_of = cycles_of
         self.code_bytes_of: Callable[[str], int] = lambda text: 0
-        self.delay_s = delay_s
+        self.gather = gather
+        self._gathered = threading.Event()
         self.measured: Counter[str] = Counter()
         self.budgets: list[int | None] = []
         self.most_at_once = 0
@@ -136,7 +138,9 @@ class StandInMeasurer(Measurer):
             self.budgets.append(budget_cycles)
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
-        time.sleep(self.delay_s)
+            if self._at_once >= self.gather:
+                self._gathered.set()
+        assert self._gathered.wait(PATIENCE_S)
         with self._lock:
             self._at_once -= 1
         cycles = self.cycles_of(text_of(artifact))
@@ -153,7 +157,7 @@ class StandInMeasurer(Measurer):
             code_bytes=self.code_bytes_of(text_of(artifact)),
             cache=self.cache,
         )
-        return Timed(measurement, link_s=0.0, run_s=self.delay_s)
+        return Timed(measurement, link_s=0.0, run_s=0.0)
 
     def close(self) -> None:
         pass

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 
 from tests.rig.phones import TOOL, AdbServer, Fault, Phone, running_phones, shared_object
 from tests.rig.phones import require_rig as rig_programs
+from tuner.conformance.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.slow
 
@@ -46,27 +48,40 @@ def server(pair: tuple[Phone, AdbServer]) -> Iterator[AdbServer]:
     pair[0].ok()
     if pair[1].shell(pair[0], "true").returncode:
         pair[1].run("disconnect")
-        wait_for(lambda: "connected" in pair[1].connect(pair[0]), "the phone to come back")
+        until(lambda: "connected" in pair[1].connect(pair[0]))
 
 
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-        time.sleep(0.02)
+@contextmanager
+def under_way(client: subprocess.Popen[str]) -> Iterator[None]:
+    """A client that does not end before the context."""
+    try:
+        yield
+        assert client.poll() is None
+    finally:
+        client.kill()
+        client.wait()
+
+
+OUT = f"{HOME}/out"
+
+
+def probing(action: str = "") -> str:
+    """Runs probe.so on the phone."""
+    path = f"DSP_LIBRARY_PATH='/none;{HOME}'"
+    # adbd sends SIGHUP to what it started for a client that has gone.
+    return f"trap '' HUP; rm -f {OUT}; {path} {TOOL} 3 probe.so {OUT} {action}"
 
 
 def probe(
-    phone: Phone, server: AdbServer, action: str = "", *, timeout_s: float = 20
+    phone: Phone, server: AdbServer, action: str = ""
 ) -> tuple[subprocess.CompletedProcess[str], bytes]:
     """Runs probe.so on the phone: what was said, and what it wrote."""
-    out = f"{HOME}/out"
-    path = f"DSP_LIBRARY_PATH='/none;{HOME}'"
-    # adbd sends SIGHUP to what it started for a client that has gone.
-    command = f"trap '' HUP; rm -f {out}; {path} {TOOL} 3 probe.so {out} {action}"
-    done = server.shell(phone, command, timeout_s=timeout_s)
-    written = server.pull(phone, out) if out in phone.files() else b""
-    return done, written
+    done = server.shell(phone, probing(action))
+    return done, output_of(phone, server)
+
+
+def output_of(phone: Phone, server: AdbServer) -> bytes:
+    return server.pull(phone, OUT) if OUT in phone.files() else b""
 
 
 def cycles(written: bytes) -> list[int]:
@@ -171,7 +186,7 @@ def test_killing_the_tool_ends_the_dsp(phone: Phone, server: AdbServer) -> None:
         phone, f"timeout -s KILL 0.3 {TOOL} 3 {HOME}/probe.so {HOME}/out; echo rc=$?"
     )
     assert "rc=137" in done.stdout
-    assert phone.processes() == []
+    until(lambda: phone.processes() == [])
 
 
 # The clock's faults
@@ -198,7 +213,7 @@ def test_a_hot_phone_is_slower_and_shows_it_until_it_had_a_rest(
     phone: Phone, server: AdbServer
 ) -> None:
     good = cycles(probe(phone, server)[1])[0]
-    phone.set(Fault.THROTTLING, hot_after=600_000, throttled_ppm=400_000, rest_ms=3_000)
+    phone.set(Fault.THROTTLING, hot_after=600_000, throttled_ppm=400_000, rest_ms=10_000)
     assert cycles(probe(phone, server)[1]) == [good] * LOOPS
     hot = cycles(probe(phone, server)[1])
     assert hot[0] == good
@@ -207,8 +222,8 @@ def test_a_hot_phone_is_slower_and_shows_it_until_it_had_a_rest(
     def degrees() -> int:
         return int(phone.read("/sys/class/thermal/thermal_zone4/temp")) // 1000
 
-    wait_for(lambda: degrees() > 80, "the heat")
-    wait_for(lambda: degrees() < 40, "the rest")
+    until(lambda: degrees() > 80)
+    until(lambda: degrees() < 40)
     assert cycles(probe(phone, server)[1])[0] == good
 
 
@@ -218,11 +233,13 @@ def test_a_hot_phone_is_slower_and_shows_it_until_it_had_a_rest(
 def test_a_hanging_dsp_hangs_where_it_is_told_to(phone: Phone, server: AdbServer) -> None:
     for at_write in (0, 3):
         phone.set(Fault.HANG, at_write=at_write)
-        with pytest.raises(subprocess.TimeoutExpired):
-            probe(phone, server, timeout_s=1)
-        written = server.pull(phone, f"{HOME}/out") if f"{HOME}/out" in phone.files() else b""
-        assert len(written) == (16 if at_write else 0)
-        assert any("probe.so" in line for line in phone.processes())
+        with under_way(server.begin(phone, "shell", probing())):
+            until(lambda: any("loader" in line for line in phone.processes()))
+            size = 16 if at_write else 0
+            until(lambda: len(output_of(phone, server)) == size)  # noqa: B023 - called at once
+            time.sleep(1)
+            assert len(output_of(phone, server)) == size
+            assert any("probe.so" in line for line in phone.processes())
         phone.end_processes()
 
 
@@ -278,25 +295,25 @@ def test_a_full_disk_takes_nothing_more(phone: Phone, server: AdbServer, tmp_pat
 def test_a_killed_adbd_takes_its_children_along_unless_told_otherwise(
     phone: Phone, server: AdbServer, orphans: bool
 ) -> None:
-    server.shell(phone, "sleep 100 >/dev/null 2>&1 </dev/null &")
+    server.shell(phone, "sleep 3000 >/dev/null 2>&1 </dev/null &")
     phone.set(Fault.ADBD_KILLED, orphans=orphans, restart_after_s=0.1)
-    assert any("sleep 100" in line for line in phone.processes()) == orphans
-    wait_for(lambda: "connected" in server.connect(phone), "adbd to be back")
-    wait_for(lambda: server.shell(phone, "true").returncode == 0, "a shell")
+    assert any("sleep 3000" in line for line in phone.processes()) == orphans
+    until(lambda: "connected" in server.connect(phone))
+    until(lambda: server.shell(phone, "true").returncode == 0)
     phone.end_processes()
 
 
 def test_an_unplugged_phone_is_not_reached_and_works_on(phone: Phone, server: AdbServer) -> None:
-    with pytest.raises(subprocess.TimeoutExpired):
-        server.shell(phone, "trap '' HUP; sleep 100", timeout_s=0.5)
+    with under_way(server.begin(phone, "shell", "trap '' HUP; sleep 3000")):
+        until(lambda: any(line == "sleep 3000" for line in phone.processes()))
     phone.set(Fault.DISCONNECT)
-    wait_for(lambda: server.shell(phone, "true").returncode != 0, "the server to notice")
+    until(lambda: server.shell(phone, "true").returncode != 0)
     server.run("disconnect")
     with pytest.raises(subprocess.TimeoutExpired):
         server.run("connect", phone.address, timeout_s=1)
-    assert any("sleep 100" in line for line in phone.processes())
+    assert any("sleep 3000" in line for line in phone.processes())
     phone.ok()
-    wait_for(lambda: "connected" in server.connect(phone), "the cable")
+    until(lambda: "connected" in server.connect(phone))
     phone.end_processes()
 
 
@@ -314,11 +331,13 @@ def test_a_push_that_timed_out_completes_later(
 ) -> None:
     (tmp_path / "file").write_bytes(b"late")
     phone.set(Fault.SLOW_PUSH)
-    with pytest.raises(subprocess.TimeoutExpired):
-        server.push(phone, tmp_path / "file", f"{HOME}/late", timeout_s=1)
+    late = f"{HOME}/late"
+    with under_way(server.begin(phone, "push", str(tmp_path / "file"), late)):
+        until(lambda: late in phone.files())
+        time.sleep(1)
     assert server.shell(phone, f"wc -c < {HOME}/late").stdout.strip() == "0"
     phone.ok()
-    wait_for(lambda: phone.read(f"{HOME}/late") == "late", "the push")
+    until(lambda: phone.read(late) == "late")
 
 
 def test_after_its_server_was_killed_a_phone_must_be_connected_again(
@@ -370,7 +389,7 @@ def test_nothing_is_left_however_the_test_run_ends(
             owner.send_signal(end)
         else:
             owner.stdin.close()
-    _, alive = psutil.wait_procs(family, timeout=60)
+    _, alive = psutil.wait_procs(family, timeout=PATIENCE_S)
     assert alive == []
     assert mounts() == before
     assert list(tmp_path.iterdir()) == []
@@ -381,12 +400,12 @@ def test_a_phone_ends_with_all_that_runs_on_it(pair: tuple[Phone, AdbServer]) ->
     with running_phones(1) as [phone]:
         server.connect(phone)
         server.shell(phone, f"setsid sleep {phone.port} >/dev/null 2>&1 </dev/null &")
-        wait_for(lambda: phone.processes() == [f"sleep {phone.port}"], "a process of the phone")
+        until(lambda: phone.processes() == [f"sleep {phone.port}"])
         sleeping = [
             one
             for one in psutil.process_iter(["cmdline"])
             if one.info["cmdline"] == ["sleep", str(phone.port)]
         ]
         assert len(sleeping) == 1
-    _, alive = psutil.wait_procs(sleeping, timeout=60)
+    _, alive = psutil.wait_procs(sleeping, timeout=PATIENCE_S)
     assert alive == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from limits import strategies
+from limits.storage import memory
 from starlette.testclient import TestClient
 
 from db import open_store
@@ -43,6 +46,25 @@ def one_document() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patches:
         patches.setattr(openapi, "_document", document)
         yield
+
+
+class Stopped:
+    """Time that stands still."""
+
+    def __init__(self) -> None:
+        self._now = time.time()
+
+    def time(self) -> float:
+        return self._now
+
+
+@pytest.fixture(autouse=True)
+def one_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates count by minutes of the clock, less and less of the one before: no test begins in one
+    and ends in the next."""
+    stopped = Stopped()
+    for module in (memory, strategies):
+        monkeypatch.setattr(module, "time", stopped)
 
 
 @pytest.fixture

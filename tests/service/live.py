@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
 from fastapi import FastAPI
+
+from tuner.conformance.patience import until
 
 
 @contextmanager
@@ -26,8 +27,7 @@ def live(app: FastAPI) -> Iterator[str]:
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
-        while not server.started:
-            time.sleep(0.01)
+        until(lambda: server.started)
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:

@@ -15,9 +15,9 @@ from typing import Any
 
 import httpx
 
+from service.client import Client
 from tests.rig.scale_u8 import KERNELS
-
-START_LIMIT_S = 60.0
+from tuner.conformance.patience import PATIENCE_S
 
 
 @dataclass
@@ -35,12 +35,18 @@ class Served:
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.token}", **options.pop("headers", {})}
-        return httpx.get(self.url + path, timeout=30.0, headers=headers, **options)
+        return httpx.get(self.url + path, timeout=PATIENCE_S, headers=headers, **options)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Sends a signal; the exit status."""
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_S)
+
+    def client(self) -> Client:
+        """One that does not give a busy service up."""
+        return Client(
+            self.url, token=self.token, patience_s=PATIENCE_S, timeout=httpx.Timeout(PATIENCE_S)
+        )
 
 
 def environment(state: Path) -> dict[str, str]:

@@ -29,6 +29,8 @@ from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 
+UNCHECKED = (HealthCheck.function_scoped_fixture, HealthCheck.too_slow)
+
 pytestmark = pytest.mark.slow
 
 
@@ -293,7 +295,7 @@ def test_two_members_of_one_name_are_refused(elsewhere: SqlStore, exported: Path
         import_schedules(elsewhere, data, installed=[TOOLCHAIN])
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=UNCHECKED)
 @given(st.data())
 def test_flipped_bits_are_found(elsewhere: SqlStore, exported: Path, data: st.DataObject) -> None:
     content = bytearray(exported.read_bytes())
@@ -318,7 +320,7 @@ json_values = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=UNCHECKED)
 @given(st.data())
 def test_any_value_in_any_field_is_read_or_refused(exported: Path, data: st.DataObject) -> None:
     form = json.loads(members(exported)[layout.LINES].splitlines()[0])

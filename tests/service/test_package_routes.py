@@ -19,6 +19,7 @@ from service.app import create_app
 from service.settings import Settings
 from tests.service.gates import OpenGate
 from tests.tuner.packages.broken import edit, good_package
+from tuner.conformance.patience import PATIENCE_S
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 from tuner.packages.files import read_folder
@@ -140,7 +141,7 @@ def test_nothing_waits_for_a_package_that_is_checked(
 ) -> None:
     def is_free(*_: object) -> None:
         with ThreadPoolExecutor(1) as other:  # a transaction would keep it out
-            other.submit(store.create_job, spec(), SPACE, TOOLCHAIN).result(10)
+            other.submit(store.create_job, spec(), SPACE, TOOLCHAIN).result(PATIENCE_S)
 
     monkeypatch.setattr("tuner.packages.builds.c_sources.CBuild.check", is_free)
     assert registered(client, good_package(tmp_path / "smear")).status_code == 201

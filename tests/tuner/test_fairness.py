@@ -9,10 +9,9 @@ from contextvars import copy_context
 
 import pytest
 
+from tuner.conformance.patience import PATIENCE_S, until
 from tuner.errors import ComeBackLaterError
 from tuner.fairness import ON_BEHALF_OF, FairPlaces, Ledger
-
-WAIT_S = 30.0
 
 
 class Clock:
@@ -23,7 +22,9 @@ class Clock:
         return self.now
 
 
-def places(count: int, ledger: Ledger | None = None, patience_s: float = WAIT_S) -> FairPlaces[int]:
+def places(
+    count: int, ledger: Ledger | None = None, patience_s: float = PATIENCE_S
+) -> FairPlaces[int]:
     return FairPlaces(
         range(count),
         what="test",
@@ -59,22 +60,15 @@ class Asking:
         thread = threading.Thread(target=context.run, args=(self._ask, user))
         self.threads.append(thread)
         thread.start()
-        self.until(lambda: len(self.of._line) + len(self.served) + len(self.refused) > before)
+        until(lambda: len(self.of._line) + len(self.served) + len(self.refused) > before)
 
     def _ask(self, user: str) -> None:
         try:
             with self.of.one():
                 self.served.append(user)
-                assert self.go.acquire(timeout=WAIT_S)
+                assert self.go.acquire(timeout=PATIENCE_S)
         except ComeBackLaterError:
             self.refused.append(user)
-
-    def until(self, reached) -> None:
-        for _ in range(int(WAIT_S / 0.005)):
-            if reached():
-                return
-            threading.Event().wait(0.005)
-        pytest.fail("it does not come to that")
 
     def end(self) -> None:
         self.go.release(100)
@@ -88,7 +82,7 @@ def test_a_user_never_has_all_places() -> None:
         asking.ask("ann")
     assert asking.served == ["ann"]
     asking.ask("bob")
-    asking.until(lambda: asking.served == ["ann", "bob"])
+    until(lambda: asking.served == ["ann", "bob"])
     asking.end()
     assert asking.served.count("ann") == 3
 
@@ -101,7 +95,7 @@ def test_who_had_least_of_late_goes_first() -> None:
     for user in ("ann", "ann", "bob"):
         asking.ask(user)
     asking.go.release()
-    asking.until(lambda: len(asking.served) == 2)
+    until(lambda: len(asking.served) == 2)
     assert asking.served == ["eve", "bob"]
     asking.end()
 
@@ -120,7 +114,7 @@ def test_nobody_in_particular_may_have_all() -> None:
     asking = Asking(places(2))
     asking.ask("")
     asking.ask("")
-    asking.until(lambda: asking.served == ["", ""])
+    until(lambda: asking.served == ["", ""])
     asking.end()
 
 
@@ -143,5 +137,5 @@ def test_nobody_waits_for_ever() -> None:
     asking = Asking(places(1, patience_s=0.05))
     asking.ask("ann")
     asking.ask("bob")
-    asking.until(lambda: asking.refused == ["bob"])
+    until(lambda: asking.refused == ["bob"])
     asking.end()

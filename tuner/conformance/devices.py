@@ -13,6 +13,7 @@ from statistics import median_low
 import pytest
 
 from tuner.conformance.candidates import KERNEL, scale_artifact, scale_problem
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, DeviceError, UserError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure.device import (
@@ -42,6 +43,10 @@ BAD = {
 is made."""
 
 
+HASTY_S = 4.0
+"""The time of each candidate of a bundle, where one of them never ends."""
+
+
 class DeviceConformance:
     """Inherit it and override :meth:`make`. Candidates are v66 code."""
 
@@ -64,7 +69,7 @@ class DeviceConformance:
 
     @pytest.fixture
     def device(self) -> Iterator[Device]:
-        with self.make(task_s=2) as device:
+        with self.make(task_s=PATIENCE_S) as device:
             yield device
 
     @pytest.fixture
@@ -199,12 +204,11 @@ class DeviceConformance:
     # Bad candidates
 
     @pytest.mark.parametrize("behaviour", BAD)
-    def test_a_bad_candidate_loses_only_itself(
-        self, device: Device, problem: Problem, behaviour: str
-    ) -> None:
+    def test_a_bad_candidate_loses_only_itself(self, problem: Problem, behaviour: str) -> None:
         entries = [self.entry(problem), self.entry(problem, behaviour), self.entry(problem)]
-        before, bad, after = self.results(device, entries)
         expected = BAD[behaviour]
+        with self.make(HASTY_S if expected is Outcome.TIMEOUT else PATIENCE_S) as device:
+            before, bad, after = self.results(device, entries)
         known = (Outcome.INFEASIBLE, Outcome.RUN_ERROR) if expected is None else (expected,)
         assert self.failed(bad).outcome in known
         cycles = [self.sampled(one).measurement.cycles for one in (before, after)]
@@ -245,16 +249,17 @@ class DeviceConformance:
 
     # What is left, and the end
 
-    def test_nothing_is_left_when_it_was_cleaned(self, device: Device, problem: Problem) -> None:
+    def test_nothing_is_left_when_it_was_cleaned(self, problem: Problem) -> None:
         row = ["WELL", "HANGS", "NULL_STORE", "WRONG_BYTE"]
-        self.results(device, [self.entry(problem, behaviour) for behaviour in row])
-        device.clean()
-        assert list(self.leftovers()) == []
-        device.clean()
-        assert self.sampled(self.result(device, self.entry(problem)))
+        with self.make(HASTY_S) as device:
+            self.results(device, [self.entry(problem, behaviour) for behaviour in row])
+            device.clean()
+            assert list(self.leftovers()) == []
+            device.clean()
+            assert self.sampled(self.result(device, self.entry(problem)))
 
     def test_closing_from_another_thread_ends_a_call_under_way(self, problem: Problem) -> None:
-        device = self.make(task_s=600)
+        device = self.make(task_s=2 * PATIENCE_S)
         outcome: list[object] = []
 
         def hang() -> None:
@@ -267,15 +272,15 @@ class DeviceConformance:
         thread.start()
         time.sleep(1)  # it has most likely begun; if not, the end is the same
         device.close()
-        thread.join(60)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
         assert isinstance(outcome[0], DeviceError)
-        with self.make(task_s=2) as other:  # what the call left behind is for the next to remove
+        with self.make(PATIENCE_S) as other:  # what the call left behind is for the next to remove
             other.clean()
         assert list(self.leftovers()) == []
 
     def test_a_closed_device_runs_nothing(self, problem: Problem) -> None:
-        device = self.make(task_s=2)
+        device = self.make(PATIENCE_S)
         device.close()
         device.close()
         with pytest.raises(DeviceError):

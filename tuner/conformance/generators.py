@@ -15,15 +15,13 @@ from elftools.elf.sections import SymbolTableSection
 
 from tuner.codegen import CodeGenerator, find_generator, generator_names
 from tuner.codegen.halide.servers import ServerGenerator
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import OutOfTimeError, ToolchainError
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate, Problem
-
-PATIENCE_S = 120.0
-"""For one compilation here: the machine that runs tests may be busy."""
 
 
 class GeneratorConformance:

@@ -26,6 +26,7 @@ import pytest
 
 from tuner.codegen import CodeGenerator
 from tuner.codegen.halide.generator import HalideGenerator
+from tuner.conformance.patience import PATIENCE_S
 from tuner.derived import DerivedKernel
 from tuner.errors import CandidateError, UserError
 from tuner.identity import canonical_json
@@ -52,8 +53,6 @@ SAMPLES_RUN = 6
 TRIALS = 4
 FEWEST_CONFIGS = 10
 MOST_MACS = 30_000_000
-PATIENCE_S = 300.0
-"""For a run: a default schedule may guard every element, and the machine may be busy."""
 """In a shape that is run: what the slowest schedules do in seconds on the simulator."""
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from db import open_store
 from db.devices.roster import SqlRoster
+from tuner.conformance.patience import PATIENCE_S
 from tuner.measure.farm.roster import Checked, DeviceState, Enrolment, Purpose
 
 ROOT = Path(__file__).parents[3]
@@ -48,7 +49,7 @@ def test_a_device_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
             subprocess.Popen([sys.executable, "-c", WORKER, name, str(log)], cwd=ROOT)
             for name in ("ann", "bob")
         ]
-        assert [worker.wait(120) for worker in workers] == [0, 0]
+        assert [worker.wait(PATIENCE_S) for worker in workers] == [0, 0]
         lines = log.read_text().split()
         assert len(lines) == 4 * LEASES
         for begun, ended in zip(lines[::2], lines[1::2], strict=True):

@@ -18,6 +18,7 @@ from db import open_store
 from db.jobs.claims import Owner, this_host, this_process
 from db.sql_store import SqlStore
 from tests.db.writer import start_writer
+from tuner.conformance.patience import until
 from tuner.conformance.records import SPACE, TOOLCHAIN, failed, pending, spec
 from tuner.errors import StoreError, UserError
 from tuner.records.trial import JobState
@@ -53,10 +54,7 @@ def test_a_live_process_keeps_its_job_and_is_named() -> None:
         assert owner.pid == process.pid
         process.kill()
         # The killed process is a zombie until it is waited for; that must not keep the job.
-        deadline = time.monotonic() + 60
-        while owner.is_alive:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: not owner.is_alive)
         assert store.summary(job_id).interrupted
         assert store.claim(job_id) == 2
         process.wait()

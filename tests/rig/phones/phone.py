@@ -15,11 +15,11 @@ from typing import Any
 
 from tests.rig.phones.faults import Fault, Setting
 from tests.rig.phones.packages import HOME, Programs
+from tuner.conformance.patience import PATIENCE_S
 
 SHELL_UID = 2000
 """As on Android."""
 TOOL = "/vendor/bin/run_main_on_hexagon"
-_START_S = 60.0
 _APPLETS = """
 [ awk base64 basename cat chmod cp cut date dd df dirname du echo env expr false find grep head
 id kill killall ln ls md5sum mkdir mktemp mv nohup od pidof printf ps pwd readlink rm rmdir sed
@@ -110,7 +110,7 @@ class Phone:
                 start_new_session=True,
                 env={},
             )
-        self._control.settimeout(_START_S)
+        self._control.settimeout(PATIENCE_S)
         try:
             self._tell(_settings(model, programs, self.port))
         except BaseException:
@@ -187,7 +187,7 @@ class Phone:
         """Ends the phone with all its processes; its files are gone. Safe to call twice."""
         self._control.close()
         try:
-            self._process.wait(_START_S)
+            self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -18,12 +18,12 @@ import pytest
 from tests.rig.phones.packages import HOME, Programs, find_programs
 from tests.rig.phones.phone import Model, Phone, RigUnavailableError
 from tuner.codegen.toolchain import NativePart, built, find_toolchain
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import ToolchainError
 from tuner.paths import writable
 
 REQUIRED_VARIABLE = "HVXTUNE_REQUIRE_RIG"
 """Set where emulated phones must be had: a test that would skip fails instead. CI sets it."""
-_SERVER_S = 10.0
 
 
 @cache
@@ -110,10 +110,10 @@ class AdbServer:
             stderr=subprocess.DEVNULL,
             env=self._environment(),
         )
-        deadline = time.monotonic() + _SERVER_S
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                socket.create_connection(("127.0.0.1", self.port), _SERVER_S).close()
+                socket.create_connection(("127.0.0.1", self.port), PATIENCE_S).close()
                 return
             except ConnectionRefusedError:
                 assert self._process.poll() is None, "the adb server did not start"
@@ -126,7 +126,9 @@ class AdbServer:
             self._process.wait()
             self._process = None
 
-    def run(self, *arguments: str, timeout_s: float = 20) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, timeout_s: float = PATIENCE_S
+    ) -> subprocess.CompletedProcess[str]:
         """The adb client; ``subprocess.TimeoutExpired`` if it does not end."""
         return subprocess.run(
             [self._adb, "-P", str(self.port), *arguments],
@@ -143,12 +145,23 @@ class AdbServer:
         return self.run("connect", phone.address).stdout
 
     def shell(
-        self, phone: Phone, command: str, *, timeout_s: float = 20
+        self, phone: Phone, command: str, *, timeout_s: float = PATIENCE_S
     ) -> subprocess.CompletedProcess[str]:
         return self.run("-s", phone.address, "shell", command, timeout_s=timeout_s)
 
-    def push(self, phone: Phone, source: Path, target: str, *, timeout_s: float = 20) -> None:
-        done = self.run("-s", phone.address, "push", str(source), target, timeout_s=timeout_s)
+    def begin(self, phone: Phone, *arguments: str) -> subprocess.Popen[str]:
+        """The adb client, to be ended by the caller."""
+        return subprocess.Popen(
+            [self._adb, "-P", str(self.port), "-s", phone.address, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=self._environment(),
+        )
+
+    def push(self, phone: Phone, source: Path, target: str) -> None:
+        done = self.run("-s", phone.address, "push", str(source), target)
         assert done.returncode == 0, done.stderr
 
     def pull(self, phone: Phone, source: str) -> bytes:

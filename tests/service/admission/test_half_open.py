@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.service.served import served
+from tuner.conformance.patience import PATIENCE_S
 
 FILES = 1024
 HALF_OPEN = 1500
@@ -35,7 +36,9 @@ def test_more_half_open_connections_than_files_do_not_stop_health_checks(tmp_pat
         port = int(service.url.rpartition(":")[2])
         with files(HALF_OPEN + psutil.Process().num_fds() + 50), ExitStack() as opened:
             for _ in range(HALF_OPEN):
-                one = opened.enter_context(socket.create_connection(("127.0.0.1", port), 30.0))
+                one = opened.enter_context(
+                    socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+                )
                 one.sendall(b"GET /healthz HTTP/1.1\r\nhost: te")
             assert service.get("/healthz").status_code == 200
             assert service.get("/readyz").status_code == 200

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from db.sql_store import SqlStore
 from tests.service.live import live
 from tests.service.stored import problem, store_schedule
+from tuner.conformance.patience import PATIENCE_S
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 
 SHAPE = {"m": 64, "n": 128, "k": 128}
@@ -55,7 +56,7 @@ def test_a_stream_ends_with_its_head_and_the_connection_goes_on(
 ) -> None:
     job = store.create_job(spec(), SPACE, TOOLCHAIN)
     with live(app) as url, socket.create_connection(("127.0.0.1", urlsplit(url).port)) as line:
-        line.settimeout(30)
+        line.settimeout(PATIENCE_S)
         reader = line.makefile("rb")
         for path in (f"/v1/jobs/{job.id}/events", "/healthz"):
             line.sendall(f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())

@@ -27,9 +27,9 @@ from tests.service.auth.conftest import bearing
 from tests.service.gates import Gate, OpenGate
 from tests.service.stored import problem, store_schedule
 from tests.service.test_best import ASKED, SHAPE, URL
+from tuner.conformance.patience import PATIENCE_S
 
 BATCH = URL + ":batch"
-WAIT_S = 30.0
 
 
 def misses(count: int, first: int = 1, **options: Any) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class HeldLookers:
         return self.thread.submit(self._look_up, questions)
 
     def _look_up(self, questions: Sequence[Question]) -> list[Found]:
-        assert self.go.acquire(timeout=WAIT_S)
+        assert self.go.acquire(timeout=PATIENCE_S)
         return self.looker.look_up(questions)
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class HeldLookers:
 
 @pytest.fixture
 def held(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldLookers]:
-    monkeypatch.setattr(looker, "PIECE_S", WAIT_S)  # pieces end by their number of items alone
+    monkeypatch.setattr(looker, "PIECE_S", PATIENCE_S)  # pieces end by their number of items alone
     made = HeldLookers(Looker(store))
     yield made
     made.close()
@@ -76,11 +76,11 @@ def app(store: SqlStore, held: HeldLookers) -> FastAPI:
 
 def talk(app: FastAPI) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(app)
-    return httpx.AsyncClient(transport=transport, base_url="http://test", timeout=WAIT_S)
+    return httpx.AsyncClient(transport=transport, base_url="http://test", timeout=PATIENCE_S)
 
 
 async def until(what: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not what():
             await asyncio.sleep(0.005)
 
@@ -160,7 +160,7 @@ def test_callers_are_served_in_turn(
 
     class Quiet:
         async def receive(self) -> dict[str, str]:
-            await asyncio.sleep(WAIT_S)
+            await asyncio.sleep(PATIENCE_S)
             return {"type": "http.disconnect"}
 
     async def run() -> None:
@@ -187,7 +187,7 @@ def test_an_upload_that_takes_long_to_read_stops_no_other(
 
     def read(store: SqlStore, question: Question) -> Question:
         if question.kernel == "pipeline:slow":
-            assert reading.wait(WAIT_S)
+            assert reading.wait(PATIENCE_S)
         return replace(question, kernel="gemm_u8")
 
     monkeypatch.setattr(lookups, "_analysed", read)

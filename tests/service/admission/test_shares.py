@@ -19,9 +19,8 @@ from service.auth import Caller, Scope
 from service.settings import Settings
 from tests.service.gates import OpenGate
 from tests.service.job_routes import made
+from tuner.conformance.patience import PATIENCE_S
 from tuner.fairness import ON_BEHALF_OF
-
-WAIT_S = 30.0
 
 
 class NamedGate(OpenGate):
@@ -42,7 +41,7 @@ def app(store: SqlStore) -> FastAPI:
     @made.get("/v1/slow/{name}")
     def slow(name: str = "") -> str:
         made.state.working.append(ON_BEHALF_OF.get())
-        assert made.state.go.wait(WAIT_S)
+        assert made.state.go.wait(PATIENCE_S)
         return ON_BEHALF_OF.get()
 
     return made
@@ -50,11 +49,11 @@ def app(store: SqlStore) -> FastAPI:
 
 def talk(app: FastAPI) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(app)
-    return httpx.AsyncClient(transport=transport, base_url="http://test", timeout=WAIT_S)
+    return httpx.AsyncClient(transport=transport, base_url="http://test", timeout=PATIENCE_S)
 
 
 async def until(what: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not what():
             await asyncio.sleep(0.005)
 

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from starlette.responses import StreamingResponse
 
 from tests.service.live import live
+from tuner.conformance.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -44,15 +45,15 @@ def answers_of(app: FastAPI, path: str) -> list[httpx.Response | httpx.HTTPError
 
     def ask(address: str) -> None:
         try:
-            answers.append(httpx.get(address + path, timeout=30))
+            answers.append(httpx.get(address + path, timeout=PATIENCE_S))
         except httpx.HTTPError as error:
             answers.append(error)
 
     with live(app) as address:
         client = threading.Thread(target=ask, args=(address,))
         client.start()
-        assert app.state.reached.wait(20)
-    client.join(20)
+        assert app.state.reached.wait(PATIENCE_S)
+    client.join(PATIENCE_S)
     return answers
 
 

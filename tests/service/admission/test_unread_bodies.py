@@ -22,6 +22,7 @@ from service.auth.gate import Gate
 from service.settings import Settings
 from service.token_text import new_token_text
 from tests.service.live import live
+from tuner.conformance.patience import PATIENCE_S
 
 HUGE = 512 << 20
 SHOWN = {"none": None, "read": ("read",), "submit": ("submit",), "admin": ("admin",)}
@@ -85,7 +86,7 @@ REFUSED = [
 def test_the_answer_comes_before_the_body_and_ends_the_connection(
     address: tuple[str, int], tokens: dict[str, str], path: str, token: str, size: int, status: int
 ) -> None:
-    with closing(socket.create_connection(address, timeout=30)) as line:
+    with closing(socket.create_connection(address, timeout=PATIENCE_S)) as line:
         line.sendall(head(path, tokens[token], Content_Length=size, Content_Type="a/b"))
         found, headers, body = answer_of(line)  # before a single byte of the body
         assert (found, headers["connection"]) == (status, "close")
@@ -102,7 +103,7 @@ def test_the_answer_comes_before_the_body_and_ends_the_connection(
 def test_who_waits_for_leave_to_send_does_not_get_it(
     address: tuple[str, int], tokens: dict[str, str], path: str, token: str, status: int
 ) -> None:
-    with closing(socket.create_connection(address, timeout=30)) as line:
+    with closing(socket.create_connection(address, timeout=PATIENCE_S)) as line:
         ask = head(path, tokens[token], Content_Length=1000, Expect="100-continue")
         line.sendall(ask)
         assert answer_of(line)[0] == status
@@ -110,7 +111,7 @@ def test_who_waits_for_leave_to_send_does_not_get_it(
 
 
 def test_who_may_send_gets_leave(address: tuple[str, int], tokens: dict[str, str]) -> None:
-    with closing(socket.create_connection(address, timeout=30)) as line:
+    with closing(socket.create_connection(address, timeout=PATIENCE_S)) as line:
         more = {"Content_Type": "application/json", "Expect": "100-continue"}
         line.sendall(head("/v1/jobs", tokens["submit"], Content_Length=2, **more))
         assert answer_of(line)[0] == 100
@@ -124,7 +125,7 @@ def test_a_token_beyond_its_rate_is_told_before_its_body(
     address: tuple[str, int], tokens: dict[str, str]
 ) -> None:
     for status in (404, 429):
-        with closing(socket.create_connection(address, timeout=30)) as line:
+        with closing(socket.create_connection(address, timeout=PATIENCE_S)) as line:
             line.sendall(head("/v1/nowhere", tokens["spent"], Content_Length=HUGE >> 10))
             assert answer_of(line)[0] == status
 
@@ -133,7 +134,7 @@ def test_a_token_beyond_its_rate_is_told_before_its_body(
 def test_a_body_without_end_is_not_read_on(
     address: tuple[str, int], tokens: dict[str, str], path: str
 ) -> None:
-    with closing(socket.create_connection(address, timeout=30)) as line:
+    with closing(socket.create_connection(address, timeout=PATIENCE_S)) as line:
         line.sendall(head(path, tokens["none"], Transfer_Encoding="chunked"))
         with pytest.raises(ConnectionError):
             # More than the buffers of both ends hold.
@@ -149,19 +150,19 @@ def send_chunks(line: socket.socket, size: int) -> None:
 def test_others_do_not_wait_for_those_who_never_send(
     address: tuple[str, int], tokens: dict[str, str]
 ) -> None:
-    lines = [socket.create_connection(address, timeout=30) for _ in range(30)]
+    lines = [socket.create_connection(address, timeout=PATIENCE_S) for _ in range(30)]
     for line in lines:
         line.sendall(head("/v1/jobs", tokens["read"], Content_Length=1000))
     done = threading.Event()
 
     def ask() -> None:
-        with closing(socket.create_connection(address, timeout=30)) as other:
+        with closing(socket.create_connection(address, timeout=PATIENCE_S)) as other:
             other.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             assert answer_of(other)[0] == 200
             done.set()
 
     threading.Thread(target=ask).start()
-    assert done.wait(30)
+    assert done.wait(PATIENCE_S)
     for line in lines:
         assert answer_of(line)[0] == 403
         line.close()
@@ -169,7 +170,7 @@ def test_others_do_not_wait_for_those_who_never_send(
 
 def rest_of(line: socket.socket) -> bytes:
     """What comes until the service closes the connection."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     found = b""
     while time.monotonic() < deadline:
         try:

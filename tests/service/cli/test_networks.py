@@ -130,7 +130,7 @@ def test_a_plan_for_a_stream_is_simulated_at_its_interval(
 ) -> None:
     path = tmp_path / "phone.toml"
     path.write_text(TOPOLOGY.replace("20000.0", "100.0") + "dma = true\n")
-    command = ["network", "plan", str(model), "--topology", str(path), "--seconds", "5"]
+    command = ["network", "plan", str(model), "--topology", str(path), "--seconds", "60"]
     assert main([*command, "--objective", "throughput", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["interval_us"] == max(made["busy_us"].values()) >= made["bound_us"] > 0
@@ -173,7 +173,7 @@ def test_layers_are_split_over_a_mesh(
 ) -> None:
     path = tmp_path / "board.toml"
     path.write_text(MESH)
-    command = ["network", "plan", str(model), "--topology", str(path), "--seconds", "5"]
+    command = ["network", "plan", str(model), "--topology", str(path), "--seconds", "60"]
     assert main([*command, "--objective", "throughput", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     (mesh,) = made["meshes"]

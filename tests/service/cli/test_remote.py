@@ -11,9 +11,9 @@ from service.app import create_app
 from service.settings import Settings
 from tests.service.gates import OpenGate
 from tests.service.live import live
+from tuner.conformance.patience import PATIENCE_S, until
 from tuner.identity import digest_of_bytes
-from tuner.records.trial import JobState
-from tuner.search.loop import _HEARTBEAT_S as HEARTBEAT_S
+from tuner.records.trial import JobRequest, JobState
 from tuner.tuning import run
 
 pytestmark = pytest.mark.slow
@@ -212,24 +212,31 @@ def test_a_job_without_a_valid_trial_fails_there_too(hvxtune, there, bench):
     assert answer.err.splitlines()[-1].startswith("error: job ")
 
 
-def test_pause_resume_and_cancel_there(hvxtune, there, bench, store):
+def test_pause_resume_and_cancel_there(hvxtune, there, bench, store, monkeypatch):
     in_trial, go_on = threading.Event(), threading.Event()
+    heartbeat, seen = store.heartbeat, []
+
+    def heard(*job):
+        seen.append(heartbeat(*job))
+        return seen[-1]
+
+    monkeypatch.setattr(store, "heartbeat", heard)
 
     def measure():
         in_trial.set()
-        go_on.wait(30)
+        assert go_on.wait(PATIENCE_S)
 
     bench.on_measure = measure
     answers = []
     tuning = threading.Thread(target=lambda: answers.append(submit(there)))
     tuning.start()
-    assert in_trial.wait(30)
+    assert in_trial.wait(PATIENCE_S)
     (job,) = store.jobs()
     assert hvxtune("pause", job.id).status == 0
-    threading.Event().wait(2 * HEARTBEAT_S)  # a quick machine could do all trials before the next
+    until(lambda: JobRequest.PAUSE in seen)  # a quick machine could do all trials before the next
     go_on.set()
     tuning.join()
-    wait_for(lambda: store.job(job.id).paused)
+    until(lambda: store.job(job.id).paused)
     assert "paused" in hvxtune("jobs").out
     resumed = hvxtune("resume", job.id, "--json")
     assert resumed.json["state"] == "done"
@@ -243,14 +250,6 @@ def submit(url):
 
     with Client(url) as client:
         return client.submit("scale_u8", trials=400, workers=1)
-
-
-def wait_for(condition):
-    for _ in range(1000):
-        if condition():
-            return
-        threading.Event().wait(0.02)
-    raise AssertionError("it did not come to that")
 
 
 def test_a_service_that_is_no_service_is_told(hvxtune, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from tests.rig.stand_ins import StandInMeasurer
 from tuner import set_tuning
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import DeviceError
 
 LAYERS = """
@@ -79,7 +80,7 @@ def test_what_the_time_cuts_short_is_no_trial_and_the_command_ends(tune, bench, 
 
     def run_until_closed():
         running.set()
-        assert closed.wait(60)
+        assert closed.wait(PATIENCE_S)
         raise DeviceError("the simulator was closed")
 
     bench.on_measure = run_until_closed

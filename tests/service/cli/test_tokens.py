@@ -47,7 +47,7 @@ def test_a_token_has_what_was_asked_for(hvxtune):
 
 def test_a_token_lasts_a_year_unless_told_otherwise(hvxtune):
     made = hvxtune(*CREATE, "--json").json
-    assert made["expires_at"] - made["created_at"] == pytest.approx(365 * 86400, abs=2)
+    assert made["expires_at"] - made["created_at"] == pytest.approx(365 * 86400, abs=60)
     made = hvxtune(*CREATE, "--expires", "2999-01-31", "--json").json
     assert time.strftime("%Y-%m-%d", time.gmtime(made["expires_at"])) == "2999-01-31"
 

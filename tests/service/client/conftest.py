@@ -7,6 +7,7 @@ import pytest
 from service.client import Client
 from service.client.cache import ClientCache
 from tests.rig.scripted_server import scripted_server
+from tuner.conformance.patience import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -29,5 +30,5 @@ def cache(tmp_path):
 
 @pytest.fixture
 def client(server, cache):
-    with Client(server.url, cache=cache, patience_s=3.0) as made:
+    with Client(server.url, cache=cache, patience_s=PATIENCE_S) as made:
         yield made

@@ -21,13 +21,16 @@ from service.client import (
 from service.client.connection import find_server, find_token
 from tests.rig.scripted_server import JSON, Answer, problem
 from tests.service.client.replies import BUSY, JOBS, OBJECT, SCHEDULE, event, good, stream
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import StoreError, ToolchainError, UserError
 
 
-def closed_address() -> str:
+@pytest.fixture
+def closed_address():
+    """Where nobody listens, nor will: the port is taken."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
@@ -55,7 +58,7 @@ def test_nobody_waits_longer_than_their_patience(server, cache):
     server.script = [problem(503, "come back later", kind="store")]
     server.script[0].headers["Retry-After"] = "3600"
     with (
-        Client(server.url, cache=cache, patience_s=60) as client,
+        Client(server.url, cache=cache, patience_s=PATIENCE_S) as client,
         pytest.raises(UnreachableError, match="come back later"),
     ):
         client.kernels()
@@ -125,10 +128,10 @@ def test_another_server_is_named_as_such(server, client, answer):
         client.kernels()
 
 
-def test_nobody_there_is_said_with_the_address(cache):
-    address = closed_address()
-    with Client(address, cache=cache, patience_s=0) as client:
-        with pytest.raises(UnreachableError, match=f"no service answers at {address}") as caught:
+def test_nobody_there_is_said_with_the_address(cache, closed_address):
+    said = f"no service answers at {closed_address}"
+    with Client(closed_address, cache=cache, patience_s=0) as client:
+        with pytest.raises(UnreachableError, match=said) as caught:
             client.kernels()
         assert "hvxtune serve" in str(caught.value)
 
@@ -180,7 +183,7 @@ def test_asyncio_gets_the_same(server, cache):
     server.script = answer
 
     async def everything():
-        async with AsyncClient(server.url, cache=cache, patience_s=3) as client:
+        async with AsyncClient(server.url, cache=cache, patience_s=PATIENCE_S) as client:
             assert await client.kernels() == [{"name": "add_u8"}]
             best = await client.best("add_u8")
             assert await client.file(best, "object") == OBJECT
@@ -253,9 +256,11 @@ def test_a_token_that_is_none_is_refused_unshown():
     assert "two words" not in str(caught.value)
 
 
-def test_what_is_said_to_this_machine_goes_through_no_proxy(server, cache, monkeypatch):
+def test_what_is_said_to_this_machine_goes_through_no_proxy(
+    server, cache, closed_address, monkeypatch
+):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, closed_address())
+        monkeypatch.setenv(name, closed_address)
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     server.script = [good({"items": []})]

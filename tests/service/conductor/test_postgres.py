@@ -20,15 +20,15 @@ from tests.service.conductor.test_process import (
     assert_whole,
     started,
     submitted,
-    until,
 )
+from tuner.conformance.patience import PATIENCE_S, until
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.records.trial import JobState, Trial
 
 pytestmark = [pytest.mark.slow, *NEEDS_POSTGRES]
 
 KILLS = 5
-TRIALS = 30
+TRIALS = 60  # of two jobs: far more than are done between the kills
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_killed_conductors_lose_and_repeat_nothing_and_every_job_ends(store: Sql
             family = psutil.Process(conductor.pid).children(recursive=True)
             conductor.kill()
             conductor.wait()
-            assert psutil.wait_procs(family, timeout=60)[1] == [], "left behind"
+            assert psutil.wait_procs(family, timeout=PATIENCE_S)[1] == [], "left behind"
         now = {(job_id, t.number): t for job_id in ids for t in store.trials(job_id)}
         assert now.items() >= kept.items(), "a committed trial was lost or changed"
         kept = now

@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,12 +15,14 @@ import pytest
 
 import tuner
 from db.sql_store import SqlStore
+from tests.rig.stopping import stop_between_writes
+from tuner.conformance.patience import PATIENCE_S, until
 from tuner.records.trial import JobRequest, JobState, Submission
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 120.0
+TRIALS = 60  # seconds of work: whoever looks after three of them finds the job at it
 COMMAND = [sys.executable, "-m", "service.cli", "conductor"]
 FOSTER = """
 import subprocess, sys, time
@@ -37,13 +38,6 @@ def submitted(store: SqlStore, trials: int, user: str = "ann", **options: int) -
         "scale_u8", store=store, trials=trials, submission=Submission(user), **options
     )
     return made.id
-
-
-def until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @contextmanager
@@ -70,7 +64,7 @@ def assert_whole(store: SqlStore, job_id: str, trials: int) -> None:
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "end of input"])
 def test_it_drains_and_the_next_one_ends_the_job(store: SqlStore, how: str) -> None:
-    job_id = submitted(store, trials=40)
+    job_id = submitted(store, trials=TRIALS)
     with started([*COMMAND, "--until-eof"], stdin=subprocess.PIPE) as conductor:
         until(lambda: len(store.trials(job_id)) >= 3)
         children = psutil.Process(conductor.pid).children(recursive=True)
@@ -80,18 +74,18 @@ def test_it_drains_and_the_next_one_ends_the_job(store: SqlStore, how: str) -> N
         else:
             conductor.send_signal(getattr(signal, how))
         assert conductor.wait(PATIENCE_S) == 0
-    assert psutil.wait_procs(children, timeout=60)[1] == []
+    assert psutil.wait_procs(children, timeout=PATIENCE_S)[1] == []
     job = store.job(job_id)
     assert (job.state, job.note) == (JobState.QUEUED, "waits: its conductor was shut down")
     assert store.pending(job_id) == []
     with started(COMMAND, stdin=subprocess.DEVNULL):
         until(lambda: store.job(job_id).state.ended)
     assert store.job(job_id).state is JobState.DONE
-    assert_whole(store, job_id, 40)
+    assert_whole(store, job_id, TRIALS)
 
 
 def test_it_dies_with_the_service_that_started_it(store: SqlStore) -> None:
-    job_id = submitted(store, trials=1000)
+    job_id = submitted(store, trials=TRIALS)
     foster = [sys.executable, "-c", FOSTER, *COMMAND, "--until-eof"]
     with started(foster, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
@@ -99,7 +93,7 @@ def test_it_dies_with_the_service_that_started_it(store: SqlStore) -> None:
         until(lambda: len(store.trials(job_id)) >= 3)
         family = [conductor, *conductor.children(recursive=True)]
         parent.kill()
-        assert psutil.wait_procs(family, timeout=60)[1] == []
+        assert psutil.wait_procs(family, timeout=PATIENCE_S)[1] == []
     assert store.summary(job_id).interrupted
     store.request(job_id, JobRequest.CANCEL)
 
@@ -107,16 +101,19 @@ def test_it_dies_with_the_service_that_started_it(store: SqlStore) -> None:
 def test_two_conductors_share_the_jobs_and_run_none_twice(store: SqlStore) -> None:
     ids = [submitted(store, 6, user, workers=1) for user in ("ann", "bob") for _ in range(4)]
     two = ["--slots", "2"]
-    with started([*COMMAND, *two]) as one, started([*COMMAND, *two]) as other:
-        holders = set()
 
-        def ended() -> bool:
-            owners = [store.summary(job_id).owner for job_id in ids]
-            holders.update(owner.pid for owner in owners if owner is not None)
-            return all(store.job(job_id).state.ended for job_id in ids)
+    def holds(conductor: subprocess.Popen[str]) -> bool:
+        owners = [store.summary(job_id).owner for job_id in ids]
+        return any(owner is not None and owner.pid == conductor.pid for owner in owners)
 
-        until(ended)
-        assert holders == {one.pid, other.pid}
+    with started([*COMMAND, *two]) as one:
+        until(lambda: holds(one))
+        assert store.place.path is not None
+        stop_between_writes(one, store.place.path)  # or it does all before the other has started
+        with started([*COMMAND, *two]) as other:
+            until(lambda: holds(other))
+            one.send_signal(signal.SIGCONT)
+            until(lambda: all(store.job(job_id).state.ended for job_id in ids))
     for job_id in ids:
         assert store.job(job_id).state is JobState.DONE
         assert_whole(store, job_id, 6)

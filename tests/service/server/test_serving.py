@@ -15,6 +15,7 @@ from db import open_store
 from service.server.serving import serve
 from service.settings import Settings
 from tests.service.served import Served, command, environment, served
+from tuner.conformance.patience import PATIENCE_S
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.errors import UserError
 
@@ -53,7 +54,7 @@ def test_who_follows_a_job_does_not_keep_it_from_ending(
     with served(tmp_path / "state", "--conductors", "0") as service:
         headers = {"Authorization": f"Bearer {service.about['token']}"}
         with httpx.stream(
-            "GET", f"{service.url}/v1/jobs/{job.id}/events", headers=headers, timeout=30.0
+            "GET", f"{service.url}/v1/jobs/{job.id}/events", headers=headers, timeout=PATIENCE_S
         ) as stream:
             lines = stream.iter_lines()
             assert next(lines).startswith(("id:", "event:", ":", "retry:"))
@@ -77,7 +78,7 @@ def test_killed_it_leaves_no_conductor_behind(tmp_path: Path) -> None:
         conductors = conductors_of(service)
         assert conductors
         service.process.kill()
-        gone, alive = psutil.wait_procs(conductors, timeout=30)
+        gone, alive = psutil.wait_procs(conductors, timeout=PATIENCE_S)
         assert (len(gone), alive) == (1, [])
 
 
@@ -122,7 +123,7 @@ def test_what_cannot_be_is_one_line_and_status_2(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             env=environment(tmp_path),
-            timeout=60,
+            timeout=PATIENCE_S,
         )
     assert done.returncode == 2
     assert done.stdout == ""

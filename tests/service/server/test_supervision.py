@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,8 +13,7 @@ import pytest
 
 from service.server import supervision
 from service.server.supervision import Conductors
-
-LIMIT_S = 90.0
+from tuner.conformance.patience import PATIENCE_S, until
 
 DRAINS = """
 import os, pathlib, signal, sys, time
@@ -34,13 +32,6 @@ import os, pathlib, sys
 (pathlib.Path(sys.argv[1]) / f"started-{os.getpid()}").touch()
 sys.exit(3)
 """
-
-
-def until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def names(folder: Path, kind: str) -> list[str]:
@@ -100,7 +91,7 @@ def test_a_killed_service_leaves_none_behind(tmp_path: Path) -> None:
 import sys, time
 from service.server.supervision import Conductors
 Conductors(1, [sys.executable, "-c", {DRAINS!r}, {str(tmp_path)!r}]).start()
-time.sleep({LIMIT_S})
+time.sleep({PATIENCE_S})
 """
     process = subprocess.Popen([sys.executable, "-c", service])
     until(lambda: len(names(tmp_path, "started")) == 1)

@@ -27,6 +27,7 @@ from service.webhooks.sending import Sender
 from tests.service.gates import CallerGate
 from tests.service.job_routes import made
 from tests.service.webhooks.receiver import Receiver, receiving
+from tuner.conformance.patience import until
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.records.trial import JobRequest, JobState, Submission
 
@@ -171,10 +172,7 @@ def test_the_thread_of_a_service_sends(
     hook(ann, receiver.url)
     with sender(store, poll_s=0.01):
         end(store, made(store, "ann"))
-        for _ in range(500):
-            if receiver.got:
-                break
-            time.sleep(0.02)
+        until(lambda: receiver.got)
     assert len(receiver.got) == 1
 
 

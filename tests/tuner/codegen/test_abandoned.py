@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tuner.codegen.halide.servers import CompileServer, CompileServers, ServerDiedError
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import OutOfTimeError, ToolchainError
 
 
@@ -20,7 +21,7 @@ class Endless(CompileServer):
 
     def run(self, request, given):
         self.compiling.set()
-        assert self.killed.wait(60)
+        assert self.killed.wait(PATIENCE_S)
         raise self.error
 
     def kill(self) -> None:
@@ -43,10 +44,10 @@ def test_what_is_being_compiled_is_ended_and_the_candidate_not_blamed(servers, e
     servers.all = [server]
     with ThreadPoolExecutor(1) as pool:
         result = pool.submit(servers.made, server, {}, ["object"])
-        assert server.compiling.wait(60)
+        assert server.compiling.wait(PATIENCE_S)
         servers.abandon()
         with pytest.raises(OutOfTimeError):
-            result.result(60)
+            result.result(PATIENCE_S)
     servers.all = []
 
 
@@ -63,6 +64,6 @@ def test_a_process_that_is_killed_ends_what_it_was_asked(servers) -> None:
     server.start()
     process = server._process
     server.kill()
-    assert process.wait(60) < 0
+    assert process.wait(PATIENCE_S) < 0
     server.start()
     assert server._process is not process

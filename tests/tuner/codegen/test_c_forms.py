@@ -6,6 +6,7 @@ import pytest
 
 from tuner.codegen.c_forms import CGenerator, c_forms, translation_unit
 from tuner.codegen.wrapping import header
+from tuner.conformance.patience import PATIENCE_S
 from tuner.kernels import find_kernel, kernel_names
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract
@@ -42,7 +43,7 @@ OTHERWISE = {"width": 131, "height": 3}
 
 @pytest.fixture(scope="module")
 def generator():
-    with CGenerator(1, time_limit_s=120) as made:
+    with CGenerator(1, time_limit_s=PATIENCE_S) as made:
         yield made
 
 

@@ -14,6 +14,7 @@ from tuner.codegen import clang, find_generator, generator_names
 from tuner.codegen.halide.servers import ServerGenerator
 from tuner.codegen.portfolio import GENERATOR
 from tuner.conformance.generators import GeneratorConformance
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
@@ -55,7 +56,7 @@ class HostileConformance(GeneratorConformance):
         bad = Config({**good, "behave": behave})
         candidate = Candidate(problem, good, self.name)
         made: type[ServerGenerator] = find_generator(self.name)  # type: ignore[assignment]
-        with made(1, time_limit_s=3.0 if behave == "hang" else 120.0) as generator:
+        with made(1, time_limit_s=3.0 if behave == "hang" else PATIENCE_S) as generator:
             with pytest.raises(CandidateError) as caught:
                 generator.compile(replace(candidate, config=bad))
             assert caught.value.outcome is outcome

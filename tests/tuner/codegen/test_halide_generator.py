@@ -24,6 +24,7 @@ from tuner.codegen.halide.generator import LOADED as LOADED_BY_SERVERS
 from tuner.codegen.halide.generator import TUNER, HalideGenerator, digest_of_sources
 from tuner.codegen.halide.servers import INCIDENT_ATTEMPTS
 from tuner.codegen.toolchain import built
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, ToolchainError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
 from tuner.problem.contract import Contract
@@ -183,7 +184,7 @@ def killed_at_work(generator, times, *, child):
     server, killed = generator.servers.all[0], []
 
     def kill():
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while len(killed) < times and time.monotonic() < deadline:
             for pid in compiling(server):
                 victim = pid if child else server._process.pid
@@ -207,7 +208,7 @@ def compiling(server):
 @pytest.mark.parametrize("child", [True, False], ids=["compiler", "server"])
 def test_what_is_killed_from_outside_is_compiled_again(generator, child, caplog):
     for server in generator.servers.all:
-        server._time_limit_s = 1.0  # how long it hangs, once nobody kills it
+        server._time_limit_s = 2.0  # how long it hangs, once nobody kills it
     first = generator.compile(candidate("hostile_u8")).digest
     killer, killed = killed_at_work(generator, 1, child=child)
     with pytest.raises(CandidateError) as caught:

@@ -7,6 +7,7 @@ import pytest
 
 from tuner.codegen.intrinsics.conv2d import _delta, _levels, _odd
 from tuner.codegen.intrinsics.generator import IntrinsicsGenerator
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
@@ -21,7 +22,7 @@ LANES = TARGET.lanes(4)
 
 @pytest.fixture(scope="module")
 def generator():
-    with IntrinsicsGenerator(1, time_limit_s=120) as made:
+    with IntrinsicsGenerator(1, time_limit_s=PATIENCE_S) as made:
         yield made
 
 

@@ -16,6 +16,7 @@ from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen.halide import servers
 from tuner.codegen.halide.generator import HalideGenerator
 from tuner.codegen.toolchain import built
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
@@ -60,7 +61,7 @@ def candidates(name: str, count: int) -> Iterator[Candidate]:
 def objects(made: list[Candidate]) -> dict[str, str]:
     """The digests of the objects that one new server makes, or outcomes, by config."""
     found = {}
-    with HalideGenerator(1, time_limit_s=60.0) as generator:
+    with HalideGenerator(1, time_limit_s=PATIENCE_S) as generator:
         for one in made:
             try:
                 found[f"{one.problem.symbol} {one.config.json}"] = generator.compile(one).digest

@@ -14,6 +14,7 @@ from tuner.codegen.clang import HalideClangGenerator
 from tuner.codegen.confinement import SYSTEM
 from tuner.codegen.halide.servers import CompileServers
 from tuner.codegen.portfolio import GENERATOR, Portfolio, chosen
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, UserError
 from tuner.kernels import find_kernel, kernel_names
 from tuner.memory_store import MemoryStore
@@ -104,7 +105,7 @@ def test_a_kernel_that_cannot_be_loaded_stops_no_job_of_another(monkeypatch):
 def test_every_switch_changes_code_somewhere():
     """One that changes none would be a choice without a difference."""
     unchanged = {(k.name, choice) for k in clang.KNOBS for choice in k.choices[1:]}
-    with HalideClangGenerator(1, time_limit_s=120) as generator:
+    with HalideClangGenerator(1, time_limit_s=PATIENCE_S) as generator:
         for kernel in ("max_pool_u8", "sobel_u8", "depthwise_conv2d_u8"):
             problem = problem_of(kernel)
             plain = generator.starts(find_kernel(kernel), problem)["textbook"]

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from tuner.codegen.halide.uploads import (
     describe_pipeline,
     readers,
 )
+from tuner.conformance.patience import until
 from tuner.errors import ToolchainError, UserError
 
 GOOD: dict[str, Any] = {
@@ -179,10 +179,7 @@ print(*readers.readers().processes(), flush=True)
 os.kill(os.getpid(), 9)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-    deadline = time.monotonic() + 60
-    while runs(int(done.stdout)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not runs(int(done.stdout)))
 
 
 def runs(process_id: int) -> bool:

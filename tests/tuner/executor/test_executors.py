@@ -37,7 +37,7 @@ def submitted(evaluator: Evaluator, workers: int, count: int) -> list[Future[Eva
 
 
 def test_no_more_than_its_workers_run_at_once() -> None:
-    measurer = StandInMeasurer(delay_s=0.02)
+    measurer = StandInMeasurer(gather=3)
     submitted(Evaluator(StandInGenerator(), measurer), workers=3, count=9)
     assert measurer.most_at_once == 3
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInMeasurer
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, DeviceError, OutOfTimeError
 from tuner.identity import digest_of_bytes
 from tuner.measure.measurer import AbandonableMeasurer
@@ -42,16 +43,16 @@ def test_a_run_under_way_is_ended_and_nobody_is_to_blame() -> None:
 
     def run(text: str) -> int:
         running.set()
-        assert closed.wait(60)
+        assert closed.wait(PATIENCE_S)
         raise DeviceError("the simulator was closed")
 
     measurer = AbandonableMeasurer(Endless(run))
     with ThreadPoolExecutor(1) as pool:
         result = pool.submit(measurer.measure, PROBLEM, ARTIFACT)
-        assert running.wait(60)
+        assert running.wait(PATIENCE_S)
         measurer.abandon()
         with pytest.raises(OutOfTimeError):
-            result.result(60)
+            result.result(PATIENCE_S)
 
 
 def test_nothing_is_run_afterwards() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
@@ -12,6 +11,7 @@ from tests.rig.phones import Phone as EmulatedPhone
 from tests.rig.phones import running_phones
 from tests.tuner.measure.android.phones import adb_of_the_rig
 from tuner.conformance.devices import DeviceConformance
+from tuner.conformance.patience import until
 from tuner.measure.android.call import PhoneSettings
 from tuner.measure.android.phone import Phone
 from tuner.measure.device import Device, Limits
@@ -47,8 +47,6 @@ class TestPhone(DeviceConformance):
 
     def leftovers(self) -> Sequence[str]:
         """The folder itself may stay; busybox's time-out lives on for up to a second."""
-        deadline = time.monotonic() + 60
-        while "timeout" in " ".join(self.emulated.processes()) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: "timeout" not in " ".join(self.emulated.processes()))
         files = [path for path in self.emulated.files() if path != self._folder]
         return [*self.emulated.processes(), *files]

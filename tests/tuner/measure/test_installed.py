@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tuner.conformance.patience import PATIENCE_S
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 
 ROOT = Path(__file__).parents[3]
@@ -76,7 +77,7 @@ def told(environment: dict[str, str], code: str) -> object:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -100,7 +101,7 @@ def test_they_are_the_installed_ones():
 class TestMeasurer(MeasurerConformance):
     @pytest.fixture
     def measurer(self):
-        with QemuMeasurer(timeout_s=5) as measurer:
+        with QemuMeasurer(timeout_s=300) as measurer:
             yield measurer
 
 
@@ -137,7 +138,7 @@ def test_the_suites_run_from_a_wheel(tmp_path: Path) -> None:
         },
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=2 * PATIENCE_S,
     )
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout

@@ -10,6 +10,7 @@ import pytest
 from tests.tuner.packages.broken import edit, opened
 from tests.tuner.packages.mutants import PACKAGES
 from tuner.codegen.packaged import PackageGenerator
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.packages.files import keep
@@ -45,7 +46,7 @@ def test_there_are_sixty_over_six_kernels() -> None:
 @pytest.mark.parametrize("name", PACKAGES)
 def test_every_near_miss_is_caught(name: str, tmp_path: Path) -> None:
     mutated = PACKAGES[name]
-    with PackageGenerator(1, time_limit_s=120) as generator, QemuMeasurer() as measurer:
+    with PackageGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
         assert outcome_of(mutated.folder, name, generator, measurer) == Outcome.OK
         survived = []
         for number, (what, (old, new)) in enumerate(mutated.edits.items()):

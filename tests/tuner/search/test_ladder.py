@@ -10,6 +10,7 @@ import pytest
 
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.tuner.search.test_loop import KERNEL, LOOKUP, PROBLEM, SPACE, cycles_of
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, ToolchainError, UserError
 from tuner.identity import digest_of
 from tuner.memory_store import MemoryStore
@@ -108,18 +109,25 @@ def test_the_best_answers_with_the_highest_fidelity_and_can_be_asked_for_the_low
 def test_phones_are_busy_while_the_search_goes_on():
     climb = Climb(trials=20, promote=8, width=1)
     during: list[int] = []
-    measure = climb.phones.measure
+    measure, search = climb.phones.measure, climb.model.measure
+    begun = threading.Event()
 
     def noting(*args: Any, **kwargs: Any) -> Any:
         during.append(len(climb.store.trials(climb.id)))
+        begun.set()
         return measure(*args, **kwargs)
 
+    def waiting(*args: Any, **kwargs: Any) -> Any:
+        if len(climb.store.trials(climb.id)) >= 10:
+            assert begun.wait(PATIENCE_S), "the phones wait for the search to end"
+        return search(*args, **kwargs)
+
     climb.phones.measure = noting  # type: ignore[method-assign]
-    climb.model.delay_s = 0.01
+    climb.model.measure = waiting  # type: ignore[method-assign]
     climb.run()
     climb.require_whole(8)
     early = [trials for trials in during if trials < 20]
-    assert early, "the phones wait for the search to end"
+    assert early
     for handed_out, trials in enumerate(early, 1):
         in_step, to_come = handed_out <= 4 and trials >= 5 * handed_out, 20 - trials
         assert in_step or to_come <= 8 - handed_out, "not before the search has come as far"
@@ -214,7 +222,6 @@ def test_after_a_crash_what_was_under_way_is_promoted_once(at: int, width: int):
 
 def test_a_request_to_stop_finishes_what_is_under_way_and_the_rest_comes_later():
     climb = Climb(promote=8)
-    climb.phones.delay_s = 0.01
 
     def stop_at_three(progress: Progress) -> None:
         if progress.promoted >= 3:
@@ -232,7 +239,6 @@ def test_a_request_to_stop_finishes_what_is_under_way_and_the_rest_comes_later()
 
 def test_other_phones_than_before_are_refused_by_what_differs():
     climb = Climb()
-    climb.phones.delay_s = 0.0
     Power(climb, 3)
     with pytest.raises(ToolchainError):
         climb.run()

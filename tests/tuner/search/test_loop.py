@@ -12,6 +12,7 @@ from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer, stand_in_artifact
 from tuner.baselines import Baseline
 from tuner.best import Lookup
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, DeviceError, OutOfTimeError, ToolchainError
 from tuner.executor.evaluation import DisagreementError
 from tuner.memory_store import MemoryStore
@@ -202,19 +203,43 @@ def test_stops_on_patience():
     assert len(rig.trials) == 6  # the first improves on nothing; five more do not improve on it
 
 
-def test_stops_on_seconds():
-    rig = Rig(budget=Budget(trials=None, seconds=0.2))
-    rig.measurer.delay_s = 0.05
+class Clock:
+    """Time of the loop, which passes when told to."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr("tuner.search.loop.time", made)
+    return made
+
+
+def test_stops_on_seconds(clock):
+    rig = Rig(budget=Budget(trials=None, seconds=20.0))
+
+    def run(text):
+        clock.now += 5.0
+        return cycles_of(text)
+
+    rig.measurer.cycles_of = run
     assert rig.run() is JobState.DONE
-    assert 2 <= len(rig.trials) < len(list(SPACE))
-    assert rig.store.job(rig.job_id).spent_s >= 0.2
+    assert len(rig.trials) == 4 < len(list(SPACE))
+    assert rig.store.job(rig.job_id).spent_s == 20.0
 
 
 class Abandonable(Rig):
-    """Its textbook config is measured at once, all others until they are abandoned."""
+    """Its textbook config is measured at once, all others until they are abandoned; its seconds are
+    over with the first."""
 
-    def __init__(self, first=len, **options):
-        super().__init__(budget=Budget(trials=None, seconds=0.2), workers=2, **options)
+    def __init__(self, clock, first=len):
+        super().__init__(budget=Budget(trials=None, seconds=20.0), workers=2)
+        self.clock = clock
         self.begun = threading.Event()
         self.over = threading.Event()
         self.abandon = self.over.set
@@ -223,39 +248,49 @@ class Abandonable(Rig):
             if not self.begun.is_set():
                 self.begun.set()
                 return first(text)
-            assert self.over.wait(60)
+            assert self.over.wait(PATIENCE_S)
             raise OutOfTimeError("abandoned while it ran")
 
         self.measurer = StandInMeasurer(run)
 
+    def on_progress(self, progress):
+        if progress.finished:
+            self.clock.now += 3600.0
 
-def test_what_outlasts_the_seconds_is_abandoned_and_the_rest_kept(monkeypatch):
-    monkeypatch.setattr("tuner.search.loop.GRACE_S", 0.1)
-    rig = Abandonable()
+
+def test_what_outlasts_the_seconds_is_abandoned_and_the_rest_kept(clock):
+    rig = Abandonable(clock)
     assert rig.run() is JobState.DONE
     assert [t.outcome for t in rig.trials] == [Outcome.OK]
     assert rig.store.best(LOOKUP).measurement.cycles == rig.trials[0].measurement.cycles
     assert rig.over.is_set()
 
 
-def test_a_job_that_only_had_time_for_abandoned_trials_says_so(monkeypatch):
-    monkeypatch.setattr("tuner.search.loop.GRACE_S", 0.1)
-    rig = Abandonable(raising(OutOfTimeError("abandoned while it ran")))
+def test_a_job_that_only_had_time_for_abandoned_trials_says_so(clock):
+    def first(text):
+        clock.now += 3600.0
+        raise OutOfTimeError("abandoned while it ran")
+
+    rig = Abandonable(clock, first)
     assert rig.run() is JobState.FAILED
     note = rig.store.job(rig.job_id).note
     assert "still under way when its seconds were over" in note
 
 
-def test_assembly_that_takes_too_long_is_done_without(monkeypatch):
-    monkeypatch.setattr("tuner.search.loop.ASSEMBLY_GRACE_S", 0.1)
-    rig = Rig(budget=Budget(trials=None, seconds=0.2))
+def test_assembly_that_takes_too_long_is_done_without(clock):
+    rig = Rig(budget=Budget(trials=None, seconds=20.0))
     over = threading.Event()
     rig.abandon = over.set
+
+    def pass_time(progress):
+        clock.now += 10.0
+
+    rig.on_progress = pass_time
 
     class Endless(StandInGenerator):
         def compile(self, candidate, *, with_assembly=False):
             if with_assembly:
-                assert over.wait(60)
+                assert over.wait(PATIENCE_S)
                 raise OutOfTimeError("abandoned while it was compiled")
             return super().compile(candidate)
 
@@ -292,7 +327,7 @@ def test_identical_objects_are_measured_once():
 @pytest.mark.parametrize("workers", [1, 3])
 def test_as_many_in_flight_as_workers(workers):
     rig = Rig(workers=workers)
-    rig.measurer.delay_s = 0.02
+    rig.measurer.gather = workers
     rig.run()
     assert rig.measurer.most_at_once == workers
     assert len(rig.trials) == 12

@@ -31,6 +31,7 @@ from tuner.codegen.confinement.confine import (
 )
 from tuner.codegen.confinement.landlock import version as landlock_version
 from tuner.codegen.confinement.roles import NUMBERS
+from tuner.conformance.patience import PATIENCE_S
 
 ROOT = has(*CHANGE_USER)
 USERS = ("root", "ordinary") if ROOT else ("ordinary",)
@@ -107,7 +108,9 @@ def test_a_confined_process_reaches_nothing_but_its_own(
     before = outside_of(tmp_path), standing_of(victim), platform.node()
     command = [sys.executable, "-m", intruder.__name__, role.name, user, str(victim.pid)]
     environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, cwd=work, env=environment, capture_output=True, timeout=60)
+    done = subprocess.run(
+        command, cwd=work, env=environment, capture_output=True, timeout=PATIENCE_S
+    )
     assert done.stdout, done.stderr.decode()
     found = json.loads(done.stdout)
     require_layers(found, role, user)
@@ -172,7 +175,9 @@ def test_no_system_call_passes_that_a_role_does_not_list(role: Role) -> None:
     that only it gives."""
     program = f"""
 import ctypes, json, os
+from tuner.conformance.patience import PATIENCE_S
 from tuner.codegen.confinement.roles import ROLES
+from tuner.conformance.patience import PATIENCE_S
 from tuner.codegen.confinement.roles import NUMBERS, Filter
 role = next(role for role in ROLES if role.name == {role.name!r})
 listed = {{NUMBERS[os.uname().machine][name] for name in role.calls}}
@@ -188,7 +193,7 @@ for number in range({HIGHEST_CALL} + 1):
 os.write(1, json.dumps(answers).encode())
 libc.syscall(ctypes.c_long(0x40000000 + 39))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=PATIENCE_S)
     answers = {int(number): error for number, error in json.loads(done.stdout).items()}
     assert len(answers) > HIGHEST_CALL - len(role.calls) - len(PROBES)
     clone3 = answers.pop(435)
@@ -211,6 +216,7 @@ def test_roles_that_read_uploads_open_no_file_start_nothing_and_run_no_code_of_t
 FORKS = """
 import os, sys, time
 from pathlib import Path
+from tuner.conformance.patience import PATIENCE_S
 from tuner.codegen.confinement import PROGRAMS, Limits, Program, confine
 if sys.argv[1] == "ordinary" and os.geteuid() == 0:
     from tests.tuner.codegen.confinement.intruder import be_ordinary
@@ -264,6 +270,7 @@ def test_a_program_in_a_folder_closed_to_others_runs_and_reads_no_more_than_it_w
     program = f"""
 import os
 from pathlib import Path
+from tuner.conformance.patience import PATIENCE_S
 from tuner.codegen.confinement import PROGRAMS, Limits, Program, confine
 system = tuple(map(Path, ("/usr", "/lib", "/lib64")))
 program = Program(Path({cat!r}), system)

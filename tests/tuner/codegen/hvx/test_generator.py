@@ -11,6 +11,7 @@ from tests.rig.unseen_pipelines import unseen_pipeline
 from tuner.codegen import space_of, starts_of
 from tuner.codegen.hvx.generator import HvxGenerator, translation_unit
 from tuner.codegen.portfolio import GENERATOR, Portfolio, chosen
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
 from tuner.kernels import Kernel, find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
@@ -51,7 +52,7 @@ def kernel_of(problem: Problem) -> Kernel:
 
 @pytest.fixture(scope="module")
 def generator():
-    with HvxGenerator(1, time_limit_s=120) as made:
+    with HvxGenerator(1, time_limit_s=PATIENCE_S) as made:
         yield made
 
 

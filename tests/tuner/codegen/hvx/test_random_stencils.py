@@ -9,6 +9,7 @@ import pytest
 
 from tests.rig.random_stencils import random_stencil
 from tuner.codegen.hvx.generator import HvxGenerator
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
@@ -38,7 +39,7 @@ def drawn_problem(seed: int, random: Random) -> Problem:
 def checked(seeds: Sequence[int]) -> list[str]:
     """Makes code for each pipeline and compares its output; the reasons of those refused."""
     refused = []
-    with HvxGenerator(1, time_limit_s=120) as generator, QemuMeasurer() as measurer:
+    with HvxGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
         for seed in seeds:
             random = Random(seed)
             try:

@@ -10,12 +10,13 @@ import pytest
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.rig.phones import require_rig, running_phones
 from tuner.conformance.candidates import scale_artifact, scale_problem
+from tuner.conformance.devices import HASTY_S
 from tuner.errors import CandidateError, DeviceError
 from tuner.measure.android.call import PhoneSettings
 from tuner.measure.android.phone import Phone
 from tuner.measure.device import Bundle, BundleEntry, Limits, Sampled
 
-TASK_S = 2.0
+TASK_S = HASTY_S
 
 
 @contextmanager

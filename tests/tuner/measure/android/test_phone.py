@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from tests.rig.phones import Fault
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.tuner.measure.android.phones import outcomes, phone_device, run, task
 from tuner.conformance.candidates import artifact_of, scale_problem
+from tuner.conformance.patience import PATIENCE_S, until
 from tuner.errors import DeviceError, ToolchainError, UserError
 from tuner.measure.android import link
 from tuner.measure.android.call import Caller, PhoneSettings
@@ -48,20 +48,15 @@ def emulated(pair: tuple[Phone, EmulatedPhone]) -> Iterator[EmulatedPhone]:
 
 def recovered(device: Phone) -> None:
     """Cleaned, as the farm does after a fault; adbd may need a moment."""
-    give_up = time.monotonic() + 60
-    while True:
+
+    def cleaned() -> bool:
         try:
             device.clean()
-            return
         except DeviceError:
-            assert time.monotonic() < give_up, "the phone does not come back"
+            return False
+        return True
 
-
-def until(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
+    until(cleaned)
 
 
 def ours(emulated: EmulatedPhone) -> list[str]:
@@ -294,12 +289,12 @@ def test_cleaning_ends_what_a_broken_call_left(device: Phone, emulated: Emulated
             other.run(Bundle([task("HANGS")]))
 
     settings = PhoneSettings(name="emu", arch="v66", address=emulated.address)
-    other = Phone(settings, "other", Limits(task_s=60))
+    other = Phone(settings, "other", Limits(task_s=2 * PATIENCE_S))
     thread = threading.Thread(target=broken)
     thread.start()
     until(lambda: any("driver.so" in line for line in ours(emulated)))
     other.close()
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive(), "closing must end a call under way"
     device.clean()
     assert ours(emulated) == []
@@ -311,7 +306,7 @@ def test_a_cached_problem_that_was_changed_on_the_phone_is_pushed_again(
 ) -> None:
     assert run(device, "WELL") == ["ok"]
     [cached] = [path for path in emulated.files() if "/problems/" in path]
-    device._shell(f"printf x | dd of={cached} bs=1 seek=70000 conv=notrunc", 5)
+    device._shell(f"printf x | dd of={cached} bs=1 seek=70000 conv=notrunc", PATIENCE_S)
     assert run(device, "WELL") == ["ok"]
 
 

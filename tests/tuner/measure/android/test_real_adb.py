@@ -13,6 +13,7 @@ import pytest
 from tests.rig.phones import Fault, running_phones
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.tuner.measure.android.phones import adb_of_the_rig
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import DeviceError
 from tuner.measure.android.adb import (
     AdbClient,
@@ -63,11 +64,11 @@ def test_files_come_back_as_they_went(phone: EmulatedPhone, size: int) -> None:
     path = f"{HOME}/new/folder/file"
 
     async def act(client: AdbClient) -> bytes:
-        await client.push(phone.address, [Push(path, content, 0o755)], 20)
+        await client.push(phone.address, [Push(path, content, 0o755)], PATIENCE_S)
         stat = await client.stat(phone.address, path, 5)
         assert stat is not None
         assert stat.size == size
-        back = await client.pull(phone.address, path, 20)
+        back = await client.pull(phone.address, path, PATIENCE_S)
         await client.shell(phone.address, f"rm -r {HOME}/new", 5)
         assert await client.stat(phone.address, path, 5) is None
         return back
@@ -99,8 +100,10 @@ def test_adbd_that_dies_in_a_command_gives_no_status(phone: EmulatedPhone) -> No
     """adb's own client gives status 0 here."""
 
     async def act(client: AdbClient) -> None:
-        running = asyncio.ensure_future(client.shell(phone.address, "echo begun; sleep 30", 20))
-        await asyncio.sleep(0.5)
+        command = client.shell(phone.address, "echo begun; sleep 3000", PATIENCE_S)
+        running = asyncio.ensure_future(command)
+        while not any("sleep 3000" in line for line in phone.processes()):
+            await asyncio.sleep(0.02)
         phone.set(Fault.ADBD_KILLED)
         with pytest.raises(ProtocolError, match="broke off"):
             await running
@@ -148,7 +151,7 @@ def test_first_requests_at_once_wait_for_one_connection(phone: EmulatedPhone) ->
         server = AdbServer()
         link = PhoneLink(phone.address, by_address=True)
         try:
-            asked = (link.shell(server, f"echo {n}", 20) for n in range(24))
+            asked = (link.shell(server, f"echo {n}", PATIENCE_S) for n in range(24))
             return [output.stdout for output in await asyncio.gather(*asked)]
         finally:
             server.close()
@@ -163,7 +166,7 @@ def test_a_phone_that_was_forgotten_is_connected_again(phone: EmulatedPhone) -> 
         said = []
         try:
             for n in range(12):
-                said.append((await link.shell(server, f"echo {n}", 20)).stdout)
+                said.append((await link.shell(server, f"echo {n}", PATIENCE_S)).stdout)
                 await (await server.client()).disconnect(phone.address)
         finally:
             server.close()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import DeviceError
 from tuner.measure.android.adb import ShellOutput
 from tuner.measure.android.call import (
@@ -92,7 +93,9 @@ class TestOnThisMachine:
         (folder / "queue").write_bytes(b"queue")
         (Path(settings.folder) / LOCK_FILE).symlink_to(f"{lock} 4000000000 somebody")
         script = run_script(settings, str(folder), NONCE, sums, ["000.out"], 5)
-        done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=20, check=False)
+        done = subprocess.run(
+            ["sh", "-c", script], capture_output=True, timeout=PATIENCE_S, check=False
+        )
         return ShellOutput(done.stdout, done.stderr, done.returncode)
 
     def test_the_tool_gets_its_arguments_and_its_output_is_summed(
@@ -130,7 +133,9 @@ class TestOnThisMachine:
         folder.mkdir(parents=True)
         with subprocess.Popen(["sh", "-c", f"sleep 60; : {folder}"]) as left:
             script = clean_script(settings, NONCE)
-            done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=20, check=True)
-            assert left.wait(5) == -9
+            done = subprocess.run(
+                ["sh", "-c", script], capture_output=True, timeout=PATIENCE_S, check=True
+            )
+            assert left.wait(PATIENCE_S) == -9
         assert done.stdout.decode() == f"@@END {NONCE}\n"
         assert list(Path(settings.folder).iterdir()) == []

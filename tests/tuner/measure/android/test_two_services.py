@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import pytest
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.rig.phones import require_rig, running_phones
 from tests.tuner.measure.android.phones import outcomes, task
+from tuner.conformance.patience import PATIENCE_S, until
 from tuner.errors import DeviceError
 from tuner.measure.android.adb import ADB_VARIABLE
 from tuner.measure.android.call import PhoneSettings
@@ -33,7 +33,9 @@ BATCHES = 2
 def service(address: str, way: str) -> None:
     """What one service does with the phone; a line of JSON on standard output for each batch."""
     settings = PhoneSettings(name="emu", arch="v66", address=address)
-    with Phone(settings, "emu", Limits(task_s=20.0 if way == "hang" else 5.0)) as device:
+    with Phone(
+        settings, "emu", Limits(task_s=2 * PATIENCE_S if way == "hang" else PATIENCE_S)
+    ) as device:
         print("ready", flush=True)  # noqa: T201 - to the test
         sys.stdin.readline()
         for _ in range(BATCHES):
@@ -67,7 +69,7 @@ def started(emulated: EmulatedPhone, way: str) -> subprocess.Popen[str]:
 
 def test_they_take_turns_and_checks_kill_no_batch_of_the_other(emulated: EmulatedPhone) -> None:
     services = [started(emulated, "work") for _ in range(2)]
-    told = [process.communicate("go\n", timeout=300)[0].splitlines() for process in services]
+    told = [process.communicate("go\n", timeout=PATIENCE_S)[0].splitlines() for process in services]
     assert [process.returncode for process in services] == [0, 0]
     for lines in told:
         assert [json.loads(line) for line in lines] == [["ok", "wrong_output"]] * BATCHES
@@ -81,13 +83,10 @@ def test_one_that_waits_is_told_who_works_there_and_follows_when_that_is_killed(
     assert first.stdin is not None
     first.stdin.write("go\n")
     first.stdin.flush()
-    give_up = time.monotonic() + 60
-    while not any(path.endswith("/results") for path in emulated.files()):
-        assert time.monotonic() < give_up
-        time.sleep(0.1)
+    until(lambda: any(path.endswith("/results") for path in emulated.files()), look_every_s=0.1)
     settings = PhoneSettings(name="emu", arch="v66", address=emulated.address)
     monkeypatch.setattr("tuner.measure.android.phone._BUSY_S", 0.0)
-    with Phone(settings, "emu", Limits(task_s=5.0)) as device:
+    with Phone(settings, "emu", Limits(task_s=PATIENCE_S)) as device:
         with pytest.raises(DeviceError, match=f"in use by process {first.pid} on ") as caught:
             device.clean()
         assert caught.value.attempts == 0

@@ -30,7 +30,7 @@ LIMITS = """
 [limits]
 cool_down_s = 0.3
 recheck_s = 0.1
-task_s = 1.5
+task_s = 4
 turn_s = 2
 wait_s = 60
 bundle = 4

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.rig.stand_in_devices import Script, StandInFarm, gold
+from tuner.conformance.patience import until
 from tuner.measure.farm import health as module
 from tuner.measure.farm.health import Caretaker
 from tuner.measure.farm.roster import DeviceState, MemoryRoster
@@ -43,8 +44,5 @@ def test_devices_are_checked_without_a_job_and_the_lost_come_back() -> None:
 
 
 def wait(roster: MemoryRoster, **states: str) -> None:
-    deadline = time.monotonic() + 60
     wanted = {name: DeviceState(state) for name, state in states.items()}
-    while {r.name: r.state for r in roster.devices() if r.name in wanted} != wanted:
-        assert time.monotonic() < deadline, roster.devices()
-        time.sleep(0.005)
+    until(lambda: {r.name: r.state for r in roster.devices() if r.name in wanted} == wanted)

@@ -6,7 +6,6 @@ Over stand-ins for devices, whose faults come from a seed.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from tests.rig.stand_in_devices import (
     gold,
     problem,
 )
+from tuner.conformance.patience import PATIENCE_S, until
 from tuner.errors import CandidateError, DeviceError, HvxtuneError, ToolchainError, UserError
 from tuner.measure.farm import driver
 from tuner.measure.farm.measurer import FarmMeasurer
@@ -73,17 +73,14 @@ def cycles(found: list[object]) -> list[int | str]:
     return shown
 
 
-def wait_for(roster: Roster, name: str, state: DeviceState, within_s: float = 60.0) -> str:
+def wait_for(roster: Roster, name: str, state: DeviceState) -> str:
     """The reason, once the device is in the state."""
-    deadline = time.monotonic() + within_s
-    while (record := roster.device(name)).state is not state:
-        assert time.monotonic() < deadline, record
-        time.sleep(0.01)
-    return record.reason
+    until(lambda: roster.device(name).state is state)
+    return roster.device(name).reason
 
 
 def test_every_candidate_comes_home_once_with_its_own_result() -> None:
-    rig = StandInFarm({"a": Script(), "b": Script(), "c": Script()})
+    rig = StandInFarm({name: Script(task_s=0.01) for name in "abc"})  # the others take what is left
     texts = [*GOOD, "3000 wrong_output", "3001 infeasible", "3002 run_error", "3003 timeout"]
     with measuring(rig) as measurer:
         found = measured(measurer, texts)
@@ -222,7 +219,7 @@ def test_a_silent_device_is_offline_and_comes_back_by_itself() -> None:
 
 def test_a_call_that_never_ends_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_GRACE_S", 0.0)
-    limits = replace(SHORT, task_s=0.1)
+    limits = replace(SHORT, task_s=0.3)
     rig = StandInFarm({"a": Script(), "b": Script()}, limits=limits)
     with measuring(rig) as measurer:
         measured(measurer, GOOD[:4])
@@ -262,8 +259,8 @@ def test_a_drained_device_gets_no_more_and_comes_back_when_released() -> None:
     roster = MemoryRoster()
     with measuring(rig, roster=roster) as measurer:
         measured(measurer, GOOD[:8])
+        until(lambda: roster.device("b").state is DeviceState.READY)  # its turn is over
         roster.drain("b", "new battery")
-        time.sleep(2 * driver.TICK_S)
         before = rig.devices["b"].calls
         measured(measurer, GOOD)
         assert rig.devices["b"].calls == before
@@ -272,16 +269,17 @@ def test_a_drained_device_gets_no_more_and_comes_back_when_released() -> None:
 
 
 def test_what_was_measured_under_a_lost_lease_is_measured_again() -> None:
-    rig = StandInFarm({"a": Script(task_s=0.3), "b": Script()})
+    under_way = threading.Event()
+    rig = StandInFarm({"a": Script(held=under_way), "b": Script()})
     roster = MemoryRoster()
     with measuring(rig, on="a", roster=roster) as measurer, ThreadPoolExecutor(1) as pool:
         measurer.fingerprint()
         pending = pool.submit(measured, measurer, ["2000"])
-        wait_for(roster, "a", DeviceState.LEASED)
-        time.sleep(0.05)
+        until(lambda: rig.devices["a"].runs["2000"] == 1)
         roster.quarantine("a", "no")
         roster.release("a", "yes")
-        assert cycles(pending.result(timeout=60)) == [2000]
+        under_way.set()
+        assert cycles(pending.result(PATIENCE_S)) == [2000]
     assert rig.devices["a"].runs["2000"] == 2
     assert roster.device("a").trials == 1
 
@@ -307,10 +305,7 @@ def test_a_device_that_changes_meanwhile_serves_no_longer() -> None:
         rig.devices["b"].script.fingerprint = {"build": "2"}
         roster._change("b", lambda record: replace(record, last_check_at=0.0))
         wait_for(roster, "b", DeviceState.READY)
-        deadline = time.monotonic() + 60
-        while roster.device("b").fingerprint != {"build": "2"}:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: roster.device("b").fingerprint == {"build": "2"})
         before = rig.devices["b"].runs.total()
         assert cycles(measured(measurer, GOOD)) == [*map(int, GOOD)]
         assert rig.devices["b"].runs.total() <= before + 3, "but for a check"

@@ -23,6 +23,7 @@ import pytest
 from tests.rig.phones import Fault, Phone, Setting, require_rig, running_phones
 from tests.tuner.measure.farm.rig_jobs import TRIALS, Busy, KeptObjects, Ran, Truth, run_job
 from tuner import tuning
+from tuner.conformance.patience import PATIENCE_S
 from tuner.measure.android import call
 from tuner.measure.android.link import background
 from tuner.measure.farm.farm_file import read_farm
@@ -39,8 +40,6 @@ BUSY: list[Busy] = []
 """How busy each good phone was, job after job."""
 CYCLES_MAY_BE_OFF = 0.10
 """A batch counts as long as the reference in it is no slower than this."""
-PATIENCE_S = 120.0
-"""Then a phone that is not what it ought to be never will be."""
 FOREVER_MS = 3_600_000
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from tests.rig.stand_in_devices import GOLD_CYCLES, Script, StandInFarm
 from tests.tuner.measure.farm.test_farm_measurer import GOOD, cycles, measured, measuring, wait_for
+from tuner.conformance.patience import PATIENCE_S
 from tuner.measure.farm.roster import DeviceState, MemoryRoster
 
 
@@ -61,5 +62,5 @@ def test_a_device_that_cooled_down_is_used_again() -> None:
         time.sleep(0.2)
         assert not pending.done()
         rig.devices["only"].script.hot_c = 40.0
-        assert cycles(pending.result(timeout=60)) == [2001]
+        assert cycles(pending.result(timeout=PATIENCE_S)) == [2001]
     assert roster.device("only").failed_checks == 0, "heat is no fault"

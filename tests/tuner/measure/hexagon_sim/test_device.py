@@ -12,6 +12,8 @@ import pytest
 
 from tests.rig.stand_in_sdk import make_sdk, trouble
 from tuner.conformance.candidates import scale_artifact, scale_problem
+from tuner.conformance.devices import HASTY_S
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, DeviceError, UserError
 from tuner.measure.device import (
     Bundle,
@@ -46,7 +48,7 @@ def sdk(tmp_path: Path) -> Path:
 @pytest.fixture
 def device(sdk: Path) -> Iterator[HexagonSim]:
     settings = HexagonSimSettings(name="sdk", root=str(sdk), arch="v66")
-    with HexagonSim(settings, "sdk-1", Limits(task_s=3.0)) as made:
+    with HexagonSim(settings, "sdk-1", Limits(task_s=PATIENCE_S)) as made:
         yield made
 
 
@@ -93,7 +95,9 @@ def test_the_harness_is_no_part_of_a_candidates_cycles(device: HexagonSim) -> No
 
 
 def test_one_that_dies_or_hangs_loses_only_itself(device: HexagonSim) -> None:
-    results = device.run(Bundle([entry(), entry("NULL_STORE"), entry(), entry("HANGS"), entry()]))
+    bundle = Bundle([entry(), entry("NULL_STORE"), entry(), entry("HANGS"), entry()])
+    with HexagonSim(device._settings, "hasty", Limits(task_s=HASTY_S)) as hasty:
+        results = hasty.run(bundle)
     assert [told(r) for r in results] == ["ok", "run_error", "ok", "timeout", "ok"]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.rig.stand_in_sdk import make_sdk
 from tuner.conformance.measurers import MeasurerConformance
+from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
 from tuner.measure import Measurer, find_measurer
 from tuner.measure.dsp.sdk import SDK_VARIABLES
@@ -27,9 +28,15 @@ class TestHexagonSimMeasurer(MeasurerConformance):
     @pytest.fixture
     def measurer(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Measurer]:
         monkeypatch.setenv(SDK_VARIABLES[0], str(make_sdk(tmp_path / "sdk")))
-        with HexagonSimMeasurer(timeout_s=3) as measurer:
+        with HexagonSimMeasurer(timeout_s=PATIENCE_S) as measurer:
             measurer.require(find_target("hexagon-v66"))
             yield measurer
+
+    @pytest.fixture
+    def hasty_measurer(self, measurer: Measurer) -> Iterator[Measurer]:
+        with HexagonSimMeasurer(timeout_s=3) as made:
+            made.require(find_target("hexagon-v66"))
+            yield made
 
     def test_it_is_found_by_name(self) -> None:
         assert find_measurer("hexagon-sim") is HexagonSimMeasurer

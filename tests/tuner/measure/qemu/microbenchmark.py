@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.conformance.candidates import artifact_of
+from tuner.conformance.patience import PATIENCE_S
 from tuner.measure.cases import Case, CaseSet
 from tuner.measure.image import image_of
 from tuner.measure.qemu.events import EVENTS
@@ -92,7 +93,7 @@ def run_packets(
     artifact = artifact_of(source, "bench", ("-mcpu=hexagonv66+hvxv66+hvx_length128b",))
     orders = Orders(MODEL, target, caches=caches, timed_cycles=budget_cycles, keep_text=keep_text)
     image = image_of(CaseSet((Case("none", ()),)), target, orders.timed_call - 1)
-    return simulate(artifact, image, orders, timeout_s=20)
+    return simulate(artifact, image, orders, timeout_s=PATIENCE_S)
 
 
 def nops(count: int) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from tuner.conformance.candidates import scale_artifact
 from tuner.conformance.measurers import MeasurerConformance
+from tuner.conformance.patience import PATIENCE_S
 from tuner.measure import Measurer, find_measurer
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.records.candidate import Problem
@@ -17,6 +18,11 @@ from tuner.records.outcome import Outcome
 class TestQemuMeasurer(MeasurerConformance):
     @pytest.fixture
     def measurer(self) -> Iterator[Measurer]:
+        with QemuMeasurer(timeout_s=PATIENCE_S) as measurer:
+            yield measurer
+
+    @pytest.fixture
+    def hasty_measurer(self) -> Iterator[Measurer]:
         with QemuMeasurer(timeout_s=2) as measurer:
             yield measurer
 

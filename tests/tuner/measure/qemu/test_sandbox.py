@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tuner.codegen.toolchain import NativePart, built
+from tuner.conformance.patience import PATIENCE_S
 from tuner.measure.qemu.device import LAYERS, layers_of, sandbox_bits
 from tuner.measure.qemu.simulator import PLUGIN
 
@@ -74,7 +75,7 @@ def break_out(
 ) -> dict[str, object]:
     arguments = [str(sandbox), str(made), str(int(messages))]
     command = [*user, sys.executable, "-I", "-S", "-c", INTRUDER, *arguments]
-    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stderr)
     return found
