@@ -20,9 +20,7 @@ def require_place(place: Path) -> None:
     """``UserError`` if a bundle cannot be written to ``place``: to be asked before the work."""
     if place.name.endswith(SUFFIX):
         if place.is_dir() or not place.absolute().parent.is_dir():
-            raise UserError(
-                f"cannot write {place}", accepted=f"NAME{SUFFIX} in an existing folder"
-            )
+            raise UserError(f"cannot write {place}", accepted=f"NAME{SUFFIX} in an existing folder")
         return
     if place.exists() and not place.is_dir():
         raise UserError(f"{place} is a file", accepted=f"a folder, or NAME{SUFFIX}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any
@@ -235,7 +235,7 @@ def _constants(contents: Contents) -> bytes:
         )
         made = folder / "constants.o"
         source = folder / "constants.S"
-        find_toolchain().cc([*flags, f"-I{folder}", "-c", source, "-o", made], folder)
+        find_toolchain().cc([*flags, "-g0", f"-I{folder}", "-c", source, "-o", made], folder)
         return made.read_bytes()
 
 
@@ -320,4 +320,5 @@ def _step(contents: Contents, operation: Operation) -> dict[str, Any]:
             return {"copies": operation.tensor}
         case Outside():
             layer = contents.layers[operation.layer].node.name
-            return {"layer": layer, "function": contents.outside()[operation.layer]}
+            own = contents.in_c(operation.layer) or contents.outside()[operation.layer]
+            return {"layer": layer, "function": own}

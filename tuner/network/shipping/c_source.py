@@ -11,15 +11,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from tuner.kernels import find_kernel
 from tuner.network.graph import Graph, Node, Tensor
-from tuner.network.layers import Layer
+from tuner.network.layers import Layer, limits_of
+from tuner.network.running.storage import Storage
 from tuner.network.shipping.edges import Edges
 from tuner.network.shipping.program import (
     C_TYPES,
+    FLIP,
     Call,
     Copy,
     Memory,
@@ -82,11 +85,15 @@ class Contents:
                 found.append((called, self.graph.tensors[name]))
         return found
 
+    def in_c(self, layer: int) -> str:
+        """The function of ``layers.h`` that computes the layer at this place; else empty."""
+        return "hvxtune_mean_pool" if self.layers[layer].node.operator == "average_pool" else ""
+
     def outside(self) -> dict[int, str]:
         """The functions that the program brings, by the place of their layer."""
         made: dict[int, str] = {}
         for operation in self.program.operations:
-            if isinstance(operation, Outside):
+            if isinstance(operation, Outside) and not self.in_c(operation.layer):
                 layer = re.sub(r"\W", "_", self.layers[operation.layer].node.name, flags=re.ASCII)
                 name = f"{self.name}_layer_{layer}"
                 again = f"{name}_{operation.layer}"
@@ -97,14 +104,15 @@ class Contents:
 def header(contents: Contents) -> str:
     """``NAME.h``."""
     name, macro = contents.name, contents.macro
+    alignment = contents.target.vector_alignment_bytes
     outputs = {called for called, _ in contents.ends() if called.startswith("output")}
     parameters = [
         f"{'' if called in outputs else 'const '}{C_TYPES[tensor.dtype]} *{called}"
         for called, tensor in contents.ends()
     ]
     lines = [
-        f"/* {_text(contents.graph.name)} on {contents.target.name}."
-        " Made by `hvxtune network bundle`.",
+        f"/* {_text(contents.graph.name)} on {contents.target.name}.",
+        " * Made by `hvxtune network bundle`.",
         " *",
         f" *   static _Alignas({macro}_ALIGNMENT_BYTES) uint8_t arena[{macro}_ARENA_BYTES];",
         f" *   int status = {contents.entry}({', '.join(c for c, _ in contents.ends())}, arena);",
@@ -124,8 +132,7 @@ def header(contents: Contents) -> str:
         "#endif",
         "",
         f"#define {macro}_ARENA_BYTES {contents.program.arena.size_bytes}",
-        f"#define {macro}_ALIGNMENT_BYTES {contents.target.vector_alignment_bytes}"
-        " /* of the arena, at least */",
+        f"#define {macro}_ALIGNMENT_BYTES {alignment} /* of the arena, at least */",
         "",
     ]
     for called, tensor in contents.ends():
@@ -177,7 +184,7 @@ def _constants(prefix: str, tensor: Tensor) -> Iterator[str]:
         yield f"#define {prefix}_ZERO_POINT ({found.zero_point[0]})"
 
 
-def _float(value: float) -> str:
+def _float(value: float | np.floating[Any]) -> str:
     """A float32 in C, exactly."""
     text = f"{np.float32(value):.9g}"
     return f"{text}f" if re.search(r"[.e]", text) else f"{text}.0f"
@@ -208,9 +215,7 @@ def _outside_lines(contents: Contents) -> Iterator[str]:
         yield f"int {symbol}({', '.join(_outside_parameters(operands, results))});"
 
 
-def _called(
-    operands: Sequence[Tensor], results: Sequence[Tensor]
-) -> Iterator[tuple[str, Tensor]]:
+def _called(operands: Sequence[Tensor], results: Sequence[Tensor]) -> Iterator[tuple[str, Tensor]]:
     for kind, tensors in (("operand", operands), ("result", results)):
         for number, tensor in enumerate(tensors):
             yield (kind if len(tensors) == 1 else f"{kind}_{number}"), tensor
@@ -281,7 +286,8 @@ def _parameters(contents: Contents) -> Iterator[str]:
 def _wrapper(symbol: str, function: int, workload: Workload) -> Iterator[str]:
     """A call of an object's function with the buffers that its workload has."""
     specs = find_kernel(workload.kernel).buffers(workload.params)
-    dimensions, buffers = [], []
+    dimensions: list[str] = []
+    buffers: list[str] = []
     for number, spec in enumerate(specs):
         extents = spec.shape[::-1]
         dtype = np.dtype(spec.dtype)
@@ -291,7 +297,8 @@ def _wrapper(symbol: str, function: int, workload: Workload) -> Iterator[str]:
             f".dim = (struct halide_dimension *)dim + {len(dimensions)}}},"
         )
         dimensions += [
-            f"        {{0, {extent}, {prod(extents[:axis])}, 0}}," for axis, extent in enumerate(extents)
+            f"        {{0, {extent}, {prod(extents[:axis])}, 0}},"
+            for axis, extent in enumerate(extents)
         ]
     pointers = ", ".join(["struct halide_buffer *"] * len(specs))
     given = [
@@ -330,6 +337,17 @@ def _step(contents: Contents, number: int, operation: Operation) -> Iterator[str
                 f"{operation.flip}, {len(operation.extents)}, extent, from, to);"
             )
             yield "    }"
+        case Outside() if contents.in_c(operation.layer):
+            (source,), (target,) = operation.operands, operation.results
+            node = contents.layers[operation.layer].node
+            yield f"    {{ /* {number}: {_text(node.name)} */"
+            yield from mean_pool(contents.graph, node)
+            yield (
+                f"        {contents.in_c(operation.layer)}((const uint8_t *)"
+                f"{_place(contents, source)}, (uint8_t *){_place(contents, target)}, "
+                "&windows, scale);"
+            )
+            yield "    }"
         case Outside():
             node = contents.layers[operation.layer].node
             names = [*(name for name in node.inputs if name), *node.outputs]
@@ -340,6 +358,53 @@ def _step(contents: Contents, number: int, operation: Operation) -> Iterator[str
                 for position, (name, place) in enumerate(zip(names, places, strict=True))
             )
             yield f"    STEP({number}, {contents.outside()[operation.layer]}({given}));"
+
+
+def mean_pool(graph: Graph, node: Node) -> Iterator[str]:
+    """``windows`` and ``scale`` of ``hvxtune_mean_pool()`` for ``node``, with scales in float32 as
+    :mod:`tuner.network.reference` has them."""
+    attributes = node.attributes
+    image, made = (graph.tensors[name] for name in (node.inputs[0], node.outputs[0]))
+    assert image.quantization is not None  # noqa: S101 - integer nodes are quantized
+    assert made.quantization is not None  # noqa: S101
+    (down, across), (top, left, _, _) = attributes["kernel"], attributes["pads"]
+    by_count = not attributes["count_padding"] and any(attributes["pads"])
+    counts = np.arange(1, down * across + 1) if by_count else np.array([down * across])
+    out = np.float32(made.quantization.scale[0])
+    scales = np.float32(image.quantization.scale[0]) / (out * counts.astype(np.float32))
+    flip = FLIP if made.dtype == "int8" else 0
+    numbers = {
+        "from": _image(image, attributes["layout"]),
+        "to": _image(made, attributes["layout"]),
+        "batch": image.shape[0],
+        "size": _pair(down, across),
+        "stride": _pair(*attributes["strides"]),
+        "dilation": _pair(*attributes.get("dilations", (1, 1))),
+        "before": _pair(top, left),
+        "flip": flip,
+        "from_zero": image.quantization.zero_point[0] + flip,
+        "to_zero": made.quantization.zero_point[0] + flip,
+        "low": limits_of(graph, node)[0],
+        "high": limits_of(graph, node)[1],
+        "by_count": int(by_count),
+    }
+    yield "        static const struct hvxtune_windows windows = {"
+    yield from (f"            .{field} = {value}," for field, value in numbers.items())
+    yield "        };"
+    of_none = ["0.0f"] * by_count
+    yield f"        static const float scale[] = {{{', '.join([*of_none, *map(_float, scales)])}}};"
+
+
+def _pair(rows: int, columns: int) -> str:
+    return f"{{{rows}, {columns}}}"
+
+
+def _image(tensor: Tensor, layout: str) -> str:
+    """``struct hvxtune_image`` of a dense batch of images."""
+    strides = Storage.of(tensor.shape).strides
+    axes = (1, 2, 3) if layout == "nchw" else (3, 1, 2)
+    extents = [tensor.shape[axis] for axis in axes]
+    return f"{{{', '.join(map(str, [*extents, *(strides[axis] for axis in (0, *axes))]))}}}"
 
 
 def _strides(copy: Copy) -> Mapping[str, tuple[int, ...]]:

@@ -43,9 +43,7 @@ def within_edges(graph: Graph) -> tuple[Graph, Edges]:
         [node for node in graph.nodes if not any(node is other for other in removed)],
         [first[name].outputs[0] if name in first else name for name in graph.inputs],
         list(
-            dict.fromkeys(
-                last[name].inputs[0] if name in last else name for name in graph.outputs
-            )
+            dict.fromkeys(last[name].inputs[0] if name in last else name for name in graph.outputs)
         ),
         graph.data,
     )

@@ -37,17 +37,17 @@ The network `{network}` for {target}, made by `hvxtune network bundle`.
     add_subdirectory({name})
     target_link_libraries(app PRIVATE hvxtune::{name})
 
-`include/{name}.h` declares `{entry}()` and the constants of its tensors and arena, which the program
-provides. `manifest.json` has the digest of each file, the schedule of each function with its cycles,
-the steps, and the names that the objects leave to the program (`calls`).
+`include/{name}.h` declares `{entry}()` and the constants of its tensors and arena, which the
+program provides. `manifest.json` has the digest of each file, the schedule of each function with
+its cycles, the steps, and the names that the objects leave to the program (`calls`).
 
-- Halide's runtime has most of these: `hvxtune::{name}_runtime` is the one for bare Hexagon, for programs
-  that have none yet. Link with `--gc-sections`. Errors go to `halide_error(void *, const char *)`, which
-  the program defines, and `halide_print(void *, const char *)`.
+- Halide's runtime has most of these: `hvxtune::{name}_runtime` is the one for bare Hexagon, for
+  programs that have none yet. Link with `--gc-sections`. The program defines `halide_error` and
+  `halide_print`, both `void (void *, const char *)`.
 - The stack must be aligned to {alignment} bytes, and the calling thread must hold the vector unit
   (`qurt_hvx_lock` on QuRT).
-- `licenses/Halide.txt` covers `runtime/halide_runtime.o`, `licenses/hvxtune.txt` the headers in `source`. All
-  else is made from your model and its schedules.
+- `licenses/Halide.txt` covers `runtime/halide_runtime.o`, `licenses/hvxtune.txt` the headers in
+  `source`. All else is made from your model and its schedules.
 """
 
 

@@ -130,9 +130,7 @@ def program_of(graph: Graph, found: Sequence[Layer], target: Target) -> Program:
     """
     for name in (*graph.inputs, *graph.outputs):
         if graph.tensors[name].dtype not in C_TYPES:
-            raise UserError(
-                f"'{name}' is {graph.tensors[name].dtype}", accepted=", ".join(C_TYPES)
-            )
+            raise UserError(f"'{name}' is {graph.tensors[name].dtype}", accepted=", ".join(C_TYPES))
     steps = steps_of(graph, found, target)
     if not steps.functions:
         raise UserError(
@@ -290,7 +288,10 @@ class _Making:
 
 C_TYPES = {
     **{name: f"{name}_t" for name in ("uint8", "int8", "uint16", "int16", "uint32", "int32")},
-    **{"uint64": "uint64_t", "int64": "int64_t", "float32": "float", "float64": "double"},
+    "uint64": "uint64_t",
+    "int64": "int64_t",
+    "float32": "float",
+    "float64": "double",
     "bool": "uint8_t",
 }
 """By NumPy's name."""

@@ -1,4 +1,4 @@
-"""Programs of bundles in NumPy: right whatever is in the arena, and buffers in use never overlap."""
+"""Programs of bundles in NumPy: right whatever the arena holds; buffers in use never overlap."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.tuner.network.reading.small_graphs import GRAPHS, Making, inputs_of
 from tests.tuner.network.running.test_steps import expected
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
-from tuner.network import Graph, Quantization, Tensor, checked, reference
+from tuner.network import Graph, Tensor, checked, reference
 from tuner.network.graph import Array, Node
 from tuner.network.layers import layers
 from tuner.network.shipping.arena import Lifetime, planned
@@ -32,9 +32,7 @@ class Memories:
     def __init__(self, graph: Graph, program: Program, inputs: dict[str, Array], fill: int) -> None:
         self._graph, self._program, self._layers = graph, program, layers(graph)
         self._arena = np.full(program.arena.size_bytes, fill, np.uint8)
-        self._inputs = [
-            np.frombuffer(inputs[name].tobytes(), np.uint8) for name in graph.inputs
-        ]
+        self._inputs = [np.frombuffer(inputs[name].tobytes(), np.uint8) for name in graph.inputs]
         self._outputs = [
             np.full(graph.tensors[name].payload_bytes, fill, np.uint8) for name in graph.outputs
         ]
@@ -163,11 +161,10 @@ def test_what_has_no_kernel_or_no_type_is_named() -> None:
     alone = making.graph("alone", making.mul(making.input(1, 4), making.bytes(1, 4)))
     with pytest.raises(UserError, match="no layer of alone has a kernel"):
         program_of(alone, layers(alone), TARGET)
-    half = Tensor("half", (1, 16, 8, 8), "float16")
     graph = GRAPHS["pools and tables"]()
     (output, *_) = graph.outputs
     node = Node("narrow", "host", (output,), ("half",), {"shape": [1, 16, 4, 4], "macs": 0})
-    half = Tensor("half", (1, 16, 4, 4), "float16", Quantization.of(1.0, 0))
+    half = Tensor("half", (1, 16, 4, 4), "float16")
     wide = Tensor("wide", (1, 16, 4, 4), "float32")
     back = Node("widen", "host", ("half",), ("wide",), {"shape": [1, 16, 4, 4], "macs": 0})
     tensors = [*graph.tensors.values(), half, wide]

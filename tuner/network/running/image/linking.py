@@ -25,7 +25,11 @@ from tuner.records.outcome import Outcome
 _FOLDER = Path(__file__).parent
 _HEADERS = tuple(_FOLDER / f"{name}.h" for name in ("hvxtune_network", "messages"))
 SERVING = tuple(_FOLDER / f"{name}.c" for name in ("serve", "buffers"))
-SERVING_HEADERS = (*_HEADERS, *(_FOLDER / f"{name}.h" for name in ("serve", "buffers")), HALIDE_BUFFER)
+SERVING_HEADERS = (
+    *_HEADERS,
+    *(_FOLDER / f"{name}.h" for name in ("serve", "buffers")),
+    HALIDE_BUFFER,
+)
 HOST = NativePart(
     "network-host",
     "host",
