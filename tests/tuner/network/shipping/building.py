@@ -21,7 +21,7 @@ from tuner.network.shipping.program import C_TYPES
 OFFLINE = ROOT / "tests" / "rig" / "offline.py"
 
 _LISTS = """\
-cmake_minimum_required(VERSION 3.20)
+cmake_minimum_required(VERSION 3.24)
 project(app C)
 list(APPEND CMAKE_MODULE_PATH "${{CMAKE_CURRENT_LIST_DIR}}/repository/cmake")
 include(HvxTuneSimulator)
