@@ -19,7 +19,7 @@ from tuner.network import reference
 from tuner.network.graph import Array, Graph
 from tuner.network.layers import Layer, layers
 from tuner.network.planning.sequence import Group
-from tuner.network.reference import HostOperator
+from tuner.network.reference import HostOperator, Inputs
 from tuner.network.running import calls
 from tuner.network.running.execution import GENERATOR, ON_HOST, Apart, Objects, apart_of, by_kernel
 from tuner.network.running.image import (
@@ -103,7 +103,7 @@ class OffloadedRun:
 
 def run(
     graph: Graph,
-    inputs: Mapping[str, Array],
+    inputs: Inputs,
     *,
     target: Target,
     store: TrialStore | None = None,
@@ -117,10 +117,11 @@ def run(
     ``DeviceError`` or ``ToolchainError`` without a simulator.
     """
     exact = reference.trace(graph, inputs, host=host)
+    given = {name: exact[name] for name in graph.inputs}
     found = layers(graph)
     steps = steps_of(graph, found, target)
     functions, origins = _functions(steps, store, target)
-    values = dict(inputs)
+    values = dict(given)
     with (
         linked_image(functions, target) as program,
         SimulatedDsp(program, target, TIMEOUT_S) as dsp,
@@ -134,7 +135,7 @@ def run(
             raise dsp.failure(error) from None
         counts, cycles = dsp.host.counts().since(before), dsp.cycles()
     outputs = {name: values[name] for name in graph.outputs}
-    _require_right(graph, found, steps, inputs, outputs, host)
+    _require_right(graph, found, steps, given, outputs, host)
     return OffloadedRun(
         _layer_runs(found, steps, origins, cycles),
         outputs,
