@@ -40,7 +40,7 @@ STATUSES = {
     "BAD_TENSOR": 2,
     "STEP_FAILED": 16,
 }
-"""What the entry point returns; of a step that failed, ``STEP_FAILED`` and its number."""
+"""The results of the entry point; of a step that failed, ``STEP_FAILED`` and its number."""
 SHARED = ("halide_buffer.h", "layers.h")
 """Headers that every source includes."""
 
@@ -412,13 +412,16 @@ def _strides(copy: Copy) -> Mapping[str, tuple[int, ...]]:
 
 
 def _place(contents: Contents, place: Place) -> str:
-    """A pointer in C. Parts of the caller's tensors are never asked for."""
+    """A pointer in C."""
     match place.memory:
         case Memory.ARENA:
             return f"(a + {contents.program.arena.offsets[place.number] + place.offset_bytes})"
         case Memory.CONSTANTS:
             return f"(c + {place.offset_bytes})"
         case Memory.INPUT:
-            return contents.ends()[place.number][0]
+            called = contents.ends()[place.number][0]
         case Memory.OUTPUT:
-            return contents.ends()[len(contents.graph.inputs) + place.number][0]
+            called = contents.ends()[len(contents.graph.inputs) + place.number][0]
+    if place.offset_bytes:
+        return f"((uint8_t *){called} + {place.offset_bytes})"
+    return called

@@ -37,6 +37,8 @@ from tuner.problem.workload import Workload
 
 FLIP = 0x80
 """The sign bit, which kernels hold the other way round in elements of i8."""
+MOST_LOOPS = 6
+"""``HVXTUNE_LOOPS`` of ``layers.h``."""
 RENAMING = ("reshape", "reinterpret")
 """Operators of the host that leave all bytes where they are."""
 
@@ -250,6 +252,11 @@ class _Making:
         self, tensor: str, source: Place, held: Storage, target: Place, wanted: Storage, flip: int
     ) -> None:
         loops = _loops(held, wanted)
+        if len(loops) > MOST_LOOPS:
+            raise UserError(
+                f"tensor '{tensor}' has more than {MOST_LOOPS} dimensions that move apart",
+                next_step="reshape it before that layer",
+            )
         extents, source_strides, target_strides = zip(*loops, strict=True)
         self.operations.append(
             Copy(tensor, source, target, extents, source_strides, target_strides, flip)
@@ -280,6 +287,14 @@ class _Making:
         if node.operator in RENAMING:
             self._known[node.outputs[0]] = self._own(operands[0])
             return
+        moves = moves_of(self._graph, node)
+        if moves:
+            whole = self._result(node.outputs[0])
+            for move in moves:
+                source = _later(self._own(move.operand), move.source_offset)
+                target = _later(whole, move.target_offset)
+                self._copy(move.operand, source, move.source, target, move.target, 0)
+            return
         require_types(node, [self._graph.tensors[n] for n in (*operands, *node.outputs)])
         given = tuple(self._own(name) for name in operands)
         made = tuple(self._result(name) for name in node.outputs)
@@ -307,6 +322,60 @@ def require_types(node: Node, tensors: Sequence[Tensor]) -> None:
                 accepted="layers with a kernel, or tensors of " + ", ".join(C_TYPES),
                 next_step="end the model before that layer",
             )
+
+
+@dataclass(frozen=True)
+class Move:
+    """The bytes of an operand, or a part of them, to their place in a result: both of one shape,
+    from their offsets (bytes) on."""
+
+    operand: str
+    source: Storage
+    target: Storage
+    source_offset: int = 0
+    target_offset: int = 0
+
+
+def moves_of(graph: Graph, node: Node) -> list[Move]:
+    """A layer as moves of bytes, if it does nothing else: a transposition, a slice, or a
+    concatenation of tensors of one scale. Else none."""
+    operands = [graph.tensors[name] for name in node.inputs if name]
+    result = graph.tensors[node.outputs[0]]
+    width = np.dtype(result.dtype).itemsize
+    made = Storage.of((*result.shape, width))
+    attributes = node.attributes
+    if node.operator == "transpose":
+        (given,) = (_bytes_of(tensor) for tensor in operands)
+        order = (*attributes["order"], len(result.shape))
+        strides = tuple(given.strides[axis] for axis in order)
+        return [Move(operands[0].name, Storage(made.shape, strides, given.size_bytes), made)]
+    if node.operator == "slice":
+        shape = operands[0].shape
+        bounds = zip(*(attributes[key] for key in ("starts", "stops", "steps")), shape, strict=True)
+        ranges = [range(*slice(*own).indices(extent)) for *own, extent in bounds]
+        given = _bytes_of(operands[0])
+        strides = (*(s * r.step for s, r in zip(given.strides, ranges, strict=False)), 1)
+        begin = sum(s * r.start for s, r in zip(given.strides, ranges, strict=False))
+        return [Move(operands[0].name, Storage(made.shape, strides, given.size_bytes), made, begin)]
+    alike = {(tensor.dtype, tensor.quantization) for tensor in (*operands, result)}
+    if node.operator == "concat" and len(alike) == 1:
+        axis, moves, at = attributes["axis"], [], 0
+        for tensor in operands:
+            given = _bytes_of(tensor)
+            part = Storage(given.shape, made.strides, made.size_bytes)
+            moves.append(Move(tensor.name, given, part, 0, at * made.strides[axis]))
+            at += tensor.shape[axis]
+        return moves
+    return []
+
+
+def _bytes_of(tensor: Tensor) -> Storage:
+    """A dense tensor, each element as a row of bytes."""
+    return Storage.of((*tensor.shape, np.dtype(tensor.dtype).itemsize))
+
+
+def _later(place: Place, offset_bytes: int) -> Place:
+    return replace(place, offset_bytes=place.offset_bytes + offset_bytes)
 
 
 def _loops(source: Storage, target: Storage) -> list[tuple[int, int, int]]:

@@ -13,15 +13,14 @@ from pathlib import Path
 import pytest
 
 from tests.examples.building import ROOT
-from tests.tuner.network.reading.small_graphs import GRAPHS as SMALL_GRAPHS
-from tests.tuner.network.reading.small_graphs import Making, inputs_of
+from tests.tuner.network.reading.small_graphs import inputs_of
 from tests.tuner.network.running.test_steps import expected
 from tests.tuner.network.shipping.building import TOP, Project, check, right
+from tests.tuner.network.shipping.graphs import GRAPHS
 from tuner.best import lookup_of
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
 from tuner.memory_store import MemoryStore
-from tuner.network import Graph
 from tuner.network.shipping import Bundle, bundle_of, packed, require_place, write
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
@@ -29,24 +28,16 @@ from tuner.tuning import tune
 
 TARGET = find_target("hexagon-v66")
 HOST = Contract.HOST
-COMPLETE = ("residual block", "flattened", "attention", "narrow", "pools and tables", "means")
+COMPLETE = (
+    "residual block",
+    "flattened",
+    "attention",
+    "narrow",
+    "pools and tables",
+    "means",
+    "moves",
+)
 """Graphs that need no function of the program's own."""
-
-
-def means() -> Graph:
-    """Means of windows that reach beyond the image, which count only pixels inside or all of them,
-    with channels last and first."""
-    m = Making(8, "int8")
-    x = m.conv(m.input(1, 8, 8, 4), 16, layout="nhwc")
-    window = {"kernel": [3, 2], "strides": [2, 3], "dilations": [1, 2], "pads": [1, 1, 1, 0]}
-    how = {**window, "layout": "nhwc", "count_padding": 0}
-    some = m.node("average_pool", (x,), (1, 4, 3, 16), 0.02, **how, low=-100, high=90)
-    y = m.conv(m.input(1, 16, 6, 6), 16, size=1)
-    how = {**window, "layout": "nchw", "count_padding": 1, "pads": [1, 0, 1, 1]}
-    return m.graph("means", some, m.node("average_pool", (y,), (1, 16, 3, 2), 0.02, **how))
-
-
-GRAPHS = {**SMALL_GRAPHS, "means": means}
 
 
 @cache

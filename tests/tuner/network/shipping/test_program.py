@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from tests.tuner.network.reading.small_graphs import GRAPHS, Making, inputs_of
+from tests.tuner.network.reading.small_graphs import Making, inputs_of
 from tests.tuner.network.running.test_steps import expected
+from tests.tuner.network.shipping.graphs import GRAPHS
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
 from tuner.network import Graph, Tensor, checked, reference
@@ -63,9 +64,9 @@ class Memories:
             case Memory.CONSTANTS:
                 return self._program.constants[place.offset_bytes :]
             case Memory.INPUT:
-                return self._inputs[place.number]
+                return self._inputs[place.number][place.offset_bytes :]
             case Memory.OUTPUT:
-                return self._outputs[place.number]
+                return self._outputs[place.number][place.offset_bytes :]
 
     def _tensor(self, name: str, place: Place) -> Array:
         tensor = self._graph.tensors[name]
