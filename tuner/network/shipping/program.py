@@ -38,7 +38,7 @@ from tuner.problem.workload import Workload
 FLIP = 0x80
 """The sign bit, which kernels hold the other way round in elements of i8."""
 MOST_LOOPS = 6
-"""``HVXTUNE_LOOPS`` of ``layers.h``."""
+"""Of a copy: as many as ``layers.h`` has."""
 RENAMING = ("reshape", "reinterpret")
 """Operators of the host that leave all bytes where they are."""
 
