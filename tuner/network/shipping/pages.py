@@ -44,8 +44,9 @@ its cycles, the steps, and the names that the objects leave to the program (`cal
 - Halide's runtime has most of these: `hvxtune::{name}_runtime` is the one for bare Hexagon, for
   programs that have none yet. Link with `--gc-sections`. The program defines `halide_error` and
   `halide_print`, both `void (void *, const char *)`.
-- The stack must be aligned to {alignment} bytes, and the calling thread must hold the vector unit
-  (`qurt_hvx_lock` on QuRT).
+- Functions reserve the vector unit by `qurt_hvx_lock`. A program without QuRT defines
+  `int qurt_hvx_lock(int)` and `int qurt_hvx_unlock(void)`, which return 0.
+- The stack must be aligned to {alignment} bytes.
 - `licenses/Halide.txt` covers `runtime/halide_runtime.o`, `licenses/hvxtune.txt` the headers in
   `source`. All else is made from your model and its schedules.
 """
