@@ -28,6 +28,7 @@ from tuner.measure.measurer import Measurer
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.network.graph import Graph, Node, Tensor
 from tuner.network.layers import layers
+from tuner.network.operators import HOST
 from tuner.network.running.execution import GENERATOR, STORED, TEXTBOOK
 from tuner.network.shipping import c_source, pages
 from tuner.network.shipping.c_source import Contents
@@ -186,6 +187,7 @@ def _files(contents: Contents, functions: list[Function]) -> dict[str, bytes]:
         write_runtime(runtime, contents.target, qurt=False)
         return {
             **objects,
+            **_node_models(contents),
             "runtime/halide_runtime.o": runtime.read_bytes(),
             "licenses/Halide.txt": _license("halide", "licenses/LICENSE.txt"),
             "licenses/hvxtune.txt": _license("hvxtune", "licenses/LICENSE"),
@@ -196,6 +198,21 @@ def _files(contents: Contents, functions: list[Function]) -> dict[str, bytes]:
             "CMakeLists.txt": pages.cmake_lists(contents, sorted(objects)).encode(),
             "README.md": pages.readme(contents).encode(),
         }
+
+
+def _node_models(contents: Contents) -> dict[str, bytes]:
+    """The ONNX nodes that the program computes, which a graph has as constants."""
+    nodes = {symbol: contents.layers[place].node for place, symbol in contents.outside().items()}
+    models = {
+        symbol: contents.graph.constant(node.inputs[-1])
+        for symbol, node in nodes.items()
+        if node.operator == HOST
+    }
+    return {
+        c_source.node_model(symbol): model.tobytes()
+        for symbol, model in models.items()
+        if model is not None
+    }
 
 
 def _license(package: str, file: str) -> bytes:

@@ -18,6 +18,7 @@ import numpy as np
 from tuner.kernels import find_kernel
 from tuner.network.graph import Graph, Node, Tensor
 from tuner.network.layers import Layer, limits_of
+from tuner.network.operators import HOST
 from tuner.network.running.storage import Storage
 from tuner.network.shipping.edges import Edges
 from tuner.network.shipping.program import (
@@ -30,6 +31,7 @@ from tuner.network.shipping.program import (
     Outside,
     Place,
     Program,
+    operands_of,
 )
 from tuner.problem.target import Target
 from tuner.problem.workload import Workload
@@ -191,8 +193,9 @@ def _float(value: float | np.floating[Any]) -> str:
 
 
 def _text(text: str) -> str:
-    """``text`` in a comment of C, whatever it is."""
-    return json.dumps(text)[1:-1].replace("/", "|")
+    """``text`` in a comment of C, whatever it is: in one line that ends no comment."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return printable.replace("*/", "* /").replace("/*", "/ *").replace("\\", "|")
 
 
 def _outside_lines(contents: Contents) -> Iterator[str]:
@@ -205,10 +208,13 @@ def _outside_lines(contents: Contents) -> Iterator[str]:
     for place, symbol in named.items():
         node = contents.layers[place].node
         tensors = contents.graph.tensors
-        operands = [tensors[name] for name in node.inputs if name]
+        operands = [tensors[name] for name in operands_of(node)]
         results = [tensors[name] for name in node.outputs]
         yield ""
-        yield f"/* {_text(node.name)}: {_text(node.source or node.operator)}{_attributes(node)}"
+        operator = node.source if node.operator == HOST else node.operator
+        yield f"/* {_text(node.name)}: {_text(operator)}{_attributes(node)}"
+        if node.operator == HOST:
+            yield f" * {node_model(symbol)} is this node as a model of its own."
         for called, tensor in _called(operands, results):
             yield f" *   {called}: {_described(tensor)}"
         yield " */"
@@ -227,9 +233,15 @@ def _outside_parameters(operands: Sequence[Tensor], results: Sequence[Tensor]) -
         yield f"{const}{C_TYPES[tensor.dtype]} *{called}"
 
 
+def node_model(symbol: str) -> str:
+    """The file of the bundle with the ONNX node that the function ``symbol`` computes."""
+    return f"layers/{symbol}.onnx"
+
+
 def _attributes(node: Node) -> str:
-    told = {key: value for key, value in node.attributes.items() if key != "data"}
-    return f" {_text(json.dumps(told))}" if told else ""
+    if node.operator == HOST or not node.attributes:
+        return ""
+    return f" {_text(json.dumps(dict(node.attributes)))}"
 
 
 def _described(tensor: Tensor) -> str:
@@ -350,7 +362,7 @@ def _step(contents: Contents, number: int, operation: Operation) -> Iterator[str
             yield "    }"
         case Outside():
             node = contents.layers[operation.layer].node
-            names = [*(name for name in node.inputs if name), *node.outputs]
+            names = [*operands_of(node), *node.outputs]
             places = [*operation.operands, *operation.results]
             given = ", ".join(
                 f"({'const ' if position < len(operation.operands) else ''}"

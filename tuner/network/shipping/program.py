@@ -17,6 +17,7 @@ import numpy as np
 from tuner.errors import UserError
 from tuner.network.graph import Array, Graph, Node, Tensor
 from tuner.network.layers import Layer
+from tuner.network.operators import HOST
 from tuner.network.running.image import REPACK
 from tuner.network.running.steps import (
     CONSTANTS,
@@ -283,7 +284,7 @@ class _Making:
 
     def _outside(self, layer: int) -> None:
         node = self._layers[layer].node
-        operands = [name for name in node.inputs if name]
+        operands = operands_of(node)
         if node.operator in RENAMING:
             self._known[node.outputs[0]] = self._own(operands[0])
             return
@@ -310,6 +311,12 @@ C_TYPES = {
     "bool": "uint8_t",
 }
 """By NumPy's name."""
+
+
+def operands_of(node: Node) -> list[str]:
+    """The tensors that ``node`` computes with: not the model of a node that stays on the host."""
+    names = [name for name in node.inputs if name]
+    return names[:-1] if node.operator == HOST else names
 
 
 def require_types(node: Node, tensors: Sequence[Tensor]) -> None:

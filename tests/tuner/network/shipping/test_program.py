@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -16,10 +17,12 @@ from tests.tuner.network.shipping.graphs import GRAPHS
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
 from tuner.network import Graph, Tensor, checked, reference
-from tuner.network.graph import Array, Node
+from tuner.network.graph import Array, Node, data_digest
 from tuner.network.layers import layers
 from tuner.network.shipping.arena import Lifetime, planned
+from tuner.network.shipping.c_source import Contents, header, source
 from tuner.network.shipping.edges import within_edges
+from tuner.network.shipping.pages import cmake_lists, readme
 from tuner.network.shipping.program import Call, Copy, Memory, Outside, Place, Program, program_of
 from tuner.problem.target import find_target
 
@@ -172,3 +175,48 @@ def test_what_has_no_kernel_or_no_type_is_named() -> None:
     host = checked("host", tensors, [*graph.nodes, node, back], graph.inputs, ["wide"], graph.data)
     with pytest.raises(UserError, match="layer 'narrow' has no kernel, and its tensor 'half' is"):
         program_of(host, layers(host), TARGET)
+
+
+def test_names_of_a_model_end_no_comment() -> None:
+    graph = replace(GRAPHS["two branches"](), name="x */ int y;\n#error")
+    found = layers(graph)
+    program = program_of(graph, found, TARGET)
+    _, none = within_edges(graph)
+    contents = Contents("two", graph, none, found, program, TARGET)
+    for text in (header(contents), source(contents)):
+        assert "*/ int" not in text
+    for text in (header(contents), source(contents), cmake_lists(contents, []), readme(contents)):
+        assert not [line for line in text.splitlines() if line == "#error"]
+    assert "int two_layer_mul_1(const uint8_t *operand_0" in header(contents)
+
+
+def test_an_operator_without_an_integer_form_is_declared_without_its_model() -> None:
+    making = Making(11)
+    x = making.conv(making.input(1, 4, 8, 8), 16)
+    graph = making.graph("one", x)
+    model = np.arange(9, dtype=np.uint8)
+    digest = data_digest(model)
+    shape = graph.tensors[x].shape
+    made = checked(
+        "one",
+        [
+            *graph.tensors.values(),
+            Tensor("model", (9,), "uint8", None, digest),
+            Tensor("y", shape, "float32"),
+        ],
+        [
+            *graph.nodes,
+            Node("norm", "host", (x, "model"), ("y",), {"shape": list(shape), "macs": 0}, "Norm"),
+        ],
+        graph.inputs,
+        ["y"],
+        {**graph.data, digest: model},
+    )
+    found = layers(made)
+    contents = Contents(
+        "one", made, within_edges(made)[1], found, program_of(made, found, TARGET), TARGET
+    )
+    text = header(contents)
+    assert "int one_layer_norm(const uint8_t *operand, float *result);" in text
+    assert "norm: Norm" in text
+    assert "layers/one_layer_norm.onnx is this node" in text
