@@ -35,6 +35,10 @@ foreach(language C CXX)
     set(CMAKE_${language}_LINK_EXECUTABLE
         "\"${HVXTUNE_ZIG}\" ld.lld -static --gc-sections -z max-page-size=65536 <LINK_FLAGS> \
 <OBJECTS> -o <TARGET> <LINK_LIBRARIES>")
+    # And its own archiver: the machine's may be missing, or not know Hexagon.
+    set(CMAKE_${language}_ARCHIVE_CREATE "\"${HVXTUNE_ZIG}\" ar qcD <TARGET> <LINK_FLAGS> <OBJECTS>")
+    set(CMAKE_${language}_ARCHIVE_APPEND "\"${HVXTUNE_ZIG}\" ar qD <TARGET> <LINK_FLAGS> <OBJECTS>")
+    set(CMAKE_${language}_ARCHIVE_FINISH "\"${HVXTUNE_ZIG}\" ar sD <TARGET>")
 endforeach()
 set(CMAKE_C_COMPILER "${HVXTUNE_ZIG}" cc)
 set(CMAKE_CXX_COMPILER "${HVXTUNE_ZIG}" c++)

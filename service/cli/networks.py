@@ -1,10 +1,11 @@
-"""Whole networks: ``network import``, ``run``, ``plan`` and ``tune``."""
+"""Whole networks: ``network import``, ``run``, ``plan``, ``tune`` and ``bundle``."""
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tuner.network.running.offload import LayerRun as OffloadedLayer
     from tuner.network.running.offload import OffloadedRun
     from tuner.network.running.predicted import Compared
+    from tuner.network.shipping import Bundle, Function
 
 app = typer.Typer(help="Read and run quantized networks.", rich_markup_mode=None)
 ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="An int8 ONNX model.")]
@@ -559,3 +561,82 @@ def tune_network(
         ["hvxtune network tune", str(model), *(f"--axis {text}" for text in axis or [])]
     )
     tune_workloads(workloads, command, batch, options, begun=begun, as_json=as_json)
+
+
+@app.command("bundle", cls=Command)
+def bundle_network(
+    model: ModelFile,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="A folder for it, or an archive NAME.tar.gz."
+        ),
+    ],
+    axis: AxisTexts = None,
+    target: TargetName = DEFAULT_TARGET,
+    name: Annotated[
+        str,
+        typer.Option(
+            "--name",
+            help="The C identifier to call it by; otherwise the name of FILE.",
+            show_default=False,
+        ),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Write all that a program needs to run the network in FILE on a DSP, with CMake or without.
+
+    Layers run by the best stored schedules, or else by textbook ones, compiled and verified now.
+    """
+    from db import open_store
+    from tuner.network.shipping import bundle_of, require_name, require_place, write
+    from tuner.problem.target import find_target
+
+    chosen, called = find_target(target), name or model.stem
+    require_name(called)
+    require_place(output)
+    graph = _read(model, axis)
+    with open_store() as store:
+        done = bundle_of(graph, called, target=chosen, store=store, on_function=_tell_function())
+    write(done, output)
+    if as_json:
+        print_json({"output": str(output), **done.manifest})
+        return
+    for line in _bundle_lines(done, output):
+        print_line(line)
+
+
+def _tell_function() -> Callable[[Function, int], None]:
+    """Tells of each function on standard error, with how many are done."""
+    numbers = itertools.count(1)
+
+    def tell(function: Function, of: int) -> None:
+        cycles = f"{function.measurement.cycles:,} cycles, {function.origin}"
+        label = function.problem.workload.label
+        sys.stderr.write(f"{next(numbers)} of {of}: {label}: {cycles}\n")
+        sys.stderr.flush()
+
+    return tell
+
+
+def _bundle_lines(done: Bundle, output: Path) -> Iterator[str]:
+    program, contents = done.contents.program, done.contents
+    stored = sum(function.origin == "stored" for function in done.functions)
+    size = sum(len(content) for content in done.files.values())
+    yield (
+        f"wrote {output}: {len(done.files)} files, {size:,} bytes; {contents.entry}() makes "
+        f"{len(program.operations)} steps with {len(done.functions)} functions, {stored} of them "
+        "by stored schedules"
+    )
+    yield (
+        f"an arena of {program.arena.size_bytes:,} bytes, "
+        f"{program.constants.size:,} bytes of constants"
+    )
+    for node in contents.edges.quantize:
+        yield f"you do before: {node.name}, quantizes an input"
+    for node in contents.edges.dequantize:
+        yield f"you do after: {node.name}, makes real numbers of an output"
+    for place, symbol in contents.outside().items():
+        layer = contents.layers[place]
+        note = f" ({layer.fit.note})" if layer.fit.note else ""
+        yield f"you define {symbol}(): {layer.node.name} has no kernel{note}"

@@ -1,9 +1,9 @@
-"""Whole networks: read, planned and run. A model is a :class:`Graph` of integer operators.
+"""Whole networks: read, planned, run and shipped. A model is a :class:`Graph` of integer operators.
 
 - ``operators`` knows shapes and work, ``reference`` computes the exact outputs in NumPy
   (``fixed_point`` as HVX requantizes). ``layers`` says what each is worth and which kernel does it.
 - ``reading`` makes the graph of a file, ``planning`` says what runs where and when, ``running``
-  runs it.
+  runs it, ``shipping`` makes what a program links.
 """
 
 from __future__ import annotations

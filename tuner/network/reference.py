@@ -13,7 +13,7 @@ element to a real number in float32 first. HVX code requantizes in fixed point
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,9 +25,21 @@ HostOperator = Callable[[Graph, Node, list[Array]], list[Array]]
 """Runs a node that stays on the host: :func:`tuner.network.reading.onnx_file.run_host_node`."""
 
 
-def run(
-    graph: Graph, inputs: Mapping[str, Array], *, host: HostOperator | None = None
-) -> dict[str, Array]:
+class DLPackTensor(Protocol):
+    """A tensor of any library that exports it by DLPack, on the CPU."""
+
+    def __dlpack__(self, **how: Any) -> Any:
+        """A capsule of the tensor."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Kind and number of the device that has it."""
+
+
+Inputs = Mapping[str, Array | DLPackTensor]
+"""By name: arrays, or tensors of another library, which are read where they are."""
+
+
+def run(graph: Graph, inputs: Inputs, *, host: HostOperator | None = None) -> dict[str, Array]:
     """The outputs of ``graph`` by name, for ``inputs`` of the shapes and dtypes it states.
 
     Raises ``UserError`` for inputs that do not fit, and for nodes that stay on the host if ``host``
@@ -40,9 +52,7 @@ def run(
     }
 
 
-def trace(
-    graph: Graph, inputs: Mapping[str, Array], *, host: HostOperator | None = None
-) -> dict[str, Array]:
+def trace(graph: Graph, inputs: Inputs, *, host: HostOperator | None = None) -> dict[str, Array]:
     """All tensors of :func:`run` by name, constants included."""
     values: dict[str, Array] = {}
     for name in graph.inputs:
@@ -79,14 +89,20 @@ def computed(graph: Graph, node: Node, operands: Sequence[Array]) -> Array:
     return _RULES[node.operator](_Call(graph, node), *operands)
 
 
-def _input(tensor: Tensor, inputs: Mapping[str, Array]) -> Array:
+def _input(tensor: Tensor, inputs: Inputs) -> Array:
     given = inputs.get(tensor.name)
+    accepted = f"{tensor.dtype}{list(tensor.shape)}"
+    if given is not None and not isinstance(given, np.ndarray):
+        try:
+            given = np.from_dlpack(given)
+        except (AttributeError, TypeError, ValueError, BufferError, RuntimeError) as error:
+            raise UserError(
+                f"the input '{tensor.name}' is given as {type(given).__name__}: {error}",
+                accepted=f"a NumPy array, or a tensor with DLPack on the CPU, of {accepted}",
+            ) from None
     if given is None or given.shape != tensor.shape or given.dtype.name != tensor.dtype:
         found = "nothing" if given is None else f"{given.dtype.name}{list(given.shape)}"
-        raise UserError(
-            f"the input '{tensor.name}' is given {found}",
-            accepted=f"{tensor.dtype}{list(tensor.shape)}",
-        )
+        raise UserError(f"the input '{tensor.name}' is given {found}", accepted=accepted)
     return given
 
 

@@ -30,20 +30,35 @@ def defined_in(data: bytes) -> list[str]:
     return [symbol.name for symbol in table.iter_symbols() if _is_own(symbol)]
 
 
-def with_own_names(data: bytes, entry: str) -> bytes:
-    """``data`` with every global name it defines, but ``entry``, as ``ENTRY__NAME``."""
+def undefined_in(data: bytes) -> list[str]:
+    """The names that the object ``data`` leaves to the program. Raises ``NotAnObjectError``."""
+    table = _symbols(data)
+    return [
+        symbol.name
+        for symbol in table.iter_symbols()
+        if symbol.name and symbol.entry["st_shndx"] == "SHN_UNDEF"
+    ]
+
+
+def with_own_names(data: bytes, entry: str, *, renamed: str = "") -> bytes:
+    """``data`` with every global name it defines, but ``entry``, as ``ENTRY__NAME``.
+
+    With ``renamed``, ``entry`` itself gets that name, hidden as the others are: for programs that
+    have several objects of one schedule.
+    """
     table = _symbols(data)
     strings = table.stringtable
     names = bytearray(strings.data())
     made = bytearray(data)
     for number, symbol in enumerate(table.iter_symbols()):
-        if not _is_own(symbol) or symbol.name == entry:
+        if not _is_own(symbol) or (symbol.name == entry and not renamed):
             continue
         place = table["sh_offset"] + number * table["sh_entsize"]
         _, value, size, info, other, section = _SYMBOL.unpack_from(made, place)
         hidden = other & ~3 | _HIDDEN
         _SYMBOL.pack_into(made, place, len(names), value, size, info, hidden, section)
-        names += f"{entry}__{symbol.name}".encode() + b"\0"
+        own = renamed if symbol.name == entry else f"{renamed or entry}__{symbol.name}"
+        names += own.encode() + b"\0"
     elf = table.elffile
     header = elf["e_shoff"] + table["sh_link"] * elf["e_shentsize"]
     struct.pack_into("<I", made, header + _SECTION_OFFSET, len(made))

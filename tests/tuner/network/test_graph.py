@@ -10,7 +10,7 @@ import pytest
 
 from tuner.errors import UserError
 from tuner.network import Graph, Node, Quantization, Tensor, checked
-from tuner.network.graph import data_digest
+from tuner.network.graph import Array, data_digest
 from tuner.network.reference import run
 
 WINDOW: dict[str, Any] = {
@@ -158,3 +158,34 @@ def test_inputs_that_do_not_fit_are_named():
     graph = checked(**two_convolutions())
     with pytest.raises(UserError, match=r"'x0' is given uint8\[2\].*uint8\[1, 4, 5, 5\]"):
         run(graph, {"x0": np.zeros(2, np.uint8)})
+
+
+class OfAnotherLibrary:
+    """A tensor that no more is known of than DLPack tells."""
+
+    def __init__(self, elements: Array, kind: int = 1) -> None:
+        self._elements, self._kind = elements, kind
+
+    def __dlpack__(self, **how: Any) -> Any:
+        if self._kind != 1:
+            raise BufferError("it is on another device")
+        return self._elements.__dlpack__(**how)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._kind, 0
+
+
+def test_inputs_may_be_tensors_of_another_library() -> None:
+    graph = checked(**two_convolutions())
+    elements = np.random.default_rng(2).integers(0, 256, (1, 4, 5, 5), np.uint8)
+    expected = run(graph, {"x0": elements})
+    made = run(graph, {"x0": OfAnotherLibrary(elements)})
+    assert {name: array.tobytes() for name, array in made.items()} == {
+        name: array.tobytes() for name, array in expected.items()
+    }
+    with pytest.raises(UserError, match=r"given as OfAnotherLibrary: it is on another device"):
+        run(graph, {"x0": OfAnotherLibrary(elements, kind=2)})
+    with pytest.raises(UserError, match=r"'x0' is given uint8\[4\]"):
+        run(graph, {"x0": OfAnotherLibrary(elements[0, 0, 0, :4].copy())})
+    with pytest.raises(UserError, match=r"given as list: .*__dlpack__"):
+        run(graph, {"x0": elements.tolist()})

@@ -10,6 +10,8 @@ from tuner.errors import InternalError, UserError
 from tuner.problem.target import Target
 
 _END = Path(__file__).with_name("runtime_end.c")
+_FLAGS = ("-fPIC", "-g0")
+"""Without debug information, which would name the folder that this is installed in."""
 
 
 def write_runtime(file: Path, target: Target, *, qurt: bool) -> None:
@@ -22,7 +24,7 @@ def write_runtime(file: Path, target: Target, *, qurt: bool) -> None:
     name = halide_target(target).removesuffix("-no_runtime")
     if qurt:
         name = name.replace("-noos-", "-qurt-")
-    end = NativePart("runtime-end", "hexagon", (_END,), arch=target.arch, flags=("-fPIC",))
+    end = NativePart("runtime-end", "hexagon", (_END,), arch=target.arch, flags=_FLAGS)
     with tempfile.TemporaryDirectory(prefix="hvxtune-runtime-") as folder:
         parts = [Path(folder) / "halide.o", built(end)]
         whole = Path(folder) / "runtime.o"

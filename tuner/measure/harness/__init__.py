@@ -14,6 +14,8 @@ from tuner.codegen.toolchain import NativePart
 _FOLDER = Path(__file__).parent
 LINKER_SCRIPT = _FOLDER / "program.ld"
 """Lays out harness and candidate for qemu-hexagon."""
+HALIDE_BUFFER = _FOLDER / "halide_buffer.h"
+"""``halide_buffer_t`` for C that does without Halide's headers."""
 _PORTABLE = ("cases.c", "memory.c", "arithmetic.c", "halide_runtime.c")
 _HEADERS = ("harness", "memory_map", "system_call", "halide_buffer")
 _FLAGS = ("-fno-builtin",)

@@ -14,14 +14,15 @@ from math import ceil, prod
 from tuner.best import lookup_of
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
+from tuner.measure.qemu.model import find_model
 from tuner.network.graph import Graph
 from tuner.network.layers import Layer, layers
 from tuner.network.operators import HOST, channels, pixels
 from tuner.network.planning.mesh import MeshLayer
 from tuner.network.planning.topology import Topology, Unit
 from tuner.problem.contract import Contract
-from tuner.problem.target import find_target
-from tuner.problem.workload import Problem
+from tuner.problem.target import Target, find_target
+from tuner.problem.workload import Problem, Workload
 from tuner.store import TrialStore
 
 OF_PEAK = 2.0
@@ -149,3 +150,9 @@ def cycles_of_call(problem: Problem, store: TrialStore | None) -> tuple[float, s
         return best.measurement.cycles, MEASURED
     work = find_kernel(problem.workload.kernel).work(problem.workload.params)
     return OF_PEAK * work.peak_cycles(problem.target), ESTIMATED
+
+
+def moved_during_call(workload: Workload, target: Target, store: TrialStore | None) -> float:
+    """The bytes that DDR moves, by the timing model, in the time a call of ``workload`` takes."""
+    cycles, _ = cycles_of_call(Problem(workload, Contract.STATIC, target), store)
+    return cycles * find_model(target.arch).parameters.ddr_bandwidth

@@ -23,7 +23,7 @@ from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.network import reference
 from tuner.network.graph import Array, Graph
 from tuner.network.layers import Layer, layers
-from tuner.network.reference import HostOperator
+from tuner.network.reference import HostOperator, Inputs
 from tuner.network.running import calls
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
@@ -74,7 +74,7 @@ class NetworkRun:
 
 def run(
     graph: Graph,
-    inputs: Mapping[str, Array],
+    inputs: Inputs,
     *,
     target: Target,
     store: TrialStore | None = None,

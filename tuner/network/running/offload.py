@@ -16,13 +16,12 @@ import numpy as np
 from tuner.codegen import find_generator
 from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
-from tuner.measure.qemu.model import find_model
 from tuner.network import reference
 from tuner.network.graph import Array, Graph
 from tuner.network.layers import Layer, layers
-from tuner.network.planning.costs import cycles_of_call
+from tuner.network.planning.costs import moved_during_call
 from tuner.network.planning.sequence import Group
-from tuner.network.reference import HostOperator
+from tuner.network.reference import HostOperator, Inputs
 from tuner.network.running import calls
 from tuner.network.running.execution import GENERATOR, ON_HOST, Apart, Objects, apart_of, by_kernel
 from tuner.network.running.image import (
@@ -53,7 +52,7 @@ from tuner.network.running.steps import (
 from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
-from tuner.problem.workload import Problem, Workload
+from tuner.problem.workload import Problem
 from tuner.records.outcome import Outcome
 from tuner.store import TrialStore
 
@@ -107,7 +106,7 @@ class OffloadedRun:
 
 def run(
     graph: Graph,
-    inputs: Mapping[str, Array],
+    inputs: Inputs,
     *,
     target: Target,
     store: TrialStore | None = None,
@@ -121,10 +120,11 @@ def run(
     ``DeviceError`` or ``ToolchainError`` without a simulator.
     """
     exact = reference.trace(graph, inputs, host=host)
+    given = {name: exact[name] for name in graph.inputs}
     found = layers(graph)
-    steps = steps_of(graph, found, target, partial(_bytes_during, target=target, store=store))
+    steps = steps_of(graph, found, target, partial(moved_during_call, target=target, store=store))
     functions, origins = _functions(steps, store, target)
-    values = dict(inputs)
+    values = dict(given)
     with (
         linked_image(functions, target) as program,
         SimulatedDsp(program, target, TIMEOUT_S) as dsp,
@@ -138,7 +138,7 @@ def run(
             raise dsp.failure(error) from None
         counts, cycles = dsp.host.counts().since(before), dsp.cycles()
     outputs = {name: values[name] for name in graph.outputs}
-    _require_right(graph, found, steps, inputs, outputs, host)
+    _require_right(graph, found, steps, given, outputs, host)
     return OffloadedRun(
         _layer_runs(found, steps, origins, cycles),
         outputs,
@@ -149,12 +149,6 @@ def run(
         steps.constants.size,
         running.peak_bytes,
     )
-
-
-def _bytes_during(workload: Workload, target: Target, store: TrialStore | None) -> float:
-    """What DDR moves, by the timing model, in the time that a call of ``workload`` takes."""
-    cycles, _ = cycles_of_call(Problem(workload, Contract.STATIC, target), store)
-    return cycles * find_model(target.arch).parameters.ddr_bandwidth
 
 
 def _functions(

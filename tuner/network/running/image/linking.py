@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tuner.codegen.toolchain import NativePart, built, find_toolchain, first_diagnostic
 from tuner.errors import CandidateError, InternalError
-from tuner.measure.harness import LINKER_SCRIPT, serving_harness
+from tuner.measure.harness import HALIDE_BUFFER, LINKER_SCRIPT, serving_harness
 from tuner.measure.harness.linking import contents, open_elf, screen
 from tuner.measure.qemu.simulation import Program
 from tuner.measure.qemu.simulator import find_simulator, lacked_by
@@ -24,9 +24,12 @@ from tuner.records.outcome import Outcome
 
 _FOLDER = Path(__file__).parent
 _HEADERS = tuple(_FOLDER / f"{name}.h" for name in ("hvxtune_network", "messages"))
-_HALIDE = _FOLDER.parents[2] / "measure" / "harness" / "halide_buffer.h"
 SERVING = tuple(_FOLDER / f"{name}.c" for name in ("serve", "buffers"))
-SERVING_HEADERS = (*_HEADERS, *(_FOLDER / f"{name}.h" for name in ("serve", "buffers")), _HALIDE)
+SERVING_HEADERS = (
+    *_HEADERS,
+    *(_FOLDER / f"{name}.h" for name in ("serve", "buffers")),
+    HALIDE_BUFFER,
+)
 HOST = NativePart(
     "network-host",
     "host",
@@ -92,7 +95,7 @@ def _harness(target: Target) -> Path:
 
 
 def _repack(arch: str) -> NativePart:
-    headers = (*_HEADERS, _HALIDE)
+    headers = (*_HEADERS, HALIDE_BUFFER)
     return NativePart(f"repack-{arch}", "hexagon", (_FOLDER / "repack.c",), headers, arch=arch)
 
 

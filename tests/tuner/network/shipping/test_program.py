@@ -1,0 +1,238 @@
+"""Programs of bundles in NumPy: right whatever the arena holds; buffers in use never overlap."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided
+
+from tests.tuner.network.reading.small_graphs import Making, inputs_of
+from tests.tuner.network.running.test_steps import expected, nothing_beside
+from tests.tuner.network.shipping.graphs import GRAPHS
+from tuner.errors import UserError
+from tuner.kernels import find_kernel
+from tuner.network import Graph, Tensor, checked, reference
+from tuner.network.graph import Array, Node, data_digest
+from tuner.network.layers import layers
+from tuner.network.shipping.arena import Lifetime, planned
+from tuner.network.shipping.c_source import Contents, header, source
+from tuner.network.shipping.edges import within_edges
+from tuner.network.shipping.pages import cmake_lists, readme
+from tuner.network.shipping.program import Call, Copy, Memory, Outside, Place, Program, program_of
+from tuner.problem.target import find_target
+
+TARGET = find_target("hexagon-v66")
+ALIGNMENT = TARGET.vector_alignment_bytes
+
+
+class Memories:
+    """Runs a program in NumPy, a function as its kernel's reference."""
+
+    def __init__(self, graph: Graph, program: Program, inputs: dict[str, Array], fill: int) -> None:
+        self._graph, self._program, self._layers = graph, program, layers(graph)
+        self._arena = np.full(program.arena.size_bytes, fill, np.uint8)
+        self._inputs = [np.frombuffer(inputs[name].tobytes(), np.uint8) for name in graph.inputs]
+        self._outputs = [
+            np.full(graph.tensors[name].payload_bytes, fill, np.uint8) for name in graph.outputs
+        ]
+
+    def run(self) -> dict[str, Array]:
+        for operation in self._program.operations:
+            match operation:
+                case Call():
+                    self._call(operation)
+                case Copy():
+                    source = self._bytes(operation.source)
+                    read = as_strided(source, operation.extents, operation.source_strides)
+                    target = self._bytes(operation.target)
+                    written = as_strided(target, operation.extents, operation.target_strides)
+                    written[...] = read ^ np.uint8(operation.flip)
+                case Outside():
+                    self._outside(operation)
+        return {
+            name: self._tensor(name, Place(Memory.OUTPUT, number)).copy()
+            for number, name in enumerate(self._graph.outputs)
+        }
+
+    def _bytes(self, place: Place) -> Array:
+        match place.memory:
+            case Memory.ARENA:
+                offset = self._program.arena.offsets[place.number] + place.offset_bytes
+                return self._arena[offset:]
+            case Memory.CONSTANTS:
+                return self._program.constants[place.offset_bytes :]
+            case Memory.INPUT:
+                return self._inputs[place.number][place.offset_bytes :]
+            case Memory.OUTPUT:
+                return self._outputs[place.number][place.offset_bytes :]
+
+    def _tensor(self, name: str, place: Place) -> Array:
+        tensor = self._graph.tensors[name]
+        memory = self._bytes(place)[: tensor.payload_bytes]
+        return memory.view(tensor.dtype).reshape(tensor.shape)
+
+    def _call(self, call: Call) -> None:
+        workload = self._program.functions[call.function]
+        specs = find_kernel(workload.kernel).buffers(workload.params)
+        *read, made = [
+            self._bytes(place)[: spec.payload_bytes].view(spec.dtype).reshape(spec.shape)
+            for place, spec in zip(call.arguments, specs, strict=True)
+        ]
+        made[...] = find_kernel(workload.kernel).reference(workload.params, read)[0]
+
+    def _outside(self, step: Outside) -> None:
+        node = self._layers[step.layer].node
+        names = [name for name in node.inputs if name]
+        operands = [self._tensor(n, p) for n, p in zip(names, step.operands, strict=True)]
+        made = reference.outputs_of(self._graph, node, operands, None)
+        for name, place, result in zip(node.outputs, step.results, made, strict=True):
+            self._tensor(name, place)[...] = result
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("fill", [0, 0xA5])
+def test_a_program_makes_what_the_kernels_do(name: str, fill: int) -> None:
+    graph = GRAPHS[name]()
+    program = program_of(graph, layers(graph), TARGET, nothing_beside)
+    made = Memories(graph, program, inputs_of(graph), fill).run()
+    right = expected(graph, inputs_of(graph))
+    for output in graph.outputs:
+        np.testing.assert_array_equal(made[output], right[output])
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_calls_fetch_constants_in_their_order(name: str) -> None:
+    graph = GRAPHS[name]()
+    program = program_of(graph, layers(graph), TARGET, lambda workload: 1000.0)
+    calls = [operation for operation in program.operations if isinstance(operation, Call)]
+    fetches = [call.fetch for call in calls if call.fetch]
+    assert all(begin + size <= later for (begin, size), (later, _) in pairwise(fetches))
+    assert all(0 < size <= program.constants.size - begin for begin, size in fetches)
+    assert not calls[-1].fetch
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_dead_buffers_share_memory(name: str) -> None:
+    graph = GRAPHS[name]()
+    program = program_of(graph, layers(graph), TARGET, nothing_beside)
+    arena = program.arena
+    places = {place for place in program.places() if place.memory is Memory.ARENA}
+    assert arena.bound_bytes <= arena.size_bytes
+    assert all(offset % ALIGNMENT == 0 for offset in arena.offsets)
+    assert len({arena.offsets[place.number] for place in places}) < len(arena.offsets)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4000), st.integers(0, 20), st.integers(0, 6)), max_size=30)
+)
+def test_buffers_in_use_never_overlap(drawn: list[tuple[int, int, int]]) -> None:
+    buffers = [Lifetime(size, first, first + more) for size, first, more in drawn]
+    arena = planned(buffers, ALIGNMENT)
+    assert arena.bound_bytes <= arena.size_bytes
+    placed = list(zip(buffers, arena.offsets, strict=True))
+    for buffer, offset in placed:
+        assert offset % ALIGNMENT == 0
+        assert offset + buffer.size_bytes <= arena.size_bytes
+    for (one, at), (other, there) in combinations(placed, 2):
+        if one.first <= other.last and other.first <= one.last:
+            assert at + one.size_bytes <= there or there + other.size_bytes <= at
+
+
+def with_edges(graph: Graph) -> Graph:
+    """``graph`` of real numbers: quantized before and made real after."""
+    tensors, nodes, ends = list(graph.tensors.values()), list(graph.nodes), []
+    for name in (*graph.inputs, *graph.outputs):
+        real = Tensor(f"{name}_real", graph.tensors[name].shape, "float32")
+        tensors.append(real)
+        ends.append(real.name)
+        at_start = name in graph.inputs
+        pair = (real.name, name) if at_start else (name, real.name)
+        operator = "quantize" if at_start else "dequantize"
+        nodes.append(Node(f"{operator} {name}", operator, pair[:1], pair[1:]))
+    inputs = len(graph.inputs)
+    return checked(graph.name, tensors, nodes, ends[:inputs], ends[inputs:], graph.data)
+
+
+def test_a_bundle_begins_and_ends_with_integers() -> None:
+    graph = GRAPHS["two branches"]()
+    inner, edges = within_edges(with_edges(graph))
+    assert inner.as_dict() == graph.as_dict()
+    assert [node.operator for node in (*edges.quantize, *edges.dequantize)] == [
+        "quantize",
+        "dequantize",
+    ]
+    again, none = within_edges(graph)
+    assert again == graph
+    assert none.quantize == none.dequantize == ()
+
+
+def test_what_has_no_kernel_or_no_type_is_named() -> None:
+    making = Making(7)
+    alone = making.graph("alone", making.mul(making.input(1, 4), making.bytes(1, 4)))
+    with pytest.raises(UserError, match="no layer of alone has a kernel"):
+        program_of(alone, layers(alone), TARGET, nothing_beside)
+    graph = GRAPHS["pools and tables"]()
+    (output, *_) = graph.outputs
+    node = Node("narrow", "host", (output,), ("half",), {"shape": [1, 16, 4, 4], "macs": 0})
+    half = Tensor("half", (1, 16, 4, 4), "float16")
+    wide = Tensor("wide", (1, 16, 4, 4), "float32")
+    back = Node("widen", "host", ("half",), ("wide",), {"shape": [1, 16, 4, 4], "macs": 0})
+    tensors = [*graph.tensors.values(), half, wide]
+    host = checked("host", tensors, [*graph.nodes, node, back], graph.inputs, ["wide"], graph.data)
+    with pytest.raises(UserError, match="layer 'narrow' has no kernel, and its tensor 'half' is"):
+        program_of(host, layers(host), TARGET, nothing_beside)
+
+
+def test_names_of_a_model_end_no_comment() -> None:
+    graph = replace(GRAPHS["two branches"](), name="x */ int y;\n#error")
+    found = layers(graph)
+    program = program_of(graph, found, TARGET, nothing_beside)
+    _, none = within_edges(graph)
+    contents = Contents("two", graph, none, found, program, TARGET)
+    for text in (header(contents), source(contents)):
+        assert "*/ int" not in text
+    for text in (header(contents), source(contents), cmake_lists(contents, []), readme(contents)):
+        assert not [line for line in text.splitlines() if line == "#error"]
+    assert "int two_layer_mul_1(const uint8_t *operand_0" in header(contents)
+
+
+def test_an_operator_without_an_integer_form_is_declared_without_its_model() -> None:
+    making = Making(11)
+    x = making.conv(making.input(1, 4, 8, 8), 16)
+    graph = making.graph("one", x)
+    model = np.arange(9, dtype=np.uint8)
+    digest = data_digest(model)
+    shape = graph.tensors[x].shape
+    made = checked(
+        "one",
+        [
+            *graph.tensors.values(),
+            Tensor("model", (9,), "uint8", None, digest),
+            Tensor("y", shape, "float32"),
+        ],
+        [
+            *graph.nodes,
+            Node("norm", "host", (x, "model"), ("y",), {"shape": list(shape), "macs": 0}, "Norm"),
+        ],
+        graph.inputs,
+        ["y"],
+        {**graph.data, digest: model},
+    )
+    found = layers(made)
+    contents = Contents(
+        "one",
+        made,
+        within_edges(made)[1],
+        found,
+        program_of(made, found, TARGET, nothing_beside),
+        TARGET,
+    )
+    text = header(contents)
+    assert "int one_layer_norm(const uint8_t *operand, float *result);" in text
+    assert "norm: Norm" in text
+    assert "layers/one_layer_norm.onnx is this node" in text

@@ -1,0 +1,417 @@
+"""The steps of a network as operations in one memory: of a DSP that is its own host.
+
+:mod:`tuner.network.running.steps` copies tensors between a host and a DSP. Here both are one: a
+copy is a conversion between the network's layout of a tensor and a kernel's, and all that lies
+between the caller's inputs and outputs is in one arena at fixed offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from itertools import pairwise
+
+import numpy as np
+
+from tuner.errors import UserError
+from tuner.network.graph import Array, Graph, Node, Tensor
+from tuner.network.layers import Layer
+from tuner.network.operators import HOST
+from tuner.network.running.image import REPACK
+from tuner.network.running.steps import (
+    CONSTANTS,
+    Allocate,
+    CopyIn,
+    CopyOut,
+    Fetch,
+    OnHost,
+    Part,
+    Release,
+    Run,
+    Step,
+    steps_of,
+)
+from tuner.network.running.storage import Storage
+from tuner.network.shipping.arena import Arena, Lifetime, planned
+from tuner.problem.target import Target
+from tuner.problem.workload import Workload
+
+FLIP = 0x80
+"""The sign bit, which kernels hold the other way round in elements of i8."""
+MOST_LOOPS = 6
+"""Of a copy: as many as ``layers.h`` has."""
+RENAMING = ("reshape", "reinterpret")
+"""Operators of the host that leave all bytes where they are."""
+
+
+class Memory(Enum):
+    """Where a tensor lies."""
+
+    ARENA = auto()
+    CONSTANTS = auto()
+    INPUT = auto()
+    OUTPUT = auto()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Bytes from ``offset_bytes`` on: of the arena's buffer ``number``, of the constants, or of the
+    caller's input or output ``number``."""
+
+    memory: Memory
+    number: int = 0
+    offset_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of ``function`` (from 0) for the layer at ``layer`` in the graph's order. While it
+    runs, the constants ``fetch`` (offset and bytes) come to L2 for later calls."""
+
+    function: int
+    arguments: tuple[Place, ...]
+    layer: int
+    fetch: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Bytes of ``tensor`` from one layout to another, each with the sign bit changed by ``flip``:
+    in loops of ``extents`` over both ``strides`` (bytes), the innermost last."""
+
+    tensor: str
+    source: Place
+    target: Place
+    extents: tuple[int, ...]
+    source_strides: tuple[int, ...]
+    target_strides: tuple[int, ...]
+    flip: int
+
+
+@dataclass(frozen=True)
+class Outside:
+    """The layer at ``layer``, which has no kernel: its operands and results lie dense, in the
+    order of dimensions that the network has."""
+
+    layer: int
+    operands: tuple[Place, ...]
+    results: tuple[Place, ...]
+
+
+Operation = Call | Copy | Outside
+
+
+@dataclass(frozen=True)
+class Program:
+    """``operations`` in order, the workload of each function, the bytes of all constants, and the
+    arena whose offsets are those of the buffers that places name."""
+
+    operations: tuple[Operation, ...]
+    functions: tuple[Workload, ...]
+    constants: Array = field(repr=False)
+    arena: Arena
+
+    def places(self) -> list[Place]:
+        """All places of all operations."""
+        return [place for operation in self.operations for place in places_of(operation)]
+
+
+def places_of(operation: Operation) -> list[Place]:
+    """The places that an operation reads or writes."""
+    match operation:
+        case Call():
+            return [*operation.arguments]
+        case Copy():
+            return [operation.source, operation.target]
+        case Outside():
+            return [*operation.operands, *operation.results]
+
+
+def program_of(
+    graph: Graph,
+    found: Sequence[Layer],
+    target: Target,
+    bytes_during: Callable[[Workload], float],
+) -> Program:
+    """The program of ``graph``, whose layers are ``found``, on ``target``; ``bytes_during`` as of
+    :func:`tuner.network.running.steps.steps_of`.
+
+    Raises ``UserError`` if no layer has a kernel, or one without needs a tensor that C has no type
+    for.
+    """
+    for name in (*graph.inputs, *graph.outputs):
+        if graph.tensors[name].dtype not in C_TYPES:
+            raise UserError(f"'{name}' is {graph.tensors[name].dtype}", accepted=", ".join(C_TYPES))
+    steps = steps_of(graph, found, target, bytes_during)
+    if not steps.functions:
+        raise UserError(
+            f"no layer of {graph.name} has a kernel that takes its numbers",
+            next_step="see `hvxtune network import`",
+        )
+    making = _Making(graph, found, steps.constants, target.vector_alignment_bytes)
+    for step in steps.steps:
+        making.step(step)
+    making.end()
+    lives: dict[int, list[int]] = {}
+    for number, operation in enumerate(making.operations):
+        for place in places_of(operation):
+            if place.memory is Memory.ARENA:
+                lives.setdefault(place.number, []).append(number)
+    buffers = [
+        Lifetime(size, min(lives[number]), max(lives[number])) if number in lives else _UNUSED
+        for number, size in enumerate(making.sizes)
+    ]
+    return Program(
+        tuple(making.operations),
+        steps.functions,
+        making.constants(),
+        planned(buffers, target.vector_alignment_bytes),
+    )
+
+
+_UNUSED = Lifetime(0, 0, 0)
+
+
+class _Making:
+    """Operations being made. ``_buffers`` has the place of each buffer of the steps, ``_known``
+    where the network's own layout of a tensor is. ``sizes`` are those of the arena's buffers."""
+
+    def __init__(
+        self, graph: Graph, found: Sequence[Layer], constants: Array, alignment_bytes: int
+    ) -> None:
+        self._graph, self._layers = graph, found
+        self._alignment_bytes = alignment_bytes
+        self._constants = [constants]
+        self._buffers: dict[int, Place] = {}
+        self._known = {
+            name: Place(Memory.INPUT, number) for number, name in enumerate(graph.inputs)
+        }
+        self._fetch: tuple[int, int] | None = None
+        self.operations: list[Operation] = []
+        self.sizes: list[int] = []
+
+    def constants(self) -> Array:
+        """Those of all operations."""
+        return np.concatenate(self._constants)
+
+    def step(self, step: Step) -> None:
+        """Adds the operations of a step; the arena is planned from them."""
+        match step:
+            case Allocate():
+                self._buffers[step.buffer] = self._new(step.size_bytes)
+            case CopyIn():
+                place = self._buffers[step.buffer]
+                dense = Storage.of(step.storage.shape)
+                flip = self._flip(step.tensor)
+                self._copy(step.tensor, self._own(step.tensor), dense, place, step.storage, flip)
+            case CopyOut():
+                place = self._buffers[step.buffer]
+                dense = Storage.of(step.storage.shape)
+                own = self._result(step.tensor)
+                flip = self._flip(step.tensor)
+                self._copy(step.tensor, place, step.storage, own, dense, flip)
+            case Fetch():
+                begin = self._fetch[0] if self._fetch else step.offset_bytes
+                self._fetch = begin, step.offset_bytes + step.size_bytes - begin
+            case Run():
+                self._run(step)
+            case OnHost():
+                self._outside(step.place)
+            case Release():
+                pass
+
+    def end(self) -> None:
+        """Copies what is not where the caller wants it: a renamed tensor, an input or a constant
+        that is an output, too."""
+        for number, name in enumerate(self._graph.outputs):
+            wanted = Place(Memory.OUTPUT, number)
+            own = self._own(name)
+            if own != wanted:
+                dense = Storage.of((self._graph.tensors[name].payload_bytes,))
+                self._copy(name, own, dense, wanted, dense, 0)
+
+    def _new(self, size_bytes: int) -> Place:
+        self.sizes.append(size_bytes)
+        return Place(Memory.ARENA, len(self.sizes) - 1)
+
+    def _flip(self, name: str) -> int:
+        return FLIP if self._graph.tensors[name].dtype == "int8" else 0
+
+    def _own(self, name: str) -> Place:
+        """Where the network's layout of a tensor is: a constant is put there now."""
+        if name not in self._known:
+            data = self._graph.constant(name)
+            assert data is not None  # noqa: S101 - steps copy out what the DSP makes
+            self._known[name] = self._constant(data)
+        return self._known[name]
+
+    def _constant(self, data: Array) -> Place:
+        offset = sum(part.size for part in self._constants)
+        content = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
+        self._constants.append(np.pad(content, (0, -content.size % self._alignment_bytes)))
+        return Place(Memory.CONSTANTS, 0, offset)
+
+    def _result(self, name: str) -> Place:
+        """Where the network's layout of a tensor will be."""
+        outputs = self._graph.outputs
+        self._known[name] = (
+            Place(Memory.OUTPUT, outputs.index(name))
+            if name in outputs
+            else self._new(self._graph.tensors[name].payload_bytes)
+        )
+        return self._known[name]
+
+    def _copy(
+        self, tensor: str, source: Place, held: Storage, target: Place, wanted: Storage, flip: int
+    ) -> None:
+        loops = _loops(held, wanted)
+        if len(loops) > MOST_LOOPS:
+            raise UserError(
+                f"tensor '{tensor}' has more than {MOST_LOOPS} dimensions that move apart",
+                next_step="reshape it before that layer",
+            )
+        extents, source_strides, target_strides = zip(*loops, strict=True)
+        self.operations.append(
+            Copy(tensor, source, target, extents, source_strides, target_strides, flip)
+        )
+
+    def _run(self, step: Run) -> None:
+        if step.function != REPACK:
+            places = tuple(self._part(part) for part in step.arguments)
+            self.operations.append(Call(step.function - 1, places, step.place, self._fetch))
+            self._fetch = None
+            return
+        source, target = step.arguments
+        assert isinstance(source.form, Storage)  # noqa: S101 - steps repack storages
+        assert isinstance(target.form, Storage)  # noqa: S101
+        layer = self._layers[step.place].node.name
+        self._copy(
+            f"an operand of {layer}",
+            *(self._part(source), source.form, self._part(target), target.form, 0),
+        )
+
+    def _part(self, part: Part) -> Place:
+        if part.buffer == CONSTANTS:
+            return Place(Memory.CONSTANTS, 0, part.offset_bytes)
+        return replace(self._buffers[part.buffer], offset_bytes=part.offset_bytes)
+
+    def _outside(self, layer: int) -> None:
+        node = self._layers[layer].node
+        operands = operands_of(node)
+        if node.operator in RENAMING:
+            self._known[node.outputs[0]] = self._own(operands[0])
+            return
+        moves = moves_of(self._graph, node)
+        if moves:
+            whole = self._result(node.outputs[0])
+            for move in moves:
+                source = _later(self._own(move.operand), move.source_offset)
+                target = _later(whole, move.target_offset)
+                self._copy(move.operand, source, move.source, target, move.target, 0)
+            return
+        require_types(node, [self._graph.tensors[n] for n in (*operands, *node.outputs)])
+        given = tuple(self._own(name) for name in operands)
+        made = tuple(self._result(name) for name in node.outputs)
+        self.operations.append(Outside(layer, given, made))
+
+
+C_TYPES = {
+    **{name: f"{name}_t" for name in ("uint8", "int8", "uint16", "int16", "uint32", "int32")},
+    "uint64": "uint64_t",
+    "int64": "int64_t",
+    "float32": "float",
+    "float64": "double",
+    "bool": "uint8_t",
+}
+"""By NumPy's name."""
+
+
+def operands_of(node: Node) -> list[str]:
+    """The tensors that ``node`` computes with: not the model of a node that stays on the host."""
+    names = [name for name in node.inputs if name]
+    return names[:-1] if node.operator == HOST else names
+
+
+def require_types(node: Node, tensors: Sequence[Tensor]) -> None:
+    """``UserError`` if C has no type for an element of ``tensors`` of ``node``."""
+    for tensor in tensors:
+        if tensor.dtype not in C_TYPES:
+            raise UserError(
+                f"layer '{node.name}' has no kernel, and its tensor '{tensor.name}' is "
+                f"{tensor.dtype}",
+                accepted="layers with a kernel, or tensors of " + ", ".join(C_TYPES),
+                next_step="end the model before that layer",
+            )
+
+
+@dataclass(frozen=True)
+class Move:
+    """The bytes of an operand, or a part of them, to their place in a result: both of one shape,
+    from their offsets (bytes) on."""
+
+    operand: str
+    source: Storage
+    target: Storage
+    source_offset: int = 0
+    target_offset: int = 0
+
+
+def moves_of(graph: Graph, node: Node) -> list[Move]:
+    """A layer as moves of bytes, if it does nothing else: a transposition, a slice, or a
+    concatenation of tensors of one scale. Else none."""
+    operands = [graph.tensors[name] for name in node.inputs if name]
+    result = graph.tensors[node.outputs[0]]
+    width = np.dtype(result.dtype).itemsize
+    made = Storage.of((*result.shape, width))
+    attributes = node.attributes
+    if node.operator == "transpose":
+        (given,) = (_bytes_of(tensor) for tensor in operands)
+        order = (*attributes["order"], len(result.shape))
+        strides = tuple(given.strides[axis] for axis in order)
+        return [Move(operands[0].name, Storage(made.shape, strides, given.size_bytes), made)]
+    if node.operator == "slice":
+        shape = operands[0].shape
+        bounds = zip(*(attributes[key] for key in ("starts", "stops", "steps")), shape, strict=True)
+        ranges = [range(*slice(*own).indices(extent)) for *own, extent in bounds]
+        given = _bytes_of(operands[0])
+        strides = (*(s * r.step for s, r in zip(given.strides, ranges, strict=False)), 1)
+        begin = sum(s * r.start for s, r in zip(given.strides, ranges, strict=False))
+        return [Move(operands[0].name, Storage(made.shape, strides, given.size_bytes), made, begin)]
+    alike = {(tensor.dtype, tensor.quantization) for tensor in (*operands, result)}
+    if node.operator == "concat" and len(alike) == 1:
+        axis, moves, at = attributes["axis"], [], 0
+        for tensor in operands:
+            given = _bytes_of(tensor)
+            part = Storage(given.shape, made.strides, made.size_bytes)
+            moves.append(Move(tensor.name, given, part, 0, at * made.strides[axis]))
+            at += tensor.shape[axis]
+        return moves
+    return []
+
+
+def _bytes_of(tensor: Tensor) -> Storage:
+    """A dense tensor, each element as a row of bytes."""
+    return Storage.of((*tensor.shape, np.dtype(tensor.dtype).itemsize))
+
+
+def _later(place: Place, offset_bytes: int) -> Place:
+    return replace(place, offset_bytes=place.offset_bytes + offset_bytes)
+
+
+def _loops(source: Storage, target: Storage) -> list[tuple[int, int, int]]:
+    """Extent and both strides of each loop that copies between storages of one shape, outermost
+    first, without those of one index; neighbours that are one loop in both are joined."""
+    single = [
+        loop
+        for loop in zip(source.shape, source.strides, target.strides, strict=True)
+        if loop[0] != 1
+    ] or [(1, 1, 1)]
+    joined = single[:1]
+    for (_, outer_from, outer_to), (extent, from_, to) in pairwise(single):
+        whole = extent * from_, extent * to
+        if (outer_from, outer_to) == whole:
+            joined[-1] = (joined[-1][0] * extent, from_, to)
+        else:
+            joined.append((extent, from_, to))
+    return joined
