@@ -283,6 +283,9 @@ def source(contents: Contents) -> str:
         f"        return {contents.macro}_BAD_TENSOR;",
     ]
     for number, operation in enumerate(program.operations):
+        if number in program.fetches:
+            offset, size = program.fetches[number]
+            lines.append(f"    hvxtune_fetch(c + {offset}, {size});")
         lines += _step(contents, number, operation)
     lines += [f"    return {contents.macro}_OK;", "}"]
     return "\n".join(lines) + "\n"
@@ -335,9 +338,6 @@ def _step(contents: Contents, number: int, operation: Operation) -> Iterator[str
         case Call():
             layer = contents.layers[operation.layer].node.name
             given = ", ".join(_place(contents, place) for place in operation.arguments)
-            if operation.fetch:
-                offset, size = operation.fetch
-                yield f"    hvxtune_fetch(c + {offset}, {size});"
             yield f"    STEP({number}, call_{operation.function}({given})); /* {_text(layer)} */"
         case Copy():
             arrays = ", ".join(

@@ -7,7 +7,7 @@ between the caller's inputs and outputs is in one arena at fixed offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import pairwise
@@ -66,13 +66,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of ``function`` (from 0) for the layer at ``layer`` in the graph's order. While it
-    runs, the constants ``fetch`` (offset and bytes) come to L2 for later calls."""
+    """A call of ``function`` (from 0) for the layer at ``layer`` in the graph's order."""
 
     function: int
     arguments: tuple[Place, ...]
     layer: int
-    fetch: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -105,12 +103,14 @@ Operation = Call | Copy | Outside
 @dataclass(frozen=True)
 class Program:
     """``operations`` in order, the workload of each function, the bytes of all constants, and the
-    arena whose offsets are those of the buffers that places name."""
+    arena whose offsets are those of the buffers that places name. ``fetches`` has, by the number of
+    an operation, the constants (offset and bytes) that come to L2 while it runs."""
 
     operations: tuple[Operation, ...]
     functions: tuple[Workload, ...]
     constants: Array = field(repr=False)
     arena: Arena
+    fetches: Mapping[int, tuple[int, int]]
 
     def places(self) -> list[Place]:
         """All places of all operations."""
@@ -167,6 +167,7 @@ def program_of(
         steps.functions,
         making.constants(),
         planned(buffers, target.vector_alignment_bytes),
+        making.fetches,
     )
 
 
@@ -187,8 +188,8 @@ class _Making:
         self._known = {
             name: Place(Memory.INPUT, number) for number, name in enumerate(graph.inputs)
         }
-        self._fetch: tuple[int, int] | None = None
         self.operations: list[Operation] = []
+        self.fetches: dict[int, tuple[int, int]] = {}
         self.sizes: list[int] = []
 
     def constants(self) -> Array:
@@ -212,8 +213,7 @@ class _Making:
                 flip = self._flip(step.tensor)
                 self._copy(step.tensor, place, step.storage, own, dense, flip)
             case Fetch():
-                begin = self._fetch[0] if self._fetch else step.offset_bytes
-                self._fetch = begin, step.offset_bytes + step.size_bytes - begin
+                self.fetches[len(self.operations)] = step.offset_bytes, step.size_bytes
             case Run():
                 self._run(step)
             case OnHost():
@@ -279,8 +279,7 @@ class _Making:
     def _run(self, step: Run) -> None:
         if step.function != REPACK:
             places = tuple(self._part(part) for part in step.arguments)
-            self.operations.append(Call(step.function - 1, places, step.place, self._fetch))
-            self._fetch = None
+            self.operations.append(Call(step.function - 1, places, step.place))
             return
         source, target = step.arguments
         assert isinstance(source.form, Storage)  # noqa: S101 - steps repack storages
