@@ -190,10 +190,14 @@ def body_of(entered: Entered) -> SubmitBody:
     """The body that a REST client would send; ``UserError`` says which field is wrong."""
     if isinstance(entered.what, WorkloadSet):
         workloads = [
-            {"kernel": member.workload.kernel, "params": dict(member.workload.params)}
+            {
+                "kernel": member.workload.kernel,
+                "params": dict(member.workload.params),
+                "layers": list(member.layers),
+            }
             for member in entered.what.members
         ]
-        what: dict[str, Any] = {"workloads": workloads}
+        what: dict[str, Any] = {"workloads": workloads, "name": entered.what.name}
     else:
         what = {"kernel": entered.what.name, "params": entered.params()}
     try:

@@ -1,4 +1,4 @@
-"""Whole networks: ``network import``, ``run``, ``plan`` and ``tune``."""
+"""Whole networks: ``network import``, ``run``, ``plan``, ``tune`` and ``show``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from service.cli.options import AsJson, Command, TargetName, takes_job_options
+from service.cli.options import (
+    AsJson,
+    Command,
+    ServerAddress,
+    TargetName,
+    read_server,
+    takes_job_options,
+)
 from service.cli.output import print_json, print_line, print_table
 from service.cli.sets import refuse_options, tune_workloads
 from tuner.errors import UserError
@@ -549,13 +556,36 @@ def tune_network(
     refuse_options("network tune", options)
     begun = time.monotonic()
     graph = _read(model, axis)
-    named = layers.calls_of(layers.layers(graph))
+    found = layers.layers(graph)
+    named = layers.calls_of(found)
     if not named:
         raise UserError(
             f"no layer of {model} has a kernel", next_step="see `hvxtune network import`"
         )
     workloads = set_of(graph.name, f"{graph.name}, as imported", named)
-    command = " ".join(
-        ["hvxtune network tune", str(model), *(f"--axis {text}" for text in axis or [])]
-    )
-    tune_workloads(workloads, command, batch, options, begun=begun, as_json=as_json)
+    recorded = layers.recorded(found)
+    tune_workloads(workloads, batch, options, layers=recorded, begun=begun, as_json=as_json)
+
+
+@app.command("show", cls=Command)
+def show_network(
+    network: Annotated[
+        str,
+        typer.Argument(
+            metavar="NETWORK",
+            help="Its id, how that begins, or its name or FILE.onnx, which mean the newest.",
+        ),
+    ],
+    server: ServerAddress = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a tuned network, layer by layer, and what to do next."""
+    from service.cli import batches
+
+    address = read_server(server)
+    name = Path(network).stem if network.endswith(".onnx") else network
+    form = batches.network_named(name, address)
+    if as_json:
+        print_json(form)
+    else:
+        batches.print_batch(form, address)
