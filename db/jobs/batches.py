@@ -9,16 +9,16 @@ from sqlalchemy import case, func, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
 from db.jobs.claims import is_held
-from db.jobs.finding import batch_of, find_batch
+from db.jobs.finding import find_batch
 from db.jobs.queries import JobFilters, JobOverview, filtered, overviews_of
 from db.jobs.trials import SEARCHED
 from db.models import BatchRow, JobRow, MeasurementRow, TrialRow
-from db.records import batch_record, problem_record
+from db.records import batch_record, job_record, problem_record
 from tuner.batch_progress import BatchProgress, BatchTable, MemberProgress, table_of
 from tuner.errors import UserError
-from tuner.records.batch import Batch
+from tuner.records.batch import Batch, unrecorded
 from tuner.records.outcome import Outcome
-from tuner.records.trial import JobState
+from tuner.records.trial import Job, JobState
 
 if TYPE_CHECKING:
     from db.sql_store import SqlStore
@@ -92,10 +92,16 @@ def listed_page(
 
 
 def _batches(session: Session, ids: Sequence[str]) -> list[Batch]:
-    """The batches with these whole ids."""
+    """The batches with these whole ids, in two queries however many they are."""
     recorded = session.scalars(select(BatchRow).where(BatchRow.id.in_(ids)))
     found = {row.id: batch_record(row) for row in recorded}
-    return [found.get(batch_id) or batch_of(session, batch_id) for batch_id in ids]
+    missing = [batch_id for batch_id in ids if batch_id not in found]
+    jobs: dict[str, list[Job]] = {batch_id: [] for batch_id in missing}
+    if missing:
+        named = select(JobRow).where(JobRow.batch_id.in_(missing))
+        for row in session.scalars(named.order_by(JobRow.created_at, JobRow.id)):
+            jobs[row.batch_id or ""].append(job_record(row))
+    return [found.get(one) or unrecorded(one, jobs[one]) for one in ids]
 
 
 def _progress(session: Session, batches: Iterable[Batch]) -> Mapping[str, BatchProgress]:

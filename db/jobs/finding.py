@@ -35,7 +35,8 @@ def find_batch(session: Session, given: str) -> Batch:
     alike = _batches_alike(session, start)
     if start not in alike and len(alike) != 1:
         jobs = [] if alike else [id_ for id_ in _jobs_alike(session, start) if id_ == start]
-        pick_batch_id(start, alike or _batches_alike(session, ""), jobs)
+        typed = start if alike or jobs else given
+        pick_batch_id(typed, alike or _batches_alike(session, ""), jobs)
     return batch_of(session, start if start in alike else alike[0])
 
 
