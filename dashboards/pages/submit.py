@@ -182,7 +182,7 @@ def send(
         return _form(request, store, entered, error, status=status_of(error))
     root = request.scope["root_path"]
     batch, jobs = taken.answer["batch"], taken.answer["jobs"]
-    where = f"{root}/jobs/{jobs[0]['job']}" if batch is None else f"{root}/jobs?batch={batch}"
+    where = f"{root}/jobs/{jobs[0]['job']}" if batch is None else f"{root}/networks/{batch}"
     return RedirectResponse(where, 303)
 
 
