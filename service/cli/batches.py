@@ -125,7 +125,7 @@ def _row(layer: Mapping[str, Any], *, is_network: bool) -> list[object]:
 
 
 def count(cycles: int | None, ran: bool) -> str:
-    """Cycles, or that there are none yet."""
+    """Cycles, or that no trial has reached the kernel yet."""
     if cycles is None:
         return "not reached" if ran else ""
     return f"{cycles:,}"
@@ -159,7 +159,7 @@ def _print_next(form: Mapping[str, Any], where: str) -> None:
         print_line("next:        the estimate leaves nothing to gain")
         return
     names = step["layers"]
-    layers = names[0] + (f" and {len(names) - 1} like it" if len(names) > 1 else "")
+    layers = names[0] + (f" ({len(names)} calls)" if len(names) > 1 else "")
     left = step["left_cycles"]
     could = "has no valid schedule yet"
     if left is not None:

@@ -73,6 +73,7 @@ def test_what_to_do_next_leads_to_the_filled_form(logged_in: LogIn, store: SqlSt
     batch = stored(store, tuned=((20_000, 8000), (20_000, 8000)))
     browser = logged_in(Scope.READ, Scope.SUBMIT)
     page = browser.get(f"/ui/networks/{batch.id}").text
+    assert "Next: a (2 calls) could save up to" in words(page)
     link = re.search(r'href="(/ui/submit[^"]+)"', page).group(1).replace("&amp;", "&")
     form = browser.get(link).text
     for name, value in (("m", 256), ("n", 64), ("k", 32)):

@@ -1,4 +1,4 @@
-"""Batches have a record: what they are for, and which layers each of their jobs is for."""
+"""Batches have a record: the network or set, and the layers of each job."""
 
 from __future__ import annotations
 

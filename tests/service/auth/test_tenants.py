@@ -322,4 +322,4 @@ def test_a_private_job_counts_for_the_quota_whatever_token_asks(
 ) -> None:
     from db.access.usage import trials_asked_for
 
-    assert len(trials_asked_for(store.seen_by("other-team"), "ann", 0.0)) == 1
+    assert len(trials_asked_for(store.seen_by("other-team"), "ann", 0.0)) == 2

@@ -108,7 +108,7 @@ def test_what_to_do_next_is_the_search_that_is_expected_to_save_most(hvxtune):
     reachable = peak / min(1.0, 2 * peak / 8000)
     assert form["next"]["left_cycles"] == round(2 * (8000 - reachable))
     lines = hvxtune("show", batch.id).out.splitlines()
-    assert "next:        a and 1 like it could save up to" in lines[-2]
+    assert "next:        a (2 calls) could save up to" in lines[-2]
     assert (
         f"hvxtune tune gemm_u8 -p m=256 -p n=64 -p k=32 --target {problem.target.name}"
         in (lines[-1])
