@@ -138,8 +138,14 @@ def mesh_layer(graph: Graph, layer: Layer, unit: Unit) -> MeshLayer:
 
 
 def _of_call(problem: Problem, unit: Unit, store: TrialStore) -> Cost:
-    best = store.best(lookup_of(problem))
+    cycles, source = cycles_of_call(problem, store)
+    return Cost(cycles / unit.cycles_per_us, source)
+
+
+def cycles_of_call(problem: Problem, store: TrialStore | None) -> tuple[float, str]:
+    """The cycles of a call of ``problem``'s kernel, and their source."""
+    best = store.best(lookup_of(problem)) if store is not None else None
     if best is not None:
-        return Cost(best.measurement.cycles / unit.cycles_per_us, MEASURED)
+        return best.measurement.cycles, MEASURED
     work = find_kernel(problem.workload.kernel).work(problem.workload.params)
-    return Cost(OF_PEAK * work.peak_cycles(problem.target) / unit.cycles_per_us, ESTIMATED)
+    return OF_PEAK * work.peak_cycles(problem.target), ESTIMATED

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from tuner.codegen import find_generator
 from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
+from tuner.measure.qemu.model import find_model
 from tuner.network import reference
 from tuner.network.graph import Array, Graph
 from tuner.network.layers import Layer, layers
+from tuner.network.planning.costs import cycles_of_call
 from tuner.network.planning.sequence import Group
 from tuner.network.reference import HostOperator
 from tuner.network.running import calls
@@ -38,6 +41,7 @@ from tuner.network.running.steps import (
     Allocate,
     CopyIn,
     CopyOut,
+    Fetch,
     OnHost,
     Part,
     Release,
@@ -49,7 +53,7 @@ from tuner.network.running.steps import (
 from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
-from tuner.problem.workload import Problem
+from tuner.problem.workload import Problem, Workload
 from tuner.records.outcome import Outcome
 from tuner.store import TrialStore
 
@@ -118,7 +122,7 @@ def run(
     """
     exact = reference.trace(graph, inputs, host=host)
     found = layers(graph)
-    steps = steps_of(graph, found, target)
+    steps = steps_of(graph, found, target, partial(_bytes_during, target=target, store=store))
     functions, origins = _functions(steps, store, target)
     values = dict(inputs)
     with (
@@ -145,6 +149,12 @@ def run(
         steps.constants.size,
         running.peak_bytes,
     )
+
+
+def _bytes_during(workload: Workload, target: Target, store: TrialStore | None) -> float:
+    """What DDR moves, by the timing model, in the time that a call of ``workload`` takes."""
+    cycles, _ = cycles_of_call(Problem(workload, Contract.STATIC, target), store)
+    return cycles * find_model(target.arch).parameters.ddr_bandwidth
 
 
 def _functions(
@@ -210,6 +220,9 @@ class _Running:
                 memory = self._host.copy_out(self._handles[step.buffer], step.storage.size_bytes)
                 dtype = self._graph.tensors[step.tensor].dtype
                 self._values[step.tensor] = calls.unheld(step.storage.taken(memory), dtype)
+            case Fetch():
+                constants = self._handles[CONSTANTS]
+                self._host.fetch(constants, step.offset_bytes, step.size_bytes)
             case Run():
                 self._host.call(step.function, [self._argument(part) for part in step.arguments])
                 if self._flush_each:

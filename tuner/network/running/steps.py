@@ -9,8 +9,9 @@ first step that needs it to the last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 
@@ -78,6 +79,14 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Fetch:
+    """Constants that come to L2 while the next call runs, for those after it."""
+
+    offset_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class Run:
     """A call of ``function`` for the layer at ``place`` in the graph's order."""
 
@@ -93,7 +102,7 @@ class OnHost:
     place: int
 
 
-Step = Allocate | Release | CopyIn | CopyOut | Run | OnHost
+Step = Allocate | Release | CopyIn | CopyOut | Fetch | Run | OnHost
 
 
 @dataclass(frozen=True)
@@ -123,8 +132,14 @@ def units_of(graph: Graph, found: Sequence[Layer]) -> list[str]:
     return units
 
 
-def steps_of(graph: Graph, found: Sequence[Layer], target: Target) -> Steps:
-    """The steps of ``graph``, whose layers are ``found``, for the DSP of ``target``."""
+def steps_of(
+    graph: Graph,
+    found: Sequence[Layer],
+    target: Target,
+    bytes_during: Callable[[Workload], float],
+) -> Steps:
+    """The steps of ``graph``, whose layers are ``found``, for the DSP of ``target``.
+    ``bytes_during`` says how much DDR can bring while a call runs."""
     units = units_of(graph, found)
     tasks = tasks_of(graph, lambda node: {HOST_UNIT: 0.0, DSP: 0.0})
     names = [task.name for task in tasks]
@@ -134,10 +149,12 @@ def steps_of(graph: Graph, found: Sequence[Layer], target: Target) -> Steps:
     for group in groups:
         making.group(group.unit, [places[name] for name in group.tasks])
     making.end()
+    functions = tuple(making.functions)
+    steps = _with_fetches(making.steps, functions, target.l2_bytes, bytes_during)
     return Steps(
-        tuple(_with_releases(making.steps)),
+        tuple(_with_releases(steps)),
         groups,
-        tuple(making.functions),
+        functions,
         making.constants.contents(),
     )
 
@@ -307,3 +324,44 @@ def _with_releases(steps: Sequence[Step]) -> list[Step]:
         made.append(step)
         made += [Release(b) for b in dict.fromkeys(_buffers(step)) if last[b] == number]
     return made
+
+
+def _with_fetches(
+    steps: Sequence[Step],
+    functions: Sequence[Workload],
+    l2_bytes: int,
+    bytes_during: Callable[[Workload], float],
+) -> list[Step]:
+    """``steps``, in which calls find their constants in L2. These lie in the order of their use: a
+    window moves over them, from what a call reads to what is fetched. While a call runs comes as
+    much as DDR moves in that time, and what the next call needs in any case. At most a quarter of
+    L2 is fetched ahead: what was used since stays there longer than what waits (LRU)."""
+    runs = [number for number, step in enumerate(steps) if isinstance(step, Run)]
+    ends = list(accumulate((_end_of_constants(steps[number]) for number in runs), max))
+    made: list[Step] = []
+    fetched, place = 0, -1
+    for step in steps:
+        if isinstance(step, Run):
+            place += 1
+            used, needed = ends[place], ends[min(place + 1, len(ends) - 1)]
+            fetched = max(fetched, used)
+            moved = 0 if step.function == REPACK else bytes_during(functions[step.function - 1])
+            until = min(max(needed, fetched + moved), used + l2_bytes // 4, ends[-1])
+            if until > fetched:
+                made.append(Fetch(fetched, int(until) - fetched))
+                fetched = int(until)
+        made.append(step)
+    return made
+
+
+def _end_of_constants(step: Step) -> int:
+    """Behind the last constant that a call reads."""
+    parts = step.arguments if isinstance(step, Run) else ()
+    return max(
+        (
+            part.offset_bytes + part.form.payload_bytes
+            for part in parts
+            if part.buffer == CONSTANTS and isinstance(part.form, BufferSpec)
+        ),
+        default=0,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ from tuner.network.running.steps import (
     Allocate,
     CopyIn,
     CopyOut,
+    Fetch,
     OnHost,
     Part,
     Release,
@@ -35,9 +37,15 @@ from tuner.network.running.steps import (
 from tuner.network.running.storage import Storage
 from tuner.problem.buffers import BufferSpec
 from tuner.problem.target import find_target
+from tuner.problem.workload import Workload
 
 TARGET = find_target("hexagon-v66")
 """Its vectors have 128 bytes."""
+
+
+def nothing_beside(workload: Workload) -> float:
+    """While it runs, DDR moves what the next call needs, and no more."""
+    return 0.0
 
 
 class Machine:
@@ -111,7 +119,7 @@ def expected(graph: Graph, inputs: dict[str, Array]) -> dict[str, Array]:
 @pytest.mark.parametrize("name", GRAPHS)
 def test_steps_make_what_the_kernels_do_and_leave_nothing(name: str) -> None:
     graph = GRAPHS[name]()
-    steps = steps_of(graph, layers(graph), TARGET)
+    steps = steps_of(graph, layers(graph), TARGET, nothing_beside)
     machine = Machine(graph, steps, inputs_of(graph))
     machine.run()
     assert set(machine.buffers) == {CONSTANTS}
@@ -126,7 +134,7 @@ def test_a_group_on_the_dsp_is_one_batch(name: str) -> None:
     """Between a call and a copy in lies a copy out: a host's layer that needed what was made."""
     graph = GRAPHS[name]()
     found = layers(graph)
-    steps = steps_of(graph, found, TARGET)
+    steps = steps_of(graph, found, TARGET, nothing_beside)
     kinds: list[type] = []
     for step in steps.steps:
         kind = type(step)
@@ -146,8 +154,47 @@ def test_a_group_on_the_dsp_is_one_batch(name: str) -> None:
 def test_layers_of_the_dsp_group_around_one_of_the_host() -> None:
     """Off, host, off, off as the model has them: the two that can, first."""
     graph = GRAPHS["two branches"]()
-    steps = steps_of(graph, layers(graph), TARGET)
+    steps = steps_of(graph, layers(graph), TARGET, nothing_beside)
     assert [group.unit for group in steps.groups].count(DSP) == 2
+
+
+def window(steps: Steps) -> list[tuple[int, int]]:
+    """For each call: behind the last constant it reads, and behind the last that was fetched."""
+    found, used, fetched = [], 0, 0
+    for step in steps.steps:
+        if isinstance(step, Fetch):
+            assert step.offset_bytes >= fetched, "nothing is fetched twice"
+            fetched = step.offset_bytes + step.size_bytes
+        elif isinstance(step, Run):
+            ends = [
+                part.offset_bytes + part.form.payload_bytes
+                for part in step.arguments
+                if part.buffer == CONSTANTS and isinstance(part.form, BufferSpec)
+            ]
+            used = max(used, *ends, 0)
+            found.append((used, fetched))
+    return found
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("beside_bytes", [0.0, 1000.0, 1e9])
+def test_calls_fetch_the_constants_of_those_after_them(name: str, beside_bytes: float) -> None:
+    graph = GRAPHS[name]()
+    steps = steps_of(graph, layers(graph), TARGET, lambda workload: beside_bytes)
+    quarter = TARGET.l2_bytes // 4
+    for (used, fetched), (next_used, _) in pairwise(window(steps)):
+        assert max(used, fetched) >= min(next_used, used + quarter)
+        assert max(used, fetched) <= min(used + quarter, steps.constants.size)
+    used, fetched = window(steps)[-1]
+    assert fetched <= used
+
+
+def test_no_more_than_a_quarter_of_l2_is_fetched_ahead() -> None:
+    graph = GRAPHS["residual block"]()
+    small = replace(TARGET, l2_bytes=4096)
+    steps = steps_of(graph, layers(graph), small, lambda workload: 1e9)
+    ahead = [fetched - used for used, fetched in window(steps)]
+    assert max(ahead) == 4096 // 4
 
 
 def repacks(steps: Steps) -> list[Run]:
@@ -156,11 +203,11 @@ def repacks(steps: Steps) -> list[Run]:
 
 def test_only_what_lies_otherwise_is_repacked() -> None:
     graph = GRAPHS["residual block"]()
-    assert not repacks(steps_of(graph, layers(graph), TARGET))
+    assert not repacks(steps_of(graph, layers(graph), TARGET, nothing_beside))
     graph = GRAPHS["flattened"]()
     channels, rows = (
         [cast(Storage, part.form) for part in run.arguments]
-        for run in repacks(steps_of(graph, layers(graph), TARGET))
+        for run in repacks(steps_of(graph, layers(graph), TARGET, nothing_beside))
     )
     assert [storage.strides for storage in channels] == [(0, 1, 128, 16), (0, 1, 96, 12)]
     assert [storage.strides for storage in rows] == [(0, 1, 96, 24), (0, 16, 4, 1)]

@@ -73,10 +73,12 @@ void timing_call_begins(void) {
     const struct orders *orders = &session->orders;
     bool practice = session->results.calls < orders->timed_call && !serves();
     began += session->results.cycles;
-    if (serves())
+    if (serves()) { /* time goes on by all it took, for what one call fetches for the next */
+        began += account.extra >> 8;
         session->results.packets = session->results.cycles = 0;
-    else
+    } else {
         forget_counts();
+    }
     /* With caches not yet filled, memory costs more than in the timed call: what counts against
      * the limit is what both calls have in common. */
     account = (struct account){.costs = practice ? &free_of_charge : &orders->costs};

@@ -132,6 +132,7 @@ _SIGNATURES: dict[str, tuple[list[type], type | None]] = {
     "hvxtune_close": ([_POINTER], None),
     "hvxtune_alloc": ([_POINTER, _U32], _U32),
     "hvxtune_free": ([_POINTER, _U32], ctypes.c_int),
+    "hvxtune_fetch": ([_POINTER, _U32, _U32, _U32], ctypes.c_int),
     "hvxtune_call": ([_POINTER, _U32, _POINTER, _U32], ctypes.c_int),
     "hvxtune_copy_in": ([_POINTER, _U32, _U32, _POINTER, _U32], ctypes.c_int),
     "hvxtune_copy_out": ([_POINTER, _U32, _U32, _POINTER, _U32], ctypes.c_int),
@@ -179,6 +180,10 @@ class Host:
     def free(self, buffer: int) -> None:
         """Releases ``buffer`` once all that is queued is done."""
         self._check(self._library.hvxtune_free(self._context, buffer))
+
+    def fetch(self, buffer: int, offset_bytes: int, size_bytes: int) -> None:
+        """Queues a fetch to L2 while the next call runs."""
+        self._check(self._library.hvxtune_fetch(self._context, buffer, offset_bytes, size_bytes))
 
     def call(self, function: int, arguments: Sequence[Argument]) -> None:
         """Queues a call."""

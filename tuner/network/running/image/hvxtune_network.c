@@ -88,11 +88,11 @@ int hvxtune_open(const struct hvxtune_transport *transport, hvxtune_network **op
 
 void hvxtune_close(hvxtune_network *network) { free(network); }
 
-/* Queues an entry with its arguments; sends what waits first if there is no room. */
+/* Queues an entry with what follows it; sends what waits first if there is no room. */
 static int append(hvxtune_network *network, uint32_t kind, uint32_t target, uint32_t count,
-                  const struct hvxtune_argument *arguments, uint32_t argument_count) {
+                  const void *following, size_t behind) {
     struct message_entry_head head = {kind, target, count};
-    size_t behind = argument_count * sizeof *arguments, needed = sizeof head + behind;
+    size_t needed = sizeof head + behind;
     if (network->broken)
         return (int)network->broken;
     if (needed > sizeof network->queue - network->queue_bytes) {
@@ -102,7 +102,7 @@ static int append(hvxtune_network *network, uint32_t kind, uint32_t target, uint
     }
     memcpy(network->queue + network->queue_bytes, &head, sizeof head);
     if (behind > 0)
-        memcpy(network->queue + network->queue_bytes + sizeof head, arguments, behind);
+        memcpy(network->queue + network->queue_bytes + sizeof head, following, behind);
     network->queue_bytes += (uint32_t)needed;
     network->queued_calls += kind == MESSAGE_CALL;
     return HVXTUNE_OK;
@@ -129,11 +129,16 @@ int hvxtune_free(hvxtune_network *network, hvxtune_buffer buffer) {
     return status;
 }
 
+int hvxtune_fetch(hvxtune_network *network, hvxtune_buffer buffer, uint32_t offset_bytes,
+                  uint32_t bytes) {
+    return append(network, MESSAGE_FETCH, buffer, bytes, &offset_bytes, sizeof offset_bytes);
+}
+
 int hvxtune_call(hvxtune_network *network, uint32_t function,
                  const struct hvxtune_argument *arguments, uint32_t count) {
     if (count > HVXTUNE_ARGUMENTS)
         return HVXTUNE_BAD_FUNCTION;
-    return append(network, MESSAGE_CALL, function, count, arguments, count);
+    return append(network, MESSAGE_CALL, function, count, arguments, count * sizeof *arguments);
 }
 
 int hvxtune_copy_in(hvxtune_network *network, hvxtune_buffer buffer, uint32_t offset_bytes,

@@ -1,6 +1,6 @@
 /* Calls of functions on a DSP, queued on the host: C99, one file, no thread of its own.
  *
- * Allocations, releases and calls are only queued. A copy or a synchronization sends what waits,
+ * Allocations, releases, fetches and calls are only queued. A copy or a synchronization sends what waits,
  * in order, in one message: a crossing. Handles name buffers and functions; the host chooses those
  * of buffers, so that an allocation needs no crossing. The DSP checks every handle and size: what
  * is wrong ends the queue and is answered at the next flush, which leaves the context usable.
@@ -84,6 +84,10 @@ HVXTUNE_NETWORK_API void hvxtune_close(hvxtune_network *network);
 HVXTUNE_NETWORK_API hvxtune_buffer hvxtune_alloc(hvxtune_network *network, uint32_t bytes);
 /* Queues the release of `buffer`: calls that wait still have it. */
 HVXTUNE_NETWORK_API int hvxtune_free(hvxtune_network *network, hvxtune_buffer buffer);
+/* Queues a fetch: part of `buffer` comes from DDR to L2 while the next call runs. For what the call
+ * after that reads; of several before one call the last is done. */
+HVXTUNE_NETWORK_API int hvxtune_fetch(hvxtune_network *network, hvxtune_buffer buffer,
+                                      uint32_t offset_bytes, uint32_t bytes);
 /* Queues a call. A queue that is full is sent first. */
 HVXTUNE_NETWORK_API int hvxtune_call(hvxtune_network *network, uint32_t function,
                                      const struct hvxtune_argument *arguments, uint32_t count);

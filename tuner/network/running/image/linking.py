@@ -70,7 +70,8 @@ def linked_image(functions: Sequence[Function], target: Target) -> Iterator[Prog
 
 def _link(functions: Sequence[Function], target: Target, folder: Path, program: int) -> None:
     lacking = lacked_by(find_simulator().release)
-    objects = [_table(functions, target, folder), built(_repack(target.arch)), _harness(target)]
+    parts = (built(_repack(target.arch)), built(_fetch(target.arch)), _harness(target))
+    objects = [_table(functions, target, folder), *parts]
     for number, function in enumerate(functions):
         artifact = function.artifact
         screen(artifact.object_bytes, target.arch, lacking)
@@ -93,6 +94,10 @@ def _harness(target: Target) -> Path:
 def _repack(arch: str) -> NativePart:
     headers = (*_HEADERS, _HALIDE)
     return NativePart(f"repack-{arch}", "hexagon", (_FOLDER / "repack.c",), headers, arch=arch)
+
+
+def _fetch(arch: str) -> NativePart:
+    return NativePart(f"fetch-{arch}", "hexagon", (_FOLDER / "fetch.S",), arch=arch)
 
 
 def _table(functions: Sequence[Function], target: Target, folder: Path) -> Path:

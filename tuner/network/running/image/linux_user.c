@@ -42,12 +42,30 @@ int serve_send(const void *from, uint32_t bytes) {
     return 0;
 }
 
-int serve_call(int (*function)(void), void *const *pointers, uint32_t count) {
+/* One l2fetch of rows without gaps, as many as its box has room for, then the call: fetch.S. */
+enum { ROW_BYTES = 128, MOST_ROWS = 0xffff };
+struct fetched {
+    uint16_t rows, row_bytes, stride, zero;
+    const uint8_t *begin;
+    int (*function)(void);
+} hvxtune_fetched __attribute__((aligned(8))); /* its box is read at once */
+int hvxtune_fetch_and_call(void);
+
+int serve_call(int (*function)(void), void *const *pointers, uint32_t count,
+               struct serve_fetch fetch) {
+    uint32_t rows = (fetch.bytes + ROW_BYTES - 1) / ROW_BYTES;
     report = (struct image_report){0};
     runtime.report = &report;
     arena_open(&runtime.heap, (void *)HEAP_ADDRESS, HEAP_BYTES, serve_alignment_bytes);
     arena_open(&runtime.vtcm, (void *)VTCM_ADDRESS, serve_vtcm_bytes, serve_alignment_bytes);
-    hvxtune_function = function;
+    hvxtune_fetched = (struct fetched){
+        .rows = (uint16_t)(rows < MOST_ROWS ? rows : MOST_ROWS),
+        .row_bytes = ROW_BYTES,
+        .stride = ROW_BYTES,
+        .begin = fetch.begin,
+        .function = function,
+    };
+    hvxtune_function = rows > 0 ? hvxtune_fetch_and_call : function;
     return call_candidate(pointers, count);
 }
 

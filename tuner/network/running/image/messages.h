@@ -9,7 +9,7 @@
 #include "hvxtune_network.h"
 
 #define MESSAGE_MAGIC 0x4e565848u /* "HXVN" */
-#define MESSAGE_VERSION 1u
+#define MESSAGE_VERSION 2u
 
 enum { MESSAGE_QUEUE_BYTES = 1 << 16 };
 
@@ -22,13 +22,13 @@ struct message_request_head {
     uint32_t buffer, offset_bytes, bytes; /* of the copy, which follows the queue */
 };
 
-enum message_entry { MESSAGE_ALLOCATE, MESSAGE_FREE, MESSAGE_CALL };
+enum message_entry { MESSAGE_ALLOCATE, MESSAGE_FREE, MESSAGE_CALL, MESSAGE_FETCH };
 
-/* An entry of the queue. A call is followed by its arguments. */
+/* An entry of the queue. A call is followed by its arguments, a fetch by its offset. */
 struct message_entry_head {
     uint32_t kind;   /* enum message_entry */
     uint32_t target; /* the buffer, or the function's number */
-    uint32_t count;  /* bytes to allocate, or arguments */
+    uint32_t count;  /* bytes to allocate or to fetch, or arguments */
 };
 
 struct message_answer_head {

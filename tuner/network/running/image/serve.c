@@ -15,8 +15,10 @@ static struct hvxtune_dsp dsp;
 static uint32_t queue[MESSAGE_QUEUE_BYTES / 4];
 static struct argument arguments[HVXTUNE_ARGUMENTS];
 static void *pointers[HVXTUNE_ARGUMENTS];
+static struct serve_fetch fetch; /* for the next call */
 
 void serve_open(uint8_t *arena, uint32_t bytes, uint32_t alignment) {
+    fetch = (struct serve_fetch){0};
     dsp = (struct hvxtune_dsp){serve_function_count, alignment, bytes};
     buffers_open(arena, bytes, alignment);
 }
@@ -73,8 +75,30 @@ static enum hvxtune_status call(uint32_t number, const struct hvxtune_argument *
             return status;
         pointers[i] = &arguments[i].buffer;
     }
-    *result = serve_call(called->function, pointers, count);
+    struct serve_fetch own = fetch;
+    fetch = (struct serve_fetch){0};
+    *result = serve_call(called->function, pointers, count, own);
     return *result == 0 ? HVXTUNE_OK : HVXTUNE_CALL_FAILED;
+}
+
+static enum hvxtune_status fetch_for_next_call(hvxtune_buffer buffer, uint32_t offset,
+                                               uint32_t bytes) {
+    uint8_t *data;
+    enum hvxtune_status status = buffers_find(buffer, offset, bytes, &data);
+    if (status == HVXTUNE_OK)
+        fetch = (struct serve_fetch){data, bytes};
+    return status;
+}
+
+/* Bytes that follow the head of an entry; more than there are if it is of no use. */
+static uint32_t following(const struct message_entry_head *head, uint32_t left) {
+    if (head->kind == MESSAGE_FETCH)
+        return sizeof(uint32_t);
+    if (head->kind != MESSAGE_CALL)
+        return 0;
+    return head->count <= HVXTUNE_ARGUMENTS
+               ? head->count * (uint32_t)sizeof(struct hvxtune_argument)
+               : left;
 }
 
 /* Does the entries one after the other, up to the first that fails. */
@@ -83,11 +107,8 @@ static struct hvxtune_answer run_queue(uint32_t bytes) {
     const uint8_t *at = (const uint8_t *)queue, *end = at + bytes;
     while (at < end && answer.status == HVXTUNE_OK) {
         const struct message_entry_head *head = (const void *)at;
-        uint32_t left = (uint32_t)(end - at), behind = 0;
-        if (left >= sizeof *head && head->kind == MESSAGE_CALL)
-            behind = head->count <= HVXTUNE_ARGUMENTS
-                         ? head->count * (uint32_t)sizeof(struct hvxtune_argument)
-                         : left;
+        uint32_t left = (uint32_t)(end - at);
+        uint32_t behind = left < sizeof *head ? 0 : following(head, left);
         if (left < sizeof *head || behind > left - sizeof *head) {
             answer.status = HVXTUNE_BAD_MESSAGE;
             break;
@@ -99,6 +120,9 @@ static struct hvxtune_answer run_queue(uint32_t bytes) {
         else if (head->kind == MESSAGE_CALL)
             answer.status = call(head->target, (const void *)(head + 1), head->count,
                                  &answer.result);
+        else if (head->kind == MESSAGE_FETCH)
+            answer.status = fetch_for_next_call(head->target, *(const uint32_t *)(head + 1),
+                                                head->count);
         else
             answer.status = HVXTUNE_BAD_MESSAGE;
         answer.done += answer.status == HVXTUNE_OK;

@@ -15,10 +15,17 @@ struct serve_function {
 extern const struct serve_function serve_functions[];
 extern const uint32_t serve_function_count;
 
+/* What comes to L2 while a call runs. */
+struct serve_fetch {
+    const uint8_t *begin;
+    uint32_t bytes;
+};
+
 /* Of the system: 0 if all bytes went through; a call with `count` of HVXTUNE_ARGUMENTS pointers. */
 int serve_receive(void *to, uint32_t bytes);
 int serve_send(const void *from, uint32_t bytes);
-int serve_call(int (*function)(void), void *const *pointers, uint32_t count);
+int serve_call(int (*function)(void), void *const *pointers, uint32_t count,
+               struct serve_fetch fetch);
 
 /* Takes the arena of buffers (buffers.h). */
 void serve_open(uint8_t *arena, uint32_t bytes, uint32_t alignment);

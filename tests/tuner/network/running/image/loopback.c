@@ -36,7 +36,11 @@ static int take(struct pipe *pipe, void *to, size_t bytes) {
 int serve_receive(void *to, uint32_t bytes) { return take(&to_dsp, to, bytes); }
 int serve_send(const void *from, uint32_t bytes) { return put(&to_host, from, bytes); }
 
-int serve_call(int (*function)(void), void *const *pointers, uint32_t count) {
+static struct serve_fetch latest_fetch;
+
+int serve_call(int (*function)(void), void *const *pointers, uint32_t count,
+               struct serve_fetch fetch) {
+    latest_fetch = fetch;
     if (count == 1)
         return ((int (*)(void *))function)(pointers[0]);
     return ((int (*)(void *, void *, void *))function)(pointers[0], pointers[1], pointers[2]);
@@ -79,6 +83,13 @@ HVXTUNE_NETWORK_API void loopback_open(struct hvxtune_transport *transport) {
     fails = garbles = 0;
     serve_open(arena, ARENA_BYTES, ALIGNMENT);
     *transport = (struct hvxtune_transport){0, send_to_dsp, receive_from_dsp};
+}
+
+/* What the last call was to fetch: its bytes, and the first of them. */
+HVXTUNE_NETWORK_API uint32_t loopback_fetched(uint8_t *first) {
+    if (latest_fetch.bytes > 0)
+        *first = latest_fetch.begin[0];
+    return latest_fetch.bytes;
 }
 
 HVXTUNE_NETWORK_API void loopback_fail(void) { fails = 1; }

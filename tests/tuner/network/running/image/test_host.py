@@ -108,6 +108,26 @@ def test_synchronizing_crosses_only_with_work(host: Host) -> None:
     assert (crossed.crossings, crossed.batches, crossed.copies_in) == (1, 1, 0)
 
 
+def test_a_fetch_goes_with_the_next_call(host: Host) -> None:
+    """The last of several before one call, and none with the call after it."""
+    a, b = eight(host, 3), eight(host, 4)
+    first = ctypes.c_uint8()
+    host.fetch(a, 0, 8)
+    host.fetch(b, 2, 6)
+    add(host, a, b, a)
+    host.synchronize()
+    assert (library().loopback_fetched(ctypes.byref(first)), first.value) == (6, 4)
+    add(host, a, b, a)
+    host.synchronize()
+    assert library().loopback_fetched(ctypes.byref(first)) == 0
+    for offset, size, status in ((2, 7, Status.BAD_SIZE), (9, 0, Status.BAD_SIZE)):
+        host.fetch(b, offset, size)
+        assert refused(host.synchronize) is status
+    host.free(b)
+    host.fetch(b, 0, 8)
+    assert refused(host.synchronize) is Status.BAD_BUFFER
+
+
 def test_a_full_queue_is_sent(host: Host) -> None:
     a, one = eight(host, 0), eight(host, 1)
     before = host.counts()
@@ -253,7 +273,7 @@ def test_a_garbled_answer_is_told_from_then_on(host: Host) -> None:
     assert refused(host.synchronize) is Status.BAD_MESSAGE
 
 
-MAGIC, VERSION, RUN, OPEN = 0x4E565848, 1, 0, 3
+MAGIC, VERSION, RUN, OPEN = 0x4E565848, 2, 0, 3
 
 
 @pytest.mark.parametrize(
@@ -268,6 +288,7 @@ MAGIC, VERSION, RUN, OPEN = 0x4E565848, 1, 0, 3
         struct.pack("<7I3I", MAGIC, VERSION, RUN, 12, 0, 0, 0, 9, 0, 0),
         struct.pack("<7I3I", MAGIC, VERSION, RUN, 12, 0, 0, 0, 2, 0, 0xFFFFFFFF),
         struct.pack("<7I3I", MAGIC, VERSION, RUN, 12, 0, 0, 0, 2, 0, 3),
+        struct.pack("<7I3I", MAGIC, VERSION, RUN, 12, 0, 0, 0, 3, 0, 8),
     ],
 )
 def test_a_message_that_makes_no_sense_is_refused(host: Host, request_: bytes) -> None:
