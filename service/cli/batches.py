@@ -78,10 +78,9 @@ def label_of(form: Mapping[str, Any]) -> str:
 def print_batch(form: Mapping[str, Any], server: str | None = None) -> None:
     """The progress of a batch layer by layer, and what can be run next."""
     print_line(f"{label_of(form)}, {', '.join(_targets(form))}")
-    states = ", ".join(f"{count} {state}" for state, count in form["jobs_by_state"].items())
     print_line(
         f"batch {form['batch']} {form['state']}: {form['finished']} trials ({form['ok']} ok); "
-        f"jobs: {states}"
+        f"jobs: {_states_text(form)}"
     )
     print_line()
     is_network = form["kind"] == "network"
@@ -94,7 +93,7 @@ def print_batch(form: Mapping[str, Any], server: str | None = None) -> None:
         numeric=figures,
     )
     print_line()
-    print_line(total_text(form["total"]))
+    print_line(_total_text(form["total"]))
     print_line("cycles of all calls; left: what more search could save at most, by estimate")
     _print_next(form, "" if server is None else f" --server {server}")
 
@@ -113,10 +112,10 @@ def _row(layer: Mapping[str, Any], *, is_network: bool) -> list[object]:
         layer["name"],
         *([layer["operator"]] if is_network else []),
         kernel,
-        *([apart_text(layer)] if is_network else []),
+        *([apart_text(ran, layer["steps_apart"])] if is_network else []),
         layer["calls"] if ran else "",
-        count(layer["textbook_cycles"], ran),
-        count(layer["best_cycles"], ran),
+        _count(layer["textbook_cycles"], ran),
+        _count(layer["best_cycles"], ran),
         "" if layer["share"] is None else f"{layer['share']:.1%}",
         "" if layer["speedup"] is None else f"{layer['speedup']:.2f}x",
         "" if layer["left_cycles"] is None else f"{layer['left_cycles']:,}",
@@ -124,22 +123,21 @@ def _row(layer: Mapping[str, Any], *, is_network: bool) -> list[object]:
     ]
 
 
-def count(cycles: int | None, ran: bool) -> str:
+def _count(cycles: int | None, ran: bool) -> str:
     """Cycles, or that no trial has reached the kernel yet."""
     if cycles is None:
         return "not reached" if ran else ""
     return f"{cycles:,}"
 
 
-def apart_text(layer: Mapping[str, Any]) -> str:
-    """How far the kernel's results are from the network's, as ``network import`` has it."""
-    if layer["kernel"] is None:
+def apart_text(fits: bool, steps: int | None) -> str:
+    """How far the kernel of a layer is from the network's definition, if one fits its shape."""
+    if not fits:
         return ""
-    steps = layer["steps_apart"]
     return "other" if steps is None else "same" if not steps else f"{steps} step{'s' * (steps > 1)}"
 
 
-def total_text(total: Mapping[str, Any]) -> str:
+def _total_text(total: Mapping[str, Any]) -> str:
     """All layers against textbook."""
     if not total["layers"]:
         return f"no layer of {total['layers_of_set']} has both a textbook schedule and a best"
@@ -180,7 +178,12 @@ def print_state(form: Mapping[str, Any], request: JobRequest | None = None) -> N
     wanted = {JobRequest.CANCEL: "cancelled", JobRequest.PAUSE: "paused"}
     waits = request in wanted and form["state"] == "running"
     asked = f", asked to {request}" if waits else ""
-    print_line(f"batch {form['batch']} {form['state']}{asked}")
+    print_line(f"batch {form['batch']} {form['state']}{asked}; jobs: {_states_text(form)}")
+
+
+def _states_text(form: Mapping[str, Any]) -> str:
+    """``36 done, 1 running``."""
+    return ", ".join(f"{count} {state}" for state, count in form["jobs_by_state"].items())
 
 
 def request_here(store: SqlStore, batch: Batch, request: JobRequest) -> dict[str, Any]:

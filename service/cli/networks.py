@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from service.cli.batches import apart_text, network_named, print_batch
 from service.cli.options import (
     AsJson,
     Command,
@@ -113,19 +114,11 @@ def _row(layer: Layer) -> list[object]:
         kernel,
         f"{layer.work.macs:,}",
         f"{layer.share_of_macs:.1%}",
-        _apart(layer),
+        apart_text(layer.fit.workload is not None, layer.fit.steps),
         "; ".join(
             filter(None, [layer.fit.note, f"{layer.fit.calls} calls" * (layer.fit.calls > 1)])
         ),
     ]
-
-
-def _apart(layer: Layer) -> str:
-    """How far the kernel's results are from the network's."""
-    if layer.fit.workload is None:
-        return ""
-    steps = layer.fit.steps
-    return "other" if steps is None else "same" if not steps else f"{steps} step{'s' * (steps > 1)}"
 
 
 def _totals(graph: Graph, found: list[Layer]) -> list[str]:
@@ -580,12 +573,10 @@ def show_network(
     as_json: AsJson = False,
 ) -> None:
     """Show a tuned network, layer by layer, and what to do next."""
-    from service.cli import batches
-
     address = read_server(server)
     name = Path(network).stem if network.endswith(".onnx") else network
-    form = batches.network_named(name, address)
+    form = network_named(name, address)
     if as_json:
         print_json(form)
     else:
-        batches.print_batch(form, address)
+        print_batch(form, address)

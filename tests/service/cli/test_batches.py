@@ -146,7 +146,9 @@ def test_layers_that_no_trial_reached_are_said_and_come_next(hvxtune):
 def test_cancel_ends_all_jobs_that_have_not_ended(hvxtune):
     with open_store() as store:
         batch = stored(store, tuned=((2000, 800),))
-    assert hvxtune("cancel", batch.id[:9]).out == f"batch {batch.id} done\n"
+    assert hvxtune("cancel", batch.id[:9]).out == (
+        f"batch {batch.id} done; jobs: 1 done, 1 cancelled\n"
+    )
     with open_store() as store:
         states = [store.job(member.job).state for member in batch.members]
         assert states == [JobState.DONE, JobState.CANCELLED]

@@ -103,10 +103,10 @@ def test_a_batch_there_is_shown_and_steered_like_one_here(hvxtune, there, store)
         assert away.out[:cut] == here.out[:cut]
         assert away.out.rstrip().endswith(f"--server {there}")
     assert hvxtune("jobs").out == hvxtune("jobs", "--server", "").out
-    assert hvxtune("pause", waiting.id).out == f"batch {waiting.id} paused\n"
-    assert hvxtune("resume", waiting.id).out == f"batch {waiting.id} queued\n"
+    assert hvxtune("pause", waiting.id).out == f"batch {waiting.id} paused; jobs: 2 paused\n"
+    assert hvxtune("resume", waiting.id).out == f"batch {waiting.id} queued; jobs: 2 queued\n"
     assert "nothing of it waits to be resumed" in hvxtune("resume", waiting.id).error_line
-    assert hvxtune("cancel", waiting.id).out == f"batch {waiting.id} cancelled\n"
+    assert hvxtune("cancel", waiting.id).out == f"batch {waiting.id} cancelled; jobs: 2 cancelled\n"
     assert "can no longer resume" in hvxtune("resume", waiting.id).error_line
     assert "no job 'zzz'" in hvxtune("show", "zzz").error_line
     assert "is a job, not a network or set" in (
