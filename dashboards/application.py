@@ -36,6 +36,7 @@ PAGES: tuple[str, ...] = (
     "dashboards.pages.jobs",
     "dashboards.pages.submit",
     "dashboards.pages.job",
+    "dashboards.pages.network",
     "dashboards.pages.analysis",
     "dashboards.pages.trial",
     "dashboards.pages.schedules",

@@ -19,6 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, mapped_column
 
+from tuner.records.batch import BatchKind
 from tuner.records.candidate import Fidelity
 
 DIGEST_LENGTH = 64
@@ -71,6 +72,12 @@ def choice(kind: type[StrEnum], name: str) -> Enum:
 def fidelity_choice() -> Enum:
     return Enum(
         *get_args(Fidelity), name="fidelity", native_enum=False, create_constraint=True, length=20
+    )
+
+
+def batch_kind_choice() -> Enum:
+    return Enum(
+        *get_args(BatchKind), name="kind", native_enum=False, create_constraint=True, length=20
     )
 
 

@@ -29,6 +29,7 @@ from db.base import (
     Document,
     FreeText,
     RowId,
+    batch_kind_choice,
     choice,
     fidelity_choice,
 )
@@ -185,6 +186,28 @@ class JobRow(Base):
         ),
         CheckConstraint("owner_pid IS NULL OR state = 'running'", name="owned_is_running"),
     )
+
+
+class BatchRow(Base):
+    """The jobs of a network or a set (:class:`tuner.records.batch.Batch`).
+
+    The rows of its jobs name it, and so may jobs of versions before there was this table, without
+    a row here. ``document`` is :meth:`tuner.records.batch.Batch.document`; ``tenant`` and
+    ``audience`` are as for jobs.
+    """
+
+    __tablename__ = "batches"
+
+    id: Mapped[str] = mapped_column(String(JOB_ID_LENGTH), primary_key=True)
+    kind: Mapped[str] = mapped_column(batch_kind_choice())
+    name: Mapped[str] = mapped_column(FreeText())
+    document: Mapped[Document]
+    created_at: Mapped[float]
+    submitted_by: Mapped[str] = mapped_column(String(100), server_default="")
+    request_id: Mapped[str] = mapped_column(String(100), server_default="")
+    priority: Mapped[int] = mapped_column(server_default=text("0"))
+    tenant: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
+    audience: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
 
 
 class ArtifactRow(Base):

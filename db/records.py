@@ -9,6 +9,7 @@ from typing import Any
 
 from db.failure import DamagedRowError
 from db.models import (
+    BatchRow,
     JobRow,
     MeasurementRow,
     ProblemRow,
@@ -21,6 +22,7 @@ from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.problem.target import Target
 from tuner.problem.workload import Workload
+from tuner.records.batch import Batch, from_document
 from tuner.records.candidate import Measurement, Problem
 from tuner.records.request import SearchOptions, as_json, from_json, options_of
 from tuner.records.trial import (
@@ -139,6 +141,43 @@ def job_record(row: JobRow) -> Job:
         paused=row.paused,
         remaining=_remaining(row),
     )
+
+
+def batch_values(batch: Batch) -> dict[str, Any]:
+    """The columns that keep a batch."""
+    submission = batch.submission
+    return {
+        "id": batch.id,
+        "kind": batch.kind,
+        "name": batch.name,
+        "document": batch.document(),
+        "created_at": batch.created_at,
+        "submitted_by": submission.user,
+        "request_id": submission.request_id,
+        "priority": submission.priority,
+        "tenant": submission.owner,
+        "audience": submission.audience,
+    }
+
+
+def batch_record(row: BatchRow) -> Batch:
+    """The batch of a row."""
+    with reading(f"the record of batch {row.id}"):
+        return from_document(
+            row.document,
+            id=row.id,
+            kind=row.kind,
+            name=row.name,
+            created_at=row.created_at,
+            submission=Submission(
+                row.submitted_by,
+                row.priority,
+                row.id,
+                row.request_id,
+                owner=row.tenant,
+                private=bool(row.audience),
+            ),
+        )
 
 
 def _remaining(row: JobRow) -> RemainingGain | None:

@@ -25,7 +25,8 @@ from db.jobs import claims, outbox, results
 from db.jobs import events as job_events
 from db.jobs import trials as past_trials
 from db.jobs.events import JobEvent
-from db.jobs.new_job import as_typed, insert_job
+from db.jobs.finding import find_batch, find_job, find_job_or_batch
+from db.jobs.new_job import insert_batch, insert_job
 from db.jobs.queries import JobSummary, summaries_of
 from db.jobs.results import keep_promotion, promotions_of
 from db.models import (
@@ -54,6 +55,7 @@ from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.kernels import Kernel
 from tuner.measure.farm.roster import Roster
 from tuner.paths import state_dir
+from tuner.records.batch import Batch, BatchPlan, NewJob
 from tuner.records.candidate import Artifact, CacheState, Problem
 from tuner.records.trial import (
     Job,
@@ -72,7 +74,6 @@ from tuner.space import Space
 from tuner.store import (
     TrialStore,
     as_requested,
-    pick_job_id,
     require_named_by_object,
     require_open,
 )
@@ -188,9 +189,28 @@ class SqlStore(TrialStore):
         with self.writing() as session:
             return insert_job(session, spec, space, toolchain, submission or Submission())
 
+    def create_batch(self, plan: BatchPlan, jobs: Sequence[NewJob]) -> Batch:
+        with self.writing() as session:
+            return insert_batch(session, plan, jobs)
+
+    def batch(self, batch_id: str) -> Batch:
+        with self.reading() as session:
+            return find_batch(session, batch_id)
+
+    def job_or_batch(self, given: str) -> Job | Batch:
+        """The one job or batch with the id, or the start of one, that a person typed. A start
+        that a batch shares with jobs of its own means the batch."""
+        with self.reading() as session:
+            found = find_job_or_batch(session, given)
+            return job_record(found) if isinstance(found, JobRow) else found
+
+    def request_of_all(self, batch_id: str, request: JobRequest) -> Batch:
+        with self.transaction():
+            return super().request_of_all(batch_id, request)
+
     def job(self, job_id: str) -> Job:
         with self.reading() as session:
-            return job_record(_find_job(session, job_id))
+            return job_record(find_job(session, job_id))
 
     def jobs(self, limit: int = 50) -> list[Job]:
         with self.reading() as session:
@@ -199,7 +219,7 @@ class SqlStore(TrialStore):
     def summary(self, job_id: str) -> JobSummary:
         """The job and its trials counted; ``UserError`` if there is no such job."""
         with self.reading() as session:
-            return summaries_of(session, [_find_job(session, job_id)])[0]
+            return summaries_of(session, [find_job(session, job_id)])[0]
 
     def summaries(self, limit: int = 50) -> list[JobSummary]:
         """The newest jobs and their trials counted, newest first."""
@@ -209,10 +229,10 @@ class SqlStore(TrialStore):
     def space(self, job_id: str) -> Space:
         """The space a job was created with; ``UserError`` if there is no such job."""
         with self.reading() as session:
-            return space_record(session.get_one(SpaceRow, _find_job(session, job_id).space_digest))
+            return space_record(session.get_one(SpaceRow, find_job(session, job_id).space_digest))
 
     def claim(self, job_id: str) -> int:
-        claimed = self.claim_one(lambda session: _find_job(session, job_id).id)
+        claimed = self.claim_one(lambda session: find_job(session, job_id).id)
         assert claimed is not None  # noqa: S101 - an unknown job raises
         return claimed[1]
 
@@ -242,7 +262,7 @@ class SqlStore(TrialStore):
 
     def request(self, job_id: str, request: JobRequest) -> Job:
         with self.writing() as session:
-            found = _find_job(session, job_id).id
+            found = find_job(session, job_id).id
             row = claims.locked(session, found)
             job = job_record(row)
             require_open(job, request)
@@ -258,7 +278,7 @@ class SqlStore(TrialStore):
     def events(self, job_id: str, after: int = 0, limit: int = 500) -> list[JobEvent]:
         """Events of a job after number ``after``; ``UserError`` if it is unknown."""
         with self.reading() as session:
-            return job_events.read_after(session, _find_job(session, job_id).id, after, limit)
+            return job_events.read_after(session, find_job(session, job_id).id, after, limit)
 
     def commit(
         self,
@@ -323,7 +343,7 @@ class SqlStore(TrialStore):
         with self.reading() as session:
             wanted = (
                 select(TrialRow)
-                .where(TrialRow.job_id == _find_job(session, job_id).id)
+                .where(TrialRow.job_id == find_job(session, job_id).id)
                 .where(TrialRow.outcome.is_not(None))
                 .order_by(TrialRow.number)
             )
@@ -333,7 +353,7 @@ class SqlStore(TrialStore):
         with self.reading() as session:
             wanted = (
                 select(TrialRow)
-                .where(TrialRow.job_id == _find_job(session, job_id).id)
+                .where(TrialRow.job_id == find_job(session, job_id).id)
                 .where(TrialRow.outcome.is_(None))
                 .order_by(TrialRow.number)
             )
@@ -341,7 +361,7 @@ class SqlStore(TrialStore):
 
     def promotions(self, job_id: str) -> list[Promotion]:
         with self.reading() as session:
-            return promotions_of(session, _find_job(session, job_id).id)
+            return promotions_of(session, find_job(session, job_id).id)
 
     def near_trials(
         self,
@@ -425,17 +445,6 @@ class _OfThread(threading.local):
     """The transaction that a thread has made one of several, if it has."""
 
     session: Session | None = None
-
-
-def _find_job(session: Session, given: str) -> JobRow:
-    """The job with the id, or the only one whose id begins with, what a person typed."""
-    start = as_typed(given)
-    row = session.get(JobRow, start)
-    if row is not None:
-        return row
-    newest = select(JobRow.id).order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(6)
-    alike = session.scalars(newest.where(JobRow.id.startswith(start, autoescape=True))).all()
-    return session.get_one(JobRow, pick_job_id(start, alike or session.scalars(newest).all()))
 
 
 def _newest_jobs(session: Session, limit: int) -> Sequence[JobRow]:

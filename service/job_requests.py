@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.orm import Session
 
-from db.jobs.new_job import KeptAnswer, RequestKey, answer_once, insert_job, kept_answer, new_job_id
+from db.jobs.new_job import (
+    KeptAnswer,
+    RequestKey,
+    answer_once,
+    insert_batch,
+    insert_job,
+    kept_answer,
+)
 from db.pipelines import Named, named
 from db.sql_store import SqlStore
 from service.auth.audit import record
@@ -22,6 +28,7 @@ from service.schemas.jobs import SubmitBody, WorkloadBody
 from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import Roster
+from tuner.records.batch import Batch, BatchPlan, NewJob
 from tuner.records.trial import Job, JobRequest, Submission
 from tuner.tuning import Plan, plan
 
@@ -57,16 +64,24 @@ def submit(
         if before is not None:
             return _replayed(before, key)
     plans = _plans(store, body, caller, default_workers)
-    batch = None if body.workloads is None else new_job_id(time.time())
     submission = Submission(
-        caller.name, body.priority, batch, current_request_id(), owner=caller.owner
+        caller.name, body.priority, None, current_request_id(), owner=caller.owner
     )
     # Of requests at the same time each sees what the ones before it took of the quota.
     with store.transaction() as session:
 
         def make() -> dict[str, Any]:
             check_submit(store, caller, _trials_asked_for([one.plan for one in plans]))
-            jobs = [job_json(_insert(session, made, submission)) for made in plans]
+            new = [_new_job(made, submission) for made in plans]
+            if body.workloads is None:
+                (only,) = new
+                made = [insert_job(session, only.spec, only.space, only.toolchain, only.submission)]
+                batch = None
+            else:
+                whole = insert_batch(session, BatchPlan(name=body.name or ""), new)
+                made = [store.job(member.job) for member in whole.members]
+                batch = whole.id
+            jobs = [job_json(job) for job in made]
             ids = [job["job"] for job in jobs]
             about = {"jobs": ids, **(detail or {})}
             record(store, caller, "job.submit", batch or ids[0], about, request)
@@ -77,16 +92,22 @@ def submit(
 
 @dataclass(frozen=True)
 class _Planned:
-    """A job to make, what its kernel is called, and whether it is private."""
+    """A job to make, what its kernel is called, whether it is private, and the names of its
+    layers."""
 
     plan: Plan
     named: Named
     private: bool
+    layers: tuple[str, ...]
 
 
-def _insert(session: Session, made: _Planned, submission: Submission) -> Job:
+def _new_job(made: _Planned, submission: Submission) -> NewJob:
     own = replace(submission, kernel_label=made.named.label, private=made.private)
-    return insert_job(session, made.plan.spec, made.plan.space, made.plan.toolchain, own)
+    workload = made.plan.spec.problem.workload
+    names = made.layers or (
+        " ".join([made.named.label or workload.kernel, *workload.label.split()[1:]]),
+    )
+    return NewJob(made.plan.spec, made.plan.space, made.plan.toolchain, names, own)
 
 
 def _trials_asked_for(plans: list[Plan]) -> int | None:
@@ -104,11 +125,12 @@ def _plans(
         kernel = named(store, workload.kernel, caller.owner)
         private = _is_private(body, kernel)
         workload = workload.model_copy(update={"kernel": kernel.kernel})
-        return _Planned(_plan(body, workload, default_workers, roster), kernel, private)
+        made = _plan(body, workload, default_workers, roster)
+        return _Planned(made, kernel, private, tuple(workload.layers or ()))
 
     if body.workloads is None:
         assert body.kernel is not None  # noqa: S101 - the body was validated
-        only = WorkloadBody(kernel=body.kernel, params=body.params or {})
+        only = WorkloadBody(kernel=body.kernel, params=body.params or {}, layers=None)
         return [planned(only)]
     plans = []
     for index, workload in enumerate(body.workloads):
@@ -166,20 +188,49 @@ def _replayed(kept: KeptAnswer, key: str) -> Taken:
     return Taken(kept.answer, replayed=True)
 
 
-def may_steer(caller: Caller, job: Job) -> bool:
+def may_steer(caller: Caller, work: Job | Batch) -> bool:
     """Whether ``caller`` may steer it: their own with ``submit``, anybody's with ``operate``."""
-    own = job.submission.owner == caller.owner and caller.may(Scope.SUBMIT)
+    own = work.submission.owner == caller.owner and caller.may(Scope.SUBMIT)
     return own or caller.may(Scope.OPERATE)
 
 
-def require_may_steer(caller: Caller, job: Job, request: JobRequest) -> None:
+def require_may_steer(caller: Caller, work: Job | Batch, request: JobRequest) -> None:
     """403 for anybody who may not."""
-    if may_steer(caller, job):
+    if may_steer(caller, work):
         return
-    owner = job.submission.owner or "the command line"
+    owner = work.submission.owner or "the command line"
+    what = "job" if isinstance(work, Job) else "batch"
     raise HttpError(
         403,
-        f"job {job.id} belongs to {owner}: '{caller.name}' may not {request} it",
+        f"{what} {work.id} belongs to {owner}: '{caller.name}' may not {request} it",
         accepted=f"a token of {owner}, or one with the scope {Scope.OPERATE}",
         next_step=f"ask {owner}, or the operator of the service",
     )
+
+
+def request_of_all(
+    store: SqlStore,
+    caller: Caller,
+    batch: Batch,
+    request: JobRequest,
+    http_request: HTTPConnection,
+) -> None:
+    """Asks all jobs of ``batch``, and leaves that in the audit. 403 for anybody who may not, 409 if
+    all have ended, or if only the command that runs them can do it."""
+    require_may_steer(caller, batch, request)
+    if batch.shares_budget and request is not JobRequest.CANCEL:
+        raise HttpError(
+            409,
+            f"batch {batch.id} runs in the command that began it: a service cannot {request} it",
+            accepted="a batch that was submitted to the service",
+            next_step=f"stop that command with Ctrl-C, or continue with `hvxtune resume {batch.id}`"
+            " on its machine",
+        )
+    try:
+        with store.transaction():
+            store.request_of_all(batch.id, request)
+            record(store, caller, f"network.{request}", batch.id, None, http_request)
+    except UserError as error:
+        raise HttpError(
+            409, error.message, accepted=error.accepted, next_step=error.next_step
+        ) from None

@@ -1,7 +1,9 @@
-"""Problems, measurements, trials and jobs as JSON: the same over REST and from the command line."""
+"""Problems, measurements, trials, jobs and batches as JSON: the same over REST and from the command
+line."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,14 @@ if TYPE_CHECKING:
     from db.jobs.queries import JobOverview, JobSummary
     from db.jobs.trials import KeyTrials, PromotedTrials
     from db.pipelines import StoredPipeline
+    from tuner.batch_progress import (
+        BatchProgress,
+        BatchTable,
+        LayerProgress,
+        MemberProgress,
+        NextStep,
+        Totals,
+    )
     from tuner.headline import Headline
     from tuner.kernels import Kernel
     from tuner.packages.files import Package
@@ -198,6 +208,103 @@ def overview_json(overview: JobOverview) -> dict[str, Any]:
         "share_of_peak": None if best is None or peak is None else round(peak / best, 4),
         "rate_trials_per_s": _rounded(overview.rate_per_s, 3),
         "eta_s": _rounded(overview.eta_s, 1),
+    }
+
+
+def totals_json(totals: Totals) -> dict[str, Any]:
+    """The cycles of a whole network or set."""
+    speedup = totals.speedup
+    return {
+        "textbook_cycles": totals.textbook_cycles,
+        "best_cycles": totals.best_cycles,
+        "speedup": None if speedup is None else round(speedup, 4),
+        "layers": totals.layers,
+        "layers_of_set": totals.of_layers,
+    }
+
+
+def batch_json(progress: BatchProgress) -> dict[str, Any]:
+    """A batch as lists show it."""
+    batch = progress.batch
+    return {
+        "batch": batch.id,
+        "kind": batch.kind,
+        "name": batch.name,
+        "state": progress.state,
+        "job_count": len(progress.members),
+        "jobs_by_state": dict(Counter(one.word for one in progress.members)),
+        "finished": progress.finished,
+        "ok": progress.ok,
+        "pending": progress.pending,
+        "total": totals_json(progress.totals),
+        "budget": {"trials": batch.trials, "seconds": batch.seconds},
+        "created_at": batch.created_at,
+        "user": batch.submission.user,
+        "owner": batch.submission.owner,
+        "visibility": visibility(private=batch.submission.private),
+        "priority": batch.submission.priority,
+    }
+
+
+def listed_json(one: JobOverview | BatchProgress) -> dict[str, Any]:
+    """A row of a list in which a batch is one."""
+    from db.jobs.queries import JobOverview
+
+    return overview_json(one) if isinstance(one, JobOverview) else batch_json(one)
+
+
+def batch_table_json(table: BatchTable) -> dict[str, Any]:
+    """A batch by itself: its jobs, its layers, and what to do next."""
+    return {
+        **batch_json(table.progress),
+        "jobs": [
+            _member_json(one, table.problems[one.member.job]) for one in table.progress.members
+        ],
+        "layers": [_layer_json(row) for row in table.layers],
+        "next": None if table.next is None else _next_json(table.next),
+    }
+
+
+def _member_json(one: MemberProgress, problem: Problem) -> dict[str, Any]:
+    return {
+        "job": one.member.job,
+        "state": one.word,
+        **problem_json(problem),
+        "layers": list(one.member.layers),
+        "occurrences": one.member.occurrences,
+        "finished": one.finished,
+        "textbook_cycles": one.textbook_cycles,
+        "best_cycles": one.best_cycles,
+    }
+
+
+def _layer_json(row: LayerProgress) -> dict[str, Any]:
+    layer = row.layer
+    return {
+        "name": row.name,
+        "operator": None if layer is None else layer.operator,
+        "kernel": row.kernel,
+        "calls": row.calls,
+        "macs": None if layer is None else layer.macs,
+        "share_of_macs": None if layer is None else layer.share_of_macs,
+        "steps_apart": None if layer is None else layer.steps,
+        "on_host": layer is not None and layer.on_host,
+        "note": "" if layer is None else layer.note,
+        "job": None if row.progress is None else row.progress.member.job,
+        "textbook_cycles": row.textbook_cycles,
+        "best_cycles": row.best_cycles,
+        "share": _rounded(row.share, 4),
+        "speedup": _rounded(row.speedup, 4),
+        "left_cycles": row.left_cycles,
+    }
+
+
+def _next_json(step: NextStep) -> dict[str, Any]:
+    return {
+        "job": step.progress.member.job,
+        **problem_json(step.problem),
+        "layers": list(step.progress.member.layers),
+        "left_cycles": step.left_cycles,
     }
 
 

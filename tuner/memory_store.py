@@ -12,6 +12,7 @@ from tuner.best import Lookup, Standing, first_valid, in_order
 from tuner.errors import InternalError, UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import MemoryRoster
+from tuner.records.batch import Batch, BatchPlan, NewJob, made_batch, unrecorded
 from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import (
@@ -33,6 +34,7 @@ from tuner.store import (
     as_requested,
     claim_lost,
     fastest_of,
+    pick_batch_id,
     pick_job_id,
     problem_distance,
     require_named_by_object,
@@ -60,6 +62,7 @@ class MemoryStore(TrialStore):
     def __init__(self, fault: Callable[[Schedule], str] | None = None) -> None:
         self._lock = threading.RLock()
         self._jobs: dict[str, Job] = {}
+        self._batches: dict[str, Batch] = {}
         self._tokens: dict[str, int] = {}
         self._held: set[str] = set()
         self._requested: dict[str, JobRequest] = {}
@@ -110,7 +113,35 @@ class MemoryStore(TrialStore):
 
     def job(self, job_id: str) -> Job:
         with self._lock:
-            return self._jobs[pick_job_id(job_id, reversed(self._jobs))]
+            return self._jobs[pick_job_id(job_id, reversed(self._jobs), self._by_batch())]
+
+    def _by_batch(self) -> dict[str, list[Job]]:
+        found: dict[str, list[Job]] = {}
+        for job in self._jobs.values():
+            if job.submission.batch is not None:
+                found.setdefault(job.submission.batch, []).append(job)
+        return found
+
+    def create_batch(self, plan: BatchPlan, jobs: Sequence[NewJob]) -> Batch:
+        with self._lock:
+            batch_id = f"b{len(self._batches) + 1}"
+            made = [
+                (
+                    self.create_job(
+                        one.spec, one.space, one.toolchain, replace(one.submission, batch=batch_id)
+                    ),
+                    one.layers,
+                )
+                for one in jobs
+            ]
+            self._batches[batch_id] = made_batch(batch_id, plan, made)
+            return self._batches[batch_id]
+
+    def batch(self, batch_id: str) -> Batch:
+        with self._lock:
+            known = self._by_batch()
+            found = pick_batch_id(batch_id, reversed(known), self._jobs)
+            return self._batches.get(found) or unrecorded(found, known[found])
 
     def jobs(self, limit: int = 50) -> list[Job]:
         with self._lock:

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from secrets import token_hex
 from typing import Any
 
 from tuner import tuning
@@ -28,6 +27,7 @@ from tuner.job_result import TuneResult, result
 from tuner.kernels import Kernel, find_kernel
 from tuner.measure import DeviceAccess, Measurer, open_measurer
 from tuner.measure.measurer import AbandonableMeasurer
+from tuner.records.batch import Batch, BatchKind, BatchPlan, NetworkLayer, NewJob
 from tuner.records.candidate import Problem
 from tuner.records.trial import Job, JobRequest, JobState, Submission, Trial
 from tuner.search.allocation import SearchState, next_search
@@ -47,7 +47,6 @@ says no more by its cycles than by being cut off."""
 _NEAR_TRIALS = 6
 """Trials of a job before its sampler is asked, which would spread as many over the space."""
 _MOST_TRIALS_OF_A_JOB = 10_000
-_JOBS_LOOKED_AT = 10_000
 _POLL_S = 0.2
 
 
@@ -80,12 +79,32 @@ NOT_IN_SETS = ("patience", "until_gain", "objectives", "promote_to", "promote", 
 begins with what others found."""
 
 
-def submit(workloads: WorkloadSet, store: TrialStore, **options: Any) -> str:
+def submit(
+    workloads: WorkloadSet,
+    store: TrialStore,
+    *,
+    trials: int | None = None,
+    seconds: float | None = None,
+    workers: int | None = None,
+    layers: Sequence[NetworkLayer] = (),
+    **options: Any,
+) -> str:
     """Stores a job for every member of ``workloads`` and returns the batch they share.
 
-    ``options`` are those of :func:`tuner.tuning.plan` but :data:`NOT_IN_SETS` and the limits, which
-    are :func:`run`'s to keep. All jobs are planned before the first is stored.
+    ``trials``, ``seconds`` and ``workers`` are those of :func:`run`, for who resumes the batch;
+    ``layers`` are all layers of the network, if it is one. ``options`` are those of
+    :func:`tuner.tuning.plan` but :data:`NOT_IN_SETS` and the limits. All jobs are planned before
+    the first is stored.
     """
+    kind: BatchKind = "network" if layers else "set"
+    whole = BatchPlan(
+        name=workloads.name,
+        kind=kind,
+        trials=trials,
+        seconds=seconds,
+        workers=workers,
+        layers=tuple(layers),
+    )
     settled = {**options, "trials": _MOST_TRIALS_OF_A_JOB, "workers": 1}
     plans = [
         tuning.plan(
@@ -93,12 +112,29 @@ def submit(workloads: WorkloadSet, store: TrialStore, **options: Any) -> str:
         )
         for member in workloads.members
     ]
-    batch = token_hex(6)
-    for made in plans:
-        spec = replace(made.spec, cutoff_factor=_CUTOFF_FACTOR)
-        job = store.create_job(spec, made.space, made.toolchain, Submission(batch=batch))
-        store.request(job.id, JobRequest.PAUSE)
-    return batch
+    jobs = [
+        NewJob(
+            replace(made.spec, cutoff_factor=_CUTOFF_FACTOR),
+            made.space,
+            made.toolchain,
+            member.layers,
+            Submission(),
+        )
+        for member, made in zip(workloads.members, plans, strict=True)
+    ]
+    return store.request_of_all(store.create_batch(whole, jobs).id, JobRequest.PAUSE).id
+
+
+def workloads_of(batch: Batch, store: TrialStore) -> WorkloadSet:
+    """The set that a batch was made from."""
+    return WorkloadSet(
+        batch.name,
+        "",
+        tuple(
+            Member(store.job(member.job).spec.problem.workload, member.layers)
+            for member in batch.members
+        ),
+    )
 
 
 def run(
@@ -175,8 +211,12 @@ class _BatchRun:
         seeds = 1 + len(self._alternatives[position])
         search = SearchState(member.occurrences, peak_cycles, problem.workload.kernel, seeds)
         earlier = result(self._jobs[position], self._store)
-        if trials := sum(earlier.outcomes.values()):
-            search.record(trials, _cycles(earlier.best), earlier.job.spent_s)
+        search.resume(
+            sum(earlier.outcomes.values()),
+            _cycles(earlier.textbook),
+            _cycles(earlier.best),
+            earlier.job.spent_s,
+        )
         search.exhausted = earlier.job.state.ended
         return search
 
@@ -270,6 +310,9 @@ class _BatchRun:
         self, position: int, size: int, generator: CodeGenerator, measurer: Measurer
     ) -> None:
         search, job_id = self._searches[position], self._jobs[position]
+        if self._store.job(job_id).state.ended:  # somebody cancelled it
+            self._end_of_slice(search, size, ended=True)
+            return
         stop = _SliceStop(lambda: self._over(search.seconds_of_trial))
         end = search.trials + size
 
@@ -295,13 +338,17 @@ class _BatchRun:
             transfers=self._transfers(position, job, kernel, space),
             with_default=False,
         )
-        ended = loop.run().ended
+        loop.run()
         self._learn(position)
+        ended = self._store.job(job_id).state.ended  # or was cancelled meanwhile
+        self._end_of_slice(search, size, ended=ended)
+        if not ended:
+            self._store.request(job_id, JobRequest.PAUSE)
+
+    def _end_of_slice(self, search: SearchState, size: int, *, ended: bool) -> None:
         with self._lock:
             self._promised -= size
             search.exhausted = ended
-        if not ended:
-            self._store.request(job_id, JobRequest.PAUSE)
 
     def _introduce(self, position: int, job: Job, kernel: Kernel, space: Space) -> None:
         """Begins to hand on what the search finds, with what it has found in earlier sessions."""
@@ -372,17 +419,14 @@ def _cycles(trial: Trial | None) -> int | None:
 
 def _jobs_of(batch: str, workloads: WorkloadSet, store: TrialStore) -> list[str]:
     """The ids of the batch's jobs, one for each member of the set."""
-    found = {
-        job.spec.problem.workload.digest: job.id
-        for job in store.jobs(_JOBS_LOOKED_AT)
-        if job.submission.batch == batch
+    found = store.batch(batch)
+    jobs = {
+        store.job(member.job).spec.problem.workload.digest: member.job for member in found.members
     }
-    if not found:
-        raise UserError(f"no batch '{batch}'", next_step="leave --batch out to begin a new one")
     wanted = [member.workload.digest for member in workloads.members]
-    if set(wanted) != set(found):
+    if set(wanted) != set(jobs):
         raise UserError(
             f"batch {batch} was not made from the set {workloads.name} as it is now",
             next_step="name the set it was made from, or leave --batch out to begin a new one",
         )
-    return [found[digest] for digest in wanted]
+    return [jobs[digest] for digest in wanted]

@@ -12,6 +12,7 @@ from tuner.best import Lookup
 from tuner.errors import InternalError, StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.measure.farm.roster import Roster
+from tuner.records.batch import Batch, BatchPlan, NewJob
 from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Problem
 from tuner.records.trial import (
     Job,
@@ -64,6 +65,34 @@ class TrialStore(ABC):
     @abstractmethod
     def jobs(self, limit: int = 50) -> list[Job]:
         """The newest jobs, newest first."""
+
+    @abstractmethod
+    def create_batch(self, plan: BatchPlan, jobs: Sequence[NewJob]) -> Batch:
+        """New jobs in state ``queued``, and the batch they are."""
+
+    @abstractmethod
+    def batch(self, batch_id: str) -> Batch:
+        """The batch; ``UserError`` if it is unknown. A unique prefix of its id will do.
+
+        Jobs that share the id of a batch without a record are one, too
+        (:func:`tuner.records.batch.unrecorded`).
+        """
+
+    def request_of_all(self, batch_id: str, request: JobRequest) -> Batch:
+        """Asks all jobs of a batch that have not ended, as :meth:`request` does, and returns the
+        batch. ``UserError`` if all have ended."""
+        batch = self.batch(batch_id)
+        jobs = [self.job(member.job) for member in batch.members]
+        require_any_open(batch, jobs, request)
+        for job in jobs:
+            if job.state.ended:
+                continue
+            try:
+                self.request(job.id, request)
+            except UserError:
+                if not self.job(job.id).state.ended:  # since it was looked at
+                    raise
+        return batch
 
     @abstractmethod
     def claim(self, job_id: str) -> int:
@@ -224,18 +253,48 @@ def fastest_of(past: Iterable[PastTrial], each: int) -> list[PastTrial]:
     return list(by_config.values())[:each]
 
 
-def pick_job_id(given: str, ids: Iterable[str]) -> str:
-    """The one of ``ids`` (newest first) that is ``given`` or starts with it; else ``UserError``."""
+def pick_job_id(given: str, ids: Iterable[str], batches: Iterable[str] = ()) -> str:
+    """The one of ``ids`` (newest first) that is ``given`` or starts with it; else ``UserError``,
+    which says so if it is the id of one of ``batches``."""
     known = list(ids)
     if given in known:
         return given
     matches = [job_id for job_id in known if given and job_id.startswith(given)]
     if len(matches) == 1:
         return matches[0]
+    if not matches and given in batches:
+        raise UserError(
+            f"'{given}' is a batch of jobs, not a job",
+            accepted="one of its jobs",
+            next_step=f"`hvxtune show {given}` lists them",
+        )
     raise UserError(
         f"'{given}' is the start of several jobs" if matches else f"no job '{given}'",
         accepted=", ".join((matches or known)[:5]),
         next_step="`hvxtune jobs` lists them" if known else "`hvxtune tune KERNEL` makes the first",
+    )
+
+
+def pick_batch_id(given: str, ids: Iterable[str], jobs: Iterable[str] = ()) -> str:
+    """:func:`pick_job_id` of batches: it says so if ``given`` is the id of one of ``jobs``."""
+    known = list(ids)
+    if given in known:
+        return given
+    matches = [batch_id for batch_id in known if given and batch_id.startswith(given)]
+    if len(matches) == 1:
+        return matches[0]
+    if not matches and given in jobs:
+        raise UserError(
+            f"'{given}' is a job, not a network or set",
+            accepted=", ".join(known[:5]),
+            next_step=f"`hvxtune show {given}` shows it",
+        )
+    raise UserError(
+        f"'{given}' is the start of several batches" if matches else f"no batch '{given}'",
+        accepted=", ".join((matches or known)[:5]),
+        next_step="`hvxtune jobs` lists them"
+        if known
+        else "`hvxtune tune --set SET` makes the first",
     )
 
 
@@ -255,6 +314,19 @@ def require_open(job: Job, request: JobRequest) -> None:
             accepted="a job that is queued or running",
             next_step="submit a new job to search on",
         )
+
+
+def require_any_open(batch: Batch, jobs: Sequence[Job], request: JobRequest) -> None:
+    """``UserError`` if all ``jobs`` of ``batch`` have ended, as for one (:func:`require_open`)."""
+    if any(not job.state.ended for job in jobs):
+        return
+    if request is JobRequest.CANCEL and any(job.state is JobState.CANCELLED for job in jobs):
+        return
+    raise UserError(
+        f"all {len(jobs)} jobs of batch {batch.id} have ended: it can no longer {request}",
+        accepted="a batch with a job that is queued or running",
+        next_step=f"see `hvxtune show {batch.id}`; submit a new one to search on",
+    )
 
 
 def as_requested(job: Job, request: JobRequest) -> Job:

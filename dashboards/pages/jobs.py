@@ -10,9 +10,11 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from dashboards.job_view import JobView
+from dashboards.network_view import NetworkView
 from dashboards.session import viewing
 from dashboards.templating import render
-from db.jobs.queries import JobFilters, job_overviews, jobs_page
+from db.jobs.batches import Listed, Place, listed_page
+from db.jobs.queries import JobFilters, JobOverview, job_overviews, jobs_page
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
@@ -66,12 +68,22 @@ def jobs(
     asked: Annotated[JobsQuery, Query()],
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
-    """The newest jobs, filtered; the table alone where only that is asked for."""
+    """The newest jobs, filtered, those of a network or set as one row unless they are asked for;
+    the table alone where only that is asked for."""
     wanted = asked.filters()
-    found = jobs_page(store, wanted, _place(store, asked.after), PAGE + 1)
+    after = _place(store, asked.after)
+    found: list[tuple[Place, Listed]]
+    if asked.batch:
+        page = jobs_page(store, wanted, after, PAGE + 1)
+        found = [((one.job.created_at, one.job.id), one) for one in page]
+    else:
+        found = listed_page(store, wanted, after, PAGE + 1)
     query = {k: v for k, v in asked.model_dump().items() if v}
-    rows = [JobView(overview) for overview in found[:PAGE]]
-    older = urlencode({**query, "after": rows[-1].id}) if len(found) > PAGE else ""
+    rows = [
+        JobView(one) if isinstance(one, JobOverview) else NetworkView(one)
+        for _, one in found[:PAGE]
+    ]
+    older = urlencode({**query, "after": found[PAGE - 1][0][1]}) if len(found) > PAGE else ""
     part = request.headers.get("HX-Target") == "jobs"
     return render(
         request,

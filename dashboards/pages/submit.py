@@ -182,7 +182,7 @@ def send(
         return _form(request, store, entered, error, status=status_of(error))
     root = request.scope["root_path"]
     batch, jobs = taken.answer["batch"], taken.answer["jobs"]
-    where = f"{root}/jobs/{jobs[0]['job']}" if batch is None else f"{root}/jobs?batch={batch}"
+    where = f"{root}/jobs/{jobs[0]['job']}" if batch is None else f"{root}/networks/{batch}"
     return RedirectResponse(where, 303)
 
 
@@ -190,10 +190,14 @@ def body_of(entered: Entered) -> SubmitBody:
     """The body that a REST client would send; ``UserError`` says which field is wrong."""
     if isinstance(entered.what, WorkloadSet):
         workloads = [
-            {"kernel": member.workload.kernel, "params": dict(member.workload.params)}
+            {
+                "kernel": member.workload.kernel,
+                "params": dict(member.workload.params),
+                "layers": list(member.layers),
+            }
             for member in entered.what.members
         ]
-        what: dict[str, Any] = {"workloads": workloads}
+        what: dict[str, Any] = {"workloads": workloads, "name": entered.what.name}
     else:
         what = {"kernel": entered.what.name, "params": entered.params()}
     try:

@@ -1,10 +1,10 @@
 """Visibility: who sees which rows of a store.
 
-Jobs, uploads, schedules and webhooks have a ``tenant``, their owner, and an ``audience``: empty for
-everybody, else the tenant alone. Parts of a job (trials, events, promotions) are visible with the
-job. A store that is *seen by* somebody (:meth:`db.sql_store.SqlStore.seen_by`) finds no other rows:
-the condition is added to every statement of its sessions, so that no query can forget it. Raw SQL
-is not covered: :mod:`db.schedules.serving` names the audience itself."""
+Jobs, batches, uploads, schedules and webhooks have a ``tenant``, their owner, and an ``audience``:
+empty for everybody, else the tenant alone. Parts of a job (trials, events, promotions) are visible
+with the job. A store that is *seen by* somebody (:meth:`db.sql_store.SqlStore.seen_by`) finds no
+other rows: the condition is added to every statement of its sessions, so that no query can forget
+it. Raw SQL is not covered: :mod:`db.schedules.serving` names the audience itself."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from sqlalchemy import ColumnElement, event, exists
 from sqlalchemy.orm import ORMExecuteState, Session, with_loader_criteria
 from sqlalchemy.sql.base import ExecutableOption
 
-from db.models import JobEventRow, JobRow, PromotionRow, ScheduleRow, TrialRow
+from db.models import BatchRow, JobEventRow, JobRow, PromotionRow, ScheduleRow, TrialRow
 from db.service_models import PipelineRow, WebhookRow
 
 EVERYBODYS: Final[dict[str, Any]] = {"hvxtune_everybodys": True}
 """Execution options of a statement over everybody's rows, to count or compare with them."""
 
 _VIEWER: Final = "hvxtune_viewer"
-_OWNED: Final = (JobRow, ScheduleRow, PipelineRow, WebhookRow)
+_OWNED: Final = (JobRow, BatchRow, ScheduleRow, PipelineRow, WebhookRow)
 _OF_A_JOB: Final = (TrialRow, PromotionRow, JobEventRow)
 
 

@@ -1,11 +1,11 @@
-"""New jobs, and the answers that requests for them got."""
+"""New jobs and batches, and the answers that requests for them got."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import delete, insert
@@ -13,9 +13,10 @@ from sqlalchemy.orm import Session
 
 from db import catalogue
 from db.jobs import events as job_events
-from db.models import JobRow
-from db.records import job_record, option_values
+from db.models import BatchRow, JobRow
+from db.records import batch_values, job_record, option_values
 from db.service_models import IdempotencyRow
+from tuner.records.batch import Batch, BatchPlan, NewJob, made_batch
 from tuner.records.trial import Job, JobSpec, JobState, Submission
 from tuner.space import Space
 
@@ -67,9 +68,7 @@ def insert_job(
 ) -> Job:
     """Stores a job in state ``queued``."""
     now = time.time()
-    job_id = new_job_id(now)
-    while session.get(JobRow, job_id) is not None:
-        job_id = new_job_id(now)
+    job_id = _unused_id(session, now)
     catalogue.keep_space(session, space)
     session.execute(
         insert(JobRow).values(
@@ -92,6 +91,26 @@ def insert_job(
     )
     job_events.add_state(session, job_id, JobState.QUEUED)
     return job_record(session.get_one(JobRow, job_id))
+
+
+def _unused_id(session: Session, now_s: float) -> str:
+    """An id that neither a job nor a batch has."""
+    while True:
+        made = new_job_id(now_s)
+        if session.get(JobRow, made) is None and session.get(BatchRow, made) is None:
+            return made
+
+
+def insert_batch(session: Session, plan: BatchPlan, jobs: Sequence[NewJob]) -> Batch:
+    """Stores ``jobs`` in state ``queued``, and the batch they are."""
+    batch_id = _unused_id(session, time.time())
+    made = []
+    for one in jobs:
+        submission = replace(one.submission, batch=batch_id)
+        made.append((insert_job(session, one.spec, one.space, one.toolchain, submission), one))
+    batch = made_batch(batch_id, plan, [(job, one.layers) for job, one in made])
+    session.execute(insert(BatchRow).values(batch_values(batch)))
+    return batch
 
 
 @dataclass(frozen=True)

@@ -189,24 +189,27 @@ def jobs_page(
         wanted = select(JobRow).order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(limit)
         if before is not None:
             wanted = wanted.where(tuple_(JobRow.created_at, JobRow.id) < before)
-        wanted = _filtered(session, wanted, filters)
-        return _overviews(session, session.scalars(wanted).all())
+        wanted = filtered(session, wanted, filters)
+        return overviews_of(session, session.scalars(wanted).all())
 
 
-def _filtered(session: Session, wanted: Select[JobRow], filters: JobFilters) -> Select[JobRow]:
+def filtered(
+    session: Session, wanted: Select[Any], filters: JobFilters, jobs: type[JobRow] = JobRow
+) -> Select[Any]:
+    """``wanted``, a query about ``jobs``, of those alone that pass ``filters``."""
     columns: Mapping[str, ColumnElement[Any] | Any] = {
-        "state": JobRow.state,
+        "state": jobs.state,
         "kernel": WorkloadRow.kernel,
         "target": TargetRow.name,
         "contract": ProblemRow.contract,
-        "user": JobRow.submitted_by,
-        "batch": JobRow.batch_id,
-        "paused": JobRow.paused,
+        "user": jobs.submitted_by,
+        "batch": jobs.batch_id,
+        "paused": jobs.paused,
     }
     given = {f.name: getattr(filters, f.name) for f in fields(filters)}
     if any(given[name] is not None for name in ("kernel", "target", "contract")):
         wanted = (
-            wanted.join(ProblemRow, JobRow.problem_id == ProblemRow.id)
+            wanted.join(ProblemRow, jobs.problem_id == ProblemRow.id)
             .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
             .join(TargetRow, ProblemRow.target_id == TargetRow.id)
         )
@@ -214,7 +217,7 @@ def _filtered(session: Session, wanted: Select[JobRow], filters: JobFilters) -> 
         if given[name] is not None:
             wanted = wanted.where(column == given[name])
     if filters.interrupted is not None:
-        among = JobRow.id.in_(_interrupted(session))
+        among = jobs.id.in_(_interrupted(session))
         wanted = wanted.where(among if filters.interrupted else ~among)
     return wanted
 
@@ -243,7 +246,7 @@ def job_overview(store: SqlStore, job_id: str) -> JobOverview:
     """One job; ``UserError`` without it."""
     found = store.job(job_id).id
     with store.reading() as session:
-        return _overviews(session, [session.get_one(JobRow, found)])[0]
+        return overviews_of(session, [session.get_one(JobRow, found)])[0]
 
 
 def job_overviews(store: SqlStore, job_ids: Sequence[str]) -> list[JobOverview]:
@@ -251,11 +254,12 @@ def job_overviews(store: SqlStore, job_ids: Sequence[str]) -> list[JobOverview]:
     with store.reading() as session:
         found = session.scalars(select(JobRow).where(JobRow.id.in_(job_ids)))
         rows = {row.id: row for row in found}
-        return _overviews(session, [rows[job_id] for job_id in job_ids if job_id in rows])
+        return overviews_of(session, [rows[job_id] for job_id in job_ids if job_id in rows])
 
 
-def _overviews(session: Session, rows: Sequence[JobRow]) -> list[JobOverview]:
-    """In three more queries, or four if some promote, however many jobs they are."""
+def overviews_of(session: Session, rows: Sequence[JobRow]) -> list[JobOverview]:
+    """The overviews of ``rows``, in three more queries, or four if some promote, however many jobs
+    they are."""
     among = TrialRow.job_id.in_([row.id for row in rows])
     first = (
         select(TrialRow.job_id, TrialRow.origin, func.min(MeasurementRow.cycles))

@@ -1,5 +1,5 @@
-"""Stored jobs: ``jobs``, ``show``, ``watch``, ``cancel``, ``pause``, and what else is made of
-them: ``pairs``, ``export-study``."""
+"""Stored jobs and batches: ``jobs``, ``show``, ``watch``, ``cancel``, ``pause``, and what else is
+made of them: ``pairs``, ``export-study``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,28 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.options import AsJson, JobName, ServerAddress, read_server
+from service.cli.batches import (
+    found_there,
+    is_batch,
+    label_of,
+    print_batch,
+    print_state,
+    request_here,
+    request_there,
+)
+from service.cli.options import AsJson, JobName, JobOrBatchName, ServerAddress, read_server
 from service.cli.output import print_json, print_line, print_table, time_text
 from service.cli.summary import count_text, form_label, print_result, result_json
-from service.json_forms import job_json, peak_cycles, summary_json, trial_json
+from service.json_forms import (
+    batch_json,
+    batch_table_json,
+    job_json,
+    peak_cycles,
+    summary_json,
+    trial_json,
+)
 from tuner.errors import UserError
+from tuner.records.batch import Batch
 from tuner.records.outcome import Outcome
 from tuner.records.request import SearchOptions, options_of, told
 from tuner.records.trial import JobRequest
@@ -23,37 +40,51 @@ from tuner.records.trial import JobRequest
 
 def jobs(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most this many.")] = 50,
+    members: Annotated[
+        bool, typer.Option("--members", help="Each job of a network or set in a row of its own.")
+    ] = False,
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the newest jobs."""
-    found = _newest(read_server(server), limit)
+    """List the newest jobs; those of a network or set are one row."""
+    found = _newest(read_server(server), limit, members=members)
     if as_json:
-        print_json({"jobs": found})
+        batches = [] if members else [form for form in found if is_batch(form)]
+        print_json({"jobs": [f for f in found if not is_batch(f)], "batches": batches})
     elif not found:
         print_line("no job yet; start one with `hvxtune tune KERNEL`")
     else:
         _print_jobs(found)
 
 
-def _newest(address: str | None, limit: int) -> list[dict[str, Any]]:
+def _newest(address: str | None, limit: int, *, members: bool) -> list[dict[str, Any]]:
     if address is not None:
         from service.client import Client
 
         with Client(address) as client:
-            return list(islice(client.jobs(), limit))
+            grouped = {} if members else {"grouped": True}
+            return list(islice(client.jobs(**grouped), limit))
     from db import open_store
 
     with open_store() as store:
-        return [summary_json(summary) for summary in store.summaries(limit)]
+        if members:
+            return [summary_json(summary) for summary in store.summaries(limit)]
+        from db.jobs.batches import listed_page
+        from db.jobs.queries import JobFilters, JobOverview
+
+        return [
+            summary_json(one.summary) if isinstance(one, JobOverview) else batch_json(one)
+            for _, one in listed_page(store, JobFilters(), None, limit)
+        ]
 
 
 def _print_jobs(found: list[dict[str, Any]]) -> None:
+    rows = [_as_row(form) if is_batch(form) else form for form in found]
     # User and priority matter where several people submit jobs.
-    with_user = any(row["user"] or row["priority"] for row in found)
+    with_user = any(row["user"] or row["priority"] for row in rows)
     asked = ["user", "priority"] if with_user else []
     of_search = {one.name: one for one in options_of(SearchOptions) if one.listed}
-    listed = [name for name in of_search if any(row.get(name) for row in found)]
+    listed = [name for name in of_search if any(row.get(name) for row in rows)]
     print_table(
         ["job", "state", *asked, "made", "trials", "ok", "best cycles", "what", *listed, "note"],
         [
@@ -65,14 +96,34 @@ def _print_jobs(found: list[dict[str, Any]]) -> None:
                 sum(row["outcomes"].values()),
                 row["outcomes"].get(Outcome.OK.value, 0),
                 "" if row["best_cycles"] is None else f"{row['best_cycles']:,}",
-                form_label(row),
+                row.get("what") or form_label(row),
                 *(of_search[name].shown(row.get(name)) for name in listed),
                 row["note"],
             ]
-            for row in found
+            for row in rows
         ],
         numeric=["priority", "trials", "ok", "best cycles"],
     )
+
+
+def _as_row(form: Mapping[str, Any]) -> dict[str, Any]:
+    """A batch in the columns of jobs: its best cycles are those of all layers."""
+    total = form["total"]
+    missing = total["layers_of_set"] - total["layers"]
+    return {
+        "job": form["batch"],
+        "state": form["state"],
+        "interrupted": False,
+        "paused": False,
+        "user": form["user"],
+        "priority": form["priority"],
+        "created_at": form["created_at"],
+        "outcomes": {Outcome.OK.value: form["ok"], "other": form["finished"] - form["ok"]},
+        "best_cycles": total["best_cycles"] or None,
+        "what": label_of(form)
+        + (f", {total['speedup']:.2f}x against textbook" if total["speedup"] else ""),
+        "note": f"{missing} of {total['layers_of_set']} calls not reached" if missing else "",
+    }
 
 
 def _state(row: dict[str, Any]) -> str:
@@ -81,12 +132,15 @@ def _state(row: dict[str, Any]) -> str:
     return "paused" if row["paused"] else str(row["state"])
 
 
-def show(job: JobName, server: ServerAddress = None, as_json: AsJson = False) -> None:
-    """Show JOB: its result and every trial."""
+def show(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = False) -> None:
+    """Show JOB: its result and every trial; of a network or set, its layers."""
     address = read_server(server)
     form = _whole(address, job)
     if as_json:
         print_json(form)
+        return
+    if is_batch(form):
+        print_batch(form, address)
         return
     print_result(form, address)
     settings = [f"{label} {text}" for label, text in told({**form, **form["budget"]})]
@@ -98,20 +152,27 @@ def show(job: JobName, server: ServerAddress = None, as_json: AsJson = False) ->
     _print_trials(form["trials"])
 
 
-def _whole(address: str | None, job: str) -> dict[str, Any]:
-    """The result of a job, with its trials."""
+def _whole(address: str | None, given: str) -> dict[str, Any]:
+    """The result of a job, with its trials; or a batch, layer by layer."""
     if address is not None:
-        from service.cli.remote import result_there
+        from service.cli.remote import as_result
         from service.client import Client
 
         with Client(address) as client:
-            found_there = result_there(client, job)
-            return {**found_there, "trials": list(client.trials(found_there["job"]))}
+            form = found_there(client, given)
+            if is_batch(form):
+                return form
+            return {**as_result(client, form), "trials": list(client.trials(form["job"]))}
     from db import open_store
     from tuner.job_result import result
 
     with open_store() as store:
-        found = result(job, store)
+        one = store.job_or_batch(given)
+        if isinstance(one, Batch):
+            from db.jobs.batches import batch_table
+
+            return batch_table_json(batch_table(store, one.id))
+        found = result(one.id, store)
         peak = peak_cycles(found.job.spec.problem)
         rows = [trial_json(trial, peak) for trial in store.trials(found.job.id)]
         return {**result_json(found, store.place.name), "trials": rows}
@@ -125,13 +186,13 @@ def watch(job: JobName, server: ServerAddress = None, as_json: AsJson = False) -
     watch_there(find_server(read_server(server)), job, as_json=as_json)
 
 
-def cancel(job: JobName, server: ServerAddress = None, as_json: AsJson = False) -> None:
-    """End JOB; what it found stays."""
+def cancel(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = False) -> None:
+    """End JOB, or all jobs of a network or set; what they found stays."""
     _request(JobRequest.CANCEL, job, server, as_json=as_json)
 
 
-def pause(job: JobName, server: ServerAddress = None, as_json: AsJson = False) -> None:
-    """Stop JOB until `hvxtune resume` lets it go on."""
+def pause(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = False) -> None:
+    """Stop JOB, or all jobs of a batch, until `hvxtune resume` lets them go on."""
     _request(JobRequest.PAUSE, job, server, as_json=as_json)
 
 
@@ -141,14 +202,27 @@ def _request(request: JobRequest, job: str, server: str | None, *, as_json: bool
         from service.client import Client
 
         with Client(address) as client:
-            form = client.cancel(job) if request is JobRequest.CANCEL else client.pause(job)
+            form = found_there(client, job)
+            if is_batch(form):
+                form = request_there(client, form["batch"], request)
+            elif request is JobRequest.CANCEL:
+                form = client.cancel(form["job"])
+            else:
+                form = client.pause(form["job"])
     else:
         from db import open_store
 
         with open_store() as store:
-            form = job_json(store.request(store.job(job).id, request))
+            one = store.job_or_batch(job)
+            if isinstance(one, Batch):
+                form = request_here(store, one, request)
+            else:
+                form = job_json(store.request(one.id, request))
     if as_json:
         print_json(form)
+        return
+    if is_batch(form):
+        print_state(form, request)
         return
     asked = "" if form["paused"] or form["state"] == "cancelled" else f", asked to {request}"
     print_line(f"job {form['job']} {'paused' if form['paused'] else form['state']}{asked}")

@@ -1,4 +1,4 @@
-"""Whole networks: ``network import``, ``run``, ``plan``, ``tune`` and ``bundle``."""
+"""Whole networks: ``network import``, ``run``, ``plan``, ``tune``, ``show`` and ``bundle``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from service.cli.options import AsJson, Command, TargetName, takes_job_options
+from service.cli.batches import apart_text, network_named, print_batch
+from service.cli.options import (
+    AsJson,
+    Command,
+    ServerAddress,
+    TargetName,
+    read_server,
+    takes_job_options,
+)
 from service.cli.output import print_json, print_line, print_table
 from service.cli.sets import refuse_options, tune_workloads
 from tuner.errors import UserError
@@ -108,19 +116,11 @@ def _row(layer: Layer) -> list[object]:
         kernel,
         f"{layer.work.macs:,}",
         f"{layer.share_of_macs:.1%}",
-        _apart(layer),
+        apart_text(layer.fit.workload is not None, layer.fit.steps),
         "; ".join(
             filter(None, [layer.fit.note, f"{layer.fit.calls} calls" * (layer.fit.calls > 1)])
         ),
     ]
-
-
-def _apart(layer: Layer) -> str:
-    """How far the kernel's results are from the network's."""
-    if layer.fit.workload is None:
-        return ""
-    steps = layer.fit.steps
-    return "other" if steps is None else "same" if not steps else f"{steps} step{'s' * (steps > 1)}"
 
 
 def _totals(graph: Graph, found: list[Layer]) -> list[str]:
@@ -551,16 +551,15 @@ def tune_network(
     refuse_options("network tune", options)
     begun = time.monotonic()
     graph = _read(model, axis)
-    named = layers.calls_of(layers.layers(graph))
+    found = layers.layers(graph)
+    named = layers.calls_of(found)
     if not named:
         raise UserError(
             f"no layer of {model} has a kernel", next_step="see `hvxtune network import`"
         )
     workloads = set_of(graph.name, f"{graph.name}, as imported", named)
-    command = " ".join(
-        ["hvxtune network tune", str(model), *(f"--axis {text}" for text in axis or [])]
-    )
-    tune_workloads(workloads, command, batch, options, begun=begun, as_json=as_json)
+    recorded = layers.recorded(found)
+    tune_workloads(workloads, batch, options, layers=recorded, begun=begun, as_json=as_json)
 
 
 @app.command("bundle", cls=Command)
@@ -640,3 +639,25 @@ def _bundle_lines(done: Bundle, output: Path) -> Iterator[str]:
         layer = contents.layers[place]
         note = f" ({layer.fit.note})" if layer.fit.note else ""
         yield f"you define {symbol}(): {layer.node.name} has no kernel{note}"
+
+
+@app.command("show", cls=Command)
+def show_network(
+    network: Annotated[
+        str,
+        typer.Argument(
+            metavar="NETWORK",
+            help="Its id, how that begins, or its name or FILE.onnx, which mean the newest.",
+        ),
+    ],
+    server: ServerAddress = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a tuned network, layer by layer, and what to do next."""
+    address = read_server(server)
+    name = Path(network).stem if network.endswith(".onnx") else network
+    form = network_named(name, address)
+    if as_json:
+        print_json(form)
+    else:
+        print_batch(form, address)

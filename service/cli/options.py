@@ -81,6 +81,13 @@ DeviceTags = Annotated[str, _of_job("on")]
 JobName = Annotated[
     str, typer.Argument(metavar="JOB", help="A job's id or how it begins; `hvxtune jobs` lists.")
 ]
+JobOrBatchName = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB",
+        help="The id of a job, network or set, or how it begins; `hvxtune jobs` lists.",
+    ),
+]
 ServerAddress = Annotated[
     str | None,
     typer.Option(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from service.cli.batches import found_there, is_batch, resume_all_there
 from service.cli.options import is_path
 from service.cli.output import print_json, print_line
 from service.cli.pipelines import read_file
@@ -57,19 +58,26 @@ def tune_set_there(server: str, name: str, options: Mapping[str, Any], *, as_jso
     """Submits a job for every workload of the set called ``name``, and does not wait for them."""
     from tuner.workload_sets import find_set
 
+    found = find_set(name)
     workloads = [
-        {"kernel": member.workload.kernel, "params": dict(member.workload.params)}
-        for member in find_set(name).members
+        {
+            "kernel": member.workload.kernel,
+            "params": dict(member.workload.params),
+            "layers": list(member.layers),
+        }
+        for member in found.members
     ]
     with Client(server) as client:
-        jobs = client.submit(workloads=workloads, **options)
+        jobs = client.submit(workloads=workloads, name=found.name, **options)
     if as_json:
         print_json({"set": name, "batch": jobs[0]["batch"], "jobs": jobs})
         return
     for job in jobs:
         params = " ".join(f"{param}={value}" for param, value in job["params"].items())
         print_line(f"{job['job']}  {job['display_name']} {params}")
-    print_line(f"{len(jobs)} jobs submitted to {server}, batch {jobs[0]['batch']}")
+    batch = jobs[0]["batch"]
+    print_line(f"{len(jobs)} jobs submitted to {server}, batch {batch}")
+    print_line(f"look at them: hvxtune show {batch} --server {server}")
 
 
 def watch_there(server: str, job: str, *, as_json: bool) -> None:
@@ -79,10 +87,14 @@ def watch_there(server: str, job: str, *, as_json: bool) -> None:
 
 
 def resume_there(server: str, job: str, *, as_json: bool) -> None:
-    """Lets a paused job go on, and follows it."""
+    """Lets a paused job go on, and follows it; or all of a batch, without waiting."""
     with Client(server) as client:
-        client.resume(job)
-        _follow(client, job, as_json=as_json)
+        form = found_there(client, job)
+        if is_batch(form):
+            resume_all_there(client, form, as_json=as_json)
+            return
+        client.resume(form["job"])
+        _follow(client, form["job"], as_json=as_json)
 
 
 def best_there(
@@ -113,7 +125,11 @@ def best_there(
 
 def result_there(client: Client, job: str) -> dict[str, Any]:
     """The result of a job, in the form that ``tune --json`` prints."""
-    form = client.job(job)
+    return as_result(client, client.job(job))
+
+
+def as_result(client: Client, form: dict[str, Any]) -> dict[str, Any]:
+    """The form of a job there as that result."""
     # It can be resumed: at a service, jobs whose conductor died go on by themselves.
     form["interrupted"] = bool(form.get("interrupted")) or bool(form.get("paused"))
     form["stored_in"] = client.server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,11 +12,14 @@ import typer
 from service.cli.options import require_no_service
 from service.cli.output import print_json, print_line, print_table
 from service.cli.signals import stop_on_signal
-from service.json_forms import peak_cycles, trial_json
+from service.json_forms import peak_cycles, totals_json, trial_json
 from tuner.errors import UserError
 from tuner.records.request import JobOptions, by_name
+from tuner.records.trial import JobState
 
 if TYPE_CHECKING:
+    from db import SqlStore
+    from tuner.records.batch import Batch, NetworkLayer
     from tuner.records.trial import Trial
     from tuner.set_tuning import SetProgress, SetResult
     from tuner.workload_sets import Member, WorkloadSet
@@ -57,8 +60,7 @@ def tune_set(
 
     refuse_options(f"--set {name}", options)
     begun = time.monotonic()
-    command = f"hvxtune tune --set {name}"
-    tune_workloads(find_set(name), command, batch, options, begun=begun, as_json=as_json)
+    tune_workloads(find_set(name), batch, options, begun=begun, as_json=as_json)
 
 
 def refuse_options(asked: str, options: Mapping[str, Any]) -> None:
@@ -74,17 +76,17 @@ def refuse_options(asked: str, options: Mapping[str, Any]) -> None:
 
 def tune_workloads(
     workloads: WorkloadSet,
-    command: str,
     batch: str | None,
     options: Mapping[str, Any],
     *,
+    layers: Sequence[NetworkLayer] = (),
     begun: float,
     as_json: bool,
 ) -> None:
     """Tunes ``workloads``, or resumes their ``batch``, and prints the result.
 
-    ``command`` is what a person types to go on; the time since ``begun`` (monotonic) is part of the
-    seconds that ``options`` allow.
+    ``layers`` are all layers of the network, if they are of one. The time since ``begun``
+    (monotonic) is part of the seconds that ``options`` allow.
     """
     from db import open_store
     from tuner import set_tuning
@@ -93,37 +95,64 @@ def tune_workloads(
     trials, seconds, workers = (of_jobs.pop(o, None) for o in ("trials", "seconds", "workers"))
     if trials is None and seconds is None:
         trials = _DEFAULT_TRIALS_OF_A_WORKLOAD * len(workloads.members)
+    limits = {"trials": trials, "seconds": seconds, "workers": workers}
     with open_store() as store:
-        batch = batch or set_tuning.submit(workloads, store, **of_jobs)
-        go_on = f"{command} --batch {batch}"
-        if seconds is not None:  # planning is part of them
-            seconds = max(0.0, seconds - (time.monotonic() - begun))
-        try:
-            with stop_on_signal() as stop:
-                result = set_tuning.run(
-                    batch,
-                    workloads,
-                    store,
-                    trials=trials,
-                    seconds=seconds,
-                    workers=workers,
-                    on_progress=_Lines(workloads.name),
-                    stop=stop,
-                )
-        except KeyboardInterrupt:
-            sys.stderr.write(f"stopped; continue with: {go_on}\n")
-            raise
-        form = result_json(workloads.name, result)
-        if as_json:
-            print_json(form)
+        if batch is None:
+            batch = set_tuning.submit(workloads, store, layers=layers, **limits, **of_jobs)
         else:
-            _print(form)
-        if result.interrupted:
-            sys.stderr.write(f"stopped; continue with: {go_on}\n")
-            raise typer.Exit(INTERRUPTED)
-        if not form["total"]["layers"]:
-            sys.stderr.write("error: no layer has a valid schedule\n")
-            raise typer.Exit(1)
+            batch = store.batch(batch).id
+        if seconds is not None:  # planning is part of them
+            limits["seconds"] = max(0.0, seconds - (time.monotonic() - begun))
+        _run_and_print(batch, workloads, store, limits, as_json=as_json)
+
+
+def resume_batch(batch: Batch, store: SqlStore, *, as_json: bool) -> None:
+    """Continues a batch whose jobs share a budget: trials of the whole, seconds again."""
+    from tuner import set_tuning
+
+    limits = {"trials": batch.trials, "seconds": batch.seconds, "workers": batch.workers}
+    workloads = set_tuning.workloads_of(batch, store)
+    _run_and_print(batch.id, workloads, store, limits, as_json=as_json)
+
+
+def _run_and_print(
+    batch: str,
+    workloads: WorkloadSet,
+    store: SqlStore,
+    limits: Mapping[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    from tuner import set_tuning
+
+    go_on = f"hvxtune resume {batch}"
+    try:
+        with stop_on_signal() as stop:
+            result = set_tuning.run(
+                batch,
+                workloads,
+                store,
+                **limits,
+                on_progress=_Lines(workloads.name),
+                stop=stop,
+            )
+    except KeyboardInterrupt:
+        sys.stderr.write(f"stopped; continue with: {go_on}\n")
+        raise
+    form = result_json(workloads.name, result)
+    if as_json:
+        print_json(form)
+    else:
+        _print(form)
+    if result.interrupted:
+        sys.stderr.write(f"stopped; continue with: {go_on}\n")
+        raise typer.Exit(INTERRUPTED)
+    if any(one["state"] == JobState.CANCELLED and one["trials"] for one in form["workloads"]):
+        sys.stderr.write(f"error: batch {batch} cancelled on request\n")
+        raise typer.Exit(1)
+    if not form["total"]["layers"]:
+        sys.stderr.write("error: no layer has a valid schedule\n")
+        raise typer.Exit(1)
 
 
 class _Lines:
@@ -147,24 +176,18 @@ class _Lines:
 
 def result_json(name: str, result: SetResult) -> dict[str, Any]:
     """The object that ``tune --set --json`` prints."""
+    from tuner.batch_progress import totals_of
+
     rows = [_row(member, result) for member, result in result.members]
-    compared = [row for row in rows if _cycles(row["textbook"]) and _cycles(row["best"])]
-    totals = {
-        which: sum(row["occurrences"] * (_cycles(row[which]) or 0) for row in compared)
-        for which in ("textbook", "best")
-    }
+    totals = totals_of(
+        (row["occurrences"], _cycles(row["textbook"]), _cycles(row["best"])) for row in rows
+    )
     return {
         "set": name,
         "batch": result.batch,
         "interrupted": result.interrupted,
         "workloads": rows,
-        "total": {
-            "textbook_cycles": totals["textbook"],
-            "best_cycles": totals["best"],
-            "speedup": round(totals["textbook"] / totals["best"], 4) if compared else None,
-            "layers": sum(row["occurrences"] for row in compared),
-            "layers_of_set": sum(row["occurrences"] for row in rows),
-        },
+        "total": totals_json(totals),
     }
 
 
@@ -212,7 +235,7 @@ def _print(form: Mapping[str, Any]) -> None:
             f"{total['speedup']:.2f}x"
         )
     print_line("speed-up against textbook; schedules without tuning (default) are not run in a set")
-    print_line(f"batch {form['batch']}; every trial of a layer: hvxtune show JOB")
+    print_line(f"layer by layer, and what to do next: hvxtune show {form['batch']}")
 
 
 def _line(row: Mapping[str, Any]) -> list[object]:

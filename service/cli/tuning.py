@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from service.cli.batches import resume_all_here
 from service.cli.options import (
     AsJson,
-    JobName,
+    JobOrBatchName,
     OptionalKernelName,
     ParamTexts,
     ServerAddress,
@@ -28,6 +29,7 @@ from service.cli.sets import BatchName, SetName, tune_set
 from service.cli.signals import stop_on_signal
 from service.cli.summary import print_result, result_json
 from tuner.errors import HvxtuneError, UserError
+from tuner.records.batch import Batch
 from tuner.records.trial import JobState
 
 if TYPE_CHECKING:
@@ -112,11 +114,11 @@ def _tune_here(
 
 
 def resume(
-    job: JobName,
+    job: JobOrBatchName,
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
-    """Resume JOB where it was stopped, paused or killed."""
+    """Resume JOB, or all jobs of a network or set, where it was stopped, paused or killed."""
     address = read_server(server)
     if address is not None:
         from service.cli.remote import resume_there
@@ -126,7 +128,11 @@ def resume(
     from db import open_store
 
     with open_store() as store:
-        _run_and_print(store.job(job).id, store, as_json=as_json)
+        found = store.job_or_batch(job)
+        if isinstance(found, Batch):
+            resume_all_here(store, found, as_json=as_json)
+        else:
+            _run_and_print(found.id, store, as_json=as_json)
 
 
 def _run_and_print(job_id: str, store: SqlStore, *, as_json: bool) -> None:

@@ -94,10 +94,12 @@ class Operations:
         params: Mapping[str, int] | None = None,
         *,
         workloads: Sequence[Mapping[str, Any]] = (),
+        name: str | None = None,
         idempotency_key: str | None = None,
         **options: Any,
     ) -> Steps[list[Json]]:
-        """Submits a job for a kernel, or one for each of ``workloads`` (``kernel``, ``params``).
+        """Submits a job for a kernel, or one for each of ``workloads`` (``kernel``, ``params``,
+        and optionally ``layers``, the names of the layers that are it), a set called ``name``.
 
         ``options`` are the fields of :class:`tuner.records.request.JobOptions`; what is left out
         is the service's default.
@@ -110,6 +112,8 @@ class Operations:
         what: Json = {"workloads": [dict(one) for one in workloads]}
         if kernel is not None:
             what = {"kernel": kernel, "params": dict(params or {})}
+        if name is not None:
+            what["name"] = name
         if budget:
             given["budget"] = dict.fromkeys(limits) | budget
         key = idempotency_key or str(uuid.uuid4())
@@ -156,6 +160,23 @@ class Operations:
     def resume(self, job: str) -> Steps[Json]:
         """Lets a paused job go on."""
         return (yield from self._post(f"/v1/jobs/{_part(job)}/resume"))
+
+    def network(self, network: str) -> Steps[Json]:
+        """A network or set by its id, or the newest of that name: layer by layer, its jobs, and
+        what to do next."""
+        return (yield from self._get(f"/v1/networks/{_part(network)}"))
+
+    def cancel_network(self, network: str) -> Steps[Json]:
+        """Ends all jobs of a network or set; what they found stays."""
+        return (yield from self._post(f"/v1/networks/{_part(network)}/cancel"))
+
+    def pause_network(self, network: str) -> Steps[Json]:
+        """Stops all jobs of a network or set until they are resumed."""
+        return (yield from self._post(f"/v1/networks/{_part(network)}/pause"))
+
+    def resume_network(self, network: str) -> Steps[Json]:
+        """Lets all paused jobs of a network or set go on."""
+        return (yield from self._post(f"/v1/networks/{_part(network)}/resume"))
 
     def best(
         self,

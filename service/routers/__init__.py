@@ -16,6 +16,7 @@ ROUTERS: tuple[str, ...] = (
     "service.routers.exchange",
     "service.routers.tokens",
     "service.routers.jobs",
+    "service.routers.networks",
     "service.routers.job_trials",
     "service.routers.job_events",
     "service.routers.devices",

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from starlette.responses import JSONResponse
 
 from db.jobs import queries as job_queries
+from db.jobs.batches import listed_page
 from db.jobs.queries import JobFilters
 from db.jobs.trials import front_trials, key_trials, promoted_trials
 from db.sql_store import SqlStore
@@ -17,7 +18,7 @@ from service.auth import Caller, Scope, require
 from service.auth.audit import record
 from service.job_requests import require_may_steer
 from service.job_requests import submit as take
-from service.json_forms import detail_json, overview_json
+from service.json_forms import detail_json, listed_json, overview_json
 from service.openapi import problems
 from service.problem_details import HttpError, not_found
 from service.schemas import paging
@@ -75,6 +76,8 @@ def submit(
     headers = {"Idempotency-Replayed": "true"} if taken.replayed else {}
     if taken.answer["batch"] is None:
         headers["Location"] = f"/v1/jobs/{taken.answer['jobs'][0]['job']}"
+    else:
+        headers["Location"] = f"/v1/networks/{taken.answer['batch']}"
     return JSONResponse(dict(taken.answer), 201, headers)
 
 
@@ -92,7 +95,14 @@ def listing(
     if query.cursor is not None:
         at, job_id = paging.decode(query.cursor, float, str)
         before = (float(at), str(job_id))
-    filters = JobFilters(**query.model_dump(exclude=set(PageQuery.model_fields)))
+    filters = JobFilters(**query.model_dump(exclude={*PageQuery.model_fields, "grouped"}))
+    if query.grouped:
+        return paging.page(
+            listed_page(store, filters, before, query.limit + 1),
+            query.limit,
+            lambda one: listed_json(one[1]),
+            lambda one: one[0],
+        )
     found = job_queries.jobs_page(store, filters, before, query.limit + 1)
     return paging.page(
         found,

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from service.schemas.common import PageQuery, Strict, Visibility
+from service.schemas.networks import NetworkForm
 from tuner.choices import help_of
 from tuner.problem.contract import Contract
 from tuner.records.outcome import Outcome
@@ -32,6 +33,7 @@ from tuner.records.request import (
 from tuner.records.trial import JobState
 
 MOST_WORKLOADS = 256
+MOST_LAYERS = 10_000
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[ -~]+$")]
 Params = dict[Name, Annotated[int, Field(ge=-(2**62), le=2**62)]]
@@ -44,6 +46,13 @@ class WorkloadBody(Strict):
 
     kernel: Name = Field(examples=["gemm_u8"])
     params: Params = Field(default={}, examples=[{"m": 256, "n": 256, "k": 256}])
+    layers: list[Name] | None = Field(
+        None,
+        min_length=1,
+        max_length=MOST_LAYERS,
+        examples=[["conv2_1", "conv2_2"]],
+        description="Names of the layers that are it: its cycles count as often.",
+    )
 
 
 def _fields(kind: type[SearchOptions], *, answer: bool = False) -> dict[str, Any]:
@@ -122,6 +131,9 @@ class _WorkloadsBody(Strict):
     kernel: Name | None = Field(None, description="`GET /v1/kernels` lists them.")
     params: Params | None = Field(None, description="Those left out have the kernel's defaults.")
     workloads: list[WorkloadBody] | None = Field(None, min_length=1, max_length=MOST_WORKLOADS)
+    name: Name | None = Field(
+        None, examples=["mobilenet_v2"], description="Of the set that the workloads are."
+    )
     budget: BudgetBody = BudgetBody()
 
     @model_validator(mode="after")
@@ -130,6 +142,8 @@ class _WorkloadsBody(Strict):
             raise ValueError("give either kernel (with params) or workloads")
         if self.workloads is not None and self.params is not None:
             raise ValueError("params belong to kernel; each of workloads has its own")
+        if self.workloads is None and self.name is not None:
+            raise ValueError("a name belongs to workloads; a single job has a label")
         return self
 
 
@@ -163,7 +177,7 @@ class SubmitBody(_SubmitFields):  # type: ignore[misc]  # made above
 
     def options(self) -> dict[str, Any]:
         """The job options, by name."""
-        given = self.model_dump(exclude={"kernel", "params", "workloads", "budget"})
+        given = self.model_dump(exclude={"kernel", "params", "workloads", "name", "budget"})
         return {**given, **self.budget.model_dump()}
 
     @classmethod
@@ -335,7 +349,9 @@ class Submitted(BaseModel):
 class JobPage(BaseModel):
     """Jobs, newest first."""
 
-    items: list[JobStandingForm]
+    items: list[JobStandingForm | NetworkForm] = Field(
+        description="Of the latter kind only if `grouped`."
+    )
     next_cursor: str | None = Field(description="For the next page; null: that was all.")
 
 
@@ -375,6 +391,11 @@ class JobsQuery(PageQuery):
     batch: Text | None = Field(None, description="Submitted together under this name.")
     interrupted: bool | None = Field(
         None, description="Whether they say running, but nobody works on them just now."
+    )
+    grouped: bool = Field(
+        False,
+        description="All jobs of a network or set as one item, in the form of `/v1/networks`, if "
+        "one of them meets the conditions.",
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from service.client import Client
 from tests.dashboards.chromium import Visit, chromium, lacking, link_toolchain
 from tests.service.served import Served, served
 
@@ -69,6 +70,15 @@ def jobs(browser: Browser, service: Served) -> list[str]:
     visit.check()
     context.close()
     return found
+
+
+@pytest.fixture(scope="module")
+def network(service: Served) -> str:
+    """A set of two jobs of a trial each, which may still be under way."""
+    workloads = [{"kernel": "scale_u8", "params": {"n": n}} for n in (512, 1024)]
+    with Client(service.url, token=service.token) as client:
+        made = client.submit(workloads=workloads, name="two layers", trials=1)
+    return str(made[0]["batch"])
 
 
 def test_a_job_goes_from_the_form_to_its_object(visit: Visit, tmp_path: Path) -> None:
@@ -173,7 +183,7 @@ def test_the_check_of_pages_finds_faults(visit: Visit, fault: str, said: str) ->
 
 @pytest.mark.parametrize("width", [1400, 400])
 def test_no_page_has_faults(
-    browser: Browser, service: Served, jobs: list[str], width: int, scheme: str
+    browser: Browser, service: Served, jobs: list[str], network: str, width: int, scheme: str
 ) -> None:
     context = browser.new_context(
         viewport={"width": width, "height": 900},
@@ -186,7 +196,7 @@ def test_no_page_has_faults(
     places = ["", "/analysis", "/trials/0"]
     pages = ["/ui/jobs", "/ui/submit", "/ui/schedules", "/ui/schedules/shapes?kernel=scale_u8"]
     pages += ["/ui/compare?kind=toolchains", "/ui/farm", "/ui/farm/sim-1", "/ui/jobs?state=failed"]
-    pages += [f"/ui/jobs/{jobs[0]}{place}" for place in places]
+    pages += [f"/ui/networks/{network}", *(f"/ui/jobs/{jobs[0]}{place}" for place in places)]
     for place in pages:
         visit.go(place)
         if place.endswith("/trials/0"):

@@ -339,8 +339,10 @@ def test_a_set_becomes_a_job_for_each_workload(
     assert {job.spec.problem.workload for job in jobs} == {one.workload for one in members}
     assert {job.spec.trials for job in jobs} == {5}
     (batch,) = {job.submission.batch for job in jobs}
-    assert (answer.url.path, answer.url.query) == ("/ui/jobs", f"batch={batch}".encode())
+    assert answer.url.path == f"/ui/networks/{batch}"
     assert answer.text.count("<tr") >= len(members)
+    assert store.batch(batch).name == "camera_1080p"
+    assert browser.get(f"/ui/jobs?batch={batch}").text.count("<tr") >= len(members)
     assert browser.get("/ui/submit?kernel=set:/etc/x.toml").status_code == 422
 
 

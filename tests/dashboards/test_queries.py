@@ -14,13 +14,17 @@ from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.dashboards.test_more_pages import stored
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, config, ok, spec
+from tuner.conformance.stores import new_job
 from tuner.measure.farm.roster import Enrolment
-from tuner.records.trial import JobState, PendingTrial
+from tuner.records.batch import BatchPlan
+from tuner.records.trial import JobState, PendingTrial, Submission
 
 LogIn = Callable[..., Browser]
 PAGES = (
     "/ui/jobs",
     "/ui/jobs/{job}",
+    "/ui/networks/{network}",
+    "/ui/networks/{network}/live",
     "/ui/jobs/{job}/live",
     "/ui/jobs/{job}/trials?order=number",
     "/ui/jobs/{job}/trials/1",
@@ -58,6 +62,8 @@ def fill(store: SqlStore, jobs: int, trials: int, seed: int) -> str:
         roster.release(f"device-{number}", "more")
         stored(store, 1000 + number, m=8 * (seed + number + 1), seed=seed + number)
         store.claim(store.create_job(spec(), SPACE, TOOLCHAIN).id)
+        store.create_job(spec(), SPACE, TOOLCHAIN, Submission(batch=f"0{seed + number}"))
+        store.create_batch(BatchPlan(name=""), [new_job(str(n)) for n in range(jobs)])
     job = store.create_job(spec(), SPACE, TOOLCHAIN)
     token = store.claim(job.id)
     made = artifact(99)
@@ -76,9 +82,10 @@ def test_the_number_of_queries_does_not_grow(logged_in: LogIn, store: SqlStore) 
 
     def queries(job: str) -> dict[str, int]:
         counts = {}
+        network = next(job.submission.batch for job in store.jobs() if job.submission.batch)
         for page in PAGES:
             with counted(store) as asked:
-                answer = browser.get(page.format(job=job))
+                answer = browser.get(page.format(job=job, network=network))
             assert answer.status_code == 200, page
             counts[page] = len(asked)
         return counts

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
+from db.jobs.batches import batch_progress, id_of_batch, listed_page
 from db.jobs.events import event_counts, told_after
 from db.jobs.new_job import RequestKey, answer_once, insert_job, kept_answer
 from db.jobs.queries import JobFilters, job_overview, job_overviews, jobs_page
@@ -20,9 +22,14 @@ from db.jobs.trials import (
     trial_points,
     trials_page,
 )
+from db.models import BatchRow
 from db.sql_store import SqlStore
-from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
+from tuner.batch_progress import BatchProgress
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
+from tuner.conformance.stores import NETWORK, new_job
+from tuner.errors import StoreError, UserError
 from tuner.problem.contract import Contract
+from tuner.records.batch import BatchPlan
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobRequest, JobState, Submission
 
@@ -92,6 +99,114 @@ class JobQueriesConformance:
             found,
             job_overview(store, waiting[0]),
         ]
+
+    def test_a_batch_is_one_row_where_its_newest_job_is(self, store: SqlStore, job: str) -> None:
+        batch = store.create_batch(NETWORK, [new_job("a", "c"), new_job("b")])
+        first, second = (member.job for member in batch.members)
+        late = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("bob")).id
+
+        def listed(before: tuple[float, str] | None = None, limit: int = 9, **wanted: Any) -> Any:
+            return listed_page(store, JobFilters(**wanted), before, limit)
+
+        def ids(rows: Any) -> list[str]:
+            return [
+                one.batch.id if isinstance(one, BatchProgress) else one.job.id for _, one in rows
+            ]
+
+        assert ids(listed()) == [late, batch.id, job]
+        assert listed()[2][1] == job_overview(store, job)
+        pages = [listed(limit=1)]
+        while pages[-1]:
+            pages.append(listed(pages[-1][-1][0], limit=1))
+        assert [ids(page) for page in pages] == [[late], [batch.id], [job], []]
+        store.request(second, JobRequest.CANCEL)
+        for filters, expected in (
+            ({"state": JobState.CANCELLED}, [batch.id]),
+            ({"state": JobState.QUEUED}, [late, batch.id]),
+            ({"state": JobState.DONE, "kernel": "gemm_u8"}, [job]),
+            ({"kernel": "gemm_u8", "contract": Contract.STATIC}, [late, batch.id, job]),
+            ({"user": "ann", "interrupted": False}, [batch.id, job]),
+            ({"interrupted": True}, []),
+        ):
+            assert ids(listed(**filters)) == expected, filters
+        assert ids(listed_page(store.seen_by("bob"), JobFilters(), None, 9)) == [late, job]
+        assert store.seen_by("vision").batch(batch.id) == batch
+        with pytest.raises(UserError, match="no batch"):
+            store.seen_by("bob").batch(batch.id)
+        assert store.job(first).state is JobState.QUEUED
+
+    def test_the_progress_of_a_batch_counts_each_job_as_often_as_it_has_layers(
+        self, store: SqlStore
+    ) -> None:
+        batch = store.create_batch(
+            BatchPlan(name="net"), [new_job("a", "c"), new_job("b"), new_job("d")]
+        )
+        assert batch_progress(store, batch.id[:9]).state == "queued"
+        for member, cycles in zip(batch.members[:2], ((1000, 400), (300, 300)), strict=True):
+            token = store.claim(member.job)
+            made = [artifact(1), artifact(2)]
+            trials = [
+                ok(0, made[0], cycles[0], origin="textbook"),
+                ok(1, made[1], cycles[1]),
+                failed(2),
+            ]
+            store.commit(member.job, token, finished=trials, artifacts=made, started=[pending(3)])
+            if member is batch.members[0]:
+                store.release(member.job, token, JobState.DONE)
+        found = batch_progress(store, batch.id)
+        assert (found.state, found.open) == ("running", True)
+        assert (found.finished, found.ok, found.pending) == (6, 4, 2)
+        totals = found.totals
+        assert (totals.textbook_cycles, totals.best_cycles) == (2 * 1000 + 300, 2 * 400 + 300)
+        assert (totals.layers, totals.of_layers) == (3, 4)
+        store.release(batch.members[1].job, token, JobState.FAILED)
+        assert batch_progress(store, batch.id).state == "queued"
+        store.request(batch.members[2].job, JobRequest.PAUSE)
+        assert batch_progress(store, batch.id).state == "paused"
+        before = batch_progress(store, batch.id).version
+        store.request_of_all(batch.id, JobRequest.CANCEL)
+        ended = batch_progress(store, batch.id)
+        assert (ended.state, ended.open, ended.version != before) == ("done", False, True)
+
+    def test_one_job_or_batch_is_found_by_the_start_of_its_id(
+        self, store: SqlStore, job: str
+    ) -> None:
+        assert store.job_or_batch(job) == store.job(job)
+        batch = store.create_batch(NETWORK, [new_job("a")])
+        (member,) = batch.members
+        for given in (batch.id, batch.id.upper(), batch.id[:9]):
+            assert store.job_or_batch(given) == batch
+        assert store.job_or_batch(member.job) == store.job(member.job)
+        with pytest.raises(UserError, match="several jobs or batches") as refused:
+            store.job_or_batch(batch.id[:1])
+        assert batch.id in refused.value.accepted
+        for nothing in ("zzz", ""):
+            with pytest.raises(UserError, match=f"no job '{nothing}'"):
+                store.job_or_batch(nothing)
+
+    def test_a_network_is_found_by_its_name_too(self, store: SqlStore) -> None:
+        older, newer = (store.create_batch(NETWORK, [new_job("a")]) for _ in "ab")
+        assert id_of_batch(store, "three layers") == newer.id
+        assert id_of_batch(store, older.id) == older.id
+        with pytest.raises(UserError, match="no batch ''"):
+            id_of_batch(store, "")
+
+    def test_a_record_that_is_none_is_told_as_damage(self, store: SqlStore) -> None:
+        batch = store.create_batch(NETWORK, [new_job("a")])
+        good = batch.document()
+        for wrong in (
+            {**good, "members": []},
+            {**good, "members": [{"job": 7, "layers": ["a"]}]},
+            {**good, "trials": True},
+            {**good, "more": 1},
+            {**good, "layers": []},
+            {**good, "layers": [{**good["layers"][0], "calls": 0}]},
+            [],
+        ):
+            with store.writing() as session:
+                session.execute(update(BatchRow).values(document=wrong))
+            with pytest.raises(StoreError, match=f"batch {batch.id}"):
+                store.batch(batch.id)
 
     def test_paused_jobs_are_told_from_those_that_wait(self, store: SqlStore, job: str) -> None:
         waiting, paused = [store.create_job(spec(), SPACE, TOOLCHAIN).id for _ in "ab"]

@@ -23,14 +23,18 @@ from db import models, open_store, service_models  # noqa: F401 - fills the meta
 from db.base import Base
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import find_url, make_engine, place_of
+from db.jobs.batches import batch_progress, listed_page
+from db.jobs.queries import JobFilters
 from db.models import ProblemRow, WorkloadRow
 from db.records import problem_record
 from db.schedules.first_sources import FIRST_SOURCES
 from db.schedules.validation import seal_fits
 from db.schema import MIGRATIONS, SCHEMA_VERSION, ensure_schema, upgrade
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
+from tuner.records.trial import Submission
 
 
 def new_engine(path: Path) -> Engine:
@@ -167,6 +171,24 @@ def test_schedules_from_before_say_how_the_caches_were_and_were_judged_by_nobody
         assert kept.all() == [("warm", ""), ("cold", "")]
         for table in ("schedules", "measurements"):  # what they refer to is not there
             connection.exec_driver_sql(f"DELETE FROM {table}")  # noqa: S608 - as above
+
+
+def test_jobs_of_a_batch_from_before_are_a_batch_without_a_record(state: Path) -> None:
+    state.mkdir(mode=0o700)
+    place = state / "hvxtune.sqlite"
+    with new_engine(place).begin() as connection:
+        upgrade(connection, "0017")
+    with closing(open_store(f"sqlite:///{place}")) as store:
+        job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann")).id
+    with new_engine(place).begin() as connection:
+        connection.execute(text("DROP TABLE batches"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0017'"))
+        connection.execute(text("UPDATE jobs SET batch_id = '3f9c00aa21bc'"))
+    with closing(open_store(f"sqlite:///{place}")) as store:
+        found = store.batch("3f9c")
+        assert [member.job for member in found.members] == [job]
+        assert (found.name, found.submission.user) == ("", "ann")
+        assert listed_page(store, JobFilters(), None, 9)[0][1] == batch_progress(store, "3f9c")
 
 
 def test_the_version_of_the_code_is_the_newest_migration() -> None:

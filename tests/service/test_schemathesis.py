@@ -1,7 +1,8 @@
 """Every route keeps to the OpenAPI document, whatever is sent: Schemathesis makes the requests.
 
-From the document itself, so a new route is tested as soon as it exists. There is a job, and a
-pipeline, so that lists and look-ups have something to find; examples in the document name them.
+From the document itself, so a new route is tested as soon as it exists. There are a job, a
+network and a pipeline, so that lists and look-ups have something to find; examples in the document
+name them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.service.described import document
 from tuner import tuning
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
+from tuner.conformance.stores import NETWORK, new_job
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
 EXAMPLES = 25
@@ -54,6 +56,7 @@ def fill(store: SqlStore) -> None:
     token = store.claim(job.id)
     store.commit(job.id, token, started=[pending(0), pending(1)])
     store.commit(job.id, token, finished=[ok(0, artifact(0))], artifacts=[artifact(0)])
+    store.create_batch(NETWORK, [new_job("a", "c"), new_job("b")])
     add_token(store, Token(TOKEN.id, "test", TOKEN.digest, list(Scope), created_at=time.time()))
     pipelines.keep(store, b"bytes", "blur", "test", {"stages": [], "inputs": [], "outputs": []})
 

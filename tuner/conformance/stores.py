@@ -30,6 +30,7 @@ from tuner.conformance.records import (
 )
 from tuner.errors import InternalError, StoreError, UserError
 from tuner.problem.contract import Contract
+from tuner.records.batch import Batch, BatchPlan, NetworkLayer, NewJob
 from tuner.records.candidate import CacheState, Fidelity, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import (
@@ -87,6 +88,27 @@ DONE = Promotion(
     finished_at=6.5,
 )
 CUT_OFF = Promotion(1, PHONES, Outcome.CUTOFF, error="slow", started_at=5.0, finished_at=6.0)
+
+
+NETWORK = BatchPlan(
+    name="three layers",
+    kind="network",
+    trials=40,
+    seconds=2.5,
+    workers=2,
+    layers=(
+        NetworkLayer("a", "conv", "d1", "gemm_u8", calls=1, macs=64, share_of_macs=0.5, steps=1),
+        NetworkLayer("b", "conv", "d2", "gemm_u8", macs=64, share_of_macs=0.5, note="other scale"),
+        NetworkLayer("c", "conv", "d1", "gemm_u8", calls=1, steps=0),
+        NetworkLayer("d", "LayerNormalization", on_host=True, note="no integer form"),
+    ),
+)
+
+
+def new_job(*layers: str) -> NewJob:
+    """A private job for ``layers``."""
+    asked = Submission("ann", owner="vision", private=True)
+    return NewJob(spec(), SPACE, TOOLCHAIN, layers, asked)
 
 
 def _cycles(past: PastTrial) -> int:
@@ -181,6 +203,71 @@ class StoreConformance:
         assert store.trials(job.id) == []
         assert store.pending(job.id) == []
         assert store.job(job.id) == before
+
+    # Batches
+
+    @pytest.fixture
+    def network(self, store: TrialStore) -> Batch:
+        """Two jobs of a private network of four layers, one of them on the host."""
+        return store.create_batch(NETWORK, [new_job("a", "c"), new_job("b")])
+
+    def test_a_batch_is_read_back_as_it_was_given(self, store: TrialStore, network: Batch) -> None:
+        assert store.batch(network.id) == network
+        assert {name: getattr(network, name) for name in vars(NETWORK)} == vars(NETWORK)
+        assert [one.layers for one in network.members] == [("a", "c"), ("b",)]
+        assert [one.occurrences for one in network.members] == [2, 1]
+        assert (network.submission.owner, network.submission.private) == ("vision", True)
+        for member in network.members:
+            job = store.job(member.job)
+            assert (job.state, job.submission.batch) == (JobState.QUEUED, network.id)
+            assert job.spec == spec()
+
+    def test_the_start_of_a_batchs_id_is_enough(self, store: TrialStore, network: Batch) -> None:
+        assert store.batch(network.id[:-1] or network.id) == network
+
+    def test_an_unknown_batch_is_refused_and_known_ones_are_named(
+        self, store: TrialStore, network: Batch
+    ) -> None:
+        with pytest.raises(UserError, match="no batch 'zzz'") as refused:
+            store.batch("zzz")
+        assert network.id in refused.value.accepted
+
+    def test_a_job_is_not_a_batch_nor_a_batch_a_job(
+        self, store: TrialStore, network: Batch
+    ) -> None:
+        with pytest.raises(UserError, match="is a job, not a network or set"):
+            store.batch(network.members[0].job)
+        with pytest.raises(UserError, match="is a batch of jobs, not a job"):
+            store.job(network.id)
+
+    def test_jobs_that_share_the_id_of_no_record_are_a_batch(self, store: TrialStore) -> None:
+        old = Submission("ann", batch="5e7a")
+        jobs = [store.create_job(spec(), SPACE, TOOLCHAIN, old) for _ in "ab"]
+        found = store.batch("5e7a")
+        assert [one.job for one in found.members] == [job.id for job in jobs]
+        assert [one.occurrences for one in found.members] == [1, 1]
+        assert (found.kind, found.name, found.shares_budget) == ("set", "", False)
+        assert found.submission.user == "ann"
+
+    def test_a_request_to_a_batch_is_one_to_all_its_jobs_that_have_not_ended(
+        self, store: TrialStore, network: Batch
+    ) -> None:
+        first, second = (member.job for member in network.members)
+        store.request_of_all(network.id, JobRequest.PAUSE)
+        assert store.job(first).paused
+        assert store.job(second).paused
+        store.request_of_all(network.id, JobRequest.RESUME)
+        assert not store.job(second).paused
+        token = store.claim(first)
+        store.release(first, token, JobState.DONE)
+        assert store.request_of_all(network.id, JobRequest.CANCEL) == network
+        assert [store.job(one).state for one in (first, second)] == [
+            JobState.DONE,
+            JobState.CANCELLED,
+        ]
+        store.request_of_all(network.id, JobRequest.CANCEL)
+        with pytest.raises(UserError, match="can no longer resume"):
+            store.request_of_all(network.id, JobRequest.RESUME)
 
     # Requests
 

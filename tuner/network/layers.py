@@ -25,6 +25,7 @@ from tuner.network import fixed_point
 from tuner.network.graph import Array, Graph, Node, Tensor, Work
 from tuner.network.operators import HOST, channels, pixels
 from tuner.problem.workload import Workload
+from tuner.records.batch import NetworkLayer
 
 FEWEST_CHANNELS = 16
 """Output channels of a dense layer: with fewer, Halide 21 reads beyond the weights."""
@@ -97,6 +98,25 @@ def calls_of(found: Iterable[Layer]) -> list[tuple[str, Workload]]:
         if layer.fit.workload is not None
         for call in range(layer.fit.calls)
     ]
+
+
+def recorded(found: Iterable[Layer]) -> tuple[NetworkLayer, ...]:
+    """The layers as the record of a batch keeps them."""
+    return tuple(
+        NetworkLayer(
+            name=layer.node.name,
+            operator=layer.node.source if layer.node.operator == HOST else layer.node.operator,
+            workload=layer.fit.workload.digest if layer.fit.workload else None,
+            kernel=layer.fit.workload.kernel if layer.fit.workload else None,
+            calls=layer.fit.calls,
+            macs=layer.work.macs,
+            share_of_macs=layer.share_of_macs,
+            steps=layer.fit.steps,
+            on_host=layer.node.operator == HOST,
+            note=layer.fit.note,
+        )
+        for layer in found
+    )
 
 
 def workload_set(graph: Graph, found: Sequence[Layer]) -> str:

@@ -48,6 +48,17 @@ class SearchState:
         self._history.append((trials, best_cycles))
         self.seconds = seconds
 
+    def resume(
+        self, trials: int, first_cycles: int | None, best_cycles: int | None, seconds: float
+    ) -> None:
+        """Takes over the result of earlier sessions, as :meth:`record` has it; ``first_cycles`` are
+        those of the textbook schedule, which a search begins with."""
+        if not trials:
+            return
+        if first_cycles is not None and trials > 1:
+            self.record(1, first_cycles)
+        self.record(trials, best_cycles, seconds)
+
     @property
     def trials(self) -> int:
         """The number of trials so far."""
@@ -91,16 +102,32 @@ def _hope(search: SearchState) -> float:
     return min(1.0, improved + 1.0 / max(1, search.trials))
 
 
+def cycles_left(search: SearchState, best_share: float) -> float | None:
+    """Cycles that ``search`` is expected to save at most: down to its HVX peak, or to twice the
+    share of the peak ``best_share``, the largest in its family. ``None`` without a valid trial."""
+    if search.best_cycles is None:
+        return None
+    reachable = search.peak_cycles / min(1.0, OPTIMISM * best_share)
+    return max(0.0, search.best_cycles - reachable)
+
+
+def best_shares(searches: Sequence[SearchState]) -> dict[str, float]:
+    """The largest share of the peak in each family."""
+    shares: dict[str, float] = {}
+    for search in searches:
+        shares[search.family] = max(shares.get(search.family, 0.0), search.share_of_peak)
+    return shares
+
+
 def expected_gain(search: SearchState, best_share: float) -> float:
     """Cycles of the whole set that one more trial of ``search`` is expected to save.
 
     ``best_share`` is the largest share of the peak in its family.
     """
-    best = search.best_cycles
-    if best is None:
+    best, most = search.best_cycles, cycles_left(search, best_share)
+    if best is None or most is None:
         return float("inf") if search.trials < _PATIENCE else 0.0
-    reachable = search.peak_cycles / min(1.0, OPTIMISM * best_share)
-    left = max(0.0, min(best / max(1, search.trials), best - reachable))
+    left = min(best / max(1, search.trials), most)
     return search.weight * (BACKWARD * search.saved_lately + (1 - BACKWARD) * _hope(search) * left)
 
 
@@ -114,9 +141,7 @@ def next_search(
     time: gains are then by the second, and a search whose next trial would not end in time is left
     alone.
     """
-    shares: dict[str, float] = {}
-    for search in searches:
-        shares[search.family] = max(shares.get(search.family, 0.0), search.share_of_peak)
+    shares = best_shares(searches)
     timed = seconds_left is not None
 
     def priority(search: SearchState) -> tuple[bool, bool, float, float]:

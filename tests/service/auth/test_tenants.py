@@ -29,6 +29,7 @@ from tests.dashboards.conftest import Browser
 from tests.service.auth.conftest import GetToken, bearing
 from tests.service.stored import problem, store_schedule
 from tuner.best import lookup_of
+from tuner.records.batch import BatchPlan, NewJob
 from tuner.records.trial import Submission
 
 LABEL = "anns-secret-kernel"
@@ -44,9 +45,10 @@ class Secret:
     kernel: str
     digest: str
     webhook: str
+    network: str
 
     def is_in(self, answer: Response) -> bool:
-        words = (self.job, self.schedule, self.kernel, self.digest, self.webhook, LABEL, "ann_only")
+        words = (*vars(self).values(), LABEL, "ann_only")
         return any(word in answer.text for word in words)
 
 
@@ -58,11 +60,17 @@ def secret(store: SqlStore) -> Secret:
     nothing = {"stages": [], "inputs": [], "outputs": []}
     upload, _ = pipelines.keep(store, b"ann's", "ann_only", "ann", nothing, private=True)
     job = schedule.rpartition("-")[0]
+    made = store.job(job)
+    plan = BatchPlan(name="ann_only")
+    space = store.space(job)
+    network = store.create_batch(
+        plan, [NewJob(made.spec, space, made.toolchain, ("ann_only",), private)]
+    )
     webhook = outbox.Webhook(
         "wh_anns", "ann", job, False, "https://ann.example/", "whsec_YQ==", 1.0
     )
     outbox.add_webhook(store, webhook)
-    return Secret(job, schedule, upload.kernel, upload.digest, webhook.id)
+    return Secret(job, schedule, upload.kernel, upload.digest, webhook.id, network.id)
 
 
 Ask = Callable[..., Response]
@@ -117,7 +125,7 @@ ASKED = sorted(
 )
 
 
-NOTHING = Secret("", "", "", "", "")
+NOTHING = Secret("", "", "", "", "", "")
 
 
 def path_for(path: str, secret: Secret) -> str:
@@ -125,6 +133,7 @@ def path_for(path: str, secret: Secret) -> str:
     owned = {
         "job": secret.job,
         "job_id": secret.job,
+        "network": secret.network,
         "id": secret.schedule,
         "public_id": secret.schedule,
         "digest": secret.digest,
@@ -184,7 +193,7 @@ def _leak(answer: Response, path: str, secret: Secret) -> str:
     """What a stranger learnt from an answer; empty if nothing."""
     told, names_it = answer.text, path_for(path, secret) != path_for(path, NOTHING)
     if names_it or path in QUERIES or path in BODIES or path in FORMS:
-        for word in (secret.job, secret.schedule, secret.kernel, secret.digest, secret.webhook):
+        for word in vars(secret).values():
             told = told.replace(word, "")  # what was asked for may be repeated
     if secret.is_in(Response(200, text=told)):
         return f"it is named: {told[:2000]}"
@@ -313,4 +322,4 @@ def test_a_private_job_counts_for_the_quota_whatever_token_asks(
 ) -> None:
     from db.access.usage import trials_asked_for
 
-    assert len(trials_asked_for(store.seen_by("other-team"), "ann", 0.0)) == 1
+    assert len(trials_asked_for(store.seen_by("other-team"), "ann", 0.0)) == 2

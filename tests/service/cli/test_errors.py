@@ -72,7 +72,8 @@ def test_a_wrong_request_is_one_line_that_helps(arguments, named, hvxtune, bench
     line = answer.error_line
     assert line.startswith("error: ")
     assert [text for text in named if text not in line] == []
-    assert hvxtune("jobs", "--json").json == {"jobs": []}, "nothing is stored for a wrong request"
+    stored = hvxtune("jobs", "--json").json
+    assert stored == {"jobs": [], "batches": []}, "nothing is stored for a wrong request"
 
 
 def test_an_error_is_an_object_with_json(hvxtune, bench):

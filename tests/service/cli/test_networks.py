@@ -200,6 +200,19 @@ def test_a_network_is_tuned_and_run_by_what_was_found(
     assert main(["network", "tune", str(model), "--trials", "6", "--workers", "1", "--json"]) == 0
     tuned = json.loads(capsys.readouterr().out)
     assert tuned["total"]["layers"] == tuned["total"]["layers_of_set"] == 13
+    assert main(["network", "import", str(model), "--json"]) == 0
+    imported = json.loads(capsys.readouterr().out)["layers"]
+    assert main(["network", "show", str(model), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["batch"], shown["kind"], shown["state"]) == (tuned["batch"], "network", "done")
+    assert shown["total"] == tuned["total"]
+    facts = ("name", "kernel", "calls", "macs", "share_of_macs", "steps_apart", "on_host", "note")
+    assert [[layer[fact] for fact in facts] for layer in shown["layers"]] == [
+        [layer[fact] for fact in facts] for layer in imported
+    ]
+    calls = [layer for layer in shown["layers"] if layer["kernel"]]
+    assert sum(layer["best_cycles"] for layer in calls) == shown["total"]["best_cycles"]
+    assert sum(layer["share"] for layer in calls) == pytest.approx(1, abs=1e-3)
     tokens = np.random.default_rng(0).normal(0, 1, (1, 8, 16)).astype(np.float32)
     np.save(tmp_path / "x.npy", tokens)
     given = f"tokens={tmp_path / 'x.npy'}"

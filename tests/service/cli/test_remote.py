@@ -9,6 +9,7 @@ import pytest
 from db import open_store
 from service.app import create_app
 from service.settings import Settings
+from tests.service.cli.test_batches import stored
 from tests.service.gates import OpenGate
 from tests.service.live import live
 from tuner.conformance.patience import PATIENCE_S, until
@@ -83,6 +84,34 @@ def test_a_set_becomes_a_batch_of_jobs_there(hvxtune, there, tmp_path):
     assert [job["params"]["n"] for job in made] == [512, 1024]
     assert {(job["batch"], job["priority"]) for job in made} == {(answer.json["batch"], 4)}
     assert {job["budget"]["trials"] for job in made} == {3}
+    batch = answer.json["batch"]
+    assert [row["name"] for row in hvxtune("network", "show", "two", "--json").json["layers"]] == [
+        "l512",
+        "l1024",
+    ]
+    assert hvxtune("jobs", "--json").json["batches"][0]["batch"] == batch
+    assert hvxtune("jobs", "--members", "--json").json.get("batches") == []
+
+
+def test_a_batch_there_is_shown_and_steered_like_one_here(hvxtune, there, store):
+    batch = stored(store, kind="network", tuned=((20_000, 8000),))
+    waiting = stored(store, user="", tuned=())
+    for given in (batch.id, batch.id[:9]):
+        away, here = hvxtune("show", given), hvxtune("show", given, "--server", "")
+        assert away.status == here.status == 0
+        cut = here.out.index("next:")
+        assert away.out[:cut] == here.out[:cut]
+        assert away.out.rstrip().endswith(f"--server {there}")
+    assert hvxtune("jobs").out == hvxtune("jobs", "--server", "").out
+    assert hvxtune("pause", waiting.id).out == f"batch {waiting.id} paused; jobs: 2 paused\n"
+    assert hvxtune("resume", waiting.id).out == f"batch {waiting.id} queued; jobs: 2 queued\n"
+    assert "nothing of it waits to be resumed" in hvxtune("resume", waiting.id).error_line
+    assert hvxtune("cancel", waiting.id).out == f"batch {waiting.id} cancelled; jobs: 2 cancelled\n"
+    assert "can no longer resume" in hvxtune("resume", waiting.id).error_line
+    assert "no job 'zzz'" in hvxtune("show", "zzz").error_line
+    assert "is a job, not a network or set" in (
+        hvxtune("network", "show", batch.members[0].job).error_line
+    )
 
 
 @pytest.mark.parametrize("option", [["--private"], ["--priority", "3"]])

@@ -86,7 +86,7 @@ def test_measure_reports_a_bad_candidate(hvxtune, bench):
 
 def test_measure_stores_nothing(hvxtune, bench):
     hvxtune("measure", "scale_u8", "--config", "default")
-    assert hvxtune("jobs", "--json").json == {"jobs": []}
+    assert hvxtune("jobs", "--json").json == {"jobs": [], "batches": []}
 
 
 def test_a_schedule_file_that_is_not_there_is_found_with_halide(tmp_path):

@@ -102,7 +102,8 @@ def test_jobs_of_a_set_are_not_taken_up_by_others_in_between(tune, hvxtune, benc
     calls = count()
     bench.on_measure = lambda: os.kill(os.getpid(), signal.SIGINT) if next(calls) == 3 else None
     assert tune("--trials", "20").status == 130
-    jobs = hvxtune("jobs", "--json").json["jobs"]
+    jobs = hvxtune("jobs", "--members", "--json").json["jobs"]
+    assert len(jobs) == 2
     assert all(job["paused"] for job in jobs if job["state"] == "queued")
 
 
@@ -113,7 +114,7 @@ def test_a_stopped_batch_goes_on_where_it_was(tune, bench):
     stopped = tune("--trials", "20", "--json")
     assert stopped.status == 130
     batch = stopped.json["batch"]
-    assert f"--batch {batch}" in stopped.err
+    assert f"hvxtune resume {batch}" in stopped.err
     before = sum(row["trials"] for row in stopped.json["workloads"])
     assert 0 < before < 20
     form = tune("--trials", "20", "--batch", batch, "--json").json

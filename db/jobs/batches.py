@@ -1,0 +1,157 @@
+"""The progress of batches, counted by the database, and lists in which each is one row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from sqlalchemy import case, func, select, tuple_
+from sqlalchemy.orm import Session, aliased
+
+from db.jobs.claims import is_held
+from db.jobs.finding import find_batch
+from db.jobs.queries import JobFilters, JobOverview, filtered, overviews_of
+from db.jobs.trials import SEARCHED
+from db.models import BatchRow, JobRow, MeasurementRow, TrialRow
+from db.records import batch_record, job_record, problem_record
+from tuner.batch_progress import BatchProgress, BatchTable, MemberProgress, table_of
+from tuner.errors import UserError
+from tuner.records.batch import Batch, unrecorded
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Job, JobState
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
+
+Listed = JobOverview | BatchProgress
+Place = tuple[float, str]
+"""When a job was made, and its id."""
+
+
+def batch_progress(store: SqlStore, batch_id: str) -> BatchProgress:
+    """The progress of the batch with this id, or start of one; ``UserError`` without it."""
+    with store.reading() as session:
+        batch = find_batch(session, batch_id)
+        return _progress(session, [batch])[batch.id]
+
+
+def batch_table(store: SqlStore, batch_id: str) -> BatchTable:
+    """The same, layer by layer."""
+    with store.reading() as session:
+        batch = find_batch(session, batch_id)
+        progress = _progress(session, [batch])[batch.id]
+        jobs = session.scalars(select(JobRow).where(JobRow.batch_id == batch.id))
+        problems = {row.id: problem_record(row.problem) for row in jobs}
+    return table_of(progress, problems)
+
+
+def id_of_batch(store: SqlStore, given: str) -> str:
+    """The id of the batch that ``given`` names: by its id, the start of one, or the name of a
+    network or set, which means its newest. ``UserError`` without one."""
+    newest = select(BatchRow.id).where(BatchRow.name == given, BatchRow.name != "")
+    newest = newest.order_by(BatchRow.created_at.desc(), BatchRow.id.desc()).limit(1)
+    with store.reading() as session:
+        try:
+            return find_batch(session, given).id
+        except UserError:
+            if (named := session.scalar(newest)) is not None:
+                return named
+            raise
+
+
+def listed_page(
+    store: SqlStore, filters: JobFilters, before: Place | None, limit: int
+) -> list[tuple[Place, Listed]]:
+    """At most ``limit`` jobs, newest first, each batch in place of its newest job, older than the
+    place ``before``; each with its place. A batch is listed if one of its jobs passes the filters,
+    in the place of the newest that does."""
+    newer = aliased(JobRow)
+    newest_first = (JobRow.created_at.desc(), JobRow.id.desc())
+    with store.reading() as session:
+        covered = filtered(session, select(newer.id), filters, newer).where(
+            newer.batch_id == JobRow.batch_id,
+            tuple_(newer.created_at, newer.id) > tuple_(JobRow.created_at, JobRow.id),
+        )
+        wanted = filtered(session, select(JobRow), filters).where(
+            ~covered.correlate(JobRow).exists()
+        )
+        if before is not None:
+            wanted = wanted.where(tuple_(JobRow.created_at, JobRow.id) < before)
+        rows = session.scalars(wanted.order_by(*newest_first).limit(limit)).all()
+        alone = overviews_of(session, [row for row in rows if row.batch_id is None])
+        jobs = {one.job.id: one for one in alone}
+        ids = [row.batch_id for row in rows if row.batch_id is not None]
+        batches = _progress(session, _batches(session, ids))
+        return [
+            (
+                (row.created_at, row.id),
+                jobs[row.id] if row.batch_id is None else batches[row.batch_id],
+            )
+            for row in rows
+        ]
+
+
+def _batches(session: Session, ids: Sequence[str]) -> list[Batch]:
+    """The batches with these whole ids, in two queries however many they are."""
+    recorded = session.scalars(select(BatchRow).where(BatchRow.id.in_(ids)))
+    found = {row.id: batch_record(row) for row in recorded}
+    missing = [batch_id for batch_id in ids if batch_id not in found]
+    jobs: dict[str, list[Job]] = {batch_id: [] for batch_id in missing}
+    if missing:
+        named = select(JobRow).where(JobRow.batch_id.in_(missing))
+        for row in session.scalars(named.order_by(JobRow.created_at, JobRow.id)):
+            jobs[row.batch_id or ""].append(job_record(row))
+    return [found.get(one) or unrecorded(one, jobs[one]) for one in ids]
+
+
+def _progress(session: Session, batches: Iterable[Batch]) -> Mapping[str, BatchProgress]:
+    """By id, in two queries however many they are."""
+    asked = list(batches)
+    ids = [batch.id for batch in asked]
+    counts = (
+        select(
+            TrialRow.job_id,
+            func.count(TrialRow.outcome),
+            func.count(case((TrialRow.outcome == Outcome.OK, 1))),
+            func.count(case((TrialRow.outcome.is_(None), 1))),
+            func.min(case((TrialRow.origin == "textbook", MeasurementRow.cycles))),
+            func.min(case((SEARCHED, MeasurementRow.cycles))),
+        )
+        .join(JobRow, JobRow.id == TrialRow.job_id)
+        .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(JobRow.batch_id.in_(ids))
+        .group_by(TrialRow.job_id)
+    )
+    counted = {row[0]: tuple(row[1:]) for row in session.execute(counts)}
+    columns = (
+        *(JobRow.id, JobRow.state, JobRow.paused, JobRow.spent_s, JobRow.fencing_token),
+        *(JobRow.owner_host, JobRow.owner_pid, JobRow.owner_started_at, JobRow.lease_expires_at),
+    )
+    jobs = {
+        row.id: row for row in session.execute(select(*columns).where(JobRow.batch_id.in_(ids)))
+    }
+
+    def progress(batch: Batch) -> BatchProgress:
+        members = []
+        for member in batch.members:
+            if (row := jobs.get(member.job)) is None:  # others may not see all of its jobs
+                continue
+            held = is_held(cast("JobRow", row))
+            finished, ok, pending, textbook, best = counted.get(member.job, (0, 0, 0, None, None))
+            members.append(
+                MemberProgress(
+                    member,
+                    row.state,
+                    paused=row.paused,
+                    interrupted=row.state is JobState.RUNNING and not held,
+                    finished=finished,
+                    ok=ok,
+                    pending=pending,
+                    textbook_cycles=textbook,
+                    best_cycles=best,
+                    spent_s=row.spent_s,
+                )
+            )
+        return BatchProgress(batch, tuple(members))
+
+    return {batch.id: progress(batch) for batch in asked}

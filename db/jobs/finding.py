@@ -1,0 +1,90 @@
+"""Jobs and batches by what a person typed: an id, or the start of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from db.jobs.new_job import as_typed
+from db.models import BatchRow, JobRow
+from db.records import batch_record, job_record
+from tuner.errors import UserError
+from tuner.records.batch import Batch, unrecorded
+from tuner.store import pick_batch_id, pick_job_id
+
+_SHOWN = 6
+"""Ids that an error looks at: one more than it names."""
+
+
+def find_job(session: Session, given: str) -> JobRow:
+    """The job with the id, or the only one whose id begins with it; ``UserError`` without one."""
+    start = as_typed(given)
+    row = session.get(JobRow, start)
+    if row is not None:
+        return row
+    alike = _jobs_alike(session, start)
+    batches = [] if alike else _batches_alike(session, start)
+    return session.get_one(JobRow, pick_job_id(start, alike or _jobs_alike(session, ""), batches))
+
+
+def find_batch(session: Session, given: str) -> Batch:
+    """The same of a batch."""
+    start = as_typed(given)
+    alike = _batches_alike(session, start)
+    if start not in alike and len(alike) != 1:
+        jobs = [] if alike else [id_ for id_ in _jobs_alike(session, start) if id_ == start]
+        typed = start if alike or jobs else given
+        pick_batch_id(typed, alike or _batches_alike(session, ""), jobs)
+    return batch_of(session, start if start in alike else alike[0])
+
+
+def find_job_or_batch(session: Session, given: str) -> JobRow | Batch:
+    """The one of both; a start that a batch shares with its own jobs means the batch."""
+    start = as_typed(given)
+    row = session.get(JobRow, start)
+    if row is not None or not start:
+        return row or find_job(session, start)
+    batches = _batches_alike(session, start)
+    if start in batches:
+        return batch_of(session, start)
+    jobs = _jobs_alike(session, start, outside=batches[0] if len(batches) == 1 else None)
+    if len(batches) + len(jobs) > 1:
+        raise UserError(
+            f"'{given}' is the start of several jobs or batches",
+            accepted=", ".join([*batches, *jobs][: _SHOWN - 1]),
+            next_step="`hvxtune jobs` lists them",
+        )
+    return batch_of(session, batches[0]) if batches else find_job(session, start)
+
+
+def batch_of(session: Session, batch_id: str) -> Batch:
+    """The batch whose whole id is ``batch_id``, which jobs name."""
+    row = session.get(BatchRow, batch_id)
+    if row is not None:
+        return batch_record(row)
+    jobs = select(JobRow).where(JobRow.batch_id == batch_id).order_by(JobRow.created_at, JobRow.id)
+    return unrecorded(batch_id, [job_record(job) for job in session.scalars(jobs)])
+
+
+def _jobs_alike(session: Session, start: str, outside: str | None = None) -> Sequence[str]:
+    """The newest jobs whose ids begin so, ``outside`` a batch."""
+    newest = select(JobRow.id).order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(_SHOWN)
+    if outside is not None:
+        newest = newest.where(JobRow.batch_id.is_distinct_from(outside))
+    return session.scalars(newest.where(JobRow.id.startswith(start, autoescape=True))).all()
+
+
+def _batches_alike(session: Session, start: str) -> list[str]:
+    """The newest batches whose ids begin so, by the jobs that name them; the one of that very id
+    first."""
+    latest = func.max(JobRow.created_at).desc()
+    newest = (
+        select(JobRow.batch_id)
+        .where(JobRow.batch_id.startswith(start, autoescape=True))
+        .group_by(JobRow.batch_id)
+        .order_by((JobRow.batch_id == start).desc(), latest, JobRow.batch_id.desc())
+        .limit(_SHOWN)
+    )
+    return [batch_id for batch_id in session.scalars(newest) if batch_id is not None]

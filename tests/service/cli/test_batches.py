@@ -1,0 +1,244 @@
+"""Networks and sets as one job, on stand-ins for compiler and simulator."""
+
+from __future__ import annotations
+
+import os
+import signal
+from itertools import count
+
+import pytest
+
+from db import open_store
+from tests.service.cli.test_sets import LAYERS
+from tuner import set_tuning, tuning
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
+from tuner.conformance.stores import NETWORK, new_job
+from tuner.kernels import find_kernel
+from tuner.records.batch import BatchPlan, NetworkLayer, NewJob
+from tuner.records.trial import JobState, Submission
+
+
+@pytest.fixture
+def tune(hvxtune, bench, tmp_path, monkeypatch):
+    monkeypatch.setattr(set_tuning, "find_generator", tuning.find_generator)
+    (tmp_path / "net.toml").write_text(LAYERS)
+
+    def run(*arguments: str):
+        return hvxtune("tune", "--set", "net.toml", "--workers", "1", *arguments)
+
+    return run
+
+
+def stored(store, kind="set", user="ann", tuned=((2000, 800), (300, 300))):
+    """A batch of two jobs, three layers, with these textbook and best cycles. A network has one
+    more, on the host."""
+    digest = spec().problem.workload.digest
+    layers = (
+        NetworkLayer("a", "conv", digest, "gemm_u8", macs=64, share_of_macs=1.0, steps=1),
+        NetworkLayer("d", "LayerNorm", on_host=True, note="no integer form"),
+    )
+    plan = BatchPlan(name="net", kind=kind, layers=layers if kind == "network" else ())
+    jobs = [
+        NewJob(spec(), SPACE, TOOLCHAIN, names, Submission(user))
+        for names in ((("a", "c"), ("b",)) if kind == "set" else (("a",),))
+    ]
+    batch = store.create_batch(plan, jobs)
+    for member, cycles in zip(batch.members, tuned, strict=False):
+        token = store.claim(member.job)
+        made = [artifact(1), artifact(2)]
+        trials = [ok(0, made[0], cycles[0], origin="textbook"), ok(1, made[1], cycles[1])]
+        store.commit(member.job, token, started=[pending(0), pending(1)])
+        store.commit(member.job, token, finished=trials, artifacts=made)
+        store.release(member.job, token, JobState.DONE)
+    return batch
+
+
+def test_a_set_is_one_row_of_the_list_and_its_jobs_on_request(tune, hvxtune):
+    form = tune("--trials", "20", "--json").json
+    alone = hvxtune("tune", "scale_u8", "--trials", "2", "--workers", "1", "--json").json["job"]
+    listed = hvxtune("jobs", "--json").json
+    assert [job["job"] for job in listed["jobs"]] == [alone]
+    (row,) = listed["batches"]
+    assert (row["batch"], row["kind"], row["name"]) == (form["batch"], "set", "net")
+    assert (row["state"], row["job_count"], row["finished"]) == ("done", 2, 20)
+    assert row["total"] == form["total"]
+    assert row["budget"] == {"trials": 20, "seconds": None}
+    heads, _, first, second = hvxtune("jobs").out.splitlines()
+    assert heads.split()[0] == "job"
+    assert first.split()[0] == alone
+    assert second.split()[0] == form["batch"]
+    assert f"{form['total']['best_cycles']:,}" in second
+    assert f"set net, 2 jobs, {form['total']['speedup']:.2f}x against textbook" in second
+    members = hvxtune("jobs", "--members", "--json").json["jobs"]
+    assert {job["batch"] for job in members} == {None, form["batch"]}
+    assert hvxtune("jobs", "--limit", "1", "--json").json["batches"] == []
+
+
+def test_show_has_the_layers_their_shares_and_gains(hvxtune):
+    with open_store() as store:
+        batch = stored(store)
+    form = hvxtune("show", batch.id, "--json").json
+    first, second = form["layers"]
+    assert (first["name"], first["calls"], first["job"]) == ("a", 2, batch.members[0].job)
+    assert (first["textbook_cycles"], first["best_cycles"]) == (4000, 1600)
+    assert (first["speedup"], second["speedup"]) == (2.5, 1.0)
+    assert first["share"] == pytest.approx(1600 / 1900, abs=1e-4)
+    assert form["total"] == {
+        "textbook_cycles": 4300,
+        "best_cycles": 1900,
+        "speedup": round(4300 / 1900, 4),
+        "layers": 3,
+        "layers_of_set": 3,
+    }
+    text = hvxtune("show", batch.id[:9]).out
+    assert "set net, 2 jobs" in text
+    assert "3 of 3 calls of kernels: 1,900 cycles, textbook 4,300: 2.26x" in text
+    assert hvxtune("network", "show", "net").out == text
+
+
+def test_what_to_do_next_is_the_search_that_is_expected_to_save_most(hvxtune):
+    """At the same cycles and trials, that of two layers; what it could save ends at the peak."""
+    with open_store() as store:
+        batch = stored(store, tuned=((20_000, 8000), (20_000, 8000)))
+        problem = spec().problem
+    form = hvxtune("show", batch.id, "--json").json
+    assert form["next"]["job"] == batch.members[0].job
+    assert form["next"]["layers"] == ["a", "c"]
+    peak = find_kernel("gemm_u8").work(problem.workload.params).peak_cycles(problem.target)
+    reachable = peak / min(1.0, 2 * peak / 8000)
+    assert form["next"]["left_cycles"] == round(2 * (8000 - reachable))
+    lines = hvxtune("show", batch.id).out.splitlines()
+    assert "next:        a (2 calls) could save up to" in lines[-2]
+    assert (
+        f"hvxtune tune gemm_u8 -p m=256 -p n=64 -p k=32 --target {problem.target.name}"
+        in (lines[-1])
+    )
+
+
+def test_a_network_has_the_layers_on_the_host_in_its_table(hvxtune):
+    with open_store() as store:
+        batch = stored(store, kind="network")
+    for given in (batch.id, "net", "models/net.onnx"):
+        form = hvxtune("network", "show", given, "--json").json
+        assert form["batch"] == batch.id
+    tuned, host = form["layers"]
+    assert (tuned["operator"], tuned["kernel"], tuned["steps_apart"]) == ("conv", "gemm_u8", 1)
+    assert (tuned["share"], tuned["share_of_macs"]) == (1.0, 1.0)
+    assert (host["on_host"], host["kernel"], host["job"], host["share"]) == (True, None, None, None)
+    text = hvxtune("show", batch.id).out
+    (row,) = (line for line in text.splitlines() if line.startswith("a "))
+    assert row.split()[:8] == ["a", "conv", "gemm_u8", "1", "step", "1", "2,000", "800"]
+    assert "LayerNorm" in text
+
+
+def test_layers_that_no_trial_reached_are_said_and_come_next(hvxtune):
+    with open_store() as store:
+        batch = stored(store, tuned=((2000, 800),))
+        waits = batch.members[1].job
+    assert "2 of 3 calls of kernels: 1,600 cycles" in hvxtune("show", batch.id).out
+    assert "not reached" in hvxtune("show", batch.id).out
+    form = hvxtune("show", batch.id, "--json").json
+    assert (form["next"]["job"], form["next"]["left_cycles"]) == (waits, None)
+    assert form["state"] == "queued"
+    assert "1 of 3 calls not reached" in hvxtune("jobs").out
+
+
+def test_cancel_ends_all_jobs_that_have_not_ended(hvxtune):
+    with open_store() as store:
+        batch = stored(store, tuned=((2000, 800),))
+    assert hvxtune("cancel", batch.id[:9]).out == (
+        f"batch {batch.id} done; jobs: 1 done, 1 cancelled\n"
+    )
+    with open_store() as store:
+        states = [store.job(member.job).state for member in batch.members]
+        assert states == [JobState.DONE, JobState.CANCELLED]
+        other = stored(store, tuned=())
+    answer = hvxtune("cancel", other.id, "--json")
+    assert (answer.status, answer.json["state"]) == (0, "cancelled")
+    assert answer.json["jobs_by_state"] == {"cancelled": 2}
+    assert hvxtune("cancel", other.id).status == 0
+
+
+def test_the_command_that_runs_a_batch_ends_when_it_is_cancelled(tune, hvxtune, bench):
+    calls = count()
+
+    def cancel():
+        if next(calls) == 3:
+            with open_store() as store:
+                (batch,) = {job.submission.batch for job in store.jobs()}
+                store.request_of_all(batch, set_tuning.JobRequest.CANCEL)
+
+    bench.on_measure = cancel
+    answer = tune("--trials", "200", "--json")
+    assert answer.status == 1
+    assert f"error: batch {answer.json['batch']} cancelled on request" in answer.err
+    assert {row["state"] for row in answer.json["workloads"]} == {"cancelled"}
+    assert sum(row["trials"] for row in answer.json["workloads"]) < 20
+    assert hvxtune("jobs", "--json").json["batches"][0]["state"] == "cancelled"
+
+
+def test_resume_goes_on_with_the_budget_of_the_whole(tune, hvxtune, bench):
+    calls = count()
+    bench.on_measure = lambda: os.kill(os.getpid(), signal.SIGINT) if next(calls) == 5 else None
+    stopped = tune("--trials", "12", "--json")
+    assert stopped.status == 130
+    batch = stopped.json["batch"]
+    assert hvxtune("jobs", "--json").json["batches"][0]["state"] == "paused"
+    assert f"hvxtune resume {batch}" in hvxtune("show", batch).out
+    answer = hvxtune("resume", batch[:9], "--json")
+    assert answer.status == 0
+    assert (answer.json["set"], answer.json["batch"]) == ("net", batch)
+    assert sum(row["trials"] for row in answer.json["workloads"]) == 12
+    assert [row["occurrences"] for row in answer.json["workloads"]] == [2, 1]
+    assert "can no longer resume" in hvxtune("resume", batch).error_line
+
+
+def test_resume_runs_jobs_with_budgets_of_their_own_one_after_another(hvxtune, bench):
+    plan = tuning.plan("scale_u8", {}, roster=None, trials=3, workers=1)
+    with open_store() as store:
+        jobs = [
+            NewJob(plan.spec, plan.space, plan.toolchain, (name,), Submission("ann"))
+            for name in "ab"
+        ]
+        batch = store.create_batch(BatchPlan(name=""), jobs)
+    answer = hvxtune("resume", batch.id, "--json")
+    assert (answer.status, answer.json["state"], answer.json["finished"]) == (0, "done", 6)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["show", "zzz"], "no job 'zzz'"),
+        (["cancel", "zzz"], "no job 'zzz'"),
+        (["resume", "zzz"], "no job 'zzz'"),
+        (["network", "show", "zzz"], "no batch 'zzz'"),
+        (["network", "show", "JOB"], "is a job, not a network or set"),
+        (["export-study", "BATCH", "--storage", "sqlite:///s.db"], "is a batch of jobs, not a job"),
+        (["cancel", "ENDED"], "all 2 jobs of batch ENDED have ended: it can no longer cancel"),
+        (["resume", "ENDED"], "it can no longer resume"),
+        (["resume", "RUNNING"], "is running: nothing of it waits to be resumed"),
+        (["pause", "PACED"], "runs in the command that began it"),
+        (["resume", "OLD"], "batch OLD has no record of its set and budget"),
+        (["show", "1"], "several jobs or batches"),
+    ],
+)
+def test_what_cannot_be_is_one_line_with_the_next_step(hvxtune, command, message):
+    with open_store() as store:
+        running = stored(store, tuned=())
+        store.claim(running.members[0].job)
+        old = store.create_job(spec(), SPACE, TOOLCHAIN, Submission(batch="5e7a")).submission.batch
+        ids = {
+            "BATCH": stored(store).id,
+            "ENDED": stored(store).id,
+            "JOB": running.members[1].job,
+            "RUNNING": running.id,
+            "PACED": store.create_batch(NETWORK, [new_job("a")]).id,
+            "OLD": old,
+        }
+        for name, value in ids.items():
+            command = [word.replace(name, value) for word in command]
+            message = message.replace(name, value)
+        answer = hvxtune(*command)
+        assert answer.status == 2
+        assert message in answer.error_line
+        assert ". " in answer.error_line.partition(message)[2]

@@ -1,0 +1,213 @@
+"""Plain records of a batch: the jobs of a network or of a set of workloads, made together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal, get_args
+
+from tuner.records.trial import Job, JobSpec, Submission
+from tuner.space import Space
+
+BatchKind = Literal["network", "set"]
+BATCH_KINDS: tuple[BatchKind, ...] = get_args(BatchKind)
+
+
+@dataclass(frozen=True)
+class NetworkLayer:
+    """A layer of a network, as it was read.
+
+    ``workload`` is the digest of the workload that has its shape and ``kernel`` that workload's
+    kernel; both ``None`` without one. The layer takes ``calls`` of it. ``macs`` are its
+    multiply-accumulates, ``share_of_macs`` their share of the network's. ``steps`` is how far the
+    kernel's results are from the layer's at most, ``None`` if it cannot take the layer's numbers;
+    ``note`` says why, or why the layer is ``on_host``.
+    """
+
+    name: str
+    operator: str
+    workload: str | None = None
+    kernel: str | None = None
+    calls: int = 1
+    macs: int = 0
+    share_of_macs: float = 0.0
+    steps: int | None = None
+    on_host: bool = False
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.workload is None) != (self.kernel is None):
+            raise ValueError(f"layer {self.name}: kernel {self.kernel}, and its workload")
+        if self.calls < 1 or self.macs < 0 or not 0 <= self.share_of_macs <= 1:
+            raise ValueError(
+                f"layer {self.name}: {self.calls} calls, {self.macs} MACs, "
+                f"{self.share_of_macs} of all"
+            )
+
+
+@dataclass(frozen=True)
+class BatchMember:
+    """A job of a batch and the names of the layers that are its workload, once for each call."""
+
+    job: str
+    layers: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise ValueError(f"job {self.job} is for no layer")
+
+    @property
+    def occurrences(self) -> int:
+        """How often its cycles count in the whole."""
+        return len(self.layers)
+
+
+@dataclass(frozen=True)
+class NewJob:
+    """A job to make as part of a batch, and the names of its layers."""
+
+    spec: JobSpec
+    space: Space
+    toolchain: Mapping[str, str] = field(hash=False)
+    layers: tuple[str, ...]
+    submission: Submission
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchPlan:
+    """The part of a batch that is known before its jobs are made.
+
+    ``name`` is that of the network or set. ``trials`` (of the whole batch), ``seconds`` (of a
+    session) and ``workers`` are those of a batch whose jobs share one budget; without any each job
+    has its own. ``layers`` are all layers of a network; a set has none.
+    """
+
+    name: str
+    kind: BatchKind = "set"
+    trials: int | None = None
+    seconds: float | None = None
+    workers: int | None = None
+    layers: tuple[NetworkLayer, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in BATCH_KINDS:
+            raise ValueError(f"kind {self.kind!r}")
+        if (self.kind == "network") != bool(self.layers):
+            raise ValueError(f"{len(self.layers)} layers of a {self.kind}")
+
+    @property
+    def shares_budget(self) -> bool:
+        """Whether one budget is spent on all jobs, by the process that runs the batch."""
+        return self.trials is not None or self.seconds is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch(BatchPlan):
+    """A batch as stored.
+
+    ``submission`` says whose it is; it is private if one of its jobs is. ``created_at`` is in Unix
+    seconds. One without a record of its own (:func:`unrecorded`) has no name.
+    """
+
+    id: str
+    members: tuple[BatchMember, ...]
+    created_at: float
+    submission: Submission
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.members:
+            raise ValueError(f"batch {self.id} has no jobs")
+
+    @property
+    def label(self) -> str:
+        """For people: what was tuned."""
+        return self.name or f"{len(self.members)} workloads"
+
+    def document(self) -> dict[str, Any]:
+        """JSON form of the members, the budget and the layers."""
+        return {
+            "members": [{"job": one.job, "layers": list(one.layers)} for one in self.members],
+            "trials": self.trials,
+            "seconds": self.seconds,
+            "workers": self.workers,
+            "layers": [asdict(layer) for layer in self.layers],
+        }
+
+
+def made_batch(
+    batch_id: str, plan: BatchPlan, jobs: Sequence[tuple[Job, tuple[str, ...]]]
+) -> Batch:
+    """The batch of ``jobs``, each with the names of its layers, which have just been made."""
+    first = jobs[0][0].submission
+    private = any(job.submission.private for job, _ in jobs)
+    return Batch(
+        **{one.name: getattr(plan, one.name) for one in fields(BatchPlan)},
+        id=batch_id,
+        members=tuple(BatchMember(job.id, names) for job, names in jobs),
+        created_at=jobs[0][0].created_at,
+        submission=replace(first, private=private, kernel_label=""),
+    )
+
+
+def unrecorded(batch_id: str, jobs: Sequence[Job]) -> Batch:
+    """The batch of ``jobs`` that have nothing in common but its id, as those of versions before
+    batches were recorded: each counts once."""
+    named = [
+        (job, (job.submission.kernel_label or job.spec.problem.workload.label,)) for job in jobs
+    ]
+    return made_batch(batch_id, BatchPlan(name=""), named)
+
+
+_Types = Mapping[str, tuple[type, ...]]
+_NOTHING = type(None)
+_DOCUMENT: _Types = {
+    "members": (list,),
+    "trials": (int, _NOTHING),
+    "seconds": (float, int, _NOTHING),
+    "workers": (int, _NOTHING),
+    "layers": (list,),
+}
+_MEMBER: _Types = {"job": (str,), "layers": (list,)}
+_LAYER: _Types = {
+    "name": (str,),
+    "operator": (str,),
+    "workload": (str, _NOTHING),
+    "kernel": (str, _NOTHING),
+    "calls": (int,),
+    "macs": (int,),
+    "share_of_macs": (float, int),
+    "steps": (int, _NOTHING),
+    "on_host": (bool,),
+    "note": (str,),
+}
+
+
+def from_document(document: Any, **columns: Any) -> Batch:
+    """The batch of a :meth:`Batch.document` and its other fields; ``ValueError`` if it is none."""
+    values = _checked(document, _DOCUMENT, "the record")
+    members = [_checked(one, _MEMBER, "a member") for one in values["members"]]
+    for one in members:
+        if not all(isinstance(name, str) for name in one["layers"]):
+            raise ValueError(f"the layers of job {one['job']} are not names")
+    return Batch(
+        **columns,
+        **{
+            **values,
+            "members": tuple(BatchMember(one["job"], tuple(one["layers"])) for one in members),
+            "layers": tuple(
+                NetworkLayer(**_checked(one, _LAYER, "a layer")) for one in values["layers"]
+            ),
+        },
+    )
+
+
+def _checked(value: Any, types: _Types, what: str) -> dict[str, Any]:
+    """``value`` if it has exactly these fields of these types."""
+    if not isinstance(value, dict) or value.keys() != types.keys():
+        raise ValueError(f"{what} lacks a field or has an unknown one")
+    for name, kinds in types.items():
+        one = value[name]
+        if not isinstance(one, kinds) or (isinstance(one, bool) and bool not in kinds):
+            raise ValueError(f"{name} of {what} is {one!r}")
+    return value
