@@ -281,7 +281,7 @@ def test_an_unexpected_fault_is_a_page_too(
         raise RuntimeError("the secret is 42")
 
     browser = logged_in(Scope.READ)
-    monkeypatch.setattr("dashboards.pages.jobs.jobs_page", fail)
+    monkeypatch.setattr("dashboards.pages.jobs.listed_page", fail)
     answer = browser.get("/ui/jobs")
     assert answer.status_code == 500
     assert "Something went wrong" in answer.text
