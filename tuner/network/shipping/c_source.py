@@ -107,11 +107,6 @@ def header(contents: Contents) -> str:
     """``NAME.h``."""
     name, macro = contents.name, contents.macro
     alignment = contents.target.vector_alignment_bytes
-    outputs = {called for called, _ in contents.ends() if called.startswith("output")}
-    parameters = [
-        f"{'' if called in outputs else 'const '}{C_TYPES[tensor.dtype]} *{called}"
-        for called, tensor in contents.ends()
-    ]
     lines = [
         f"/* {_text(contents.graph.name)} on {contents.target.name}.",
         " * Made by `hvxtune network bundle`.",
@@ -153,7 +148,7 @@ def header(contents: Contents) -> str:
         'extern "C" {',
         "#endif",
         "",
-        f"int {contents.entry}({', '.join([*parameters, 'void *arena'])});",
+        f"int {contents.entry}({', '.join(_parameters(contents))});",
         *_outside_lines(contents),
         "",
         "#ifdef __cplusplus",
