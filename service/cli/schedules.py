@@ -362,7 +362,7 @@ def _fetch_network(
         sys.stderr.write(f"warning: {called}: {fetched.notice}\n")
     from_lock = fetched.origin == "lock"
     if as_json:
-        about = {"output": str(place.absolute()), "bundle": fetched.pin.bundle}
+        about: dict[str, object] = {"output": str(place.absolute()), "bundle": fetched.pin.bundle}
         about |= {"from_lock": from_lock, "notice": fetched.notice}
         print_json({**about, **fetched.bundle.manifest})
         return
