@@ -101,8 +101,14 @@ class SqlStore(TrialStore):
         self._viewer: str | None = None
 
     @classmethod
-    def open(cls, url: str | None, *, busy_timeout_s: float = 10.0) -> Self:
-        """As :func:`db.open_store`."""
+    def open(
+        cls,
+        url: str | None,
+        *,
+        busy_timeout_s: float = 10.0,
+        files: ArtifactFiles | None = None,
+    ) -> Self:
+        """As :func:`db.open_store`; artifacts lie in ``files`` if that is given."""
         found = find_url(url)
         place = place_of(found)
         for note in tightened(place.path):
@@ -116,7 +122,7 @@ class SqlStore(TrialStore):
             except BaseException:
                 engine.dispose()
                 raise
-        return cls(engine, place, ArtifactFiles(state_dir() / "artifacts"))
+        return cls(engine, place, files or ArtifactFiles(state_dir() / "artifacts"))
 
     def seen_by(self, tenant: str) -> SqlStore:
         """The same store as ``tenant`` sees it, without the private rows of others. It shares this

@@ -7,7 +7,7 @@ unzip program opens it, and nothing in it has a name that could lead elsewhere.
 
 from __future__ import annotations
 
-from db.exchange.reading import Imported, import_schedules
-from db.exchange.writing import export_schedules
+from db.exchange.reading import Imported, import_schedules, opened
+from db.exchange.writing import export_schedules, write_schedules
 
-__all__ = ["Imported", "export_schedules", "import_schedules"]
+__all__ = ["Imported", "export_schedules", "import_schedules", "opened", "write_schedules"]

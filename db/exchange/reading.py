@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -16,7 +18,7 @@ from sqlalchemy import select
 
 from db.exchange import layout
 from db.exchange.lines import Line, read_line, toolchain_digest
-from db.files.artifacts import defines
+from db.files.artifacts import ArtifactFiles, defines
 from db.models import ToolchainRow
 from db.schedules.offering import import_schedule
 from db.sql_store import SqlStore
@@ -68,6 +70,31 @@ def import_schedules(
             accepted="what `hvxtune export` writes",
             next_step="export or send it again",
         ) from None
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[SqlStore]:
+    """The schedules of ``file``, of any toolchain, as a store of their own that ends with the
+    block. Errors as of :func:`import_schedules`, and ``UserError`` if it cannot be read."""
+    with tempfile.TemporaryDirectory(prefix="hvxtune-schedules-") as name:
+        folder = Path(name)
+        artifacts = ArtifactFiles(folder / "artifacts")
+        try:
+            content = file.open("rb")
+        except OSError as error:
+            raise UserError(
+                f"cannot read {file}: {error.strerror}", accepted="what `hvxtune export FILE` wrote"
+            ) from None
+        with (
+            content,
+            SqlStore.open(f"sqlite:///{folder / 'schedules.sqlite'}", files=artifacts) as store,
+        ):
+            try:
+                import_schedules(store, content, any_toolchain=True)
+            except UserError as error:
+                error.message = f"{file}: {error.message}"
+                raise
+            yield store
 
 
 def _our_toolchains(store: SqlStore) -> set[str]:

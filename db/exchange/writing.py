@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,13 +38,18 @@ def export_schedules(
     """Writes every schedule that is not quarantined, of ``kernel`` and for ``target`` if given, to
     the file ``place``, whole or not at all; returns their number. Of private ones only those of
     ``owner``: the importer shares them."""
+    return write_schedules(place, _stored(store, kernel, target, owner))
+
+
+def write_schedules(place: Path, found: Iterable[tuple[str, Schedule, Artifact]]) -> int:
+    """The same of given schedules, each with its id and its artifact."""
     try:
         with (
             tempfile.TemporaryFile(dir=place.parent) as lines,
             written_whole(place) as file,
             zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
         ):
-            return _write(store, archive, lines, kernel, target, owner)
+            return _write(archive, lines, found)
     except OSError as error:
         raise UserError(
             f"cannot write {place}: {error.strerror}",
@@ -53,16 +58,11 @@ def export_schedules(
 
 
 def _write(
-    store: SqlStore,
-    archive: zipfile.ZipFile,
-    lines: IO[bytes],
-    kernel: str | None,
-    target: str | None,
-    owner: str,
+    archive: zipfile.ZipFile, lines: IO[bytes], found: Iterable[tuple[str, Schedule, Artifact]]
 ) -> int:
     written: set[bytes] = set()
     count = 0
-    for public_id, schedule, artifact in _stored(store, kernel, target, owner):
+    for public_id, schedule, artifact in found:
         count += 1
         if count > layout.MOST_SCHEDULES:
             raise UserError(

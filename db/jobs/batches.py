@@ -17,6 +17,7 @@ from db.records import batch_record, job_record, problem_record
 from tuner.batch_progress import BatchProgress, BatchTable, MemberProgress, table_of
 from tuner.errors import UserError
 from tuner.records.batch import Batch, unrecorded
+from tuner.records.candidate import Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Job, JobState
 
@@ -43,6 +44,15 @@ def batch_table(store: SqlStore, batch_id: str) -> BatchTable:
         jobs = session.scalars(select(JobRow).where(JobRow.batch_id == batch.id))
         problems = {row.id: problem_record(row.problem) for row in jobs}
     return table_of(progress, problems)
+
+
+def batch_problems(store: SqlStore, batch_id: str) -> list[Problem]:
+    """The problems of its jobs, in the batch's order."""
+    with store.reading() as session:
+        batch = find_batch(session, batch_id)
+        rows = session.scalars(select(JobRow).where(JobRow.batch_id == batch.id))
+        found = {row.id: problem_record(row.problem) for row in rows}
+    return [found[one.job] for one in batch.members if one.job in found]
 
 
 def id_of_batch(store: SqlStore, given: str) -> str:

@@ -66,7 +66,7 @@ def import_network(
     """Read the network in FILE: its layers, their shares of the work, and the kernels that fit."""
     from tuner.network import layers
 
-    graph = _read(model, axis)
+    graph = read_network(model, axis)
     found = layers.layers(graph)
     if write_set is not None:
         _write(write_set, layers.workload_set(graph, found))
@@ -83,7 +83,8 @@ def import_network(
         print_line(line)
 
 
-def _read(model: Path, axis: list[str] | None) -> Graph:
+def read_network(model: Path, axis: list[str] | None) -> Graph:
+    """The network in ``model`` with the extents of ``--axis``."""
     from tuner.network.reading import onnx_reader
 
     return onnx_reader.read(model, dict(_axis(text) for text in axis or []))
@@ -216,7 +217,7 @@ def run_network(
     if one_call_a_layer or topology is not None:
         option = "--one-call-a-layer" if one_call_a_layer else "--topology"
         raise UserError(f"{option} without --image", next_step="add --image")
-    graph = _read(model, axis)
+    graph = read_network(model, axis)
     inputs = _inputs(graph, given)
     with open_store() as store:
         done = execution.run(
@@ -264,7 +265,7 @@ def _run_image(
     from tuner.problem.target import find_target
 
     units = None if topology is None else read_topology(topology)
-    graph = _read(model, axis)
+    graph = read_network(model, axis)
     inputs = _inputs(graph, given)
     chosen = find_target(target)
     with open_store() as store:
@@ -495,7 +496,7 @@ def plan_network(
 
     units = read_topology(topology)
     require_ortools()
-    graph = _read(model, axis)
+    graph = read_network(model, axis)
     with open_trials() as store:
         found = costs(graph, units, store)
     by_node = {
@@ -550,7 +551,7 @@ def tune_network(
 
     refuse_options("network tune", options)
     begun = time.monotonic()
-    graph = _read(model, axis)
+    graph = read_network(model, axis)
     found = layers.layers(graph)
     named = layers.calls_of(found)
     if not named:
@@ -594,14 +595,14 @@ def bundle_network(
     chosen, called = find_target(target), name or model.stem
     require_name(called)
     require_place(output)
-    graph = _read(model, axis)
+    graph = read_network(model, axis)
     with open_store() as store:
         done = bundle_of(graph, called, target=chosen, store=store, on_function=_tell_function())
     write(done, output)
     if as_json:
         print_json({"output": str(output), **done.manifest})
         return
-    for line in _bundle_lines(done, output):
+    for line in bundle_lines(done, output):
         print_line(line)
 
 
@@ -610,7 +611,7 @@ def _tell_function() -> Callable[[Function, int], None]:
     numbers = itertools.count(1)
 
     def tell(function: Function, of: int) -> None:
-        cycles = f"{function.measurement.cycles:,} cycles, {function.origin}"
+        cycles = f"{function.cycles:,} cycles, {function.origin}"
         label = function.problem.workload.label
         sys.stderr.write(f"{next(numbers)} of {of}: {label}: {cycles}\n")
         sys.stderr.flush()
@@ -618,7 +619,8 @@ def _tell_function() -> Callable[[Function, int], None]:
     return tell
 
 
-def _bundle_lines(done: Bundle, output: Path) -> Iterator[str]:
+def bundle_lines(done: Bundle, output: Path) -> Iterator[str]:
+    """A bundle for people: its size, and what it leaves to the program."""
     program, contents = done.contents.program, done.contents
     stored = sum(function.origin == "stored" for function in done.functions)
     size = sum(len(content) for content in done.files.values())

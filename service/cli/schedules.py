@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from service.cli.networks import AxisTexts, bundle_lines, read_network
 from service.cli.options import (
     DEFAULT_CONTRACT,
     AsJson,
@@ -18,6 +20,7 @@ from service.cli.options import (
     HeaderFile,
     KernelName,
     ObjectFile,
+    OptionalKernelName,
     ParamTexts,
     ScheduleFile,
     ServerAddress,
@@ -143,20 +146,37 @@ def write_file(path: Path, files: Mapping[str, bytes], kind: str) -> None:
 
 
 def fetch(
-    kernel: KernelName,
+    kernel: OptionalKernelName = None,
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            "--network",
+            metavar="FILE",
+            help="In place of KERNEL: an int8 ONNX model, whose bundle becomes the folder "
+            "DIR/NAME.",
+        ),
+    ] = None,
+    axis: AxisTexts = None,
     param: ParamTexts = None,
     target: TargetName = DEFAULT_TARGET,
     contract: ContractName = DEFAULT_CONTRACT,
     cache: CacheName = "warm",
     min_fidelity: LeastFidelity = "model",
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Write the files there.")
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="Write the files there; of a network also NAME.tar.gz.",
+        ),
     ] = Path(),
     name: Annotated[
         str | None,
         typer.Option(
             "--name",
-            help="Names the files, the function and the pin; by default kernel and shape.",
+            help="Names the files, the function and the pin; by default kernel and shape, or the "
+            "name of the network's FILE.",
             show_default=False,
         ),
     ] = None,
@@ -181,24 +201,63 @@ def fetch(
             help="A source of the algorithm; once per file. Pinned, so that a change is noticed.",
         ),
     ] = None,
+    archive: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Ask no service: take schedules from a file that `hvxtune export` or a service "
+            "wrote.",
+        ),
+    ] = None,
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put object and headers of KERNEL's best schedule where a build finds them, and pin them."""
+    """Put object and headers of KERNEL's best schedule where a build finds them, and pin them.
+
+    With --network, all that a program needs to run a network (see `hvxtune network bundle`).
+    """
+    if update and offline:
+        raise UserError("--update with --offline", next_step="leave one out")
+    if archive is not None and (offline or server is not None):
+        other = "--offline" if offline else "--server"
+        raise UserError(f"--from with {other}", next_step="leave one out")
+    pinning = Pinning(lock, update=update, offline=offline, server=server, archive=archive)
+    if network is not None:
+        refused = {
+            "KERNEL": kernel is not None,
+            "--param": bool(param),
+            "--contract": contract != DEFAULT_CONTRACT,
+            "--cache": cache != "warm",
+            "--min-fidelity": min_fidelity != "model",
+            "--schedule": schedule,
+            "--source": bool(source),
+        }
+        for option, given in refused.items():
+            if given:
+                raise UserError(f"--network with {option}", next_step=f"leave {option} out")
+        _fetch_network(network, axis, name, target, output, pinning, as_json=as_json)
+        return
+    if axis:
+        raise UserError(f"--axis {axis[0]} without --network", next_step="leave it out")
+    if kernel is None:
+        raise UserError(
+            "fetch without KERNEL",
+            accepted="the name of a kernel, or --network FILE",
+            next_step="`hvxtune kernels` lists kernels",
+        )
     from service.client.cache import ClientCache
     from service.fetching import Wish
     from service.fetching import fetch as fetch_files
     from service.fetching.fetch import default_name
     from service.fetching.generator_header import digest_of_sources
 
-    if update and offline:
-        raise UserError("--update with --offline", next_step="leave one out")
     problem = read_problem(kernel, param, target, contract)
     called = shown_name(problem.workload.kernel)
     lookup = _lookup(problem, cache, min_fidelity)
     sources = digest_of_sources(source or ())
     wish = Wish(name or default_name(problem, called), lookup, schedule, sources)
-    with _source(read_server(server), offline=offline) as offers:
+    with pinning.source() as offers:
         fetched = fetch_files(
             wish, offers, folder=output, lock=lock, cache=ClientCache(), update=update
         )
@@ -237,20 +296,76 @@ def _fetched_json(name: str, fetched: Fetched) -> dict[str, object]:
     }
 
 
-@contextmanager
-def _source(server: str | None, *, offline: bool) -> Iterator[Source | None]:
-    """The service, or the store of this machine; ``None`` if ``offline``."""
-    from service.fetching.sources import LocalSource, ServerSource
+@dataclass(frozen=True)
+class Pinning:
+    """The options of ``fetch`` on what is pinned: the lock file, and where schedules come from."""
 
-    if offline:
-        yield None
-    elif server is not None:
-        from service.client import Client
+    lock: Path
+    update: bool
+    offline: bool
+    server: str | None
+    archive: Path | None
 
-        with Client(server) as client:
-            yield ServerSource(client)
-    else:
-        from db import open_trials
+    @contextmanager
+    def source(self) -> Iterator[Source | None]:
+        """The file, the service, or the store of this machine; ``None`` if offline."""
+        from service.fetching.sources import LocalSource, ServerSource
 
-        with open_trials() as store:
-            yield LocalSource(store)
+        if self.offline:
+            yield None
+        elif self.archive is not None:
+            from db.exchange import opened
+
+            with opened(self.archive) as store:
+                yield LocalSource(store)
+        elif (address := read_server(self.server)) is not None:
+            from service.client import Client
+
+            with Client(address) as client:
+                yield ServerSource(client)
+        else:
+            from db import open_trials
+
+            with open_trials() as store:
+                yield LocalSource(store)
+
+
+def _fetch_network(
+    model: Path,
+    axis: list[str] | None,
+    name: str | None,
+    target: str,
+    output: Path,
+    pinning: Pinning,
+    *,
+    as_json: bool,
+) -> None:
+    from service.client.cache import ClientCache
+    from service.fetching.network import NetworkWish, fetch_network
+    from tuner.network.shipping import SUFFIX, require_name
+    from tuner.problem.target import find_target
+
+    chosen, called = find_target(target), name or model.stem
+    require_name(called)
+    wish = NetworkWish(called, read_network(model, axis), chosen)
+    place = output if output.name.endswith(SUFFIX) else output / called
+    with pinning.source() as offers:
+        fetched = fetch_network(
+            wish,
+            offers,
+            place=place,
+            lock=pinning.lock,
+            cache=ClientCache(),
+            update=pinning.update,
+        )
+    if fetched.notice:
+        sys.stderr.write(f"warning: {called}: {fetched.notice}\n")
+    from_lock = fetched.origin == "lock"
+    if as_json:
+        about: dict[str, object] = {"output": str(place.absolute()), "bundle": fetched.pin.bundle}
+        about |= {"from_lock": from_lock, "notice": fetched.notice}
+        print_json({**about, **fetched.bundle.manifest})
+        return
+    for line in bundle_lines(fetched.bundle, place):
+        print_line(line)
+    print_line(f"{called}: {'as pinned' if from_lock else 'pinned'} in {pinning.lock}")

@@ -166,6 +166,12 @@ class Operations:
         what to do next."""
         return (yield from self._get(f"/v1/networks/{_part(network)}"))
 
+    def network_bundle(self, network: str, file: Path) -> Steps[None]:
+        """Writes the best schedules of a network or set with their objects to ``file``, whole or
+        not at all: what ``hvxtune fetch --network MODEL --from FILE`` takes."""
+        path = f"/v1/networks/{_part(network)}/bundle"
+        yield from self._ask(Request("GET", path, save_to=file))
+
     def cancel_network(self, network: str) -> Steps[Json]:
         """Ends all jobs of a network or set; what they found stays."""
         return (yield from self._post(f"/v1/networks/{_part(network)}/cancel"))

@@ -10,7 +10,7 @@ from service.client.answers import verified
 from service.client.cache import ClientCache
 from service.fetching.checked_header import header_text
 from service.fetching.generator_header import generator_header
-from service.fetching.pins import Pin, held, read_pins, write_pins
+from service.fetching.pins import FunctionPin, NetworkPin, Pin, held, read_pins, write_pins
 from service.fetching.sources import FileKind, Offer, Source, broken_promise
 from service.suggested_files import identifier
 from tuner.best import Lookup
@@ -85,20 +85,25 @@ def fetch(
     """
     with held(lock):
         pins = read_pins(lock)
-        pin = None if update else pins.get(wish.name)
+        known = pins.get(wish.name)
+        if isinstance(known, NetworkPin):
+            raise UserError(
+                f"'{wish.name}' is a network in {lock}", next_step="choose another name with --name"
+            )
+        pin = None if update else known
         origin, notice = "lock", ""
         if pin is None:
             if source is None:
-                raise _not_pinned(wish, lock)
+                raise not_pinned(wish.name, lock)
             offer = source.best(wish.lookup)
-            _require_fit(wish, offer)
+            require_fit(wish, offer)
             contents = {k: source.file(offer.schedule, offer.object_digest, k) for k in wish.kinds}
             verified(contents["object"], offer.object_digest, f"the object of {offer.schedule}")
             pin = _pin_of(wish, offer, digest_of_bytes(contents["header"]))
             origin, notice = "source", offer.stale
         else:
             _require_pinned(wish, pin, lock)
-            contents = {kind: _pinned_file(pin, kind, source, cache) for kind in wish.kinds}
+            contents = {kind: pinned_file(pin, kind, source, cache) for kind in wish.kinds}
         if wish.with_schedule:
             pin = replace(pin, schedule_file=digest_of_bytes(contents["schedule"]))
         pin = replace(pin, source=wish.source or pin.source)
@@ -109,14 +114,15 @@ def fetch(
     return Fetched(pin, origin, files, notice)
 
 
-def _not_pinned(wish: Wish, lock: Path) -> UserError:
+def not_pinned(name: str, lock: Path) -> UserError:
+    """The error for what must be in ``lock``, and is not."""
     return UserError(
-        f"'{wish.name}' is not pinned in {lock}, and offline nothing else can be asked",
+        f"'{name}' is not pinned in {lock}, and offline nothing else can be asked",
         next_step="fetch it once with a service, without --offline",
     )
 
 
-def _require_fit(wish: Wish, offer: Offer | Pin) -> None:
+def require_fit(wish: Wish, offer: Offer | Pin) -> None:
     """That the schedule is for this kernel, shape and target, and its contract is promised."""
     problem = wish.problem
     asked = (problem.workload.kernel, dict(problem.workload.params), problem.target.name)
@@ -143,7 +149,7 @@ def _text(value: object) -> str:
 
 def _require_pinned(wish: Wish, pin: Pin, lock: Path) -> None:
     try:
-        _require_fit(wish, pin)
+        require_fit(wish, pin)
         if wish.source and pin.source and wish.source != pin.source:
             raise _changed(wish)
         lookup = wish.lookup
@@ -189,7 +195,11 @@ def _pin_of(wish: Wish, offer: Offer, header_digest: str) -> Pin:
     )
 
 
-def _pinned_file(pin: Pin, kind: FileKind, source: Source | None, cache: ClientCache) -> bytes:
+def pinned_file(
+    pin: Pin | FunctionPin, kind: FileKind, source: Source | None, cache: ClientCache
+) -> bytes:
+    """A file of the schedule of ``pin``, from the cache if it is there. ``StoreError`` if it is not
+    available, or not the pinned one."""
     known = pin.digest(kind)
     content = cache.object(known) if known else None
     if content is not None:

@@ -1,7 +1,8 @@
-"""The lock file: which schedules a project is built with, by digest.
+"""The lock file: which schedules and networks a project is built with, by digest.
 
 TOML, a table for each name, tables and keys sorted: two branches that pin different things merge
-by themselves. It names no server and no path, and is meant to be kept in version control.
+by themselves. A network's table has one for each of its functions. It names no server and no path,
+and is meant to be kept in version control.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -21,8 +23,10 @@ from tuner.errors import StoreError, UserError
 from tuner.machine.whole_files import write_whole
 
 _VERSION = 1
-_DIGESTS = ("object", "header", "schedule_file", "source")
-_OPTIONAL = _DIGESTS[2:]
+_OPTIONAL = ("schedule_file", "source")
+_DIGESTS = ("object", "header", *_OPTIONAL, "network", "bundle", "workload")
+_FUNCTIONS = "functions"
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _HEAD = """\
 # The schedules this project is built with. Made by `hvxtune fetch`; keep it in version control.
 # `hvxtune fetch --update` pins what is best now.
@@ -59,6 +63,49 @@ class Pin:
         return found[kind]
 
 
+@dataclass(frozen=True)
+class FunctionPin:
+    """The schedule of a function of a network: all that decides the bytes of a bundle with it."""
+
+    kernel: str
+    params: Mapping[str, int]
+    workload: str
+    """SHA-256 of the workload: of kernel and parameters, and of the kernel's version and code."""
+    contract: str
+    schedule: str
+    symbol: str
+    object: str
+    """SHA-256 of its object."""
+    cycles: int
+    fidelity: str
+    generator: str
+    config: Mapping[str, int | str]
+    toolchain: Mapping[str, str]
+    """The versions that made and measured it."""
+
+    def digest(self, kind: str) -> str:
+        """As of :class:`Pin`: bundles need the ``object`` alone."""
+        return {"object": self.object}[kind]
+
+
+@dataclass(frozen=True)
+class NetworkPin:
+    """A network as a bundle, and all it is made from."""
+
+    network: str
+    """SHA-256 of the network as it was read, weights included."""
+    target: str
+    bundle: str
+    """SHA-256 of the bundle's manifest, which has those of its other files."""
+    made_with: Mapping[str, str]
+    """The versions that made a bundle of the functions."""
+    functions: tuple[FunctionPin, ...]
+    """In the order of the bundle."""
+
+
+Pins = Mapping[str, Pin | NetworkPin]
+
+
 @contextmanager
 def held(lock: Path) -> Iterator[None]:
     """Keeps other builds from changing ``lock`` meanwhile; they wait. ``UserError`` if its folder
@@ -78,7 +125,7 @@ def held(lock: Path) -> Iterator[None]:
         os.close(folder)
 
 
-def read_pins(lock: Path) -> dict[str, Pin]:
+def read_pins(lock: Path) -> dict[str, Pin | NetworkPin]:
     """The pins by name, of which a missing file has none. ``UserError`` for a malformed file."""
     try:
         document = tomllib.loads(lock.read_text())
@@ -93,27 +140,70 @@ def read_pins(lock: Path) -> dict[str, Pin]:
     return {name: _pin(lock, name, entry) for name, entry in document.items()}
 
 
-def _pin(lock: Path, name: str, entry: Any) -> Pin:
-    known = {field.name: field.type for field in fields(Pin)}
-    if not isinstance(entry, dict) or not known.keys() - {*_OPTIONAL} <= entry.keys() <= {*known}:
-        raise _wrong(lock, f"[{name}] lacks some of the fields, or has others: {', '.join(known)}")
+def _pin(lock: Path, name: str, entry: Any) -> Pin | NetworkPin:
+    try:
+        if not isinstance(entry, dict) or "network" not in entry:
+            return Pin(**_values(entry, Pin, _OPTIONAL))
+        values = _values(entry, NetworkPin)
+        functions = values.pop(_FUNCTIONS)
+        if not functions:
+            raise ValueError("has no functions")
+        return NetworkPin(
+            **values,
+            functions=tuple(FunctionPin(**_values(one, FunctionPin)) for one in functions),
+        )
+    except ValueError as error:
+        raise _wrong(lock, f"[{name}] {error}") from None
+
+
+def function_pin(values: Mapping[str, Any]) -> FunctionPin:
+    """The pin of these fields, which a service gave; ``ValueError`` says what is wrong with one."""
+    digests = {name: f"sha256:{values[name]}" for name in ("object", "workload")}
+    return FunctionPin(**_values({**values, **digests}, FunctionPin))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int
+
+
+def _is_table(value: Any, *kinds: Callable[[Any], bool]) -> bool:
+    return isinstance(value, dict) and all(
+        _is_text(key) and any(is_right(one) for is_right in kinds) for key, one in value.items()
+    )
+
+
+def _values(
+    entry: Any, kind: type[Pin | FunctionPin | NetworkPin], optional: Collection[str] = ()
+) -> dict[str, Any]:
+    """The fields of a table for a pin of ``kind``; ``ValueError`` says what is wrong with it."""
+    known = [field.name for field in fields(kind)]
+    if not isinstance(entry, dict) or not {*known} - {*optional} <= entry.keys() <= {*known}:
+        raise ValueError(f"lacks some of the fields, or has others: {', '.join(known)}")
     values = dict(entry)
-    for kind in [kind for kind in _DIGESTS if kind in values]:
-        text = str(values[kind])
-        values[kind] = text.removeprefix("sha256:")
-        if not text.startswith("sha256:") or not is_digest(values[kind]):
-            raise _wrong(lock, f"[{name}] {kind} = {text[:80]!r} is not sha256:DIGEST")
-    texts = entry.keys() - {"params", "cycles"}
-    if not (
-        all(isinstance(values[text], str) for text in texts)
-        and isinstance(values["cycles"], int)
-        and isinstance(values["params"], dict)
-        and all(isinstance(value, int) for value in values["params"].values())
-        and values["symbol"].isidentifier()
-        and values["symbol"].isascii()
-    ):
-        raise _wrong(lock, f"[{name}] has a field of the wrong type")
-    return Pin(**values)
+    for name, value in entry.items():
+        if name in _DIGESTS:
+            values[name] = str(value).removeprefix("sha256:")
+            if not str(value).startswith("sha256:") or not is_digest(values[name]):
+                raise ValueError(f"{name} = {str(value)[:80]!r} is not sha256:DIGEST")
+        elif not _IS_RIGHT.get(name, _is_text)(value):
+            raise ValueError("has a field of the wrong type")
+    return values
+
+
+_IS_RIGHT: Mapping[str, Callable[[Any], bool]] = {
+    "params": lambda value: _is_table(value, _is_number),
+    "config": lambda value: _is_table(value, _is_number, _is_text),
+    "toolchain": lambda value: _is_table(value, _is_text),
+    "made_with": lambda value: _is_table(value, _is_text),
+    "functions": lambda value: isinstance(value, list),
+    "cycles": _is_number,
+    "symbol": lambda value: _is_text(value) and value.isidentifier() and value.isascii(),
+}
+"""Of fields that are not texts, or not any text."""
 
 
 def _wrong(lock: Path, why: str) -> UserError:
@@ -124,9 +214,9 @@ def _wrong(lock: Path, why: str) -> UserError:
     )
 
 
-def write_pins(lock: Path, pins: Mapping[str, Pin]) -> None:
+def write_pins(lock: Path, pins: Pins) -> None:
     """Writes the file, whole or not at all, and not if it says so already."""
-    tables = [f"[{name}]\n{_table(pins[name])}" for name in sorted(pins)]
+    tables = [_tables(name, pins[name]) for name in sorted(pins)]
     text = "\n".join([_HEAD + f"version = {_VERSION}\n", *tables]).encode()
     try:
         if lock.exists() and lock.read_bytes() == text:
@@ -138,16 +228,26 @@ def write_pins(lock: Path, pins: Mapping[str, Pin]) -> None:
         ) from None
 
 
-def _table(pin: Pin) -> str:
+def _tables(name: str, pin: Pin | NetworkPin) -> str:
     values = asdict(pin)
-    values = {name: value for name, value in values.items() if value or name not in _OPTIONAL}
-    for kind in [kind for kind in _DIGESTS if kind in values]:
-        values[kind] = f"sha256:{values[kind]}"
-    return "".join(f"{key} = {_value(values[key])}\n" for key in sorted(values))
+    functions = values.pop(_FUNCTIONS, ())
+    own = [f"[{name}]\n{_table(values)}"]
+    return "\n".join([*own, *(f"[[{name}.{_FUNCTIONS}]]\n{_table(one)}" for one in functions)])
+
+
+def _table(values: Mapping[str, Any]) -> str:
+    given = {name: value for name, value in values.items() if value or name not in _OPTIONAL}
+    texts = {name: f"sha256:{given[name]}" for name in _DIGESTS if name in given}
+    given |= texts
+    return "".join(f"{key} = {_value(given[key])}\n" for key in sorted(given))
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{k} = {_value(v)}" for k, v in sorted(value.items())) + " }"
-    # JSON's strings are TOML's, except for DEL, which none of these texts contains.
-    return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in sorted(value.items())) + " }"
+    # JSON's strings are TOML's, except for DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
+
+
+def _key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _value(key)

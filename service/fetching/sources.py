@@ -1,11 +1,13 @@
-"""Where schedules come from: a service, or the database of this machine."""
+"""Where schedules come from: a service, the database of this machine, or a file from a service."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from service.client.answers import not_ours
 from service.suggested_files import way_to
 from tuner.best import Lookup, lookup_of
 from tuner.errors import UserError
@@ -36,17 +38,32 @@ class Offer:
     cycles: int
     fidelity: str
     stale: str = ""
+    generator: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    toolchain: Mapping[str, Any] = field(default_factory=dict)
+    workload: str = ""
+    """As :meth:`Source.workload`, where that is known without asking."""
+
+
+class NothingStoredError(UserError):
+    """A source has no schedule that fits."""
 
 
 class Source(Protocol):
     """Offers schedules and hands out their files."""
 
     def best(self, lookup: Lookup) -> Offer:
-        """The best schedule that fits; ``UserError`` says how to get one if none is stored."""
+        """The best schedule that fits; ``NothingStoredError``, or ``RefusedError`` with status 404,
+        says how to get one if none is stored."""
         ...
 
     def file(self, schedule: str, object_digest: str, kind: FileKind) -> bytes:
         """A file of a schedule; the caller checks its digest."""
+        ...
+
+    def workload(self, offer: Offer) -> str:
+        """SHA-256 of the workload that the schedule of ``offer`` is for, by which a kernel of
+        another version is told apart."""
         ...
 
 
@@ -61,6 +78,13 @@ class ServerSource:
 
     def file(self, schedule: str, object_digest: str, kind: FileKind) -> bytes:
         return self._client.file(schedule, kind, object_digest if kind == "object" else None)
+
+    def workload(self, offer: Offer) -> str:
+        about = self._client.file(offer.schedule, "provenance")
+        try:
+            return str(json.loads(about)["workload_digest"])
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise not_ours(self._client.server, "a provenance names no workload") from None
 
 
 def _offer_of(best: Best) -> Offer:
@@ -77,11 +101,14 @@ def _offer_of(best: Best) -> Offer:
         cycles=int(document.get("cycles") or 0),
         fidelity=str(document.get("fidelity") or "model"),
         stale=stale if best.from_cache else "",
+        generator=str(document.get("generator") or ""),
+        config=document.get("config") or {},
+        toolchain=document.get("toolchain") or {},
     )
 
 
 class LocalSource:
-    """Schedules from the database of this machine."""
+    """Schedules from a store: the database of this machine, or a file that was opened as one."""
 
     def __init__(self, store: TrialStore) -> None:
         self._store = store
@@ -99,6 +126,9 @@ class LocalSource:
             )
         return files[kind]
 
+    def workload(self, offer: Offer) -> str:
+        return offer.workload
+
 
 def _stored(schedule: Schedule) -> Offer:
     problem = schedule.problem
@@ -112,11 +142,15 @@ def _stored(schedule: Schedule) -> Offer:
         object_digest=schedule.artifact_digest,
         cycles=schedule.measurement.cycles,
         fidelity=schedule.measurement.fidelity,
+        generator=schedule.generator,
+        config=schedule.config.as_dict(),
+        toolchain=dict(schedule.provenance["toolchain"]),
+        workload=problem.workload.digest,
     )
 
 
 def stored_best(store: TrialStore, lookup: Lookup) -> Schedule:
-    """The best schedule in ``store``; ``UserError`` says how to get one if none is stored."""
+    """The best schedule in ``store``; ``NothingStoredError`` says how to get one without one."""
     found = store.best(lookup)
     if found is None:
         from service.labels import problem_label, problem_options
@@ -124,7 +158,7 @@ def stored_best(store: TrialStore, lookup: Lookup) -> Schedule:
         problem, cache = lookup.problem, lookup.cache
         least = lookup.min_fidelity
         higher = "" if least == "model" else f", fidelity {least} or higher"
-        raise UserError(
+        raise NothingStoredError(
             f"no schedule is stored for {problem_label(problem)}, caches {cache}{higher}",
             next_step=f"run `hvxtune tune {problem_options(problem)} --cache {cache}`",
         )

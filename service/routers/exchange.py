@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-import time
 from dataclasses import asdict
-from pathlib import Path
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
-from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 
 from db.exchange import export_schedules
 from service.app_state import Store
 from service.auth import Caller, Scope, require
+from service.exporting import DESCRIBED, exported
 from service.importing import take_over
 from service.openapi import problems
 from service.schemas.schedules import ExportQuery, ImportedForm, ImportQuery
@@ -24,21 +22,18 @@ from tuner.paths import writable
 
 router = APIRouter(prefix="/v1", tags=["schedules"])
 
-MEDIA_TYPE = "application/zip"
 _BODY = {
     "required": True,
     "description": "A file from `GET /v1/export` or `hvxtune export`.",
     "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
 }
-_STALE_S = 24 * 3600.0
-_BINARY = {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
 
 
 @router.get(
     "/export",
     summary="Stored schedules as one file",
     response_class=FileResponse,
-    responses={200: {**_BINARY, "description": "A zip: see the format in docs/rest.md."}},
+    responses=DESCRIBED,
 )
 def export(
     query: Annotated[ExportQuery, Query()],
@@ -47,29 +42,10 @@ def export(
 ) -> FileResponse:
     """All that are not quarantined, or those of a kernel or target, with provenance and objects:
     the shared ones and the caller's own."""
-    place = _swept(writable("transfers")) / f"{os.urandom(8).hex()}.zip"
-    try:
-        export_schedules(store, place, kernel=query.kernel, target=query.target, owner=caller.owner)
-    except BaseException:
-        place.unlink(missing_ok=True)
-        raise
-    return FileResponse(
-        place,
-        media_type=MEDIA_TYPE,
-        filename="hvxtune-schedules.zip",
-        background=BackgroundTask(place.unlink, missing_ok=True),
+    write = partial(
+        export_schedules, store, kernel=query.kernel, target=query.target, owner=caller.owner
     )
-
-
-def _swept(folder: Path) -> Path:
-    """``folder``, swept of the leftovers of exports that were killed long ago."""
-    for entry in folder.iterdir():
-        try:
-            if time.time() - entry.stat().st_mtime > _STALE_S:
-                entry.unlink()
-        except FileNotFoundError:
-            continue  # another export was first
-    return folder
+    return exported(write, "hvxtune-schedules.zip")
 
 
 @router.post(

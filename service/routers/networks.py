@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
+from starlette.responses import FileResponse
 
-from db.jobs.batches import batch_progress, batch_table, id_of_batch
+from db.exchange import write_schedules
+from db.jobs.batches import batch_problems, batch_progress, batch_table, id_of_batch
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth import Caller, Scope, require
+from service.auth.gate import Gate
+from service.exporting import DESCRIBED, exported
 from service.job_requests import request_of_all
 from service.json_forms import batch_json, batch_table_json
 from service.openapi import problems
 from service.problem_details import HttpError, not_found
 from service.schemas.common import NO_QUERY
 from service.schemas.networks import NetworkDetail, NetworkForm
+from tuner.best import lookup_of
 from tuner.errors import UserError
+from tuner.problem.contract import Contract
 from tuner.records.batch import Batch
-from tuner.records.trial import JobRequest
+from tuner.records.candidate import Problem
+from tuner.records.trial import JobRequest, Schedule
 
 router = APIRouter(prefix="/v1/networks", tags=["jobs"])
+
+_NAMED = 3
+"""Workloads that an error names."""
 
 
 @router.get(
@@ -34,11 +45,65 @@ router = APIRouter(prefix="/v1/networks", tags=["jobs"])
 def one(network: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
     """Its jobs as one: state and totals, the table by layer, and what to do next. By its id, the
     start of one, or the name of a network or set, which means its newest."""
+    return batch_table_json(batch_table(store, _named(store, network)))
+
+
+@router.get(
+    "/{network}/bundle",
+    summary="The best schedules of a network as one file",
+    response_class=FileResponse,
+    responses={**DESCRIBED, **problems(404, 409)},
+    dependencies=[NO_QUERY],
+)
+def bundle(
+    network: str,
+    request: Request,
+    caller: Annotated[Caller, Depends(require(Scope.READ))],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> FileResponse:
+    """All of a bundle that does not depend on weights, which stay with their owner: for each
+    workload the best schedule for warm caches and static shapes, as in `GET /v1/export`, and its
+    object. `hvxtune fetch --network MODEL --from FILE` makes the bundle of it. 409 while a
+    workload has none."""
+    found = _named(store, network)
+    given = batch_problems(store, found)
+    asked = [Problem(one.workload, Contract.STATIC, one.target) for one in given]
+    wanted = {problem.digest: problem for problem in asked}
+    gate: Gate = request.app.state.gate
+    gate.charge(caller, len(wanted) - 1)  # the request itself counted as one
+    best = _bests(store, found, wanted, caller.owner)
+    written = ((one.public_id, one, store.artifact(one.artifact_digest)) for one in best)
+    name = store.batch(found).label
+    return exported(partial(write_schedules, found=written), f"{name}.zip")
+
+
+def _bests(
+    store: SqlStore, batch: str, wanted: Mapping[str, Problem], owner: str
+) -> list[Schedule]:
+    """The schedules that a bundle takes; 409 names what lacks one."""
+    found = {
+        digest: store.best(lookup_of(problem, audience=owner)) for digest, problem in wanted.items()
+    }
+    missing = [wanted[digest].workload.label for digest, best in found.items() if best is None]
+    if missing:
+        more = ", ..." if len(missing) > _NAMED else ""
+        raise HttpError(
+            409,
+            f"no schedule is stored for {len(missing)} of {len(wanted)} workloads of {batch}: "
+            f"{'; '.join(missing[:_NAMED])}{more}",
+            accepted="a network each of whose jobs has a result",
+            next_step=f"resume it, or tune those; GET /v1/networks/{batch} shows its jobs",
+        )
+    return [best for best in found.values() if best is not None]
+
+
+def _named(store: SqlStore, network: str) -> str:
+    """The id of the batch that a path names by its id, the start of it, or its name; 404 without
+    one."""
     try:
-        found = id_of_batch(store, network if network.isprintable() else "")
+        return id_of_batch(store, network if network.isprintable() else "")
     except UserError as error:
         raise _missing(network, error) from None
-    return batch_table_json(batch_table(store, found))
 
 
 def find_batch(store: SqlStore, given: str) -> Batch:

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from db import open_store
-from db.exchange import Imported, export_schedules, import_schedules, layout
+from db.exchange import Imported, export_schedules, import_schedules, layout, opened
 from db.exchange.lines import read_line
 from db.sql_store import SqlStore
 from service import importing
@@ -368,3 +368,29 @@ def test_over_the_command_line(
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "third"))
     done = CliRunner().invoke(commands, ["import", str(file), "--any-toolchain", "--json"])
     assert json.loads(done.output) == {"schedules": 2, "stored": 2, "kept": 0}
+
+
+def test_a_file_is_opened_as_a_store_of_its_own(store: SqlStore, exported: Path) -> None:
+    of = problem(m=64, n=128, k=128)
+    before = store.best(lookup_of(of))
+    with opened(exported) as inside:
+        assert inside.best(lookup_of(of)) == before
+        assert inside.files.root != store.files.root
+        place = inside.place.path
+    assert place is not None
+    assert not place.exists()
+
+
+def test_a_file_that_cannot_be_opened_is_named(exported: Path) -> None:
+    wrong = exported.with_name("wrong.zip")
+    for content, said in ((b"no zip", "is damaged, cut off or not a zip"), (None, "No such file")):
+        if content is not None:
+            wrong.write_bytes(content)
+        else:
+            wrong.unlink()
+        with pytest.raises(UserError, match=rf"wrong\.zip: .*{said}"), opened(wrong):
+            pass
+    with zipfile.ZipFile(wrong, "w") as archive:
+        archive.writestr("../evil", b"")
+    with pytest.raises(UserError, match=r"wrong\.zip: a member called '\.\./evil'"), opened(wrong):
+        pass

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from httpx import Response
 from sqlalchemy import event
 from starlette.testclient import TestClient
 
 from db.access.audit import newest_entries
+from db.exchange import opened
+from db.schedules import queries
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
@@ -17,8 +21,11 @@ from service.settings import Settings
 from tests.service.cli.test_batches import stored
 from tests.service.gates import CallerGate
 from tests.service.job_routes import items, made, use_stand_ins
+from tests.service.stored import problem, store_schedule
+from tuner.best import lookup_of
 from tuner.conformance.stores import NETWORK, new_job
-from tuner.records.trial import JobState
+from tuner.records.batch import BatchPlan, NetworkLayer, NewJob
+from tuner.records.trial import JobState, Submission
 
 
 def ids(found: list[dict[str, Any]]) -> list[str]:
@@ -57,16 +64,16 @@ def test_the_number_of_queries_does_not_grow_with_the_list(
     counted: list[str] = []
     event.listen(store._engine, "before_cursor_execute", lambda *a: counted.append(a[2]))
 
-    def queries() -> int:
+    def asked() -> int:
         counted.clear()
         assert client.get("/v1/jobs?grouped=true").status_code == 200
         return len(counted)
 
     stored(store)
-    few = queries()
+    few = asked()
     for _ in range(3):
         stored(store)
-    assert queries() == few
+    assert asked() == few
 
 
 def test_cancel_and_resume_are_of_all_jobs(client: TestClient, store: SqlStore) -> None:
@@ -108,13 +115,85 @@ def test_others_need_the_scope_operate(store: SqlStore) -> None:
     assert asked(Scope.READ, Scope.OPERATE) == 200
 
 
-@pytest.mark.parametrize("path", ["zzz", "zzz/cancel", "%00", "JOB", "JOB/resume"])
+@pytest.mark.parametrize(
+    "path", ["zzz", "zzz/cancel", "%00", "JOB", "JOB/resume", "zzz/bundle", "JOB/bundle"]
+)
 def test_what_is_no_network_is_not_found(client: TestClient, store: SqlStore, path: str) -> None:
     path = path.replace("JOB", made(store))
-    ask = client.post if "/" in path else client.get
+    ask = client.get if path.endswith("/bundle") or "/" not in path else client.post
     answer = ask(f"/v1/networks/{path}")
     assert answer.status_code == 404
     assert answer.json()["next_step"] == "`GET /v1/jobs?grouped=true` lists them"
+
+
+def network_of(store: SqlStore, *schedules: str) -> str:
+    """A network whose jobs are those that found these schedules once more; its id."""
+    made = [store.job(schedule.rpartition("-")[0]) for schedule in schedules]
+    layers = tuple(NetworkLayer(job.id, "conv", "0" * 64, "gemm_u8") for job in made)
+    plan = BatchPlan(name="net", kind="network", layers=layers)
+    jobs = [
+        NewJob(job.spec, store.space(job.id), job.toolchain, (job.id,), Submission("bob"))
+        for job in made
+    ]
+    return store.create_batch(plan, jobs).id
+
+
+def opened_answer(answer: Response, folder: Path) -> list[str]:
+    """The ids of the schedules in the file."""
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["Content-Type"] == "application/zip"
+    file = folder / "net.zip"
+    file.write_bytes(answer.content)
+    with opened(file) as inside:
+        return sorted(one.row.public_id for one in queries.page(inside))
+
+
+def test_a_bundle_holds_the_best_of_each_workload_and_nothing_else(
+    client: TestClient, store: SqlStore, tmp_path: Path
+) -> None:
+    wide, narrow = problem(m=64, n=256, k=128), problem(m=64, n=128, k=128)
+    slow, other = store_schedule(store, wide, 900), store_schedule(store, narrow, 400)
+    fast = store_schedule(store, problem(m=64, n=256, k=128, contract="host"), 800)
+    store_schedule(store, problem(m=64, n=384, k=128), 100)
+    store_schedule(store, wide, 10, cache="cold")
+    network = network_of(store, slow, other, slow)
+    answer = client.get(f"/v1/networks/{network}/bundle")
+    assert 'filename="net.zip"' in answer.headers["Content-Disposition"]
+    assert opened_answer(answer, tmp_path) == sorted([fast, other])
+    assert client.get("/v1/networks/net/bundle").content == answer.content
+    with opened(tmp_path / "net.zip") as inside:
+        best = inside.best(lookup_of(wide))
+        assert best is not None
+        assert best.public_id == fast
+        assert inside.artifact(best.artifact_digest) == store.artifact(best.artifact_digest)
+
+
+def test_a_network_with_a_workload_without_a_schedule_has_no_bundle(
+    client: TestClient, store: SqlStore
+) -> None:
+    batch = stored(store)  # its trials are none of a schedule's
+    answer = client.get(f"/v1/networks/{batch.id}/bundle")
+    assert answer.status_code == 409
+    assert "no schedule is stored for 1 of 1 workloads" in answer.json()["detail"]
+    assert f"/v1/networks/{batch.id}" in answer.json()["next_step"]
+
+
+def test_a_bundle_has_what_is_shared_and_ones_own(store: SqlStore, tmp_path: Path) -> None:
+    of = problem(m=64, n=256, k=128)
+    private = store_schedule(store, of, 500, submission=Submission("ann", private=True))
+    network = network_of(store, private)
+
+    def asked(user: str, *scopes: Scope) -> Response:
+        app: FastAPI = create_app(store, CallerGate(user, *scopes), Settings())
+        return TestClient(app).get(f"/v1/networks/{network}/bundle")
+
+    assert asked("ann", Scope.SUBMIT).status_code == 403
+    assert opened_answer(asked("ann", Scope.READ), tmp_path) == [private]
+    for other in (asked("bob", Scope.READ), asked("root", Scope.ADMIN)):
+        assert other.status_code == 409
+        assert private not in other.text
+    shared = store_schedule(store, of, 700)
+    assert opened_answer(asked("bob", Scope.READ), tmp_path) == [shared]
 
 
 def test_a_set_is_submitted_with_its_name_and_layers(

@@ -155,4 +155,9 @@ def cycles_of_call(problem: Problem, store: TrialStore | None) -> tuple[float, s
 def moved_during_call(workload: Workload, target: Target, store: TrialStore | None) -> float:
     """The bytes that DDR moves, by the timing model, in the time a call of ``workload`` takes."""
     cycles, _ = cycles_of_call(Problem(workload, Contract.STATIC, target), store)
+    return moved_in(cycles, target)
+
+
+def moved_in(cycles: float, target: Target) -> float:
+    """The bytes that DDR moves, by the timing model, in ``cycles``."""
     return cycles * find_model(target.arch).parameters.ddr_bandwidth

@@ -7,14 +7,28 @@ manifest, and ``archive`` puts all into a folder or file.
 
 from __future__ import annotations
 
-from tuner.network.shipping.archive import packed, require_place, write
-from tuner.network.shipping.bundle import Bundle, Function, bundle_of, require_name
+from tuner.network.shipping.archive import SUFFIX, packed, require_place, write
+from tuner.network.shipping.bundle import (
+    MANIFEST,
+    Bundle,
+    Function,
+    bundle_of,
+    bundle_with,
+    made_with,
+    problems_of,
+    require_name,
+)
 
 __all__ = [
+    "MANIFEST",
+    "SUFFIX",
     "Bundle",
     "Function",
     "bundle_of",
+    "bundle_with",
+    "made_with",
     "packed",
+    "problems_of",
     "require_name",
     "require_place",
     "write",

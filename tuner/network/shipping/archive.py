@@ -43,8 +43,11 @@ def write(bundle: Bundle, place: Path) -> None:
         for path in _files_in(place) - set(bundle.files):
             (place / path).unlink()
         for path, content in bundle.files.items():
-            (place / path).parent.mkdir(parents=True, exist_ok=True)
-            write_whole(place / path, content)
+            file = place / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # Unchanged files keep their times, so that nothing is built again.
+            if not file.exists() or file.read_bytes() != content:
+                write_whole(file, content)
     except OSError as error:
         raise UserError(
             f"cannot write {place}: {error.strerror}", accepted="a place that you can write to"

@@ -9,19 +9,22 @@ bytes.
 from __future__ import annotations
 
 import json
+import struct
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any
 
+from elftools.common.exceptions import ELFError
+
 from tuner.best import lookup_of
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.codegen.halide.standalone_runtime import write_runtime
-from tuner.codegen.toolchain import NativePart, find_toolchain
-from tuner.errors import CandidateError, UserError
+from tuner.codegen.toolchain import NativePart, find_toolchain, fingerprint
+from tuner.errors import CandidateError, StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
 from tuner.measure.harness import HALIDE_BUFFER
@@ -30,17 +33,17 @@ from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.network.graph import Graph, Node, Tensor
 from tuner.network.layers import layers
 from tuner.network.operators import HOST
-from tuner.network.planning.costs import moved_during_call
+from tuner.network.planning.costs import moved_during_call, moved_in
 from tuner.network.running.execution import GENERATOR, STORED, TEXTBOOK
 from tuner.network.shipping import c_source, pages
 from tuner.network.shipping.c_source import Contents
 from tuner.network.shipping.edges import within_edges
 from tuner.network.shipping.program import Call, Copy, Operation, Outside, program_of
-from tuner.packages.symbols import undefined_in, with_own_names
+from tuner.packages.symbols import NotAnObjectError, defined_in, undefined_in, with_own_names
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
-from tuner.problem.workload import Problem
-from tuner.records.candidate import Artifact, Candidate, Measurement
+from tuner.problem.workload import Problem, Workload
+from tuner.records.candidate import Artifact, CacheState, Candidate
 from tuner.space.config import Config
 from tuner.store import TrialStore
 
@@ -54,13 +57,15 @@ _LAYERS = Path(__file__).with_name("layers.h")
 class Function:
     """The object of a workload and where it comes from: ``origin`` is ``stored`` (the schedule
     ``schedule``) or ``textbook``; ``contract`` is what it needs, ``toolchain`` what it was made and
-    measured with."""
+    measured with. Its outputs were verified, and it took ``cycles`` of ``fidelity``."""
 
     problem: Problem
     artifact: Artifact
     config: Config
     generator: str
-    measurement: Measurement
+    cycles: int
+    fidelity: str
+    cache: CacheState
     origin: str
     schedule: str
     contract: str
@@ -89,6 +94,12 @@ class Bundle:
         return document
 
 
+def made_with() -> dict[str, str]:
+    """The versions of all that decides the bytes of a bundle, beside the network and its
+    functions."""
+    return {"hvxtune": version("hvxtune"), "halide": version("halide"), **fingerprint()}
+
+
 def require_name(name: str) -> None:
     """``UserError`` unless ``name`` can begin the names of a bundle in C."""
     if not (name.isidentifier() and name.isascii()):
@@ -113,19 +124,53 @@ def bundle_of(
     DSP; ``CandidateError`` if a textbook schedule is wrong.
     """
     require_name(name)
-    inner, edges = within_edges(graph)
-    found = layers(inner)
-    moved = partial(moved_during_call, target=target, store=store)
-    program = program_of(inner, found, target, moved)
-    contents = Contents(name, inner, edges, found, program, target)
+    contents = _contents(
+        graph, name, target, partial(moved_during_call, target=target, store=store)
+    )
     functions = []
     with find_generator(GENERATOR)(1) as generator, QemuMeasurer() as measurer:
-        for workload in contents.program.functions:
-            problem = Problem(workload, Contract.STATIC, target)
+        for problem in _problems(contents):
             made = _stored(problem, store) or _textbook(problem, generator, measurer)
             functions.append(made)
             if on_function is not None:
                 on_function(made, len(contents.program.functions))
+    return _bundle(contents, functions)
+
+
+def problems_of(graph: Graph, target: Target) -> list[Problem]:
+    """The problems whose functions a bundle of ``graph`` for ``target`` needs, in their order.
+    ``UserError`` for a network with no layer for the DSP."""
+    return _problems(_contents(graph, "network", target, lambda _: 0.0))
+
+
+def bundle_with(
+    graph: Graph, name: str, functions: Sequence[Function], *, target: Target
+) -> Bundle:
+    """The bundle ``name`` of ``graph`` with these functions, one for each of :func:`problems_of`.
+    ``StoreError`` for an object that is not one, or lacks its function."""
+    require_name(name)
+    cycles = {one.problem.workload.digest: one.cycles for one in functions}
+    contents = _contents(graph, name, target, lambda one: moved_in(cycles[one.digest], target))
+    return _bundle(contents, functions)
+
+
+def _contents(
+    graph: Graph, name: str, target: Target, moved: Callable[[Workload], float]
+) -> Contents:
+    """``moved`` says how many bytes come from DDR while a call runs."""
+    inner, edges = within_edges(graph)
+    found = layers(inner)
+    return Contents(name, inner, edges, found, program_of(inner, found, target, moved), target)
+
+
+def _problems(contents: Contents) -> list[Problem]:
+    return [
+        Problem(workload, Contract.STATIC, contents.target)
+        for workload in contents.program.functions
+    ]
+
+
+def _bundle(contents: Contents, functions: Sequence[Function]) -> Bundle:
     files = _files(contents, functions)
     calls = {name for data in _objects(files) for name in undefined_in(data)}
     manifest = {
@@ -134,7 +179,7 @@ def bundle_of(
         "files": {path: digest_of_bytes(content) for path, content in sorted(files.items())},
     }
     files[MANIFEST] = (json.dumps(manifest, indent=2) + "\n").encode()
-    return Bundle(name, dict(sorted(files.items())), contents, tuple(functions))
+    return Bundle(contents.name, dict(sorted(files.items())), contents, tuple(functions))
 
 
 def _stored(problem: Problem, store: TrialStore | None) -> Function | None:
@@ -146,7 +191,9 @@ def _stored(problem: Problem, store: TrialStore | None) -> Function | None:
         store.artifact(best.artifact_digest),
         best.config,
         best.generator,
-        best.measurement,
+        best.measurement.cycles,
+        best.measurement.fidelity,
+        best.measurement.cache,
         STORED,
         best.public_id,
         best.problem.contract.value,
@@ -167,7 +214,9 @@ def _textbook(problem: Problem, generator: CodeGenerator, measurer: Measurer) ->
         artifact,
         config,
         GENERATOR,
-        measurement,
+        measurement.cycles,
+        measurement.fidelity,
+        measurement.cache,
         TEXTBOOK,
         "",
         problem.contract.value,
@@ -175,13 +224,11 @@ def _textbook(problem: Problem, generator: CodeGenerator, measurer: Measurer) ->
     )
 
 
-def _files(contents: Contents, functions: list[Function]) -> dict[str, bytes]:
+def _files(contents: Contents, functions: Sequence[Function]) -> dict[str, bytes]:
     """All files but the manifest."""
     name = contents.name
     objects = {
-        f"objects/{symbol}.o": with_own_names(
-            function.artifact.object_bytes, function.artifact.symbol, renamed=symbol
-        )
+        f"objects/{symbol}.o": _renamed(function, symbol)
         for symbol, function in zip(_own_functions(contents), functions, strict=True)
     }
     if contents.program.constants.size:
@@ -202,6 +249,22 @@ def _files(contents: Contents, functions: list[Function]) -> dict[str, bytes]:
             "CMakeLists.txt": pages.cmake_lists(contents, sorted(objects)).encode(),
             "README.md": pages.readme(contents).encode(),
         }
+
+
+def _renamed(function: Function, symbol: str) -> bytes:
+    """The object, whose function is ``symbol``. Where it comes from somewhere else, it may be
+    anything."""
+    what = f"the object of {function.schedule or function.problem.workload.label}"
+    try:
+        made = with_own_names(
+            function.artifact.object_bytes, function.artifact.symbol, renamed=symbol
+        )
+        if symbol in defined_in(made):
+            return made
+        why = f"does not define {function.artifact.symbol}"
+    except (NotAnObjectError, ELFError, ValueError, IndexError, struct.error) as error:
+        why = f"cannot be linked: {error}"
+    raise StoreError(f"{what} {why}", next_step="tune it again, and fetch with --update")
 
 
 def _node_models(contents: Contents) -> dict[str, bytes]:
@@ -260,7 +323,7 @@ def _constants(contents: Contents) -> bytes:
         return made.read_bytes()
 
 
-def _manifest(contents: Contents, functions: list[Function]) -> dict[str, Any]:
+def _manifest(contents: Contents, functions: Sequence[Function]) -> dict[str, Any]:
     program, graph = contents.program, contents.graph
     return {
         "format": FORMAT,
@@ -313,7 +376,7 @@ def _edge(graph: Graph, node: Node) -> dict[str, str]:
 
 
 def _function(symbol: str, function: Function) -> dict[str, Any]:
-    measurement, workload = function.measurement, function.problem.workload
+    workload = function.problem.workload
     return {
         "symbol": symbol,
         "kernel": workload.kernel,
@@ -322,13 +385,13 @@ def _function(symbol: str, function: Function) -> dict[str, Any]:
         "id": function.schedule or None,
         "contract": function.contract,
         "generator": function.generator,
-        "config": function.config.as_dict(),
-        "cycles": measurement.cycles,
-        "fidelity": measurement.fidelity,
-        "cache": measurement.cache,
-        "verified": measurement.verified,
+        "config": dict(sorted(function.config.items())),
+        "cycles": function.cycles,
+        "fidelity": function.fidelity,
+        "cache": function.cache,
+        "verified": True,  # else it would be neither stored nor measured
         "artifact": function.artifact.digest,
-        "toolchain": dict(function.toolchain),
+        "toolchain": dict(sorted(function.toolchain.items())),
     }
 
 

@@ -1,0 +1,92 @@
+"""``hvxtune fetch --network``: what it refuses before and after it asks. What it makes is built in
+tests/examples/test_locked_network.py."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import onnx
+import pytest
+
+from db import open_store
+from db.exchange import export_schedules
+from tests.rig.models.builder import Builder
+from tests.rig.models.quantized import Quantizing, quantized
+from tests.service.stored import problem, store_schedule
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two convolutions."""
+    b = Builder(2, 17)
+    x = b.relu6(b.conv(b.input("image", (1, 3, 8, 8)), 3, 16, size=3))
+    path = tmp_path_factory.mktemp("models") / "two.onnx"
+    onnx.save(quantized(b.model(b.conv(x, 16, 16)), Quantizing()), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "fetch without KERNEL"),
+        (["gemm_u8", "--axis", "batch=1"], "--axis batch=1 without --network"),
+        (["gemm_u8", "--network", "MODEL"], "--network with KERNEL"),
+        (["--network", "MODEL", "-p", "m=1"], "--network with --param"),
+        (["--network", "MODEL", "--contract", "host"], "--network with --contract"),
+        (["--network", "MODEL", "--cache", "cold"], "--network with --cache"),
+        (["--network", "MODEL", "--min-fidelity", "hardware"], "--network with --min-fidelity"),
+        (["--network", "MODEL", "--schedule"], "--network with --schedule"),
+        (["--network", "MODEL", "--source", "a.cpp"], "--network with --source"),
+        (["--network", "MODEL", "--update", "--offline"], "--update with --offline"),
+        (["--network", "MODEL", "--from", "a.zip", "--offline"], "--from with --offline"),
+        (["--network", "MODEL", "--from", "a.zip", "--server", "http://x"], "--from with --server"),
+        (["--network", "MODEL", "--from", "a.zip"], "cannot read a.zip"),
+        (["--network", "MODEL", "--name", "two-2"], "the name 'two-2'"),
+        (["--network", "MODEL", "--name", "version"], "the name 'version'"),
+        (["--network", "MODEL", "--target", "hexagon-v1"], "hexagon-v1"),
+        (["--network", "none.onnx"], "none.onnx"),
+        (["--network", "MODEL", "--offline"], "'two' is not pinned in hvxtune.lock"),
+        (["--network", "MODEL", "--lock", "none/x.lock"], "cannot open the folder of none/x.lock"),
+        (["--network", "MODEL", "-o", "none/two.tar.gz"], "cannot write none/two.tar.gz"),
+        (["--network", "MODEL"], "no schedule is stored for 2 of 2 functions of"),
+    ],
+)
+def test_a_wrong_request_is_one_line(hvxtune, model: Path, tmp_path: Path, arguments, said) -> None:
+    given = [str(model) if word == "MODEL" else word for word in arguments]
+    assert said in hvxtune("fetch", *given).error_line
+    assert not (tmp_path / "hvxtune.lock").exists()
+    assert not (tmp_path / "two").exists()
+
+
+def test_a_folder_with_other_files_is_left_alone(hvxtune, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "mine.txt").write_text("mine")
+    assert "two has other files: mine.txt" in hvxtune("fetch", "--network", str(model)).error_line
+
+
+@pytest.mark.slow
+def test_a_file_of_schedules_is_not_taken_on_trust(hvxtune, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "schedules.zip"
+
+    def fetched() -> str:
+        line = hvxtune("fetch", "--network", str(model), "--from", "schedules.zip").error_line
+        assert not (tmp_path / "hvxtune.lock").exists()
+        return str(line)
+
+    file.write_bytes(b"PK, but no zip")
+    assert "schedules.zip: the file is damaged, cut off or not a zip" in fetched()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("../evil", b"")
+    assert "schedules.zip: a member called '../evil'" in fetched()
+    with open_store() as store:
+        store_schedule(store, problem(m=64, n=128, k=128), 1000)
+        export_schedules(store, file)
+    assert "no schedule is stored for 2 of 2 functions" in fetched()
+    with zipfile.ZipFile(file) as archive:
+        held = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in held.items():
+            changed = content + b"!" if name.startswith("files/") else content
+            archive.writestr(name, changed)
+    assert "has another digest than its name says" in fetched()
