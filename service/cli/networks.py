@@ -527,8 +527,8 @@ def _keep_here(
     store: TrialStore, graph: Graph, done: SequencePlanned | StreamPlanned
 ) -> str | None:
     """Keeps the plan with the newest network here that has these layers; its id."""
-    from db.sql_store import SqlStore
     from db.jobs.batches import keep_plan, newest_like
+    from db.sql_store import SqlStore
     from tuner.network.layers import recorded
 
     if not isinstance(store, SqlStore):  # others keep trials alone
