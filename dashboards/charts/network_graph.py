@@ -17,7 +17,7 @@ from tuner.records.network_plan import NetworkPlan
 MOST_BOXES = 120
 COLOURS = 6
 HAS_KERNEL, ON_HOST = "has a kernel", "no kernel: the host's"
-_MOST_LETTERS = 24
+_MOST_LETTERS = 22
 
 
 @dataclass(frozen=True)

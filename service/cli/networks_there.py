@@ -64,7 +64,13 @@ def tune_network_there(
     sys.stderr.write(
         f"{len(jobs)} jobs submitted to {client.server}, batch {batch}; each has its own budget\n"
     )
-    form = follow(client, batch)
+    watch_network(client, batch, as_json=as_json)
+    return batch
+
+
+def watch_network(client: Client, batch: str, *, as_json: bool) -> None:
+    """Follows the jobs of a network or set to their ends, and prints the result."""
+    form = _followed(client, batch)
     if as_json:
         print_json(form)
     else:
@@ -72,10 +78,9 @@ def tune_network_there(
     if form["state"] != JobState.DONE:
         sys.stderr.write(f"error: batch {batch} {form['state']}\n")
         raise typer.Exit(1)
-    return batch
 
 
-def follow(client: Client, batch: str) -> dict[str, Any]:
+def _followed(client: Client, batch: str) -> dict[str, Any]:
     """The network or set once none of its jobs runs or waits for a conductor. Ctrl-C leaves it to
     the service."""
     where = f"--server {client.server}"
@@ -89,14 +94,14 @@ def follow(client: Client, batch: str) -> dict[str, Any]:
             time.sleep(_POLL_S)
     except KeyboardInterrupt:
         sys.stderr.write(
-            f"\nbatch {batch} goes on at {client.server}; look at it with: "
-            f"hvxtune show {batch} {where}; end it with: hvxtune cancel {batch} {where}\n"
+            f"\nbatch {batch} goes on at {client.server}; watch it with: "
+            f"hvxtune watch {batch} {where}; end it with: hvxtune cancel {batch} {where}\n"
         )
         raise typer.Exit(INTERRUPTED) from None
     except UserError:
         raise
     except HvxtuneError as error:
-        error.next_step = f"it may go on there; look again with: hvxtune show {batch} {where}"
+        error.next_step = f"it may go on there; look again with: hvxtune watch {batch} {where}"
         raise
 
 
