@@ -15,6 +15,7 @@ from tuner.records.batch import NetworkLayer
 from tuner.records.network_plan import NetworkPlan
 
 MOST_BOXES = 120
+MOST_EDGES = 600
 COLOURS = 6
 HAS_KERNEL, ON_HOST = "has a kernel", "no kernel: the host's"
 _MOST_LETTERS = 22
@@ -49,7 +50,7 @@ class NetworkGraph:
 
 def network_graph(layers: Sequence[NetworkLayer], plan: NetworkPlan | None) -> NetworkGraph | None:
     """The drawing, coloured by the units of ``plan``, or by whether a kernel can do the layer.
-    ``None`` if the record says nothing of edges, or there are too many boxes to be read."""
+    ``None`` if the record says nothing of edges, or there is too much to be read."""
     if len(layers) > 1 and not any(layer.reads for layer in layers):
         return None
     words = _words(layers, plan)
@@ -58,6 +59,8 @@ def network_graph(layers: Sequence[NetworkLayer], plan: NetworkPlan | None) -> N
     if len(groups) > MOST_BOXES:
         return None
     reads = _reads_of_groups([layer.reads for layer in layers], groups)
+    if sum(map(len, reads)) > MOST_EDGES:
+        return None
     made = layout(reads)
     boxes = tuple(
         _box(

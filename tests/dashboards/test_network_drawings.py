@@ -92,6 +92,12 @@ def test_large_graphs_are_folded_until_they_can_be_read(blocks: int, boxes: int)
         assert any("layers" in box.label for box in made.boxes)
 
 
+def test_what_branches_too_much_is_not_drawn() -> None:
+    dense = [NetworkLayer(f"{n}", "conv", reads=tuple(range(n))) for n in range(40)]
+    assert network_graph(dense[:30], None) is not None
+    assert network_graph(dense, None) is None
+
+
 def test_colours_are_those_of_units_or_of_what_has_a_kernel() -> None:
     alone, planned = network_graph(LAYERS, None), network_graph(LAYERS, PLAN)
     assert alone is not None

@@ -7,7 +7,7 @@ All times are modelled: what was measured or declared of each layer, as a planne
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from math import isfinite
 from typing import Any, Literal
 
@@ -78,10 +78,11 @@ class VtcmOfCall:
     @property
     def used_bytes(self) -> list[int]:
         """Bytes placed at each step."""
-        return [
-            sum(one.size_bytes for one in self.tensors if one.first <= step <= one.last)
-            for step in range(len(self.steps))
-        ]
+        changes = [0] * (len(self.steps) + 1)
+        for one in self.tensors:
+            changes[one.first] += one.size_bytes
+            changes[one.last + 1] -= one.size_bytes
+        return list(accumulate(changes[:-1]))
 
 
 @dataclass(frozen=True)
