@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dashboards.charts.gantt import Gantt, gantt
+from dashboards.charts.network_graph import NetworkGraph, network_graph
+from dashboards.charts.vtcm_steps import VtcmChart, vtcm_charts
 from tuner.batch_progress import BatchProgress, Totals
-from tuner.records.batch import Batch
+from tuner.records.batch import Batch, NetworkLayer
+from tuner.records.network_plan import NetworkPlan
 
 
 @dataclass(frozen=True)
@@ -59,3 +65,48 @@ class NetworkView:
         if self.batch.shares_budget:
             return ["cancel"]
         return ["resume", "cancel"] if self.state == "paused" else ["pause", "cancel"]
+
+
+@dataclass(frozen=True)
+class Drawings:
+    """The graph of a network, and what is drawn of its plan if it has one."""
+
+    layers: Sequence[NetworkLayer]
+    plan: NetworkPlan | None
+
+    @property
+    def has_edges(self) -> bool:
+        """Whether the record says which layers a layer reads."""
+        return any(layer.reads for layer in self.layers)
+
+    @property
+    def graph(self) -> NetworkGraph | None:
+        """The graph; ``None`` if it cannot be drawn."""
+        return network_graph(self.layers, self.plan)
+
+    @property
+    def gantt(self) -> Gantt | None:
+        """What runs when."""
+        return None if self.plan is None else gantt(self.plan, self.layers)
+
+    @property
+    def vtcm(self) -> list[VtcmChart]:
+        """VTCM of each unit."""
+        return [] if self.plan is None else vtcm_charts(self.plan, self.layers)
+
+    @property
+    def copied(self) -> list[NetworkLayer]:
+        """The layers whose outputs are copied to another unit for one input."""
+        if self.plan is None:
+            return []
+        found = [bar for bar in self.plan.bars if bar.kind == "copy" and bar.layer is not None]
+        # The bars of a stream are those of several inputs.
+        once = {(bar.runs_on, bar.layer): bar for bar in found}.values()
+        bars = once if self.plan.objective == "throughput" else found
+        return [self.layers[bar.layer] for bar in bars if bar.layer is not None]
+
+    @property
+    def sources(self) -> str:
+        """Where the times of layers are from."""
+        found = Counter(one.source for one in self.plan.layers) if self.plan else Counter[str]()
+        return ", ".join(f"{count} layers {source}" for source, count in found.most_common())

@@ -49,6 +49,8 @@ def environment() -> Environment:
         share=share,
         duration=duration,
         size=size,
+        micros=micros,
+        millis=millis,
         celsius=celsius,
         ago=ago,
         moment=moment,
@@ -97,6 +99,16 @@ def size(value: float | None) -> str:
         return f"{value:.0f}\N{NO-BREAK SPACE}B"
     unit, scaled = ("KiB", value / _KIB) if value < _KIB**2 else ("MiB", value / _KIB**2)
     return f"{scaled:.4g}\N{NO-BREAK SPACE}{unit}"
+
+
+def micros(value: float | None) -> str:
+    """Microseconds: ``1,234.5``."""
+    return ABSENT if value is None else f"{value:,.1f}"
+
+
+def millis(value_us: float | None) -> str:
+    """Milliseconds of microseconds: ``1.234``."""
+    return ABSENT if value_us is None else f"{value_us / 1000:,.3f}"
 
 
 def celsius(value: float | None) -> str:

@@ -192,8 +192,9 @@ class BatchRow(Base):
     """The jobs of a network or a set (:class:`tuner.records.batch.Batch`).
 
     The rows of its jobs name it, and so may jobs of versions before there was this table, without
-    a row here. ``document`` is :meth:`tuner.records.batch.Batch.document`; ``tenant`` and
-    ``audience`` are as for jobs.
+    a row here. ``document`` is :meth:`tuner.records.batch.Batch.document`, ``plan``
+    :meth:`tuner.records.network_plan.NetworkPlan.document`, which lists do not read; ``tenant``
+    and ``audience`` are as for jobs.
     """
 
     __tablename__ = "batches"
@@ -208,6 +209,7 @@ class BatchRow(Base):
     priority: Mapped[int] = mapped_column(server_default=text("0"))
     tenant: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
     audience: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
+    plan: Mapped[Document | None] = mapped_column(deferred=True)
 
 
 class ArtifactRow(Base):

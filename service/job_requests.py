@@ -24,11 +24,12 @@ from service.auth.quotas import check_submit
 from service.json_forms import job_json
 from service.problem_details import HttpError
 from service.request_ids import current_request_id
-from service.schemas.jobs import SubmitBody, WorkloadBody
+from service.schemas.jobs import OptionsBody, SubmitBody, WorkloadBody
+from service.schemas.new_network import NewNetworkBody
 from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import Roster
-from tuner.records.batch import Batch, BatchPlan, NewJob
+from tuner.records.batch import Batch, NewJob
 from tuner.records.trial import Job, JobRequest, Submission
 from tuner.tuning import Plan, plan
 
@@ -47,7 +48,7 @@ class Taken:
 def submit(
     store: SqlStore,
     caller: Caller,
-    body: SubmitBody,
+    body: SubmitBody | NewNetworkBody,
     request: HTTPConnection,
     *,
     key: str | None = None,
@@ -78,7 +79,7 @@ def submit(
                 made = [insert_job(session, only.spec, only.space, only.toolchain, only.submission)]
                 batch = None
             else:
-                whole = insert_batch(session, BatchPlan(name=body.name or ""), new)
+                whole = insert_batch(session, body.plan([one.workload for one in plans]), new)
                 made = [store.job(member.job) for member in whole.members]
                 batch = whole.id
             jobs = [job_json(job) for job in made]
@@ -100,6 +101,12 @@ class _Planned:
     private: bool
     layers: tuple[str, ...]
 
+    @property
+    def workload(self) -> tuple[str, str]:
+        """Its kernel, and the digest of the workload."""
+        workload = self.plan.spec.problem.workload
+        return workload.kernel, workload.digest
+
 
 def _new_job(made: _Planned, submission: Submission) -> NewJob:
     own = replace(submission, kernel_label=made.named.label, private=made.private)
@@ -117,7 +124,7 @@ def _trials_asked_for(plans: list[Plan]) -> int | None:
 
 
 def _plans(
-    store: SqlStore, body: SubmitBody, caller: Caller, default_workers: int | None
+    store: SqlStore, body: SubmitBody | NewNetworkBody, caller: Caller, default_workers: int | None
 ) -> list[_Planned]:
     roster = store.roster()
 
@@ -129,7 +136,7 @@ def _plans(
         return _Planned(made, kernel, private, tuple(workload.layers or ()))
 
     if body.workloads is None:
-        assert body.kernel is not None  # noqa: S101 - the body was validated
+        assert isinstance(body, SubmitBody) and body.kernel is not None  # noqa: S101, PT018 - validated
         only = WorkloadBody(kernel=body.kernel, params=body.params or {}, layers=None)
         return [planned(only)]
     plans = []
@@ -137,12 +144,12 @@ def _plans(
         try:
             plans.append(planned(workload))
         except UserError as error:
-            error.message = f"workloads.{index}: {error.message}"
+            error.message = f"{body.place(index)}: {error.message}"
             raise
     return plans
 
 
-def _is_private(body: SubmitBody, kernel: Named) -> bool:
+def _is_private(body: OptionsBody, kernel: Named) -> bool:
     if kernel.private and body.visibility == "shared":
         raise UserError(
             f"a shared job on '{kernel.label}', an upload that is private",
@@ -153,7 +160,7 @@ def _is_private(body: SubmitBody, kernel: Named) -> bool:
 
 
 def _plan(
-    body: SubmitBody,
+    body: SubmitBody | NewNetworkBody,
     workload: WorkloadBody,
     default_workers: int | None,
     roster: Roster,
@@ -194,7 +201,7 @@ def may_steer(caller: Caller, work: Job | Batch) -> bool:
     return own or caller.may(Scope.OPERATE)
 
 
-def require_may_steer(caller: Caller, work: Job | Batch, request: JobRequest) -> None:
+def require_may_steer(caller: Caller, work: Job | Batch, request: JobRequest | str) -> None:
     """403 for anybody who may not."""
     if may_steer(caller, work):
         return

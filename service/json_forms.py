@@ -290,6 +290,8 @@ def _layer_json(row: LayerProgress) -> dict[str, Any]:
         "steps_apart": None if layer is None else layer.steps,
         "on_host": layer is not None and layer.on_host,
         "note": "" if layer is None else layer.note,
+        "reads": [] if layer is None else list(layer.reads),
+        "output_bytes": None if layer is None else layer.output_bytes,
         "job": None if row.progress is None else row.progress.member.job,
         "textbook_cycles": row.textbook_cycles,
         "best_cycles": row.best_cycles,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response
 
-from dashboards.network_view import NetworkView
+from dashboards.network_view import Drawings, NetworkView
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
-from db.jobs.batches import batch_table
+from db.jobs.batches import batch_table, plan_of
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
@@ -18,6 +18,8 @@ from service.job_requests import may_steer, request_of_all
 from service.problem_details import not_found
 from tuner.batch_progress import BatchTable
 from tuner.errors import UserError
+from tuner.plan_totals import plan_totals
+from tuner.records.network_plan import NetworkPlan
 from tuner.records.trial import JobRequest
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
@@ -35,10 +37,14 @@ def find_table(store: SqlStore, network: str) -> BatchTable:
         ) from None
 
 
-def _shown(request: Request, template: str, table: BatchTable) -> Response:
+def _shown(
+    request: Request, template: str, table: BatchTable, plan: NetworkPlan | None, **more: Any
+) -> Response:
     view = NetworkView(table.progress)
     may_act = may_steer(request.state.viewer.caller, view.batch)
-    return render(request, template, view=view, table=table, may_act=may_act)
+    totals = plan_totals(table, plan) if plan is not None else []
+    more |= {"view": view, "table": table, "may_act": may_act, "plan": plan}
+    return render(request, template, plan_totals=totals, **more)
 
 
 @router.get("/networks/{network}")
@@ -46,7 +52,10 @@ def network(
     request: Request, network: str, store: Annotated[SqlStore, Depends(store_of)]
 ) -> Response:
     """The whole page."""
-    return _shown(request, "network.html", find_table(store, network))
+    table = find_table(store, network)
+    plan = plan_of(store, table.progress.batch.id)
+    drawings = Drawings(table.progress.batch.layers, plan)
+    return _shown(request, "network.html", table, plan, drawings=drawings)
 
 
 @router.get("/networks/{network}/live")
@@ -57,7 +66,7 @@ def live(
     table = find_table(store, network)
     if seen == table.progress.version:
         return Response(status_code=204)
-    return _shown(request, "network_live.html", table)
+    return _shown(request, "network_live.html", table, plan_of(store, table.progress.batch.id))
 
 
 @router.post("/networks/{network}/{action}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from sqlalchemy import case, func, select, tuple_
+from sqlalchemy import case, func, select, tuple_, update
 from sqlalchemy.orm import Session, aliased
 
 from db.jobs.claims import is_held
@@ -13,11 +13,12 @@ from db.jobs.finding import find_batch
 from db.jobs.queries import JobFilters, JobOverview, filtered, overviews_of
 from db.jobs.trials import SEARCHED
 from db.models import BatchRow, JobRow, MeasurementRow, TrialRow
-from db.records import batch_record, job_record, problem_record
+from db.records import batch_record, job_record, problem_record, reading
 from tuner.batch_progress import BatchProgress, BatchTable, MemberProgress, table_of
 from tuner.errors import UserError
-from tuner.records.batch import Batch, unrecorded
+from tuner.records.batch import Batch, NetworkLayer, unrecorded
 from tuner.records.candidate import Problem
+from tuner.records.network_plan import NetworkPlan, plan_from_document
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Job, JobState
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 Listed = JobOverview | BatchProgress
 Place = tuple[float, str]
 """When a job was made, and its id."""
+_LOOKED_AT = 20
+"""Networks of one name that may be other models."""
 
 
 def batch_progress(store: SqlStore, batch_id: str) -> BatchProgress:
@@ -67,6 +70,39 @@ def id_of_batch(store: SqlStore, given: str) -> str:
             if (named := session.scalar(newest)) is not None:
                 return named
             raise
+
+
+def plan_of(store: SqlStore, batch_id: str) -> NetworkPlan | None:
+    """The plan kept with the batch of this whole id; ``None`` without one."""
+    with store.reading() as session:
+        kept = session.scalar(select(BatchRow.plan).where(BatchRow.id == batch_id))
+    if kept is None:
+        return None
+    with reading(f"the plan of batch {batch_id}"):
+        return plan_from_document(kept)
+
+
+def keep_plan(store: SqlStore, batch: Batch, plan: NetworkPlan) -> None:
+    """Keeps ``plan`` with ``batch``, in place of an earlier one. ``UserError`` if it is not a plan
+    for its layers."""
+    if len(plan.layers) != len(batch.layers):
+        raise UserError(
+            f"a plan of {len(plan.layers)} layers for {batch.label}",
+            accepted=f"one for each of its {len(batch.layers)} layers",
+        )
+    with store.writing() as session:
+        changed = update(BatchRow).where(BatchRow.id == batch.id)
+        session.execute(changed.values(plan=plan.document()))
+
+
+def newest_like(store: SqlStore, name: str, layers: Sequence[NetworkLayer]) -> Batch | None:
+    """The newest network called ``name`` that has these layers; ``None`` without one."""
+    named = select(BatchRow).where(BatchRow.name == name, BatchRow.kind == "network")
+    with store.reading() as session:
+        newest = session.scalars(
+            named.order_by(BatchRow.created_at.desc(), BatchRow.id.desc()).limit(_LOOKED_AT)
+        )
+        return next((b for b in map(batch_record, newest) if b.layers == tuple(layers)), None)
 
 
 def listed_page(

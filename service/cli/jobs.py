@@ -178,8 +178,8 @@ def _whole(address: str | None, given: str) -> dict[str, Any]:
         return {**result_json(found, store.place.name), "trials": rows}
 
 
-def watch(job: JobName, server: ServerAddress = None, as_json: AsJson = False) -> None:
-    """Watch JOB of a service until it ends."""
+def watch(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = False) -> None:
+    """Watch JOB of a service, or all jobs of a network or set there, until it ends."""
     from service.cli.remote import watch_there
     from service.client.connection import find_server
 

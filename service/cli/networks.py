@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -31,12 +31,16 @@ if TYPE_CHECKING:
 
     from tuner.network import Graph
     from tuner.network.layers import Layer
-    from tuner.network.planning.topology import Unit
+    from tuner.network.planning.costs import BestCycles
+    from tuner.network.planning.topology import Topology
+    from tuner.network.planning.whole import SequencePlanned, StreamPlanned
     from tuner.network.running.execution import Apart, LayerRun, NetworkRun
     from tuner.network.running.offload import LayerRun as OffloadedLayer
     from tuner.network.running.offload import OffloadedRun
     from tuner.network.running.predicted import Compared
     from tuner.network.shipping import Bundle, Function
+    from tuner.records.network_plan import PlanObjective
+    from tuner.store import TrialStore
 
 app = typer.Typer(help="Read and run quantized networks.", rich_markup_mode=None)
 ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="An int8 ONNX model.")]
@@ -449,6 +453,13 @@ def _apart_json(apart: Apart) -> Mapping[str, int]:
 
 _PLAN_SECONDS = 30.0
 _PLAN_SLACK = 0.05
+PlanObjectiveName = Annotated[
+    Literal["latency", "calls", "throughput"],
+    typer.Option(
+        "--objective",
+        help="Minimize the latency, calls first, or the time between inputs of a stream.",
+    ),
+]
 
 
 @app.command("plan", cls=Command)
@@ -458,13 +469,7 @@ def plan_network(
         Path, typer.Option("--topology", metavar="FILE", help="The units and links, as TOML.")
     ],
     axis: AxisTexts = None,
-    objective: Annotated[
-        Literal["latency", "calls", "throughput"],
-        typer.Option(
-            "--objective",
-            help="Minimize the latency, calls first, or the time between inputs of a stream.",
-        ),
-    ] = "latency",
+    objective: PlanObjectiveName = "latency",
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="Time for the solver.")
     ] = _PLAN_SECONDS,
@@ -478,50 +483,61 @@ def plan_network(
             help="How much longer the time between inputs may be for a shorter latency.",
         ),
     ] = _PLAN_SLACK,
+    server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Decide which unit runs which layer of the network in FILE, in which order and calls.
 
-    Layers take the cycles of the best stored schedule, or else an estimate.
+    Layers take the cycles of the best stored schedule, or else an estimate. The newest tuning of
+    the network keeps the plan for its page.
     """
-    from db import open_trials
     from service.cli import plans
-    from tuner.network.planning import mesh, vtcm
-    from tuner.network.planning.costs import costs, mesh_layer
-    from tuner.network.planning.sequence import plan
     from tuner.network.planning.solver import require_ortools
-    from tuner.network.planning.stream import plan_stream
-    from tuner.network.planning.tasks import tasks_of
     from tuner.network.planning.topology import read_topology
+    from tuner.network.planning.whole import planned
 
+    address = read_server(server)
     units = read_topology(topology)
     require_ortools()
     graph = read_network(model, axis)
-    with open_trials() as store:
-        found = costs(graph, units, store)
-    by_node = {
-        id(layer.node): {unit: cost.time_us for unit, cost in own.items()} for layer, own in found
-    }
-    tasks = tasks_of(graph, lambda node: by_node[id(node)])
-    by_task = dict(zip((task.name for task in tasks), found, strict=True))
 
-    def on_mesh(task: str, unit: Unit) -> mesh.MeshLayer:
-        return mesh_layer(graph, by_task[task][0], unit)
+    def plan_with(cycles_of: BestCycles) -> SequencePlanned | StreamPlanned:
+        return planned(graph, units, cycles_of, objective=objective, seconds=seconds, slack=slack)
 
-    if objective == "throughput":
-        tasks = mesh.with_even_times(tasks, units, on_mesh)
-        stream = plan_stream(tasks, units, slack=slack, seconds=seconds)
-        stream, meshes = mesh.split_stream(stream, tasks, units, on_mesh)
-        placed = vtcm.of_stream(stream.operations, tasks, units, seconds)
-        plans.show_stream(graph, stream, placed, meshes, by_task, as_json)
+    if address is None:
+        from db import open_trials
+        from tuner.network.planning.costs import stored_cycles
+
+        with open_trials() as store:
+            done = plan_with(stored_cycles(store))
+            kept = _keep_here(store, graph, done)
     else:
-        made = plan(tasks, units, objective=objective, seconds=seconds)
-        for unit in units.units:
-            own = [name for group in made.groups if group.unit == unit.name for name in group.tasks]
-            if unit.elements > 1:
-                mesh.require_room([on_mesh(name, unit) for name in own], unit)
-        placed = vtcm.of_sequence(made.groups, tasks, units, seconds)
-        plans.show_sequence(graph, made, placed, by_task, as_json)
+        from service.cli.networks_there import cycles_there, keep_plan_there
+        from service.client import Client
+
+        with Client(address) as client:
+            done = plan_with(cycles_there(client))
+            kept = keep_plan_there(client, graph.name, done.record)
+    plans.show_plan(graph, done, as_json=as_json)
+    if kept is not None:
+        sys.stderr.write(f"kept with network {kept}, whose page shows it\n")
+
+
+def _keep_here(
+    store: TrialStore, graph: Graph, done: SequencePlanned | StreamPlanned
+) -> str | None:
+    """Keeps the plan with the newest network here that has these layers; its id."""
+    from db.jobs.batches import keep_plan, newest_like
+    from db.sql_store import SqlStore
+    from tuner.network.layers import recorded
+
+    if not isinstance(store, SqlStore):  # others keep trials alone
+        return None
+    batch = newest_like(store, graph.name, recorded(layer for layer, _ in done.costed))
+    if batch is None:
+        return None
+    keep_plan(store, batch, done.record)
+    return batch.id
 
 
 @app.command("tune", cls=Command)
@@ -538,29 +554,118 @@ def tune_network(
             show_default=False,
         ),
     ] = None,
+    topology: Annotated[
+        Path | None,
+        typer.Option(
+            "--topology",
+            metavar="FILE",
+            help="Plan the tuned network for these units and links, for its page.",
+        ),
+    ] = None,
+    objective: PlanObjectiveName = "latency",
     *,
     options: Mapping[str, Any],
+    server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Tune the layers of the network in FILE, each distinct one once, in one budget.
 
-    It goes to the layers by what is left to gain, times their number.
+    It goes to the layers by what is left to gain, times their number. At a service, each distinct
+    layer has a budget of its own; only shapes are sent there.
     """
     from tuner.network import layers
-    from tuner.workload_sets import set_of
 
-    refuse_options("network tune", options)
+    address = read_server(server)
+    if address is None:
+        refuse_options("network tune", options)
+    elif batch is not None:
+        resume = f"`hvxtune resume {batch} --server {address}`"
+        raise UserError(f"--batch {batch} at a service", next_step=f"{resume} resumes it there")
     begun = time.monotonic()
     graph = read_network(model, axis)
     found = layers.layers(graph)
-    named = layers.calls_of(found)
-    if not named:
+    if not layers.calls_of(found):
         raise UserError(
             f"no layer of {model} has a kernel", next_step="see `hvxtune network import`"
         )
-    workloads = set_of(graph.name, f"{graph.name}, as imported", named)
+    units = None if topology is None else _plannable(graph, topology)
+    if address is None:
+        _tune_here(graph, found, batch, options, units, objective, begun=begun, as_json=as_json)
+    else:
+        _tune_there(address, graph, found, options, units, objective, as_json=as_json)
+
+
+def _plannable(graph: Graph, topology: Path) -> Topology:
+    """The units in a file, on which ``graph`` can be planned once it is tuned."""
+    from tuner.network.planning.topology import read_topology
+    from tuner.network.planning.whole import require_plannable
+
+    units = read_topology(topology)
+    require_plannable(graph, units)
+    return units
+
+
+def _tune_here(
+    graph: Graph,
+    found: Sequence[Layer],
+    batch: str | None,
+    options: Mapping[str, Any],
+    units: Topology | None,
+    objective: PlanObjective,
+    *,
+    begun: float,
+    as_json: bool,
+) -> None:
+    from tuner.network import layers
+    from tuner.workload_sets import set_of
+
+    workloads = set_of(graph.name, f"{graph.name}, as imported", layers.calls_of(found))
     recorded = layers.recorded(found)
-    tune_workloads(workloads, batch, options, layers=recorded, begun=begun, as_json=as_json)
+    tuned = tune_workloads(workloads, batch, options, layers=recorded, begun=begun, as_json=as_json)
+    if units is None:
+        return
+    from db import open_store
+    from db.jobs.batches import keep_plan
+    from tuner.network.planning.costs import stored_cycles
+    from tuner.network.planning.whole import planned
+
+    with open_store() as store:
+        done = planned(graph, units, stored_cycles(store), objective=objective)
+        keep_plan(store, store.batch(tuned), done.record)
+    _tell_plan(done)
+
+
+def _tune_there(
+    address: str,
+    graph: Graph,
+    found: Sequence[Layer],
+    options: Mapping[str, Any],
+    units: Topology | None,
+    objective: PlanObjective,
+    *,
+    as_json: bool,
+) -> None:
+    from service.cli.networks_there import cycles_there, tune_network_there
+    from service.client import Client
+
+    with Client(address) as client:
+        batch = tune_network_there(client, graph.name, found, options, as_json=as_json)
+        if units is None:
+            return
+        from tuner.network.planning.whole import planned
+
+        done = planned(graph, units, cycles_there(client), objective=objective)
+        client.give_network_plan(batch, done.record.document())
+    _tell_plan(done)
+
+
+def _tell_plan(done: SequencePlanned | StreamPlanned) -> None:
+    kept = done.record
+    what = "an input every" if kept.objective == "throughput" else "one input takes"
+    sys.stderr.write(
+        f"planned: {what} {kept.time_us:,.1f} us, {kept.calls} calls; "
+        f"a better plan saves {kept.gap:.1%} at most; kept for the page of the network\n"
+    )
 
 
 @app.command("bundle", cls=Command)

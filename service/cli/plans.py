@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_json, print_line, print_table
@@ -17,20 +16,32 @@ if TYPE_CHECKING:
     from tuner.network.planning.simulation import Operation, Simulation
     from tuner.network.planning.stream import StreamPlan
     from tuner.network.planning.vtcm import Placement
+    from tuner.network.planning.whole import SequencePlanned, StreamPlanned
 
     ByTask = Mapping[str, tuple[Layer, Mapping[str, Cost]]]
     """Each task's layer, with its cost by unit."""
 
-_FEWEST_INPUTS = 100
-"""Of a simulated stream; deep pipelines take more: 10 for each stage."""
 _SHOWN_PERIODS = 3
 """Intervals of the Gantt chart after the pipeline has filled."""
 
 
-def show_sequence(
-    graph: Graph, made: Plan, placed: Sequence[Placement], by_task: ByTask, as_json: bool
-) -> None:
+def show_plan(graph: Graph, done: SequencePlanned | StreamPlanned, *, as_json: bool) -> None:
+    """Print a plan of either kind."""
+    from tuner.network.planning.whole import StreamPlanned
+
+    if isinstance(done, StreamPlanned):
+        show_stream(graph, done, as_json)
+    else:
+        show_sequence(graph, done, as_json)
+
+
+def _by_task(done: SequencePlanned | StreamPlanned) -> ByTask:
+    return dict(zip((task.name for task in done.tasks), done.costed, strict=True))
+
+
+def show_sequence(graph: Graph, done: SequencePlanned, as_json: bool) -> None:
     """Print a sequential plan and the tensors in VTCM."""
+    made, placed, by_task = done.made, done.placed, _by_task(done)
     if as_json:
         print_json(_plan_json(graph, made, by_task) | {"vtcm": _vtcm_json(placed, by_task)})
         return
@@ -92,22 +103,10 @@ def _layer_json(by_task: ByTask, task: str, unit: str) -> dict[str, Any]:
     }
 
 
-def show_stream(
-    graph: Graph,
-    made: StreamPlan,
-    placed: Sequence[Placement],
-    meshes: Mapping[str, MeshPlan],
-    by_task: ByTask,
-    as_json: bool,
-) -> None:
+def show_stream(graph: Graph, done: StreamPlanned, as_json: bool) -> None:
     """Print a plan for a stream, its meshes, the tensors in VTCM, and what a simulation says."""
-    from tuner.network.planning.simulation import simulate
-
-    inputs = max(_FEWEST_INPUTS, 10 * made.stages)
-    ran = simulate(made.operations, inputs, every_us=made.interval_us)
-    # The simulation takes a mesh as one unit; an input takes its way from element to element.
-    through_us = sum(mesh.latency_us - mesh.interval_us for mesh in meshes.values())
-    ran = replace(ran, latency_us=ran.latency_us + through_us)
+    made, ran, placed, meshes = done.made, done.ran, done.placed, done.meshes
+    by_task = _by_task(done)
     if as_json:
         more = {"vtcm": _vtcm_json(placed, by_task), "meshes": _meshes_json(meshes, by_task)}
         print_json(_stream_json(graph, made, by_task, ran) | more)
@@ -126,7 +125,7 @@ def show_stream(
         f"after it arrives; a better plan saves {made.gap:.1%} at most"
     )
     print_line(
-        f"simulated over {inputs} inputs: one every {ran.interval_us:,.1f} us, "
+        f"simulated over {ran.inputs} inputs: one every {ran.interval_us:,.1f} us, "
         f"{_of_bound(made, ran):.1%} of what the busiest unit or link can do"
     )
     for name, mesh in meshes.items():

@@ -81,9 +81,15 @@ def tune_set_there(server: str, name: str, options: Mapping[str, Any], *, as_jso
 
 
 def watch_there(server: str, job: str, *, as_json: bool) -> None:
-    """Follows a job to its end."""
+    """Follows a job, or all of a network or set, to its end."""
     with Client(server) as client:
-        _follow(client, job, as_json=as_json)
+        form = found_there(client, job)
+        if is_batch(form):
+            from service.cli.networks_there import watch_network
+
+            watch_network(client, form["batch"], as_json=as_json)
+        else:
+            _follow(client, form["job"], as_json=as_json)
 
 
 def resume_there(server: str, job: str, *, as_json: bool) -> None:

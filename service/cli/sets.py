@@ -82,8 +82,8 @@ def tune_workloads(
     layers: Sequence[NetworkLayer] = (),
     begun: float,
     as_json: bool,
-) -> None:
-    """Tunes ``workloads``, or resumes their ``batch``, and prints the result.
+) -> str:
+    """Tunes ``workloads``, or resumes their ``batch``, and prints the result; the batch's id.
 
     ``layers`` are all layers of the network, if they are of one. The time since ``begun``
     (monotonic) is part of the seconds that ``options`` allow.
@@ -104,6 +104,7 @@ def tune_workloads(
         if seconds is not None:  # planning is part of them
             limits["seconds"] = max(0.0, seconds - (time.monotonic() - begun))
         _run_and_print(batch, workloads, store, limits, as_json=as_json)
+    return batch
 
 
 def resume_batch(batch: Batch, store: SqlStore, *, as_json: bool) -> None:

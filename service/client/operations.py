@@ -106,18 +106,40 @@ class Operations:
         Sent with an idempotency key, made up unless given: however often the request has to be
         repeated, the jobs are made once. Returns them.
         """
-        limits = [one.name for one in of_group(JobOptions, BUDGET)]
-        given = current(options)
-        budget = {name: given.pop(name) for name in limits if name in given}
         what: Json = {"workloads": [dict(one) for one in workloads]}
         if kernel is not None:
             what = {"kernel": kernel, "params": dict(params or {})}
         if name is not None:
             what["name"] = name
+        return (yield from self._submit("/v1/jobs", what, idempotency_key, options))
+
+    def submit_network(
+        self,
+        /,
+        name: str,
+        layers: Sequence[Mapping[str, Any]],
+        *,
+        idempotency_key: str | None = None,
+        **options: Any,
+    ) -> Steps[list[Json]]:
+        """Submits a job for each different workload of the ``layers`` of a network called ``name``,
+        which are as ``POST /v1/networks`` takes them, and returns the jobs.
+
+        ``options``, of each job, and the key are as for :meth:`submit`.
+        """
+        what = {"name": name, "layers": [dict(one) for one in layers]}
+        return (yield from self._submit("/v1/networks", what, idempotency_key, options))
+
+    def _submit(
+        self, path: str, what: Json, idempotency_key: str | None, options: Mapping[str, Any]
+    ) -> Steps[list[Json]]:
+        limits = [one.name for one in of_group(JobOptions, BUDGET)]
+        given = current(options)
+        budget = {name: given.pop(name) for name in limits if name in given}
         if budget:
             given["budget"] = dict.fromkeys(limits) | budget
         key = idempotency_key or str(uuid.uuid4())
-        answer = yield from self._post("/v1/jobs", {**what, **given}, **{"Idempotency-Key": key})
+        answer = yield from self._post(path, {**what, **given}, **{"Idempotency-Key": key})
         jobs = answer.get("jobs")
         if not isinstance(jobs, list) or not jobs:
             raise not_ours(self.server, "its answer names no job")
@@ -165,6 +187,16 @@ class Operations:
         """A network or set by its id, or the newest of that name: layer by layer, its jobs, and
         what to do next."""
         return (yield from self._get(f"/v1/networks/{_part(network)}"))
+
+    def network_plan(self, network: str) -> Steps[Json]:
+        """The plan of a network; ``RefusedError`` with status 404 without one."""
+        return (yield from self._get(f"/v1/networks/{_part(network)}/plan"))
+
+    def give_network_plan(self, network: str, plan: Mapping[str, Any]) -> Steps[None]:
+        """Keeps ``plan``, as :meth:`tuner.records.network_plan.NetworkPlan.document` has it, with a
+        network."""
+        path = f"/v1/networks/{_part(network)}/plan"
+        yield from self._ask(Request("PUT", path, body=dict(plan)))
 
     def network_bundle(self, network: str, file: Path) -> Steps[None]:
         """Writes the best schedules of a network or set with their objects to ``file``, whole or

@@ -16,7 +16,7 @@ from db.sql_store import SqlStore
 from service.app_state import settings_of, store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
-from service.job_requests import require_may_steer
+from service.job_requests import Taken, require_may_steer
 from service.job_requests import submit as take
 from service.json_forms import detail_json, listed_json, overview_json
 from service.openapi import problems
@@ -73,6 +73,11 @@ def submit(
     taken = take(
         store, caller, body, request, key=idempotency_key, default_workers=settings.workers
     )
+    return submitted(taken)
+
+
+def submitted(taken: Taken) -> Response:
+    """The answer to a request that made jobs, with the place of what it made."""
     headers = {"Idempotency-Replayed": "true"} if taken.replayed else {}
     if taken.answer["batch"] is None:
         headers["Location"] = f"/v1/jobs/{taken.answer['jobs'][0]['job']}"

@@ -6,22 +6,34 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
 from starlette.responses import FileResponse
 
 from db.exchange import write_schedules
-from db.jobs.batches import batch_problems, batch_progress, batch_table, id_of_batch
+from db.jobs.batches import (
+    batch_problems,
+    batch_progress,
+    batch_table,
+    id_of_batch,
+    keep_plan,
+    plan_of,
+)
 from db.sql_store import SqlStore
-from service.app_state import store_of
+from service.app_state import settings_of, store_of
 from service.auth import Caller, Scope, require
+from service.auth.audit import record
 from service.auth.gate import Gate
 from service.exporting import DESCRIBED, exported
-from service.job_requests import request_of_all
+from service.job_requests import request_of_all, require_may_steer, submit
 from service.json_forms import batch_json, batch_table_json
 from service.openapi import problems
 from service.problem_details import HttpError, not_found
+from service.routers.jobs import IdempotencyKey, submitted
 from service.schemas.common import NO_QUERY
+from service.schemas.jobs import Submitted
 from service.schemas.networks import NetworkDetail, NetworkForm
+from service.schemas.new_network import NewNetworkBody, PlanForm
+from service.settings import Settings
 from tuner.best import lookup_of
 from tuner.errors import UserError
 from tuner.problem.contract import Contract
@@ -35,6 +47,33 @@ _NAMED = 3
 """Workloads that an error names."""
 
 
+@router.post(
+    "",
+    summary="Tune a network",
+    status_code=201,
+    response_model=Submitted,
+    responses=problems(409),
+    dependencies=[NO_QUERY],
+)
+def tune(
+    body: NewNetworkBody,
+    request: Request,
+    caller: Annotated[Caller, Depends(require(Scope.SUBMIT))],
+    store: Annotated[SqlStore, Depends(store_of)],
+    settings: Annotated[Settings, Depends(settings_of)],
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Queues a job for each different workload of `layers`, all or none; layers of one workload
+    share its job. The network's weights, scales and zero points stay with its owner: a service
+    needs shapes alone. Each job has the `budget` for itself. An `Idempotency-Key` works as for
+    `POST /v1/jobs`. In a token's rate the request counts as its number of jobs."""
+    gate: Gate = request.app.state.gate
+    gate.charge(caller, len(body.workloads) - 1)  # the request itself counted as one
+    workers = settings.workers
+    taken = submit(store, caller, body, request, key=idempotency_key, default_workers=workers)
+    return submitted(taken)
+
+
 @router.get(
     "/{network}",
     summary="A network or set",
@@ -46,6 +85,49 @@ def one(network: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str
     """Its jobs as one: state and totals, the table by layer, and what to do next. By its id, the
     start of one, or the name of a network or set, which means its newest."""
     return batch_table_json(batch_table(store, _named(store, network)))
+
+
+@router.get(
+    "/{network}/plan",
+    summary="The plan of a network",
+    response_model=PlanForm,
+    responses=problems(404),
+    dependencies=[Depends(require(Scope.READ)), NO_QUERY],
+)
+def plan(network: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+    """What runs where and when, as it was last given; 404 without one."""
+    found = _named(store, network)
+    kept = plan_of(store, found)
+    if kept is None:
+        raise not_found(
+            f"network {found} has no plan",
+            next_step="`hvxtune network plan MODEL --topology FILE --server URL` makes one",
+        )
+    return kept.document()
+
+
+@router.put(
+    "/{network}/plan",
+    summary="Give a network its plan",
+    status_code=204,
+    responses=problems(404),
+    dependencies=[NO_QUERY],
+)
+def give_plan(
+    network: str,
+    body: PlanForm,
+    request: Request,
+    caller: Annotated[Caller, Depends(require(Scope.SUBMIT, Scope.OPERATE))],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> None:
+    """Keeps the plan with the network, in place of an earlier one, for its page. It is planned
+    where the model is: one layer of the plan for each of the network. Others' networks need the
+    scope `operate`."""
+    found = find_batch(store, network)
+    require_may_steer(caller, found, "plan")
+    with store.transaction():
+        keep_plan(store, found, body.plan)
+        record(store, caller, "network.plan", found.id, None, request)
 
 
 @router.get(

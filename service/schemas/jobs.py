@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -19,6 +19,7 @@ from service.schemas.common import PageQuery, Strict, Visibility
 from service.schemas.networks import NetworkForm
 from tuner.choices import help_of
 from tuner.problem.contract import Contract
+from tuner.records.batch import BatchPlan
 from tuner.records.outcome import Outcome
 from tuner.records.request import (
     BUDGET,
@@ -127,14 +128,24 @@ class BudgetBody(_BudgetFields):  # type: ignore[misc]  # made above
     model_config = ConfigDict(strict=True)
 
 
-class _WorkloadsBody(Strict):
+class _BudgetedBody(Strict):
+    budget: BudgetBody = BudgetBody()
+
+
+_OptionFields: Any = create_model("_OptionFields", __base__=_BudgetedBody, **_fields(JobOptions))
+
+
+class OptionsBody(_OptionFields):  # type: ignore[misc]  # made above
+    """The options of jobs, and the budget of each."""
+
+
+class _WorkloadsBody(OptionsBody):
     kernel: Name | None = Field(None, description="`GET /v1/kernels` lists them.")
     params: Params | None = Field(None, description="Those left out have the kernel's defaults.")
     workloads: list[WorkloadBody] | None = Field(None, min_length=1, max_length=MOST_WORKLOADS)
     name: Name | None = Field(
         None, examples=["mobilenet_v2"], description="Of the set that the workloads are."
     )
-    budget: BudgetBody = BudgetBody()
 
     @model_validator(mode="after")
     def _one_or_many(self) -> _WorkloadsBody:
@@ -147,10 +158,7 @@ class _WorkloadsBody(Strict):
         return self
 
 
-_SubmitFields: Any = create_model("_SubmitFields", __base__=_WorkloadsBody, **_fields(JobOptions))
-
-
-class SubmitBody(_SubmitFields):  # type: ignore[misc]  # made above
+class SubmitBody(_WorkloadsBody):
     """One workload (`kernel`, `params`), or several (`workloads`) that become a job each."""
 
     model_config = ConfigDict(
@@ -179,6 +187,14 @@ class SubmitBody(_SubmitFields):  # type: ignore[misc]  # made above
         """The job options, by name."""
         given = self.model_dump(exclude={"kernel", "params", "workloads", "name", "budget"})
         return {**given, **self.budget.model_dump()}
+
+    def place(self, workload: int) -> str:
+        """The field that a workload is from."""
+        return f"workloads.{workload}"
+
+    def plan(self, _: Sequence[tuple[str, str]]) -> BatchPlan:
+        """The record of the set that the workloads are."""
+        return BatchPlan(name=self.name or "")
 
     @classmethod
     def of(cls, options: Mapping[str, Any], **workloads: Any) -> Self:

@@ -78,6 +78,10 @@ class LayerForm(BaseModel):
     )
     on_host: bool
     note: str
+    reads: list[int] = Field(
+        description="Positions of the layers whose outputs it reads; empty in a set."
+    )
+    output_bytes: int | None = Field(description="Bytes of its outputs; null in a set.")
     job: str | None
     textbook_cycles: int | None
     best_cycles: int | None

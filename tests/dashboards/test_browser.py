@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
+from db import open_store
 from service.client import Client
 from tests.dashboards.chromium import Visit, chromium, lacking, link_toolchain
+from tests.rig.planned_networks import graph, stored_network, stored_plan
 from tests.service.served import Served, served
+
+NETWORKS = ("transformer_block", "mobilenet_v2")
 
 pytestmark = [
     pytest.mark.slow,
@@ -79,6 +84,82 @@ def network(service: Served) -> str:
     with Client(service.url, token=service.token) as client:
         made = client.submit(workloads=workloads, name="two layers", trials=1)
     return str(made[0]["batch"])
+
+
+@pytest.fixture(scope="module")
+def drawn(service: Served, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Networks with a plan, one without, by name; nobody runs their jobs."""
+    folder = tmp_path_factory.mktemp("plans")
+    with open_store(f"sqlite:///{service.log.parent / 'hvxtune.sqlite'}") as store:
+        planned = {name: stored_plan(store, name, folder).id for name in NETWORKS}
+        stream = stored_plan(store, NETWORKS[0], folder, "throughput").id
+        return {**planned, "stream": stream, "unplanned": stored_network(store, NETWORKS[0]).id}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_is_drawn_with_its_plan(visit: Visit, drawn: dict[str, str], name: str) -> None:
+    page = visit.page
+    visit.go(f"/ui/networks/{drawn[name]}")
+    layers = len(graph(name).nodes)
+    expect(page.locator("#graph .box")).to_have_count(layers)
+    titles = page.locator("#graph title").all_text_contents()
+    assert any("hexagon_cdsp" in title for title in titles)
+    assert any("arm_cpu" in title for title in titles)
+    assert _overlapping(page.locator("#graph .box rect").evaluate_all(BOXES)) == []
+    expect(page.locator("#gantt .bar-task")).not_to_have_count(0)
+    expect(page.locator("#gantt .bar-call")).not_to_have_count(0)
+    rows = [page.locator("#gantt text").get_by_text(unit) for unit in ("arm_cpu", "hexagon_cdsp")]
+    for row in rows:
+        expect(row.first).to_be_visible()
+    page.get_by_text("bars as numbers").click()
+    expect(page.get_by_role("region", name="Bars of the plan")).to_contain_text("hexagon_cdsp")
+    if name == "mobilenet_v2":
+        expect(page.get_by_role("region", name="VTCM of hexagon_cdsp")).to_be_visible()
+        expect(page.locator("rect.vtcm")).not_to_have_count(0)
+    totals = page.get_by_role("region", name="Totals")
+    expect(totals).to_contain_text("best schedules, one call a layer")
+    expect(page.get_by_role("region", name="Layers")).to_contain_text("us, estimated")
+    visit.check()
+
+
+BOXES = """boxes => boxes.map(box => box.getBoundingClientRect())
+  .map(({left, right, top, bottom}) => [left, right, top, bottom])"""
+
+
+def _overlapping(boxes: list[list[float]]) -> list[tuple[list[float], list[float]]]:
+    return [
+        (a, b)
+        for a, b in combinations(boxes, 2)
+        if a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
+    ]
+
+
+def test_drawings_change_their_size_by_keyboard_and_mouse(
+    visit: Visit, drawn: dict[str, str]
+) -> None:
+    page = visit.page
+    visit.go(f"/ui/networks/{drawn[NETWORKS[0]]}")
+    width = page.locator("#graph").bounding_box()["width"]  # type: ignore[index]
+    sizes = page.get_by_role("group", name="Size of the drawing").first
+    sizes.get_by_role("button", name="200 %").click()
+    assert page.locator("#graph").bounding_box()["width"] == pytest.approx(2 * width)  # type: ignore[index]
+    sizes.get_by_role("button", name="Fit").focus()
+    page.keyboard.press("Enter")
+    frame = page.get_by_role("region", name="Graph of the network").bounding_box()
+    fitted = page.locator("#graph").bounding_box()
+    assert fitted["height"] <= frame["height"]  # type: ignore[index]
+    assert fitted["width"] <= frame["width"]  # type: ignore[index]
+    expect(sizes.get_by_role("button", name="Fit")).to_have_attribute("aria-pressed", "true")
+    visit.check()
+
+
+def test_a_network_without_a_plan_says_how_to_get_one(visit: Visit, drawn: dict[str, str]) -> None:
+    visit.go(f"/ui/networks/{drawn['unplanned']}")
+    command = "hvxtune network plan transformer_block.onnx --topology phone.toml"
+    expect(visit.page.get_by_text(command)).to_be_visible()
+    expect(visit.page.locator("#graph .box")).not_to_have_count(0)
+    expect(visit.page.locator("#gantt")).to_have_count(0)
+    visit.check()
 
 
 def test_a_job_goes_from_the_form_to_its_object(visit: Visit, tmp_path: Path) -> None:
@@ -183,7 +264,13 @@ def test_the_check_of_pages_finds_faults(visit: Visit, fault: str, said: str) ->
 
 @pytest.mark.parametrize("width", [1400, 400])
 def test_no_page_has_faults(
-    browser: Browser, service: Served, jobs: list[str], network: str, width: int, scheme: str
+    browser: Browser,
+    service: Served,
+    jobs: list[str],
+    network: str,
+    drawn: dict[str, str],
+    width: int,
+    scheme: str,
 ) -> None:
     context = browser.new_context(
         viewport={"width": width, "height": 900},
@@ -196,7 +283,8 @@ def test_no_page_has_faults(
     places = ["", "/analysis", "/trials/0"]
     pages = ["/ui/jobs", "/ui/submit", "/ui/schedules", "/ui/schedules/shapes?kernel=scale_u8"]
     pages += ["/ui/compare?kind=toolchains", "/ui/farm", "/ui/farm/sim-1", "/ui/jobs?state=failed"]
-    pages += [f"/ui/networks/{network}", *(f"/ui/jobs/{jobs[0]}{place}" for place in places)]
+    pages += [f"/ui/networks/{one}" for one in (network, *drawn.values())]
+    pages += [*(f"/ui/jobs/{jobs[0]}{place}" for place in places)]
     for place in pages:
         visit.go(place)
         if place.endswith("/trials/0"):

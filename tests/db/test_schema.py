@@ -23,14 +23,17 @@ from db import models, open_store, service_models  # noqa: F401 - fills the meta
 from db.base import Base
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import find_url, make_engine, place_of
-from db.jobs.batches import batch_progress, listed_page
+from db.jobs.batches import batch_progress, keep_plan, listed_page, newest_like, plan_of
 from db.jobs.queries import JobFilters
 from db.models import ProblemRow, WorkloadRow
 from db.records import problem_record
 from db.schedules.first_sources import FIRST_SOURCES
 from db.schedules.validation import seal_fits
 from db.schema import MIGRATIONS, SCHEMA_VERSION, ensure_schema, upgrade
+from tests.tuner.test_network_plans import LAYERS, PLAN
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
+from tuner.conformance.stores import NETWORK, new_job
+from tuner.errors import StoreError, UserError
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
@@ -189,6 +192,41 @@ def test_jobs_of_a_batch_from_before_are_a_batch_without_a_record(state: Path) -
         assert [member.job for member in found.members] == [job]
         assert (found.name, found.submission.user) == ("", "ann")
         assert listed_page(store, JobFilters(), None, 9)[0][1] == batch_progress(store, "3f9c")
+
+
+def test_networks_from_before_have_no_edges_and_no_plan(state: Path) -> None:
+    state.mkdir(mode=0o700)
+    place = state / "hvxtune.sqlite"
+    with closing(open_store(f"sqlite:///{place}")) as store:
+        made = store.create_batch(NETWORK, [new_job("a", "c"), new_job("b")])
+    with new_engine(place).begin() as connection:
+        document = json.loads(connection.execute(text("SELECT document FROM batches")).scalar_one())
+        for layer in document["layers"]:
+            del layer["reads"], layer["output_bytes"]
+        now = {"document": json.dumps(document)}
+        connection.execute(text("UPDATE batches SET document = :document"), now)
+        connection.execute(text("ALTER TABLE batches DROP COLUMN plan"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0018'"))
+    with closing(open_store(f"sqlite:///{place}")) as store:
+        assert store.batch(made.id) == made
+        assert plan_of(store, made.id) is None
+
+
+def test_a_plan_is_kept_with_its_network_and_damage_to_it_is_told(state: Path) -> None:
+    with closing(open_store()) as store:
+        made = store.create_batch(replace(NETWORK, layers=LAYERS), [new_job("a", "b")])
+        keep_plan(store, made, PLAN)
+        assert plan_of(store, made.id) == PLAN
+        assert store.batch(made.id) == made
+        assert newest_like(store, NETWORK.name, LAYERS) == made
+        assert newest_like(store, NETWORK.name, LAYERS[:2]) is None
+        assert newest_like(store, "another", LAYERS) is None
+        with pytest.raises(UserError, match="a plan of 3 layers for three layers"):
+            keep_plan(store, replace(made, layers=LAYERS[:2]), PLAN)
+        with store.writing() as session:
+            session.execute(text("UPDATE batches SET plan = '{}'"))
+        with pytest.raises(StoreError, match=f"the plan of batch {made.id} cannot be read"):
+            plan_of(store, made.id)
 
 
 def test_the_version_of_the_code_is_the_newest_migration() -> None:

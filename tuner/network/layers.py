@@ -50,12 +50,13 @@ class Fit:
 
 @dataclass(frozen=True)
 class Layer:
-    """A node with its work, its share of the network's (of multiply-accumulates, and of bytes
-    moved), the number of layers that differ from it in data alone, itself included, and the kernel
-    that fits."""
+    """A node with the shape of its first output, the bytes of all, its work, its share of the
+    network's (of multiply-accumulates, and of bytes moved), the number of layers that differ from
+    it in data alone, itself included, and the kernel that fits."""
 
     node: Node
     shape: tuple[int, ...]
+    output_bytes: int
     work: Work
     share_of_macs: float
     share_of_bytes: float
@@ -79,6 +80,7 @@ def layers(graph: Graph) -> list[Layer]:
         Layer(
             node,
             graph.tensors[node.outputs[0]].shape,
+            sum(graph.tensors[name].payload_bytes for name in node.outputs),
             work,
             work.macs / macs,
             work.moved_bytes / moved,
@@ -101,7 +103,9 @@ def calls_of(found: Iterable[Layer]) -> list[tuple[str, Workload]]:
 
 
 def recorded(found: Iterable[Layer]) -> tuple[NetworkLayer, ...]:
-    """The layers as the record of a batch keeps them."""
+    """The layers of a network, in its order, as the record of a batch keeps them."""
+    layers = list(found)
+    made_by = {name: n for n, layer in enumerate(layers) for name in layer.node.outputs}
     return tuple(
         NetworkLayer(
             name=layer.node.name,
@@ -114,8 +118,10 @@ def recorded(found: Iterable[Layer]) -> tuple[NetworkLayer, ...]:
             steps=layer.fit.steps,
             on_host=layer.node.operator == HOST,
             note=layer.fit.note,
+            reads=tuple(sorted({made_by[name] for name in layer.node.inputs if name in made_by})),
+            output_bytes=layer.output_bytes,
         )
-        for layer in found
+        for layer in layers
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
+from tuner.records.documents import read_record
 from tuner.records.trial import Job, JobSpec, Submission
 from tuner.space import Space
 
@@ -21,7 +22,8 @@ class NetworkLayer:
     kernel; both ``None`` without one. The layer takes ``calls`` of it. ``macs`` are its
     multiply-accumulates, ``share_of_macs`` their share of the network's. ``steps`` is how far the
     kernel's results are from the layer's at most, ``None`` if it cannot take the layer's numbers;
-    ``note`` says why, or why the layer is ``on_host``.
+    ``note`` says why, or why the layer is ``on_host``. ``reads`` are the positions of the layers
+    whose outputs it reads, all before its own; its outputs have ``output_bytes``.
     """
 
     name: str
@@ -34,6 +36,8 @@ class NetworkLayer:
     steps: int | None = None
     on_host: bool = False
     note: str = ""
+    reads: tuple[int, ...] = ()
+    output_bytes: int = 0
 
     def __post_init__(self) -> None:
         if (self.workload is None) != (self.kernel is None):
@@ -43,6 +47,8 @@ class NetworkLayer:
                 f"layer {self.name}: {self.calls} calls, {self.macs} MACs, "
                 f"{self.share_of_macs} of all"
             )
+        if self.output_bytes < 0:
+            raise ValueError(f"layer {self.name}: outputs of {self.output_bytes} bytes")
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,9 @@ class BatchPlan:
             raise ValueError(f"kind {self.kind!r}")
         if (self.kind == "network") != bool(self.layers):
             raise ValueError(f"{len(self.layers)} layers of a {self.kind}")
+        for position, layer in enumerate(self.layers):
+            if any(not 0 <= read < position for read in layer.reads):
+                raise ValueError(f"layer {layer.name} reads one that is not before it")
 
     @property
     def shares_budget(self) -> bool:
@@ -159,55 +168,17 @@ def unrecorded(batch_id: str, jobs: Sequence[Job]) -> Batch:
     return made_batch(batch_id, BatchPlan(name=""), named)
 
 
-_Types = Mapping[str, tuple[type, ...]]
-_NOTHING = type(None)
-_DOCUMENT: _Types = {
-    "members": (list,),
-    "trials": (int, _NOTHING),
-    "seconds": (float, int, _NOTHING),
-    "workers": (int, _NOTHING),
-    "layers": (list,),
-}
-_MEMBER: _Types = {"job": (str,), "layers": (list,)}
-_LAYER: _Types = {
-    "name": (str,),
-    "operator": (str,),
-    "workload": (str, _NOTHING),
-    "kernel": (str, _NOTHING),
-    "calls": (int,),
-    "macs": (int,),
-    "share_of_macs": (float, int),
-    "steps": (int, _NOTHING),
-    "on_host": (bool,),
-    "note": (str,),
-}
+@dataclass(frozen=True)
+class _Document:
+    """The fields of :meth:`Batch.document`."""
+
+    members: tuple[BatchMember, ...]
+    trials: int | None
+    seconds: float | None
+    workers: int | None
+    layers: tuple[NetworkLayer, ...]
 
 
 def from_document(document: Any, **columns: Any) -> Batch:
     """The batch of a :meth:`Batch.document` and its other fields; ``ValueError`` if it is none."""
-    values = _checked(document, _DOCUMENT, "the record")
-    members = [_checked(one, _MEMBER, "a member") for one in values["members"]]
-    for one in members:
-        if not all(isinstance(name, str) for name in one["layers"]):
-            raise ValueError(f"the layers of job {one['job']} are not names")
-    return Batch(
-        **columns,
-        **{
-            **values,
-            "members": tuple(BatchMember(one["job"], tuple(one["layers"])) for one in members),
-            "layers": tuple(
-                NetworkLayer(**_checked(one, _LAYER, "a layer")) for one in values["layers"]
-            ),
-        },
-    )
-
-
-def _checked(value: Any, types: _Types, what: str) -> dict[str, Any]:
-    """``value`` if it has exactly these fields of these types."""
-    if not isinstance(value, dict) or value.keys() != types.keys():
-        raise ValueError(f"{what} lacks a field or has an unknown one")
-    for name, kinds in types.items():
-        one = value[name]
-        if not isinstance(one, kinds) or (isinstance(one, bool) and bool not in kinds):
-            raise ValueError(f"{name} of {what} is {one!r}")
-    return value
+    return Batch(**columns, **vars(read_record(_Document, document)))

@@ -30,6 +30,7 @@ from tests.service.auth.conftest import GetToken, bearing
 from tests.service.stored import problem, store_schedule
 from tuner.best import lookup_of
 from tuner.records.batch import BatchPlan, NewJob
+from tuner.records.network_plan import NetworkPlan, PlannedUnit
 from tuner.records.trial import Submission
 
 LABEL = "anns-secret-kernel"
@@ -74,10 +75,18 @@ def secret(store: SqlStore) -> Secret:
 
 
 Ask = Callable[..., Response]
+A_PLAN = NetworkPlan(
+    "latency", (PlannedUnit("arm", True, "", 0.0, 0.0),), (), (), (), 0, 0.0, 0.0, 0.0, 0.0
+)
 
 BODIES = {
     "/v1/schedules/best:batch": {"workloads": [{"kernel": "gemm_u8", "params": SHAPE}]},
     "/v1/jobs": lambda secret: {"kernel": secret.kernel, "params": {}},
+    "/v1/networks": lambda secret: {
+        "name": "net",
+        "layers": [{"name": "a", "operator": "conv", "kernel": secret.kernel}],
+    },
+    "/v1/networks/{network}/plan": A_PLAN.document(),
 }
 """Of routes that take one from a token with `read` and `submit`."""
 QUERIES = {
@@ -152,7 +161,7 @@ def path_for(path: str, secret: Secret) -> str:
 def asked(ask: Ask, method: str, path: str, secret: Secret) -> Response:
     query = QUERIES.get(path, "")
     query = query(secret) if callable(query) else query
-    body = BODIES.get(path) if method == "POST" else None
+    body = BODIES.get(path) if method in ("POST", "PUT") else None
     body = FORMS.get(path, body) if method == "POST" else None
     body = body(secret) if callable(body) else body
     return ask(method, f"{path_for(path, secret)}?{query}".rstrip("?"), body)

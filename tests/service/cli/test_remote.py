@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
+import onnx
 import pytest
 
 from db import open_store
+from db.jobs.batches import plan_of
 from service.app import create_app
+from service.cli import networks_there
+from service.client import Client
+from service.schemas.new_network import NewLayerBody
 from service.settings import Settings
+from tests.rig.models import published
+from tests.rig.models.quantized import Quantizing, quantized
+from tests.rig.planned_networks import PHONE
 from tests.service.cli.test_batches import stored
 from tests.service.gates import OpenGate
 from tests.service.live import live
@@ -231,6 +240,74 @@ def test_ctrl_c_leaves_the_job_running_there(hvxtune, there, monkeypatch, store)
     assert f"hvxtune cancel {job.id} --server {there}" in answer.err
     watched = hvxtune("watch", job.id, "--server", there, "--json")
     assert watched.json["state"] == "done"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "block.onnx"
+    onnx.save(quantized(published.transformer_block(8, 16, 2), Quantizing()), path)
+    return path
+
+
+TUNE_NETWORK = ["network", "tune", "--trials", "2", "--workers", "1"]
+
+
+def test_a_network_is_tuned_and_planned_there_from_its_shapes(
+    hvxtune, there, model, store, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(networks_there, "_POLL_S", 0.05)
+    sent = []
+    submit = Client.submit_network
+
+    def submitted(*given, **options):
+        sent.append(given)
+        return submit(*given, **options)
+
+    monkeypatch.setattr(Client, "submit_network", submitted)
+    (tmp_path / "phone.toml").write_text(PHONE)
+    answer = hvxtune(*TUNE_NETWORK, str(model), "--topology", "phone.toml", "--json")
+    assert answer.status == 0, answer.err
+    form = answer.json
+    assert (form["kind"], form["name"], form["state"]) == ("network", "block", "done")
+    assert form["total"]["layers"] == form["total"]["layers_of_set"] == 13
+    assert {store.job(job["job"]).spec.budget.trials for job in form["jobs"]} == {2}
+    assert "each has its own budget" in answer.err
+    assert "kept for the page of the network" in answer.err
+    kept = plan_of(store, form["batch"])
+    assert len(kept.layers) == len(form["layers"])
+    measured = {n for n, layer in enumerate(form["layers"]) if layer["best_cycles"]}
+    on_dsp = [n for n, one in enumerate(kept.layers) if one.unit == "hexagon_cdsp"]
+    assert {kept.layers[n].source for n in on_dsp if n in measured} == {"measured"}
+    ((_, name, layers),) = sent
+    assert name == "block"
+    allowed = set(NewLayerBody.model_fields)
+    assert all(layer.keys() <= allowed for layer in layers)
+    assert len(json.dumps(layers)) < 300 * len(layers), "no more than names and shapes"
+
+    for command in (["show", form["batch"]], ["network", "show", str(model)]):
+        assert "transformer" not in hvxtune(*command).err
+        assert hvxtune(*command, "--json").json["batch"] == form["batch"]
+    watched = hvxtune("watch", form["batch"], "--json")
+    assert (watched.status, watched.json) == (0, hvxtune("show", form["batch"], "--json").json)
+    planned = hvxtune("network", "plan", str(model), "--topology", "phone.toml", "--json")
+    assert f"kept with network {form['batch']}" in planned.err
+    refused = hvxtune(*TUNE_NETWORK, str(model), "--batch", form["batch"])
+    assert refused.status == 2
+    assert f"hvxtune resume {form['batch']} --server {there}" in refused.error_line
+
+
+def test_ctrl_c_leaves_a_network_running_there(hvxtune, there, model, monkeypatch, store):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Client, "network", interrupted)
+        answer = hvxtune(*TUNE_NETWORK, str(model))
+    assert answer.status == 130
+    batch = store.jobs()[0].submission.batch
+    assert f"hvxtune watch {batch} --server {there}" in answer.err
+    assert f"hvxtune cancel {batch} --server {there}" in answer.err
+    assert hvxtune("cancel", batch).status == 0
 
 
 def test_a_job_without_a_valid_trial_fails_there_too(hvxtune, there, bench):

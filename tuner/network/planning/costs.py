@@ -7,7 +7,7 @@ elements, as far as a layer can be split.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -31,6 +31,8 @@ schedules of ``qconv2d_u8`` and ``qdepthwise_conv2d_u8`` in their default shapes
 times those in the timing model, tuned ones less."""
 MEASURED, ESTIMATED, DECLARED, NOTHING = "measured", "estimated", "declared", "no work"
 """Sources of a time; ``no work`` is that of operators that leave all bytes where they are."""
+BestCycles = Callable[[Problem], float | None]
+"""The cycles of the best schedule for a problem; ``None`` without one."""
 _WITHOUT_WORK = ("reshape", "reinterpret")
 
 
@@ -42,8 +44,18 @@ class Cost:
     source: str
 
 
+def stored_cycles(store: TrialStore) -> BestCycles:
+    """The cycles of the best schedules in ``store``."""
+
+    def cycles_of(problem: Problem) -> float | None:
+        best = store.best(lookup_of(problem))
+        return None if best is None else best.measurement.cycles
+
+    return cycles_of
+
+
 def costs(
-    graph: Graph, topology: Topology, store: TrialStore
+    graph: Graph, topology: Topology, cycles_of: BestCycles
 ) -> list[tuple[Layer, Mapping[str, Cost]]]:
     """Each layer of ``graph``, in its order, with its cost on each unit that can run it.
 
@@ -64,13 +76,17 @@ def costs(
     known: dict[tuple[str, str], Cost] = {}
     found: list[tuple[Layer, Mapping[str, Cost]]] = []
     for layer in layers(graph):
-        own = {unit.name: _cost(graph, layer, unit, store, known) for unit in topology.units}
+        own = {unit.name: _cost(graph, layer, unit, cycles_of, known) for unit in topology.units}
         found.append((layer, {name: cost for name, cost in own.items() if cost is not None}))
     return found
 
 
 def _cost(
-    graph: Graph, layer: Layer, unit: Unit, store: TrialStore, known: dict[tuple[str, str], Cost]
+    graph: Graph,
+    layer: Layer,
+    unit: Unit,
+    cycles_of: BestCycles,
+    known: dict[tuple[str, str], Cost],
 ) -> Cost | None:
     if layer.node.operator in _WITHOUT_WORK:
         return Cost(0.0, NOTHING)
@@ -86,9 +102,9 @@ def _cost(
         return None
     key = unit.name, fit.workload.digest
     if key not in known:
-        known[key] = _of_call(
-            Problem(fit.workload, Contract.STATIC, find_target(unit.target)), unit, store
-        )
+        problem = Problem(fit.workload, Contract.STATIC, find_target(unit.target))
+        cycles, source = cycles_of_call(problem, cycles_of)
+        known[key] = Cost(cycles / unit.cycles_per_us, source)
     once = known[key]
     return Cost(once.time_us * fit.calls, once.source)
 
@@ -138,23 +154,19 @@ def mesh_layer(graph: Graph, layer: Layer, unit: Unit) -> MeshLayer:
     )
 
 
-def _of_call(problem: Problem, unit: Unit, store: TrialStore) -> Cost:
-    cycles, source = cycles_of_call(problem, store)
-    return Cost(cycles / unit.cycles_per_us, source)
-
-
-def cycles_of_call(problem: Problem, store: TrialStore | None) -> tuple[float, str]:
+def cycles_of_call(problem: Problem, cycles_of: BestCycles) -> tuple[float, str]:
     """The cycles of a call of ``problem``'s kernel, and their source."""
-    best = store.best(lookup_of(problem)) if store is not None else None
+    best = cycles_of(problem)
     if best is not None:
-        return best.measurement.cycles, MEASURED
+        return best, MEASURED
     work = find_kernel(problem.workload.kernel).work(problem.workload.params)
     return OF_PEAK * work.peak_cycles(problem.target), ESTIMATED
 
 
 def moved_during_call(workload: Workload, target: Target, store: TrialStore | None) -> float:
     """The bytes that DDR moves, by the timing model, in the time a call of ``workload`` takes."""
-    cycles, _ = cycles_of_call(Problem(workload, Contract.STATIC, target), store)
+    cycles_of: BestCycles = (lambda _: None) if store is None else stored_cycles(store)
+    cycles, _ = cycles_of_call(Problem(workload, Contract.STATIC, target), cycles_of)
     return moved_in(cycles, target)
 
 

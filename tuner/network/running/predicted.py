@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tuner.errors import UserError
 from tuner.network.graph import Graph
-from tuner.network.planning.costs import costs
+from tuner.network.planning.costs import costs, stored_cycles
 from tuner.network.planning.sequence import Group, cost_of
 from tuner.network.planning.tasks import tasks_of
 from tuner.network.planning.topology import Topology, Unit
@@ -40,7 +40,7 @@ def compared(
     Raises ``UserError`` if no unit of it has ``target``, or is not linked to the host.
     """
     host, dsp = topology.units[0], _unit_of(topology, target)
-    found = costs(graph, topology, store)
+    found = costs(graph, topology, stored_cycles(store))
     by_node = {id(layer.node): own for layer, own in found}
     tasks = tasks_of(
         graph, lambda node: {name: cost.time_us for name, cost in by_node[id(node)].items()}

@@ -16,7 +16,7 @@ from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.memory_store import MemoryStore
 from tuner.network import Graph, Node, Quantization, Tensor, checked
 from tuner.network.graph import Array, data_digest
-from tuner.network.planning.costs import ESTIMATED, MEASURED, OF_PEAK, costs
+from tuner.network.planning.costs import ESTIMATED, MEASURED, OF_PEAK, costs, stored_cycles
 from tuner.network.planning.topology import Link, Topology, Unit
 from tuner.network.running import execution
 from tuner.problem.contract import Contract
@@ -163,7 +163,7 @@ class _WithBest(MemoryStore):
 def test_costs_are_measured_where_a_schedule_is_stored_and_else_estimated() -> None:
     found = {
         layer.node.name: (layer, own)
-        for layer, own in costs(residual_block(), units(), _WithBest())
+        for layer, own in costs(residual_block(), units(), stored_cycles(_WithBest()))
     }
     layer, own = found["dense"]
     assert (own["dsp"].time_us, own["dsp"].source) == (10.0, MEASURED)
@@ -180,4 +180,4 @@ def test_costs_are_measured_where_a_schedule_is_stored_and_else_estimated() -> N
 
 def test_a_unit_without_a_speed_is_named() -> None:
     with pytest.raises(UserError, match=r"units\.dsp does not state cycles_per_us"):
-        costs(residual_block(), units(cycles_per_us=0.0), MemoryStore())
+        costs(residual_block(), units(cycles_per_us=0.0), stored_cycles(MemoryStore()))
