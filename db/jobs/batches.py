@@ -76,10 +76,10 @@ def plan_of(store: SqlStore, batch_id: str) -> NetworkPlan | None:
     """The plan kept with the batch of this whole id; ``None`` without one."""
     with store.reading() as session:
         kept = session.scalar(select(BatchRow.plan).where(BatchRow.id == batch_id))
-    if kept is None:
-        return None
-    with reading(f"the plan of batch {batch_id}"):
-        return plan_from_document(kept)
+        if kept is None:
+            return None
+        with reading(f"the plan of batch {batch_id}"):
+            return plan_from_document(kept)
 
 
 def keep_plan(store: SqlStore, batch: Batch, plan: NetworkPlan) -> None:

@@ -39,6 +39,7 @@ from tuner.errors import UserError
 from tuner.problem.contract import Contract
 from tuner.records.batch import Batch
 from tuner.records.candidate import Problem
+from tuner.records.network_plan import plan_from_document
 from tuner.records.trial import JobRequest, Schedule
 
 router = APIRouter(prefix="/v1/networks", tags=["jobs"])
@@ -126,7 +127,7 @@ def give_plan(
     found = find_batch(store, network)
     require_may_steer(caller, found, "plan")
     with store.transaction():
-        keep_plan(store, found, body.plan)
+        keep_plan(store, found, plan_from_document(body.model_dump()))
         record(store, caller, "network.plan", found.id, None, request)
 
 

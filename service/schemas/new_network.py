@@ -19,6 +19,7 @@ from service.schemas.jobs import (
 )
 from tuner.identity import canonical_json
 from tuner.records.batch import BatchPlan, NetworkLayer
+from tuner.records.documents import read_record
 from tuner.records.network_plan import NetworkPlan
 
 _MOST_MACS = 2**53
@@ -28,6 +29,11 @@ def _printable(text: str) -> str:
     if not text.isprintable():
         raise ValueError("a name has printable characters only")
     return text
+
+
+def _plan(document: dict[str, Any]) -> dict[str, Any]:
+    read_record(NetworkPlan, document, "plan")
+    return document
 
 
 LayerName = Annotated[
@@ -179,4 +185,8 @@ class PlanForm(Strict):
     microseconds; layers go by their positions."""
 
     version: Literal[1]
-    plan: NetworkPlan
+    plan: Annotated[dict[str, Any], AfterValidator(_plan)] = Field(
+        description="`objective`, `units`, of each layer its `unit`, `time_us` and `source`, "
+        "`bars` of the Gantt chart, `vtcm` of each call, `calls`, `time_us`, `bound_us`, "
+        "`latency_us`, `made_at`."
+    )

@@ -141,9 +141,9 @@ def test_a_plan_is_kept_and_given_back(client: TestClient, store: SqlStore) -> N
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"calls": "many"}, "plan.calls"),
+        ({"calls": "many"}, "plan, calls is 'many', not int"),
         ({"time_us": -1.0}, "negative or not finite"),
-        ({"joy": 1}, "plan.joy"),
+        ({"joy": 1}, "plan lacks a field or has an unknown one"),
         ({"layers": PLAN.document()["plan"]["layers"][:2], "bars": []}, "a plan of 2 layers"),
         ({"units": []}, "not among those of the plan"),
     ],

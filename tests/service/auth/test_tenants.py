@@ -162,7 +162,7 @@ def asked(ask: Ask, method: str, path: str, secret: Secret) -> Response:
     query = QUERIES.get(path, "")
     query = query(secret) if callable(query) else query
     body = BODIES.get(path) if method in ("POST", "PUT") else None
-    body = FORMS.get(path, body) if method == "POST" else None
+    body = FORMS.get(path, body) if method == "POST" else body
     body = body(secret) if callable(body) else body
     return ask(method, f"{path_for(path, secret)}?{query}".rstrip("?"), body)
 
