@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from tuner.codegen.intrinsics.form import Form
 from tuner.kernels import Kernel, find_kernel
@@ -19,12 +20,15 @@ from tuner.space import Config, Constraint, Knob, KnobValue
 
 _AHEAD = 8
 """Rows from the fetch of an image's first layer to their use."""
+_FETCH, _FEW_VECTORS = 4, 32
+"""Quads from the fetch of weights to their use, and vectors of pixels below which that pays: the
+weights of a tile are read once for each tile of pixels, and stay in L1 then."""
 
 _COLUMNS = Knob("reg_columns", (1, 2, 3, 4), "vectors of pixels of a window in one iteration")
 
 
 class _Blocked(Form):
-    headers = ("blocked.h",)
+    headers: ClassVar[tuple[str, ...]] = ("blocked.h",)
 
     def why_not(self, kernel: Kernel, problem: Problem) -> str:
         if problem.contract is not Contract.STATIC:
@@ -34,7 +38,7 @@ class _Blocked(Form):
     def images(self, kernel: Kernel, problem: Problem) -> dict[str, int]:
         """Where the pixels of both images are."""
         assert isinstance(kernel, BlockedKernel)  # noqa: S101 - of kernels in `kernels`
-        macros = {}
+        macros: dict[str, int] = {}
         for side, blocks in zip(("IN", "OUT"), kernel.images(problem.workload.params), strict=True):
             macros |= {
                 f"{side}_HEIGHT": blocks.height,
@@ -51,10 +55,11 @@ class BlockedConv2d(_Blocked):
 
     kernels = (BlockedConv.name,)
     name = "blocked_conv"
-    knobs = (
+    knobs: ClassVar[tuple[Knob, ...]] = (
         Knob("reg_rows", (4, 8, 16), "output channels in registers"),
         Knob("reg_vectors", (1, 2, 3, 4), "vectors of pixels in registers"),
         Knob("reg_unroll", (1, 2, 3, 4), "quads in one iteration"),
+        Knob("reg_ahead", (0, 4, 8), "quads from the fetch of weights into L1 to their use"),
     )
     constraints = (
         Constraint("reg_rows * reg_vectors <= 20", "sums of more leave no registers for operands"),
@@ -95,6 +100,7 @@ class BlockedConv2d(_Blocked):
             "reg_rows": rows,
             "reg_vectors": vectors,
             "reg_unroll": max(n for n in (1, 2, 3, 4) if quads % n == 0),
+            "reg_ahead": _FETCH if span <= _FEW_VECTORS else 0,
             "llvm_optimize": "O3",
         }
 
@@ -108,6 +114,7 @@ class BlockedConv2d(_Blocked):
             "ROWS": config.integer("reg_rows"),
             "VECTORS": config.integer("reg_vectors"),
             "UNROLL": config.integer("reg_unroll"),
+            "FETCH": config.integer("reg_ahead"),
             "AHEAD": _AHEAD,
         }
 

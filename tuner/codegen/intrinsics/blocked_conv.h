@@ -24,9 +24,12 @@ INLINE void tile(const uint8_t *quads, int apart, int vector_apart, const int8_t
         V quad[VECTORS];
         UNROLLED for (int r = 0; r < ROWS / 2; ++r) pairs[r] = ((const uint64_t *)w)[r];
         UNROLLED for (int v = 0; v < VECTORS; ++v) quad[v] = *(const V *)(quads + v * vector_apart);
-        UNROLLED for (int r = 0; r < ROWS; ++r)
+        UNROLLED for (int r = 0; r < ROWS; ++r) {
+            if (FETCH && r % (L1_LINE_BYTES / QUAD) == 2)
+                __builtin_prefetch(w + QUAD * r + FETCH * QUAD * OUTPUTS);
             UNROLLED for (int v = 0; v < VECTORS; ++v) sums[r][v] = HVX(vrmpybus_acc)(
                 sums[r][v], quad[v], (int)(r % 2 ? pairs[r / 2] >> 32 : pairs[r / 2]));
+        }
         quads += apart;
         w += QUAD * OUTPUTS;
     }

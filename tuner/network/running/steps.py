@@ -291,6 +291,8 @@ class _Making:
         if storage in own:
             return own[storage]
         known = next(iter(own.items()), None)
+        if storage.block and name in self._on_host:
+            known = None  # a conversion leaves what is around an image as it was
         into = self._work if known else self._copies
         buffer = self._allocate(storage.size_bytes, into)
         if known:

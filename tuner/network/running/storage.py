@@ -129,6 +129,8 @@ def loops(source: Storage, target: Storage) -> list[tuple[int, int, int]]:
     """Extent and both strides of each loop that copies between storages of one shape, outermost
     first, without those of one index."""
     block = source.block or target.block
+    if block and source.shape[block.axis] <= block.extent:
+        block = None
     if source.block and target.block and source.block.axis != target.block.axis:
         raise InternalError(f"blocks of dimensions {source.block.axis} and {target.block.axis}")
     if block and source.shape[block.axis] % block.extent:
