@@ -12,9 +12,10 @@ code. Their numbers, and so their results, are those of ``NAME``.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -89,23 +90,23 @@ class BlockedKernel(Kernel):
     numbers. It takes an image first and makes one."""
 
     generator = "intrinsics"
-    plain: str
+    plain: ClassVar[str]
 
+    @abstractmethod
     def plain_params(self, params: Mapping[str, int]) -> dict[str, int]:
         """Those of :attr:`plain` for the same layer."""
-        raise NotImplementedError
 
     def weights(self, params: Mapping[str, int]) -> tuple[int, ...]:
-        """The shape of the weights here: those of :attr:`plain` in another order or grouping."""
-        raise NotImplementedError
+        """The shape of the weights here."""
+        return find_kernel(self.plain).buffers(self.plain_params(params))[1].shape
 
     def packed_weights(self, params: Mapping[str, int], weights: Array) -> Array:
-        """Weights of :attr:`plain` as they are here."""
-        raise NotImplementedError
+        """Weights of :attr:`plain` as they are here: by default the same."""
+        return weights
 
     def plain_weights(self, params: Mapping[str, int], weights: Array) -> Array:
         """The inverse."""
-        raise NotImplementedError
+        return weights
 
     def images(self, params: Mapping[str, int]) -> tuple[Blocks, Blocks]:
         """The input's and the output's."""
@@ -181,15 +182,6 @@ class BlockedConv(BlockedKernel):
 
     def plain_params(self, params: Mapping[str, int]) -> dict[str, int]:
         return {**params, **_around(params["size"])}
-
-    def weights(self, params: Mapping[str, int]) -> tuple[int, ...]:
-        return find_kernel(self.plain).buffers(self.plain_params(params))[1].shape
-
-    def packed_weights(self, params: Mapping[str, int], weights: Array) -> Array:
-        return weights
-
-    def plain_weights(self, params: Mapping[str, int], weights: Array) -> Array:
-        return weights
 
 
 class BlockedDepthwiseConv(BlockedKernel):

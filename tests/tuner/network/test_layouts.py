@@ -25,8 +25,8 @@ SUMS_MANY = 0
 
 
 def residuals(*, with_windows_of_a_sum: bool = False) -> Graph:
-    """Two inverted residuals that a sum joins, as far as the second has windows. The image has another reader, and with
-    ``with_windows_of_a_sum`` so has the residual's sum."""
+    """Two inverted residuals that a sum joins, as far as the second has windows. The image has
+    another reader, and with ``with_windows_of_a_sum`` so has the sum."""
     m = Making(7, "int8")
     image = m.input(1, 3, 24, 24)
     other = m.conv(image, 16, size=1)
