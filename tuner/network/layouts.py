@@ -128,7 +128,7 @@ def _workload(plain: Workload) -> Workload | None:
 
 def _has_operands(graph: Graph, found: Sequence[Layer], fits: dict[int, Fit], place: int) -> bool:
     """Whether what the layer at ``place`` reads is there as its kernel wants it. A sum takes the
-    layout of its operands, made in one; what it has around the image is no zero point, and a
+    layout of its operands, made in one; what it has around the image is not the zero point, and a
     conversion leaves out what is around it, so windows read neither."""
     node, fit = found[place].node, fits[place]
     makers = _makers(found)
