@@ -29,7 +29,7 @@ from tuner.space import Config, Directive, Space
 _GRAIN = 32
 """Pixels that images and their parts begin at a multiple of: a vector of words, on any target."""
 _BEHIND = 64
-"""Pixels behind the last row, at least: windows two pixels apart load so many together."""
+"""Pixels behind the last row, at least: windows two pixels apart load that many together."""
 
 
 @dataclass(frozen=True)
