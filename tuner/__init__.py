@@ -36,6 +36,7 @@ __all__ = [
 
 add_family("hvxtune.kernels", "pipeline:", "tuner.uploaded:UploadedPipelines")
 add_family("hvxtune.kernels", "package:", "tuner.packages:Packages")
+add_family("hvxtune.kernels", "blocked:", "tuner.kernels.blocked:BlockedKernels")
 
 
 def __getattr__(name: str) -> Any:

@@ -199,6 +199,12 @@ def run_network(
         bool,
         typer.Option("--one-call-a-layer", help="With --image: send each call on its own."),
     ] = False,
+    channels_last: Annotated[
+        bool,
+        typer.Option(
+            "--channels-last", help="With --image: no images in channel blocks, no fused layers."
+        ),
+    ] = False,
     topology: Annotated[
         Path | None,
         typer.Option("--topology", metavar="FILE", help="With --image: compare with a plan."),
@@ -216,11 +222,19 @@ def run_network(
     from tuner.problem.target import find_target
 
     if image:
-        _run_image(model, axis, given, target, one_call_a_layer, topology, as_json=as_json)
+        _run_image(
+            *(model, axis, given, target, one_call_a_layer, channels_last, topology),
+            as_json=as_json,
+        )
         return
-    if one_call_a_layer or topology is not None:
-        option = "--one-call-a-layer" if one_call_a_layer else "--topology"
-        raise UserError(f"{option} without --image", next_step="add --image")
+    of_image = {
+        "--one-call-a-layer": one_call_a_layer,
+        "--channels-last": channels_last,
+        "--topology": topology is not None,
+    }
+    for option, is_given in of_image.items():
+        if is_given:
+            raise UserError(f"{option} without --image", next_step="add --image")
     graph = read_network(model, axis)
     inputs = _inputs(graph, given)
     with open_store() as store:
@@ -257,6 +271,7 @@ def _run_image(
     given: list[str],
     target: str,
     one_call_a_layer: bool,
+    channels_last: bool,
     topology: Path | None,
     *,
     as_json: bool,
@@ -280,6 +295,7 @@ def _run_image(
             store=store,
             host=run_host_node,
             one_call_a_layer=one_call_a_layer,
+            blocks=not channels_last,
         )
         plan = None if units is None else compared(graph, done, units, chosen, store)
     if as_json:
@@ -311,7 +327,7 @@ def _offloaded_row(run: OffloadedLayer) -> list[object]:
 
 
 def _offloaded_lines(graph: Graph, done: OffloadedRun, plan: Compared | None) -> Iterator[str]:
-    ran = [run for run in done.layers if run.calls]
+    ran = [run for run in done.layers if run.calls or run.layer.fit.within]
     macs = sum(run.layer.share_of_macs for run in ran)
     counts = done.counts
     yield (

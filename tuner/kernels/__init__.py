@@ -54,6 +54,8 @@ PIPELINE_PREFIX = "pipeline:"
 """Begins the names of kernels that are uploaded pipelines; the digest of their bytes follows."""
 PACKAGE_PREFIX = "package:"
 """The same for packages: folders with a ``kernel.toml``."""
+BLOCKED_PREFIX = "blocked:"
+"""The same for layers between images in channel blocks; the kernel of other images follows it."""
 
 _loaded: dict[str, Kernel] = {}
 
@@ -112,6 +114,7 @@ def load_kernels() -> None:
 
 
 __all__ = [
+    "BLOCKED_PREFIX",
     "PACKAGE_PREFIX",
     "PIPELINE_PREFIX",
     "HalidePipeline",

@@ -39,13 +39,24 @@ class Fit:
 
     ``steps`` is how far its results are from the network's at most, 0 if they are the same;
     ``None`` if the kernel cannot take the layer's numbers at all. ``note`` says why. ``calls`` is
-    the number of calls that the layer takes.
+    the number of calls that the layer takes. ``blocks`` is the order of dimensions that the network
+    has its images in, ``nchw`` or ``nhwc``, if the kernel has them in channel blocks; else empty.
+    A call may do the work of two layers: the fit of the later one then has the node ``first``, and
+    that of the earlier one says ``within`` which layer it is done, and has no workload.
     """
 
     workload: Workload | None = None
     steps: int | None = None
     note: str = ""
     calls: int = 1
+    blocks: str = ""
+    first: Node | None = None
+    within: str = ""
+
+    def inputs(self, node: Node) -> list[str]:
+        """The tensors that the call for ``node`` reads."""
+        own = [name for name in node.inputs if name]
+        return [*filter(None, self.first.inputs), *own[1:]] if self.first else own
 
 
 @dataclass(frozen=True)

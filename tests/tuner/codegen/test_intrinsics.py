@@ -112,6 +112,45 @@ def test_depthwise_convolutions_are_right(generator, params, knobs):
     assert measured(generator, problem_of("depthwise_conv2d_u8", **params), **knobs).verified
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "params", "knobs"),
+    [
+        ("conv", {"height": 7, "width": 7, "channels_in": 12, "channels_out": 40}, {}),
+        ("conv", {"height": 1, "width": 1, "channels_in": 4, "channels_out": 16}, {}),
+        ("conv", {"height": 9, "width": 30}, {"reg_rows": 4, "reg_vectors": 4, "reg_ahead": 8}),
+        ("conv", {"height": 5, "width": 140}, {"reg_rows": 16, "reg_vectors": 1, "reg_unroll": 1}),
+        ("conv", {"height": 9, "width": 67, "channels_in": 4, "size": 3, "stride": 2}, {}),
+        ("conv", {"height": 6, "width": 33, "channels_in": 4, "size": 3}, {"reg_vectors": 1}),
+        ("depthwise_conv", {"height": 5, "width": 31, "channels": 12}, {"reg_columns": 3}),
+        ("depthwise_conv", {"height": 1, "width": 1, "channels": 4}, {}),
+        ("depthwise_conv", {"height": 9, "width": 70, "channels": 8, "stride": 2}, {}),
+        ("depthwise_conv", {"height": 2, "width": 3, "channels": 4, "stride": 2}, {}),
+        ("expanded_conv", {"height": 7, "width": 12, "channels_in": 8, "channels_out": 24}, {}),
+        ("expanded_conv", {"height": 8, "width": 9, "stride": 2}, {"reg_columns": 1}),
+    ],
+)
+def test_layers_in_channel_blocks_are_right(generator, name, params, knobs):
+    """`measured` verifies on several inputs; what is around the image counts, too."""
+    problem = problem_of(f"blocked:q{name.replace('conv', 'conv2d_u8')}", **params)
+    assert measured(generator, problem, **knobs).verified
+
+
+@pytest.mark.parametrize(
+    ("contract", "params", "reason"),
+    [
+        (Contract.NONE, {}, "its shape is open"),
+        (Contract.STATIC, {"size": 2}, "windows of several pixels need size=3"),
+        (Contract.STATIC, {"size": 3}, "windows of several pixels need size=3 and channels_in=4"),
+        (Contract.STATIC, {"stride": 2}, "skips pixels"),
+    ],
+)
+def test_a_layer_in_blocks_that_does_not_fit_is_refused(contract, params, reason):
+    kernel = find_kernel("blocked:qconv2d_u8")
+    with pytest.raises(UserError, match=reason):
+        IntrinsicsGenerator.space(kernel, kernel.problem(params, contract, TARGET))
+
+
 @pytest.mark.parametrize(
     ("contract", "params", "reason"),
     [

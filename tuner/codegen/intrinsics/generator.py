@@ -6,6 +6,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from tuner.codegen import clang, wrapping
+from tuner.codegen.intrinsics.blocked import (
+    BlockedConv2d,
+    BlockedDepthwiseConv2d,
+    BlockedExpandedConv2d,
+)
 from tuner.codegen.intrinsics.conv2d import Conv2d
 from tuner.codegen.intrinsics.depthwise import DepthwiseConv2d
 from tuner.codegen.intrinsics.form import CLANG_KNOBS, Form
@@ -19,7 +24,11 @@ from tuner.records.candidate import Problem
 from tuner.space import Config, Space
 
 _HERE = Path(__file__).parent
-_FORMS = {kernel: form for form in (Gemm(), Conv2d(), DepthwiseConv2d()) for kernel in form.kernels}
+_ALL = (
+    *(Gemm(), Conv2d(), DepthwiseConv2d()),
+    *(BlockedConv2d(), BlockedDepthwiseConv2d(), BlockedExpandedConv2d()),
+)
+_FORMS = {kernel: form for form in _ALL for kernel in form.kernels}
 
 
 class IntrinsicsGenerator(WrittenGenerator):

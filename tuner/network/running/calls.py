@@ -8,13 +8,14 @@ such data, or a tensor of the network in the storage that the kernel reads or wr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
 from tuner.errors import InternalError
 from tuner.kernels import channel_scale, find_kernel
+from tuner.kernels.blocked import BlockedConv, BlockedDepthwiseConv, BlockedExpandedConv
 from tuner.kernels.conv2d_u8 import QUAD
 from tuner.network import fixed_point
 from tuner.network.graph import Array, Graph, Node, Tensor
@@ -45,7 +46,8 @@ class Call:
 
 @dataclass(frozen=True)
 class _Layer:
-    """A layer, for the rules here. ``operands`` are its inputs where they are known."""
+    """A layer, for the rules here. ``operands`` are its inputs where they are known, ``blocks``
+    and ``first`` are as in :class:`tuner.network.layers.Fit`."""
 
     graph: Graph
     node: Node
@@ -53,6 +55,8 @@ class _Layer:
     operands: Sequence[Array | None]
     like: Storage | None
     alignment_bytes: int
+    blocks: str = ""
+    first: Node | None = None
 
     def known(self, position: int) -> Array:
         """An input that becomes data of the call."""
@@ -75,13 +79,17 @@ class _Layer:
         return self.graph.tensors[self.node.outputs[0]]
 
     def image(self, tensor: Tensor, channels: int) -> Operand:
-        """An image with channels last, in the room of ``channels``."""
-        nhwc = self.node.attributes["layout"] == "nhwc"
+        """An image with channels last, in the room of ``channels``, or in blocks of them."""
+        nhwc = (self.blocks or self.node.attributes["layout"]) == "nhwc"
         order = (0, 1, 2, 3) if nhwc else (0, 2, 3, 1)
+        if self.blocks:
+            return Operand(tensor.name, Storage.in_blocks(tensor.shape, order, _zero(tensor)))
         return Operand(tensor.name, Storage.of(tensor.shape, order, innermost=channels))
 
     def anyhow(self, tensor: Tensor) -> Operand:
         """Elements that may lie in any order, as those of the layer's other tensors do."""
+        if self.blocks:
+            return self.image(tensor, 0)
         like = self.like
         fits = like is not None and like.is_dense and like.shape == tensor.shape
         return Operand(tensor.name, like if fits and like else Storage.of(tensor.shape))
@@ -91,7 +99,7 @@ def takes_constants(graph: Graph, node: Node, fit: Fit) -> bool:
     """Whether :func:`calls` needs no more than the constants of ``graph``."""
     assert fit.workload is not None  # noqa: S101 - callers ask can_call first
     first = 2 if fit.workload.kernel == "qgemm_u8" else 1
-    needed = [] if fit.workload.kernel == "qadd_u8" else node.inputs[first:]
+    needed = [] if fit.workload.kernel == "qadd_u8" else fit.inputs(node)[first:]
     return all(graph.constant(name) is not None for name in needed if name)
 
 
@@ -108,7 +116,8 @@ def calls(
     the network's own layout. Where elements may lie in any order, they lie as in ``like``; each
     buffer begins at a multiple of ``alignment_bytes`` in its tensor's storage."""
     assert fit.workload is not None  # noqa: S101 - callers ask can_call first
-    layer = _Layer(graph, node, fit.workload.params, operands, like, alignment_bytes)
+    params = fit.workload.params
+    layer = _Layer(graph, node, params, operands, like, alignment_bytes, fit.blocks, fit.first)
     return _RULES[fit.workload.kernel](layer)
 
 
@@ -119,10 +128,10 @@ def can_call(node: Node, fit: Fit) -> bool:
 
 def arguments(graph: Graph, node: Node, fit: Fit, operands: Sequence[Array]) -> list[list[Array]]:
     """The inputs of each of the layer's calls, in the order of the kernel's buffers, for the
-    ``operands`` of ``node`` (constants included) as the network has them."""
+    ``operands`` of the call (constants included) as the network has them."""
     assert fit.workload is not None  # noqa: S101 - callers ask can_call first
     specs = find_kernel(fit.workload.kernel).buffers(fit.workload.params)
-    values = dict(zip(filter(None, node.inputs), operands, strict=True))
+    values = dict(zip(fit.inputs(node), operands, strict=True))
     memories: dict[Operand, Array] = {}
 
     def elements(given: Operand | Array, shape: tuple[int, ...]) -> Array:
@@ -229,7 +238,26 @@ def _depthwise(layer: _Layer) -> list[Call]:
     sums = taps.astype(np.int64).sum(axis=(0, 1))
     settings = _settings(layer.graph, layer.node, sums, layer.bias(), depth)
     pixels = layer.image(layer.input(0), depth)
-    return [Call((pixels, np.ascontiguousarray(taps), *settings), layer.image(layer.output, depth))]
+    packed = np.ascontiguousarray(taps)
+    if layer.blocks:
+        packed = BlockedDepthwiseConv().packed_weights(layer.params, taps)
+    return [Call((pixels, packed, *settings), layer.image(layer.output, depth))]
+
+
+def _expanded(layer: _Layer) -> list[Call]:
+    """The depthwise layer after the one that makes its input."""
+    assert layer.first is not None  # noqa: S101 - layouts pair them
+    own = sum(bool(name) for name in layer.first.inputs)
+    params = layer.params
+    made = replace(layer, node=layer.first, first=None, operands=layer.operands[:own])
+    windows = replace(
+        layer,
+        first=None,
+        params={"channels": params["channels_out"]},
+        operands=[None, *layer.operands[own:]],
+    )
+    (one,), (two,) = _dense(made), _depthwise(windows)
+    return [Call((*one.inputs, *two.inputs[1:]), two.output)]
 
 
 def _product(layer: _Layer) -> list[Call]:
@@ -283,6 +311,9 @@ def _pool(layer: _Layer) -> list[Call]:
 _RULES: Mapping[str, Callable[[_Layer], list[Call]]] = {
     "qconv2d_u8": _dense,
     "qdepthwise_conv2d_u8": _depthwise,
+    BlockedConv.name: _dense,
+    BlockedDepthwiseConv.name: _depthwise,
+    BlockedExpandedConv.name: _expanded,
     "qgemm_u8": _product,
     "qadd_u8": _sum,
     "lut_u8": _table,

@@ -32,7 +32,7 @@ from tuner.records.candidate import Artifact, Candidate
 from tuner.store import TrialStore
 
 GENERATOR = "halide"
-"""Makes the objects of textbook schedules."""
+"""Makes the objects of textbook schedules, of kernels that have no generator of their own."""
 STORED, TEXTBOOK, ON_HOST = "stored", "textbook", "host"
 """Where a layer's object comes from, if it has one."""
 
@@ -88,8 +88,8 @@ def run(
     fit, and ``CandidateError`` if an object is wrong.
     """
     exact = reference.trace(graph, inputs, host=host)
-    with find_generator(GENERATOR)(1) as generator, QemuMeasurer() as measurer:
-        running = _Run(graph, exact, Objects(generator, store, target), measurer, host)
+    with Objects(store, target) as objects, QemuMeasurer() as measurer:
+        running = _Run(graph, exact, objects, measurer, host)
         done = []
         for layer in layers(graph):
             done.append(running.layer(layer))
@@ -108,7 +108,7 @@ def apart_of(
 
 
 def by_kernel(graph: Graph, layer: Layer, operands: Sequence[Array]) -> Array:
-    """The output of a layer by the reference of its kernel."""
+    """The output of a layer by the reference of its kernel, for the operands of its call."""
     workload = layer.fit.workload
     assert workload is not None  # noqa: S101 - can_call says so
     kernel = find_kernel(workload.kernel)
@@ -123,9 +123,17 @@ def by_kernel(graph: Graph, layer: Layer, operands: Sequence[Array]) -> Array:
 class Objects:
     """The object of each problem, made or looked up once."""
 
-    def __init__(self, generator: CodeGenerator, store: TrialStore | None, target: Target) -> None:
-        self._generator, self._store, self.target = generator, store, target
+    def __init__(self, store: TrialStore | None, target: Target) -> None:
+        self._store, self.target = store, target
         self._found: dict[str, tuple[Artifact, str]] = {}
+        self._generators: dict[str, CodeGenerator] = {}
+
+    def __enter__(self) -> Objects:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for generator in self._generators.values():
+            generator.close()
 
     def of(self, problem: Problem) -> tuple[Artifact, str]:
         """The object for ``problem``, and its origin."""
@@ -140,8 +148,12 @@ class Objects:
         return self._store.artifact(best.artifact_digest), STORED
 
     def _textbook(self, problem: Problem) -> tuple[Artifact, str]:
-        config = find_kernel(problem.workload.kernel).textbook_config(problem)
-        return self._generator.compile(Candidate(problem, config, GENERATOR)), TEXTBOOK
+        kernel = find_kernel(problem.workload.kernel)
+        name = kernel.generator or GENERATOR
+        if name not in self._generators:
+            self._generators[name] = find_generator(name)(1)
+        config = find_generator(name).starts(kernel, problem)["textbook"]
+        return self._generators[name].compile(Candidate(problem, config, name)), TEXTBOOK
 
 
 class _Run:

@@ -13,17 +13,17 @@ from functools import partial
 
 import numpy as np
 
-from tuner.codegen import find_generator
 from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
 from tuner.network import reference
 from tuner.network.graph import Array, Graph
 from tuner.network.layers import Layer, layers
+from tuner.network.layouts import in_blocks
 from tuner.network.planning.costs import moved_during_call
 from tuner.network.planning.sequence import Group
 from tuner.network.reference import HostOperator, Inputs
 from tuner.network.running import calls
-from tuner.network.running.execution import GENERATOR, ON_HOST, Apart, Objects, apart_of, by_kernel
+from tuner.network.running.execution import ON_HOST, Apart, Objects, apart_of, by_kernel
 from tuner.network.running.image import (
     REPACK,
     Argument,
@@ -42,7 +42,6 @@ from tuner.network.running.steps import (
     CopyOut,
     Fetch,
     OnHost,
-    Part,
     Release,
     Run,
     Step,
@@ -62,8 +61,9 @@ TIMEOUT_S = 300.0
 
 @dataclass(frozen=True)
 class LayerRun:
-    """A layer that ran: where its object comes from, its calls and their model cycles (``None`` on
-    the host), those without what DDR adds, and the cycles of repacking its inputs."""
+    """A layer that ran: where its object comes from, or the layer in whose call it is done; its
+    calls and their model cycles (``None`` on the host), those without what DDR adds, and the cycles
+    of repacking its inputs."""
 
     layer: Layer
     origin: str
@@ -112,16 +112,18 @@ def run(
     store: TrialStore | None = None,
     host: HostOperator | None = None,
     one_call_a_layer: bool = False,
+    blocks: bool = True,
 ) -> OffloadedRun:
     """Runs ``graph`` on ``inputs``; arguments as of :func:`tuner.network.running.execution.run`.
-    ``one_call_a_layer`` flushes the queue after each call, as a program without one would.
+    ``one_call_a_layer`` flushes the queue after each call, as a program without one would;
+    without ``blocks`` all images have channels last (:mod:`tuner.network.layouts`).
 
     Raises ``UserError`` for inputs that do not fit, ``CandidateError`` if an object is wrong, and
     ``DeviceError`` or ``ToolchainError`` without a simulator.
     """
     exact = reference.trace(graph, inputs, host=host)
     given = {name: exact[name] for name in graph.inputs}
-    found = layers(graph)
+    found = in_blocks(graph, layers(graph)) if blocks else layers(graph)
     steps = steps_of(graph, found, target, partial(moved_during_call, target=target, store=store))
     functions, origins = _functions(steps, store, target)
     values = dict(given)
@@ -156,8 +158,7 @@ def _functions(
 ) -> tuple[list[Function], list[str]]:
     """The objects of all workloads, and where they come from."""
     functions, origins = [], []
-    with find_generator(GENERATOR)(1) as generator:
-        objects = Objects(generator, store, target)
+    with Objects(store, target) as objects:
         for workload in steps.functions:
             kernel = find_kernel(workload.kernel)
             artifact, origin = objects.of(Problem(workload, Contract.STATIC, target))
@@ -218,7 +219,7 @@ class _Running:
                 constants = self._handles[CONSTANTS]
                 self._host.fetch(constants, step.offset_bytes, step.size_bytes)
             case Run():
-                self._host.call(step.function, [self._argument(part) for part in step.arguments])
+                self._host.call(step.function, self._arguments(step))
                 if self._flush_each:
                     self._host.synchronize()
             case OnHost():
@@ -232,11 +233,15 @@ class _Running:
         self._sizes[buffer] = size_bytes
         self.peak_bytes = max(self.peak_bytes, sum(self._sizes.values()))
 
-    def _argument(self, part: Part) -> Argument:
-        handle = self._handles[part.buffer]
-        if isinstance(part.form, BufferSpec):
-            return Argument.of(handle, part.form, part.offset_bytes)
-        return Argument.stored(handle, part.form)
+    def _arguments(self, step: Run) -> list[Argument]:
+        made, stored = [], []
+        for part in step.arguments:
+            handle = self._handles[part.buffer]
+            if isinstance(part.form, BufferSpec):
+                made.append(Argument.of(handle, part.form, part.offset_bytes))
+            else:
+                stored.append((handle, part.form))
+        return [*made, *(Argument.stored(*stored) if stored else ())]
 
 
 def _require_right(
@@ -254,7 +259,7 @@ def _require_right(
     values = dict(inputs)
     values.update((n, graph.data[t.data]) for n, t in graph.tensors.items() if t.data is not None)
     for place, layer in enumerate(found):
-        operands = [values[name] for name in layer.node.inputs if name]
+        operands = [values[name] for name in layer.fit.inputs(layer.node)]
         if place in called:
             made = [by_kernel(graph, layer, operands)]
         else:
@@ -285,7 +290,7 @@ def _layer_runs(
         made.append(
             LayerRun(
                 layer,
-                origins[kernels[0][0] - 1] if kernels else ON_HOST,
+                origins[kernels[0][0] - 1] if kernels else layer.fit.within or ON_HOST,
                 len(kernels),
                 sum(took.total for _, took in kernels) if kernels else None,
                 sum(took.core for _, took in kernels),

@@ -127,6 +127,7 @@ def units_of(graph: Graph, found: Sequence[Layer]) -> list[str]:
         on_dsp = calls.can_call(node, layer.fit) and calls.takes_constants(graph, node, layer.fit)
         if node.operator in _ALIASES:
             on_dsp = made_on.get(node.inputs[0]) == DSP
+        on_dsp = on_dsp or bool(layer.fit.within)
         units.append(DSP if on_dsp else HOST_UNIT)
         made_on.update(dict.fromkeys(node.outputs, units[-1]))
     return units
@@ -234,13 +235,15 @@ class _Making:
     def _on_dsp(self, place: int) -> None:
         layer = self._layers[place]
         node = layer.node
+        if layer.fit.within:
+            return
         if node.operator in _ALIASES:
             self._rename(node, place)
             return
         assert layer.fit.workload is not None  # noqa: S101 - units_of says so
         function = self.functions.setdefault(layer.fit.workload, len(self.functions) + 1)
         specs = find_kernel(layer.fit.workload.kernel).buffers(layer.fit.workload.params)
-        names = [name for name in node.inputs if name]
+        names = layer.fit.inputs(node)
         stored = [storage for name in names for storage in self._resident.get(name, ())]
         like = next((storage for storage in stored if storage.is_dense), None)
         for call in calls.calls(
@@ -288,6 +291,8 @@ class _Making:
         if storage in own:
             return own[storage]
         known = next(iter(own.items()), None)
+        if storage.block and name in self._on_host:
+            known = None  # a conversion leaves what is around an image as it was
         into = self._work if known else self._copies
         buffer = self._allocate(storage.size_bytes, into)
         if known:

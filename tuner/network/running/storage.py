@@ -1,7 +1,8 @@
 """How a tensor of bytes lies in memory of the DSP: where each element is, and what only pads.
 
-Kernels have channels last and some pad them; a network's tensors have them where its model has.
-Two layers need no conversion between them if one stores a tensor as the other reads it.
+Kernels have channels last and some pad them, or in blocks with padded rows; a network's tensors
+have them where its model has. Two layers need no conversion between them if one stores a tensor as
+the other reads it.
 """
 
 from __future__ import annotations
@@ -13,17 +14,34 @@ from math import prod
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from tuner.errors import InternalError
+from tuner.kernels.blocked import Blocks
+from tuner.kernels.conv2d_u8 import QUAD
 from tuner.network.graph import Array, Shape
+
+
+@dataclass(frozen=True)
+class Block:
+    """``extent`` elements of the dimension ``axis`` lie at its stride, further ones ``stride``
+    bytes behind each other block."""
+
+    axis: int
+    extent: int
+    stride: int
 
 
 @dataclass(frozen=True)
 class Storage:
     """``strides`` (bytes) of each dimension of ``shape``, 0 where it has one index, in
-    ``size_bytes``. Storages that put all elements in the same places are equal."""
+    ``size_bytes``, from ``offset_bytes`` on; one dimension may be in blocks. All other places have
+    ``fill``. Storages that put all elements in the same places are equal."""
 
     shape: Shape
     strides: tuple[int, ...]
     size_bytes: int
+    block: Block | None = None
+    offset_bytes: int = 0
+    fill: int = 0
 
     @classmethod
     def of(cls, shape: Shape, order: Sequence[int] | None = None, *, innermost: int = 0) -> Storage:
@@ -44,6 +62,18 @@ class Storage:
         strides = (*(stride * step for stride in outer.strides), *cls.of(shape[-2:]).strides)
         return cls(shape, strides, outer.size_bytes * step)
 
+    @classmethod
+    def in_blocks(cls, shape: Shape, order: Sequence[int], fill: int) -> Storage:
+        """One image as :mod:`tuner.kernels.blocked` has it, ``fill`` around it. ``order`` names its
+        dimensions: image, row, column, channel."""
+        _, rows, columns, channels = order
+        image = Blocks(shape[rows], shape[columns])
+        strides = [0] * len(shape)
+        strides[rows], strides[columns], strides[channels] = QUAD * image.pitch, QUAD, 1
+        block = Block(channels, QUAD, QUAD * image.pixels)
+        size_bytes = -(-shape[channels] // QUAD) * block.stride
+        return cls(shape, tuple(strides), size_bytes, block, QUAD * image.first, fill)
+
     @property
     def is_dense(self) -> bool:
         """Whether nothing pads."""
@@ -55,14 +85,55 @@ class Storage:
         return Storage.of(shape) if self == Storage.of(self.shape) else None
 
     def placed(self, elements: Array) -> Array:
-        """``elements`` (bytes, of ``shape``) as they lie in memory, zeros between them:
+        """``elements`` (bytes, of ``shape``) as they lie in memory, ``fill`` between them:
         (``size_bytes``,)."""
-        memory = np.zeros(self.size_bytes, np.uint8)
-        as_strided(memory, self.shape, self.strides)[...] = elements
+        memory = np.full(self.size_bytes, self.fill, np.uint8)
+        if self.block is not None:
+            last = -self.shape[self.block.axis] % self.block.extent
+            around = [(0, last if axis == self.block.axis else 0) for axis in range(elements.ndim)]
+            elements = np.pad(elements, around, constant_values=self.fill)
+        view = self._view(memory)
+        view[...] = elements.reshape(view.shape)
         return memory
 
     def taken(self, memory: Array) -> Array:
         """The inverse of :meth:`placed`: (``shape``)."""
         if memory.size != self.size_bytes:
             raise ValueError(f"{memory.size} bytes of {self.size_bytes}")
-        return as_strided(memory, self.shape, self.strides).copy()
+        view = self._view(memory)
+        if self.block is None:
+            return view.copy()
+        axis = self.block.axis
+        whole = view.reshape(*self.shape[:axis], -1, *self.shape[axis + 1 :])
+        return np.ascontiguousarray(whole.take(range(self.shape[axis]), axis))
+
+    def _view(self, memory: Array) -> Array:
+        """The elements in ``memory``; the dimension in blocks, the last one whole, is two."""
+        dimensions = self.dimensions(self.block)
+        extents, strides = zip(*dimensions, strict=True) if dimensions else ((), ())
+        return as_strided(memory[self.offset_bytes :], extents, strides)
+
+    def dimensions(self, block: Block | None) -> list[tuple[int, int]]:
+        """Extent and stride of each dimension, outermost first, of which that of ``block`` is two:
+        blocks, and the elements of each."""
+        found = list(zip(self.shape, self.strides, strict=True))
+        if block is not None:
+            extent, stride = found[block.axis]
+            outer = self.block.stride if self.block else stride * block.extent
+            blocks = (-(-extent // block.extent), outer)
+            found[block.axis : block.axis + 1] = [blocks, (block.extent, stride)]
+        return found
+
+
+def loops(source: Storage, target: Storage) -> list[tuple[int, int, int]]:
+    """Extent and both strides of each loop that copies between storages of one shape, outermost
+    first, without those of one index."""
+    block = source.block or target.block
+    if block and source.shape[block.axis] <= block.extent:
+        block = None
+    if source.block and target.block and source.block.axis != target.block.axis:
+        raise InternalError(f"blocks of dimensions {source.block.axis} and {target.block.axis}")
+    if block and source.shape[block.axis] % block.extent:
+        raise InternalError(f"a copy of {source.shape[block.axis]} elements in blocks")
+    pairs = zip(source.dimensions(block), target.dimensions(block), strict=True)
+    return [(extent, from_, to) for (extent, from_), (_, to) in pairs if extent != 1]

@@ -32,7 +32,7 @@ from tuner.network.running.steps import (
     Step,
     steps_of,
 )
-from tuner.network.running.storage import Storage
+from tuner.network.running.storage import Storage, loops
 from tuner.network.shipping.arena import Arena, Lifetime, planned
 from tuner.problem.target import Target
 from tuner.problem.workload import Workload
@@ -399,13 +399,9 @@ def _later(place: Place, offset_bytes: int) -> Place:
 
 
 def _loops(source: Storage, target: Storage) -> list[tuple[int, int, int]]:
-    """Extent and both strides of each loop that copies between storages of one shape, outermost
-    first, without those of one index; neighbours that are one loop in both are joined."""
-    single = [
-        loop
-        for loop in zip(source.shape, source.strides, target.strides, strict=True)
-        if loop[0] != 1
-    ] or [(1, 1, 1)]
+    """:func:`tuner.network.running.storage.loops`, one at least, and neighbours that are one loop
+    in both joined."""
+    single = loops(source, target) or [(1, 1, 1)]
     joined = single[:1]
     for (_, outer_from, outer_to), (extent, from_, to) in pairwise(single):
         whole = extent * from_, extent * to

@@ -85,8 +85,10 @@ class Machine:
     def _call(self, step: Run) -> None:
         if step.function == REPACK:
             source, made = step.arguments
-            elements = cast(Storage, source.form).taken(self.buffers[source.buffer])
-            self.buffers[made.buffer][...] = cast(Storage, made.form).placed(elements)
+            given, wanted = cast(Storage, source.form), cast(Storage, made.form)
+            elements = given.taken(self.buffers[source.buffer])
+            places = replace(wanted, fill=0).placed(np.ones_like(elements)) > 0
+            self.buffers[made.buffer][places] = wanted.placed(elements)[places]
             return
         workload = self._steps.functions[step.function - 1]
         *given, made = [self._view(part) for part in step.arguments]

@@ -15,7 +15,7 @@ from tuner.codegen.toolchain import built
 from tuner.errors import InternalError
 from tuner.network.graph import Array
 from tuner.network.running.image.linking import HOST
-from tuner.network.running.storage import Storage
+from tuner.network.running.storage import Storage, loops
 from tuner.problem.buffers import BufferSpec
 
 _DIMENSIONS = 6
@@ -87,19 +87,21 @@ class Argument(ctypes.Structure):
         )
 
     @classmethod
-    def stored(cls, buffer: int, storage: Storage) -> Argument:
-        """All bytes of a tensor, for :data:`tuner.network.running.image.REPACK`."""
-        pairs = [pair for pair in zip(storage.shape, storage.strides, strict=True) if pair[0] != 1][
-            ::-1
+    def stored(cls, source: tuple[int, Storage], target: tuple[int, Storage]) -> list[Argument]:
+        """The buffers of a tensor in two storages, for
+        :data:`tuner.network.running.image.REPACK`."""
+        found = loops(source[1], target[1])[::-1]
+        if len(found) > _DIMENSIONS:
+            raise InternalError(f"a tensor of {len(found)} dimensions is repacked")
+        found += [(1, 0, 0)] * (_DIMENSIONS - len(found))
+        extents, *strides = zip(*found, strict=True)
+        return [
+            cls(
+                *(buffer, storage.offset_bytes, 1, 8, _DIMENSIONS),
+                *((_U32 * _DIMENSIONS)(*extents), (_U32 * _DIMENSIONS)(*own)),
+            )
+            for (buffer, storage), own in zip((source, target), strides, strict=True)
         ]
-        if len(pairs) > _DIMENSIONS:
-            raise InternalError(f"a tensor of {len(pairs)} dimensions is repacked")
-        pairs += [(1, 0)] * (_DIMENSIONS - len(pairs))
-        extents, strides = zip(*pairs, strict=True)
-        return cls(
-            *(buffer, 0, 1, 8, _DIMENSIONS),
-            *((_U32 * _DIMENSIONS)(*extents), (_U32 * _DIMENSIONS)(*strides)),
-        )
 
 
 class Transport(ctypes.Structure):

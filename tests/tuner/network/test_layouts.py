@@ -1,0 +1,136 @@
+"""Layers in channel blocks: which are, what they are worth, and that results stay the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.tuner.network.reading.small_graphs import Making, inputs_of
+from tests.tuner.network.running.test_steps import (
+    TARGET,
+    Machine,
+    expected,
+    nothing_beside,
+    repacks,
+)
+from tuner.kernels.blocked import BlockedConv, BlockedDepthwiseConv, BlockedExpandedConv
+from tuner.network import Graph, layouts
+from tuner.network.layers import Layer, layers
+from tuner.network.layouts import in_blocks
+from tuner.network.running import offload
+from tuner.network.running.steps import CopyIn, steps_of
+
+SUMS_MANY = 0
+"""Multiply-accumulates of a converted byte, if conversions cost nothing."""
+
+
+def residuals(*, with_windows_of_a_sum: bool = False) -> Graph:
+    """Two inverted residuals that a sum joins, as far as the second has windows. The image has
+    another reader, and with ``with_windows_of_a_sum`` so has the sum."""
+    m = Making(7, "int8")
+    image = m.input(1, 3, 24, 24)
+    other = m.conv(image, 16, size=1)
+    x = m.conv(image, 16, stride=2)
+    inner = m.conv(m.conv(x, 32, size=1), 32, depthwise=True)
+    z = m.add(m.conv(inner, 16, size=1), m.conv(inner, 16, size=1))
+    last = m.conv(m.conv(z, 24, size=1), 24, stride=2, depthwise=True)
+    outputs = [m.conv(z, 16, depthwise=True)] if with_windows_of_a_sum else []
+    return m.graph("residuals", last, other, *outputs)
+
+
+def kernels(found: list[Layer]) -> list[str]:
+    return [layer.fit.workload.kernel if layer.fit.workload else "" for layer in found]
+
+
+def test_what_reads_and_writes_blocks_has_them_and_expansions_are_fused() -> None:
+    found = in_blocks(residuals(), layers(residuals()))
+    assert kernels(found) == [
+        "qconv2d_u8",
+        BlockedConv.name,
+        "",
+        BlockedExpandedConv.name,
+        *[BlockedConv.name] * 2,
+        "qadd_u8",
+        "",
+        BlockedExpandedConv.name,
+    ]
+    assert found[2].fit.within == found[3].node.name
+    assert found[3].fit.first == found[2].node
+
+
+def test_nothing_is_converted_in_a_region() -> None:
+    graph = residuals()
+    steps = steps_of(graph, in_blocks(graph, layers(graph)), TARGET, nothing_beside)
+    assert not repacks(steps)
+    assert sum(isinstance(step, CopyIn) for step in steps.steps) == 2, "the image, either way"
+
+
+@pytest.mark.parametrize("with_windows_of_a_sum", [False, True])
+def test_results_are_those_of_channels_last(
+    monkeypatch: pytest.MonkeyPatch, with_windows_of_a_sum: bool
+) -> None:
+    """What a conversion leaves around an image is not read by windows."""
+    monkeypatch.setattr(layouts, "_MACS_OF_REPACKED_BYTE", SUMS_MANY)
+    graph = residuals(with_windows_of_a_sum=with_windows_of_a_sum)
+    found = in_blocks(graph, layers(graph))
+    assert BlockedExpandedConv.name in kernels(found)
+    steps = steps_of(graph, found, TARGET, nothing_beside)
+    assert len(repacks(steps)) == with_windows_of_a_sum
+    machine = Machine(graph, steps, inputs_of(graph))
+    machine.run()
+    right = expected(graph, inputs_of(graph))
+    for output in graph.outputs:
+        np.testing.assert_array_equal(machine.values[output], right[output])
+        assert right[output].std() > 0
+
+
+def test_windows_of_a_sum_or_of_what_was_converted_have_channels_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(layouts, "_MACS_OF_REPACKED_BYTE", SUMS_MANY)
+    graph = residuals(with_windows_of_a_sum=True)
+    assert kernels(in_blocks(graph, layers(graph)))[-1] == "qdepthwise_conv2d_u8"
+    m = Making(8)
+    pooled = m.pool("max_pool", m.input(1, 16, 24, 24))
+    graph = m.graph("pooled", m.conv(pooled, 16, depthwise=True), m.conv(pooled, 16, size=1))
+    assert kernels(in_blocks(graph, layers(graph)))[1:] == [
+        "qdepthwise_conv2d_u8",
+        BlockedConv.name,
+    ]
+
+
+def test_a_region_must_be_worth_its_conversions() -> None:
+    graph = residuals(with_windows_of_a_sum=True)
+    assert in_blocks(graph, layers(graph)) == layers(graph)
+
+
+def test_what_two_layers_read_is_made_by_a_call_of_its_own() -> None:
+    m = Making(9)
+    x = m.conv(m.conv(m.input(1, 8, 12, 12), 16, size=1), 32, size=1)
+    graph = m.graph("shared", m.conv(x, 32, depthwise=True), m.conv(x, 16, size=1))
+    made = kernels(in_blocks(graph, layers(graph)))
+    assert made == [*[BlockedConv.name] * 2, BlockedDepthwiseConv.name, BlockedConv.name]
+    again = m.graph("an output", m.conv(x, 32, depthwise=True), x)
+    assert BlockedExpandedConv.name not in kernels(in_blocks(again, layers(again)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_windows_of_a_sum", [False, True])
+def test_one_image_runs_layers_in_blocks(
+    monkeypatch: pytest.MonkeyPatch, with_windows_of_a_sum: bool
+) -> None:
+    monkeypatch.setattr(layouts, "_MACS_OF_REPACKED_BYTE", SUMS_MANY)
+    graph = residuals(with_windows_of_a_sum=with_windows_of_a_sum)
+    done, plain = (
+        offload.run(graph, inputs_of(graph), target=TARGET, blocks=blocks)
+        for blocks in (True, False)
+    )
+    for output in graph.outputs:
+        np.testing.assert_array_equal(done.outputs[output], plain.outputs[output])
+    assert done.counts.calls == plain.counts.calls - 2 + with_windows_of_a_sum
+    assert bool(done.repack_cycles) == with_windows_of_a_sum
+    fused = [run for run in done.layers if run.layer.fit.within]
+    assert [(run.origin, run.calls, run.cycles) for run in fused] == [
+        (run.layer.fit.within, 0, None) for run in fused
+    ]
+    assert all(run.cycles for run in done.layers if not run.layer.fit.within)

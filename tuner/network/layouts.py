@@ -1,0 +1,196 @@
+"""Which layers of a network have their images in channel blocks (:mod:`tuner.kernels.blocked`).
+
+In that layout convolutions of 1x1 pixels and depthwise ones need no instruction to bring bytes to
+their places: one layer writes what the next one reads, what lies around an image included. Such
+layers are taken together as far as they reach; what other layers make of the same tensors, or want
+of them, is converted (``repack``), by bytes, so a region must be worth its conversions.
+
+The results are the same, bit for bit, in either layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from tuner.kernels import find_kernel
+from tuner.kernels.blocked import BlockedConv, BlockedDepthwiseConv, BlockedExpandedConv, Blocks
+from tuner.kernels.conv2d_u8 import QUAD
+from tuner.network.graph import Graph, Node, Tensor
+from tuner.network.layers import Fit, Layer
+from tuner.network.operators import channels, pixels
+from tuner.problem.workload import Workload
+
+_FEWEST_PIXELS = 32
+"""Of an image: a vector of words. Fewer leave lanes empty."""
+_MACS_OF_REPACKED_BYTE = 256
+"""Multiply-accumulates that make up for a byte converted: a conversion takes about three cycles for
+each, and those save one cycle for 85 of them (MobileNetV2)."""
+_WINDOWS = 3
+
+
+def in_blocks(graph: Graph, found: Sequence[Layer]) -> list[Layer]:
+    """``found``, the layers of ``graph``, those with images in blocks by kernels that have them."""
+    fits = {place: fit for place, layer in enumerate(found) if (fit := _fit(graph, layer))}
+    while True:
+        alone = [place for place in fits if not _has_operands(graph, found, fits, place)]
+        alone = alone or _not_worth_it(graph, found, fits)
+        if not alone:
+            break
+        for place in alone:
+            del fits[place]
+    placed = [
+        replace(layer, fit=fits[place]) if place in fits else layer
+        for place, layer in enumerate(found)
+    ]
+    return _fused(graph, placed)
+
+
+def _fused(graph: Graph, found: Sequence[Layer]) -> list[Layer]:
+    """``found``, convolutions of 1x1 pixels whose result one depthwise layer alone reads in one
+    call with it: what lies between them, the largest images of a network, stays in L2."""
+    made = list(found)
+    readers: dict[str, list[int]] = {}
+    for place, layer in enumerate(found):
+        for name in layer.node.inputs:
+            readers.setdefault(name, []).append(place)
+    for place, layer in enumerate(found):
+        (name, *_) = layer.node.outputs or ("",)
+        read = readers.get(name, [])
+        if not _is(layer, BlockedConv.name) or len(read) != 1 or name in graph.outputs:
+            continue
+        after = found[read[0]]
+        if not _is(after, BlockedDepthwiseConv.name) or _has_windows(layer.node):
+            continue
+        assert layer.fit.workload is not None  # noqa: S101 - both are of kernels
+        assert after.fit.workload is not None  # noqa: S101
+        kernel = find_kernel(BlockedExpandedConv.name)
+        params = {**layer.fit.workload.params, "stride": after.fit.workload.params["stride"]}
+        kept = {param.name: params[param.name] for param in kernel.params}
+        both = replace(after.fit, workload=kernel.workload(kept), first=layer.node)
+        made[read[0]] = replace(after, fit=both)
+        made[place] = replace(layer, fit=Fit(within=after.node.name))
+    return made
+
+
+def _is(layer: Layer, kernel: str) -> bool:
+    return layer.fit.workload is not None and layer.fit.workload.kernel == kernel
+
+
+def _fit(graph: Graph, layer: Layer) -> Fit | None:
+    """The kernel in blocks that does what ``layer``'s kernel does."""
+    node, plain = layer.node, layer.fit
+    if plain.workload is None or plain.steps is None:
+        return None
+    if node.operator == "add":
+        return replace(plain, blocks="nchw") if len(layer.shape) == 4 else None
+    if node.operator != "conv":
+        return None
+    layout = node.attributes["layout"]
+    source, made = (graph.tensors[name] for name in (node.inputs[0], node.outputs[0]))
+    params = plain.workload.params
+    outer = channels(made.shape, layout)
+    workload = _workload(plain.workload)
+    if (
+        workload is None
+        or any(graph.constant(name) is None for name in node.inputs[1:] if name)
+        or prod(pixels(made.shape, layout)) < _FEWEST_PIXELS
+        or outer % QUAD
+        or outer != params.get("channels_out", outer)
+        or (channels(source.shape, layout) % QUAD and params.get("size") != _WINDOWS)
+    ):
+        return None
+    return replace(plain, workload=workload, blocks=layout)
+
+
+def _workload(plain: Workload) -> Workload | None:
+    """That of the same windows between images in blocks, if there is one."""
+    params = plain.params
+    size = params.get("size", _WINDOWS)
+    stride, before = params.get("stride", 1), params.get("before", 0)
+    if plain.kernel == "qconv2d_u8":
+        name = BlockedConv.name
+        fits = (size, stride) == (1, 1) or (size == _WINDOWS and params["channels_in"] == QUAD)
+    elif plain.kernel == "qdepthwise_conv2d_u8":
+        name, fits = BlockedDepthwiseConv.name, True
+    else:
+        return None
+    if not fits or stride > 2 or before != size // 2 or (size == 1 and params["after"]):
+        return None
+    kernel = find_kernel(name)
+    kept = {param.name: params[param.name] for param in kernel.params}
+    made = kernel.workload(kept)
+    image = kernel.buffers(made.params)[-1].shape
+    wanted = find_kernel(plain.kernel).buffers(params)[-1].shape
+    return made if image[1] == Blocks(*wanted[:2]).pixels else None
+
+
+def _has_operands(graph: Graph, found: Sequence[Layer], fits: dict[int, Fit], place: int) -> bool:
+    """Whether what the layer at ``place`` reads is there as its kernel wants it. A sum takes the
+    layout of its operands, made in one; what it has around the image is not the zero point, and a
+    conversion leaves out what is around it, so windows read neither."""
+    node, fit = found[place].node, fits[place]
+    makers = _makers(found)
+    if node.operator == "add":
+        made_by = [makers.get(name) for name in node.inputs]
+        layouts = {fits[maker].blocks if maker in fits else "" for maker in made_by}
+        if len(layouts) > 1 or "" in layouts:
+            return False
+        (layout,) = layouts
+        shape = graph.tensors[node.outputs[0]].shape
+        image = Blocks(*pixels(shape, layout))
+        size = {"height": channels(shape, layout) // QUAD, "width": QUAD * image.pixels}
+        fits[place] = replace(fit, blocks=layout, workload=find_kernel("qadd_u8").workload(size))
+        return channels(shape, layout) % QUAD == 0
+    maker = makers.get(node.inputs[0])
+    if not _has_windows(node) or maker is None or found[maker].node.operator == "quantize":
+        return True
+    return maker in fits and found[maker].node.operator == "conv"
+
+
+def _has_windows(node: Node) -> bool:
+    return any(extent > 1 for extent in node.attributes["kernel"])
+
+
+def _makers(found: Sequence[Layer]) -> Mapping[str, int]:
+    return {name: place for place, layer in enumerate(found) for name in layer.node.outputs}
+
+
+def _not_worth_it(graph: Graph, found: Sequence[Layer], fits: Mapping[int, Fit]) -> list[int]:
+    """The layers of regions whose conversions take longer than they save."""
+    makers = _makers(found)
+    region = {place: {place} for place in fits}
+    for place in fits:
+        for name in found[place].node.inputs:
+            if makers.get(name) in fits:
+                joined = region[place] | region[makers[name]]
+                region.update(dict.fromkeys(joined, joined))
+    losing: list[int] = []
+    for own in {id(places): places for places in region.values()}.values():
+        macs = sum(found[place].work.macs for place in own)
+        converted = sum(_converted_bytes(graph, found, fits, place) for place in own)
+        if macs < _MACS_OF_REPACKED_BYTE * converted:
+            losing += own
+    return losing
+
+
+def _converted_bytes(
+    graph: Graph, found: Sequence[Layer], fits: Mapping[int, Fit], place: int
+) -> int:
+    """Bytes that the DSP converts for the layer at ``place``, and for others of what it makes."""
+    makers, node = _makers(found), found[place].node
+    given = [name for name in node.inputs[:1] if makers.get(name, place) not in fits]
+    made = [
+        name
+        for name in node.outputs
+        for reader, layer in enumerate(found)
+        if name in layer.node.inputs and reader not in fits and layer.fit.workload is not None
+    ]
+    tensors: list[Tensor] = [graph.tensors[name] for name in (*given, *dict.fromkeys(made))]
+    return sum(tensor.payload_bytes for tensor in tensors if _on_dsp(found, makers, tensor.name))
+
+
+def _on_dsp(found: Sequence[Layer], makers: Mapping[str, int], name: str) -> bool:
+    """Whether a kernel makes the tensor, as far as shapes tell."""
+    return name in makers and found[makers[name]].fit.workload is not None
