@@ -85,9 +85,9 @@ def import_network(
 
 def read_network(model: Path, axis: list[str] | None) -> Graph:
     """The network in ``model`` with the extents of ``--axis``."""
-    from tuner.network.reading import onnx_reader
+    from tuner.network.reading import model_file
 
-    return onnx_reader.read(model, dict(_axis(text) for text in axis or []))
+    return model_file.read(model, dict(_axis(text) for text in axis or []))
 
 
 def _write(path: Path, text: str) -> None:
@@ -207,7 +207,7 @@ def run_network(
     --image all in one program, as on a DSP.
     """
     from db import open_store
-    from tuner.network.reading.onnx_file import run_host_node
+    from tuner.network.reading.model_file import run_host_node
     from tuner.network.running import execution
     from tuner.problem.target import find_target
 
@@ -259,7 +259,7 @@ def _run_image(
 ) -> None:
     from db import open_store
     from tuner.network.planning.topology import read_topology
-    from tuner.network.reading.onnx_file import run_host_node
+    from tuner.network.reading.model_file import run_host_node
     from tuner.network.running import offload
     from tuner.network.running.predicted import compared
     from tuner.problem.target import find_target
