@@ -47,7 +47,7 @@ class ChannelsLast(Making):
         array = self._rng.integers(-127, 128, shape, np.int8)
         if not self.per_channel:
             return self.constant(array, Quantization.of(0.01, 0)), 0.01
-        scales = self._rng.uniform(0.002, 0.01, shape[axis]).astype(np.float32)
+        scales = self._rng.uniform(0.005, 0.01, shape[axis]).astype(np.float32)
         held = Quantization(tuple(map(float, scales)), (0,) * shape[axis], axis)
         return self.constant(array, held), 0.01
 
@@ -177,9 +177,8 @@ def mobilenet_block(**how: Any) -> Graph:
     y = m.depthwise(m.convolved(x, 48, 1, clip=RELU6), stride=2)
     x = m.convolved(y, 24, 1)
     pooled = m.mean(m.convolved(x, 64, 1, clip=RELU6))
-    return m.graph(
-        "block", m.softmax(m.full(m.alike("reshape", pooled, (1, 64), shape=[1, 64]), 10))
-    )
+    found = m.full(m.alike("reshape", pooled, (1, 64), shape=[1, 64]), 10)
+    return m.graph("block", m.softmax(found), found)
 
 
 def u_net(**how: Any) -> Graph:

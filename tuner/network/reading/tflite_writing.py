@@ -87,7 +87,11 @@ def run_alone(model: bytes, inputs: Mapping[str, Array], name: str) -> list[Arra
         )
     interpreter = import_module("ai_edge_litert.interpreter")
     try:
-        made = interpreter.Interpreter(model_content=model, num_threads=1)
+        # Delegates round in ways of their own.
+        own = interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        made = interpreter.Interpreter(
+            model_content=model, num_threads=1, experimental_op_resolver_type=own
+        )
         made.allocate_tensors()
         for place, array in zip(made.get_input_details(), inputs.values(), strict=True):
             made.set_tensor(place["index"], array)
