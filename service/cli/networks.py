@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tuner.network.shipping import Bundle, Function
 
 app = typer.Typer(help="Read and run quantized networks.", rich_markup_mode=None)
-ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="An int8 ONNX model.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="An int8 ONNX or TFLite model.")]
 AxisTexts = Annotated[
     list[str] | None,
     typer.Option("--axis", metavar="NAME=VALUE", help="The extent of a dynamic axis."),
@@ -649,15 +649,17 @@ def show_network(
         str,
         typer.Argument(
             metavar="NETWORK",
-            help="Its id, how that begins, or its name or FILE.onnx, which mean the newest.",
+            help="Its id, how that begins, or its name or FILE (of the model), which mean the newest.",
         ),
     ],
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a tuned network, layer by layer, and what to do next."""
+    from tuner.network.reading.model_file import SUFFIXES
+
     address = read_server(server)
-    name = Path(network).stem if network.endswith(".onnx") else network
+    name = Path(network).stem if network.endswith(SUFFIXES) else network
     form = network_named(name, address)
     if as_json:
         print_json(form)

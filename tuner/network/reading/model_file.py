@@ -8,6 +8,7 @@ from pathlib import Path
 from tuner.errors import UserError
 from tuner.network.graph import Array, Graph, Node
 from tuner.network.reading import (
+    contained,
     limits,
     onnx_file,
     onnx_reader,
@@ -24,10 +25,10 @@ def read(path: Path, axes: Mapping[str, int] | None = None) -> Graph:
     """The network in ``path``, an ONNX or TFLite file; ``axes`` gives the extents of its dynamic
     axes by name, or as ``INPUT:POSITION``.
 
-    Raises ``UserError`` in one line that names the node, tensor or axis, and ``ToolchainError``
-    without the package that reads the format.
+    The file is untrusted: a confined process reads it. Raises ``UserError`` in one line that names
+    the node, tensor or axis, and ``ToolchainError`` without the package that reads the format.
     """
-    return read_content(_content(path), str(path), axes, _beside(path.parent))
+    return contained.read(_content(path), str(path), axes or {}, beside(path.parent))
 
 
 def read_content(
@@ -36,7 +37,7 @@ def read_content(
     axes: Mapping[str, int] | None = None,
     external: onnx_file.ExternalData = onnx_file.no_external_data,
 ) -> Graph:
-    """:func:`read` of ``content``, that of the file ``path``."""
+    """:func:`read` of ``content``, that of the file ``path``, in this process."""
     if tflite_file.is_tflite(content):
         return tflite_reader.read(content, path, axes)
     if path.endswith(".tflite"):
@@ -76,7 +77,7 @@ def _content(path: Path) -> bytes:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
 
 
-def _beside(folder: Path) -> Callable[[str, int, int], bytes]:
+def beside(folder: Path) -> Callable[[str, int, int], bytes]:
     """Reads files within ``folder`` alone."""
 
     def read_part(location: str, offset: int, length: int) -> bytes:

@@ -40,6 +40,17 @@ def require_onnx() -> None:
         )
 
 
+def load_package() -> None:
+    """Imports what reading takes, for a process that cannot do so later."""
+    require_onnx()
+    from onnx import helper
+
+    node = helper.make_node("Add", ["a", "a"], ["b"])
+    model = alone(node, [helper.make_opsetid("", 17)], {"a": ("float32", (1,))}, {})
+    inferred_shapes(model)
+    run_alone(model, {"a": np.zeros(1, np.float32)})
+
+
 def load(content: bytes, path: str) -> onnx.ModelProto:
     """The model in ``content``, that of the file ``path``, without external data.
 

@@ -90,6 +90,14 @@ def require_tflite() -> None:
         )
 
 
+def load_package() -> None:
+    """Imports what reading takes, for a process that cannot do so later."""
+    require_tflite()
+    import_module("tflite")
+    for writer in ("flatbuffers", "flatbuffers.builder", "flatbuffers.compat"):
+        import_module(writer)
+
+
 def load(content: bytes, path: str) -> TfliteModel:
     """The model in ``content``, that of the file ``path``. Raises ``UserError`` in one line."""
     require_tflite()
