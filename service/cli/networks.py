@@ -649,7 +649,7 @@ def show_network(
         str,
         typer.Argument(
             metavar="NETWORK",
-            help="Its id, how that begins, or its name or FILE (of the model), which mean the newest.",
+            help="Its id, how that begins, or its name or the model's FILE, which mean the newest.",
         ),
     ],
     server: ServerAddress = None,

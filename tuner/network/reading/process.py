@@ -19,8 +19,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tuner.codegen.confinement import READER, Limits, confine
 from tuner.errors import HvxtuneError, ToolchainError, UserError
 from tuner.network.reading import model_file, onnx_file, tflite_file
@@ -44,7 +42,7 @@ def main() -> None:
         answer, arrays = {"error": error.as_dict()}, {}
     _say(answer)
     for array in arrays.values():
-        sys.stdout.buffer.write(memoryview(np.ascontiguousarray(array).reshape(-1)).cast("B"))
+        sys.stdout.buffer.write(array.tobytes())
     sys.stdout.buffer.flush()
     os._exit(0)
 
