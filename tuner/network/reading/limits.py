@@ -1,4 +1,4 @@
-"""What a model may have at most, whatever its format: model files are untrusted."""
+"""The limits of a model of any format: model files are untrusted."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ turn it into.
 
 The question is a line of JSON, then the model. The answer is a line of JSON, then the constants of
 the graph, one behind the other. Before it, the process may ask for parts of files beside the model,
-a line for each, which come as a line and so many bytes.
+a line for each, which come as a line that says how many bytes follow, and those.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class TfliteBuilder(GraphBuilder):
         return self.stored[index]
 
     def shape(self, index: int) -> Shape:
-        """The shape of a tensor that is there already."""
+        """The shape of a tensor that was made or is constant."""
         array = self.known.get(index)
         return self.tensors[self.tensor(index)].shape if array is None else array.shape
 
