@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tuner.store import TrialStore
 
 app = typer.Typer(help="Read and run quantized networks.", rich_markup_mode=None)
-ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="An int8 ONNX model.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="An int8 ONNX or TFLite model.")]
 AxisTexts = Annotated[
     list[str] | None,
     typer.Option("--axis", metavar="NAME=VALUE", help="The extent of a dynamic axis."),
@@ -89,9 +89,9 @@ def import_network(
 
 def read_network(model: Path, axis: list[str] | None) -> Graph:
     """The network in ``model`` with the extents of ``--axis``."""
-    from tuner.network.reading import onnx_reader
+    from tuner.network.reading import model_file
 
-    return onnx_reader.read(model, dict(_axis(text) for text in axis or []))
+    return model_file.read(model, dict(_axis(text) for text in axis or []))
 
 
 def _write(path: Path, text: str) -> None:
@@ -217,7 +217,7 @@ def run_network(
     --image all in one program, as on a DSP.
     """
     from db import open_store
-    from tuner.network.reading.onnx_file import run_host_node
+    from tuner.network.reading.model_file import run_host_node
     from tuner.network.running import execution
     from tuner.problem.target import find_target
 
@@ -278,7 +278,7 @@ def _run_image(
 ) -> None:
     from db import open_store
     from tuner.network.planning.topology import read_topology
-    from tuner.network.reading.onnx_file import run_host_node
+    from tuner.network.reading.model_file import run_host_node
     from tuner.network.running import offload
     from tuner.network.running.predicted import compared
     from tuner.problem.target import find_target
@@ -770,15 +770,17 @@ def show_network(
         str,
         typer.Argument(
             metavar="NETWORK",
-            help="Its id, how that begins, or its name or FILE.onnx, which mean the newest.",
+            help="Its id, how that begins, or its name or the model's FILE, which mean the newest.",
         ),
     ],
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a tuned network, layer by layer, and what to do next."""
+    from tuner.network.reading.model_file import SUFFIXES
+
     address = read_server(server)
-    name = Path(network).stem if network.endswith(".onnx") else network
+    name = Path(network).stem if network.endswith(SUFFIXES) else network
     form = network_named(name, address)
     if as_json:
         print_json(form)

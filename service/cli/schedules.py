@@ -152,8 +152,8 @@ def fetch(
         typer.Option(
             "--network",
             metavar="FILE",
-            help="In place of KERNEL: an int8 ONNX model, whose bundle becomes the folder "
-            "DIR/NAME.",
+            help="In place of KERNEL: an int8 ONNX or TFLite model, whose bundle becomes "
+            "the folder DIR/NAME.",
         ),
     ] = None,
     axis: AxisTexts = None,

@@ -22,7 +22,7 @@ from tuner.network.graph import Array, Graph, Node, Quantization, Tensor
 from tuner.network.operators import HOST, channels, window_extents
 
 HostOperator = Callable[[Graph, Node, list[Array]], list[Array]]
-"""Runs a node that stays on the host: :func:`tuner.network.reading.onnx_file.run_host_node`."""
+"""Runs a node that stays on the host: :func:`tuner.network.reading.model_file.run_host_node`."""
 
 
 class DLPackTensor(Protocol):

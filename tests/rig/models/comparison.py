@@ -12,8 +12,8 @@ import onnx
 from tests.rig.models import quantized
 from tests.rig.models.quantized import Quantizing
 from tuner.network import HOST, Graph, reference
-from tuner.network.reading import onnx_reader
-from tuner.network.reading.onnx_file import run_host_node
+from tuner.network.reading import model_file
+from tuner.network.reading.model_file import run_host_node
 
 INTEGER_EXACT = frozenset(
     {"conv", "matmul", "mul", "max_pool", "transpose", "reshape", "pad", "slice"}
@@ -39,7 +39,7 @@ def graph_of(model: onnx.ModelProto) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         onnx.save(model, path)
-        return onnx_reader.read(path)
+        return model_file.read(path)
 
 
 def differences(

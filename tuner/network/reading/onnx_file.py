@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tuner.errors import ToolchainError, UserError
-from tuner.network.graph import DTYPES, Array, Graph, Node
+from tuner.network.graph import DTYPES, Array
+from tuner.network.reading import limits
 
 if TYPE_CHECKING:
     import onnx
 
-LARGEST_FILE_BYTES = 1 << 30
-"""Of the model, and of the external data of one constant: protobuf itself reads less than 2 GiB."""
-MOST_NODES = 100_000
-MOST_FOLDED_ELEMENTS = 1 << 26
-"""Of the results of all computations on constants together."""
 OPSETS = range(10, 25)
 """Of ONNX's own operators: quantized ones appeared in 10."""
 _OWN_DOMAINS = ("", "ai.onnx")
+
+ExternalData = Callable[[str, int, int], bytes]
+"""Reads a location beside the model, from an offset on, as many bytes: fewer if it ends before.
+Raises ``UserError``."""
+
+
+def no_external_data(location: str, offset: int, length: int) -> bytes:
+    """Refuses: of models in memory."""
+    raise UserError(f"data in '{location}', outside the model", accepted="constants in the model")
 
 
 def require_onnx() -> None:
@@ -36,27 +40,26 @@ def require_onnx() -> None:
         )
 
 
-def load(path: Path) -> onnx.ModelProto:
-    """The model in ``path``, without external data.
+def load_package() -> None:
+    """Imports what reading takes, for a process that cannot do so later."""
+    require_onnx()
+    from onnx import helper
 
-    Raises ``UserError`` in one line for files that are missing, too large, or not an ONNX model of
-    opsets that can be read.
+    node = helper.make_node("Add", ["a", "a"], ["b"])
+    model = alone(node, [helper.make_opsetid("", 17)], {"a": ("float32", (1,))}, {})
+    inferred_shapes(model)
+    run_alone(model, {"a": np.zeros(1, np.float32)})
+
+
+def load(content: bytes, path: str) -> onnx.ModelProto:
+    """The model in ``content``, that of the file ``path``, without external data.
+
+    Raises ``UserError`` in one line for what is not an ONNX model of opsets that can be read.
     """
     require_onnx()
     import onnx
     from google.protobuf.message import DecodeError
 
-    try:
-        size = path.stat().st_size
-        if size > LARGEST_FILE_BYTES:
-            raise UserError(
-                f"{path} has {size} bytes",
-                accepted=f"at most {LARGEST_FILE_BYTES}",
-                next_step="keep large constants as external data beside it",
-            )
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
     model = onnx.ModelProto()
     try:
         model.ParseFromString(content)
@@ -66,15 +69,15 @@ def load(path: Path) -> onnx.ModelProto:
         ) from None
     if not model.graph.node:
         raise UserError(f"{path} has no nodes", accepted="an ONNX model with a graph")
-    if len(model.graph.node) > MOST_NODES:
+    if len(model.graph.node) > limits.MOST_NODES:
         raise UserError(
-            f"{path} has {len(model.graph.node)} nodes", accepted=f"at most {MOST_NODES}"
+            f"{path} has {len(model.graph.node)} nodes", accepted=f"at most {limits.MOST_NODES}"
         )
     _check_versions(path, model)
     return model
 
 
-def _check_versions(path: Path, model: onnx.ModelProto) -> None:
+def _check_versions(path: str, model: onnx.ModelProto) -> None:
     found = [entry.version for entry in model.opset_import if entry.domain in _OWN_DOMAINS]
     if not found or found[0] not in OPSETS:
         raise UserError(
@@ -111,8 +114,8 @@ def dtype_name(code: int, what: str) -> str:
     return name
 
 
-def constant_of(tensor: onnx.TensorProto, folder: Path) -> Array:
-    """The elements of a constant; external data comes from files within ``folder`` alone.
+def constant_of(tensor: onnx.TensorProto, external: ExternalData) -> Array:
+    """The elements of a constant; ``external`` reads what is not in the model.
 
     Raises ``UserError`` naming the constant.
     """
@@ -122,13 +125,13 @@ def constant_of(tensor: onnx.TensorProto, folder: Path) -> Array:
     what = f"the constant '{tensor.name}'"
     dtype = np.dtype(dtype_name(tensor.data_type, what))
     elements = prod(tensor.dims)
-    if min(tensor.dims, default=0) < 0 or elements * dtype.itemsize > LARGEST_FILE_BYTES:
+    if min(tensor.dims, default=0) < 0 or elements * dtype.itemsize > limits.LARGEST_FILE_BYTES:
         raise UserError(
             f"{what} has the shape {list(tensor.dims)}",
-            accepted=f"extents of at least 0, at most {LARGEST_FILE_BYTES} bytes",
+            accepted=f"extents of at least 0, at most {limits.LARGEST_FILE_BYTES} bytes",
         )
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return _external(tensor, dtype, folder, what)
+        return _external(tensor, dtype, external, what)
     try:
         array: Array = numpy_helper.to_array(tensor)
     except (ValueError, TypeError) as error:
@@ -136,31 +139,28 @@ def constant_of(tensor: onnx.TensorProto, folder: Path) -> Array:
     return array
 
 
-def _external(tensor: onnx.TensorProto, dtype: np.dtype[Any], folder: Path, what: str) -> Array:
+def _external(
+    tensor: onnx.TensorProto, dtype: np.dtype[Any], external: ExternalData, what: str
+) -> Array:
     entries = {entry.key: entry.value for entry in tensor.external_data}
-    home = folder.resolve()
-    path = (home / entries.get("location", "")).resolve()
-    if not path.is_relative_to(home):
-        raise UserError(
-            f"{what} is in '{entries.get('location')}', outside the model's folder",
-            accepted="files within the folder of the model",
-        )
     wanted = prod(tensor.dims) * dtype.itemsize
     try:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", wanted))
-        if offset < 0 or length != wanted:
+        if not 0 <= offset < 1 << 63 or length != wanted:
             raise ValueError(f"{length} bytes at {offset}")
-        with path.open("rb") as stream:
-            stream.seek(offset)
-            content = stream.read(wanted)
-    except OSError as error:
-        raise UserError(f"{what}: cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise UserError(
             f"{what} has external data of {error}", accepted=f"{wanted} bytes"
         ) from None
+    try:
+        content = external(entries.get("location", ""), offset, wanted)
+    except UserError as error:
+        raise UserError(f"{what}: {error.message}", accepted=error.accepted) from None
     if len(content) < wanted:
-        raise UserError(f"{what} ends beyond {path}", accepted=f"{wanted} bytes at {offset}")
+        raise UserError(
+            f"{what} ends beyond '{entries.get('location')}'",
+            accepted=f"{wanted} bytes at {offset}",
+        )
     return np.frombuffer(content, dtype).reshape(tuple(tensor.dims))
 
 
@@ -238,11 +238,10 @@ def run_alone(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array
     return [np.asarray(array) for array in made]
 
 
-def run_host_node(graph: Graph, node: Node, operands: list[Array]) -> list[Array]:
-    """The outputs of a node that stays on the host: what :func:`tuner.network.reference.run` takes
-    as ``host``."""
+def parsed(content: bytes) -> onnx.ModelProto:
+    """The model that :func:`alone` made, from its bytes."""
     import onnx
 
     model = onnx.ModelProto()
-    model.ParseFromString(operands[-1].tobytes())
-    return run_alone(model, dict(zip(node.attributes["inputs"], operands[:-1], strict=True)))
+    model.ParseFromString(content)
+    return model

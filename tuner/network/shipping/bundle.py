@@ -268,7 +268,7 @@ def _renamed(function: Function, symbol: str) -> bytes:
 
 
 def _node_models(contents: Contents) -> dict[str, bytes]:
-    """The ONNX nodes that the program computes, which a graph has as constants."""
+    """The nodes of the model that the program computes, which a graph has as constants."""
     nodes = {symbol: contents.layers[place].node for place, symbol in contents.outside().items()}
     models = {
         symbol: contents.graph.constant(node.inputs[-1])
@@ -276,7 +276,7 @@ def _node_models(contents: Contents) -> dict[str, bytes]:
         if node.operator == HOST
     }
     return {
-        c_source.node_model(symbol): model.tobytes()
+        c_source.node_model(symbol, model): model.tobytes()
         for symbol, model in models.items()
         if model is not None
     }

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from tuner.kernels import find_kernel
-from tuner.network.graph import Graph, Node, Tensor
+from tuner.network.graph import Array, Graph, Node, Tensor
 from tuner.network.layers import Layer, limits_of
 from tuner.network.operators import HOST
+from tuner.network.reading.model_file import suffix_of_host_node
 from tuner.network.running.storage import Storage
 from tuner.network.shipping.edges import Edges
 from tuner.network.shipping.program import (
@@ -209,7 +210,8 @@ def _outside_lines(contents: Contents) -> Iterator[str]:
         operator = node.source if node.operator == HOST else node.operator
         yield f"/* {_text(node.name)}: {_text(operator)}{_attributes(node)}"
         if node.operator == HOST:
-            yield f" * {node_model(symbol)} is this node as a model of its own."
+            model = contents.graph.constant(node.inputs[-1])
+            yield f" * {node_model(symbol, model)} is this node as a model of its own."
         for called, tensor in _called(operands, results):
             yield f" *   {called}: {_described(tensor)}"
         yield " */"
@@ -228,9 +230,9 @@ def _outside_parameters(operands: Sequence[Tensor], results: Sequence[Tensor]) -
         yield f"{const}{C_TYPES[tensor.dtype]} *{called}"
 
 
-def node_model(symbol: str) -> str:
-    """The file of the bundle with the ONNX node that the function ``symbol`` computes."""
-    return f"layers/{symbol}.onnx"
+def node_model(symbol: str, model: Array | None) -> str:
+    """The file of the bundle with the node that the function ``symbol`` computes, as ``model``."""
+    return f"layers/{symbol}{suffix_of_host_node(b'' if model is None else model.tobytes())}"
 
 
 def _attributes(node: Node) -> str:

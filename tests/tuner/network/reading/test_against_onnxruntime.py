@@ -18,7 +18,7 @@ from tests.rig.models.comparison import INTEGER_EXACT, differences, graph_of
 from tests.rig.models.quantized import FORMS, Quantizing
 from tuner.network import Graph, reference
 from tuner.network.layers import layers
-from tuner.network.reading.onnx_file import run_host_node
+from tuner.network.reading.model_file import run_host_node
 from tuner.problem.workload import Workload
 from tuner.workload_sets import find_set
 
