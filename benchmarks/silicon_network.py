@@ -1,0 +1,87 @@
+"""The order of a network's layers by model cycles, held against times published for a phone.
+
+    hvxtune network run mobilenet_v2.onnx --input x.npy --image --json > run.json
+    python -m benchmarks.silicon_network run.json ...
+
+Times are those of MobileNetV2 int8 at 224x224 by SNPE 1.61 on the DSP of an SDM845 (v65), of the
+logs in extra/dsp/snpe_logs of the repository tinygrad/tinygrad, layer by layer, without calls.
+Other code by another compiler for another version of the architecture: only the order is compared,
+by Kendall's tau. Layers that one call does are compared together.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuner.search.ranking import kendall_tau
+
+PUBLISHED = Path(__file__).parent / "silicon" / "mobilenet_v2_sdm845.csv"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One call of a run: model cycles, and the published times of the layers that it does, in
+    microseconds. ``kind`` is that of the last of them."""
+
+    layer: str
+    kind: str
+    cycles: int
+    us: float
+
+
+def published() -> dict[str, tuple[str, float]]:
+    """Kind and microseconds of each layer that has the name of one of ours."""
+    with PUBLISHED.open() as lines:
+        rows = csv.DictReader(lines)
+        return {row["layer"]: (row["kind"], float(row["us"])) for row in rows if row["layer"]}
+
+
+def compared(run: Mapping[str, Any], times: Mapping[str, tuple[str, float]]) -> list[Compared]:
+    """The calls of ``run``, the JSON of ``network run --image``, that have published times."""
+    members = defaultdict(list)
+    for layer in run["layers"]:
+        if layer["name"] in times:
+            call = layer["name"] if layer["calls"] else layer["schedule"]
+            members[call].append(times[layer["name"]])
+    return [
+        Compared(
+            layer["name"],
+            members[layer["name"]][-1][0],
+            layer["cycles"],
+            sum(us for _, us in members[layer["name"]]),
+        )
+        for layer in run["layers"]
+        if layer["calls"] and layer["name"] in members
+    ]
+
+
+def main() -> int:
+    """Prints tau of each run given, over all calls and within each kind of layer."""
+    if not sys.argv[1:]:
+        print(__doc__)
+        return 2
+    for path in sys.argv[1:]:
+        calls = compared(json.loads(Path(path).read_text()), published())
+        cycles, us = [c.cycles for c in calls], [c.us for c in calls]
+        print(f"{path}: {len(calls)} calls, {sum(cycles):,} model cycles, {sum(us):,.0f} us")
+        print(f"  {'all':12} {len(calls):3} calls  tau {_text(kendall_tau(cycles, us))}")
+        for kind in dict.fromkeys(c.kind for c in calls):
+            own = [c for c in calls if c.kind == kind]
+            tau = kendall_tau([c.cycles for c in own], [c.us for c in own])
+            print(f"  {kind:12} {len(own):3} calls  tau {_text(tau)}")
+    return 0
+
+
+def _text(tau: float | None) -> str:
+    return "none: fewer than two that differ" if tau is None else f"{tau:.2f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
