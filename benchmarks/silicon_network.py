@@ -1,4 +1,4 @@
-"""The order of a network's layers by model cycles, held against times published for a phone.
+"""The order of a network's layers by model cycles, compared with times published for a phone.
 
     hvxtune network run mobilenet_v2.onnx --input x.npy --image --json > run.json
     python -m benchmarks.silicon_network run.json ...
