@@ -241,9 +241,7 @@ def test_a_network_is_tuned_and_run_by_what_was_found(
     assert f"{crossed['crossings']} crossings" not in shown
 
 
-@pytest.mark.parametrize(
-    "option", [["--one-call-a-layer"], ["--channels-last"], ["--topology", "phone.toml"]]
-)
+@pytest.mark.parametrize("option", [["--one-call-a-layer"], ["--topology", "phone.toml"]])
 def test_what_an_image_alone_has_is_refused_without_one(
     model: Path, capsys: pytest.CaptureFixture[str], option: list[str]
 ) -> None:

@@ -22,7 +22,8 @@ from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.network import reference
 from tuner.network.graph import Array, Graph
-from tuner.network.layers import Layer, layers
+from tuner.network.layers import Layer
+from tuner.network.layouts import laid_out
 from tuner.network.reference import HostOperator, Inputs
 from tuner.network.running import calls
 from tuner.problem.contract import Contract
@@ -48,8 +49,9 @@ class Apart:
 
 @dataclass(frozen=True)
 class LayerRun:
-    """One layer that ran: the origin of its object, the model cycles of its calls (``None`` on the
-    host), and how far its output is from the network's for the same operands."""
+    """One layer that ran: the origin of its object, or the layer in whose call it is done; the
+    model cycles of its calls (``None`` without any), and how far its output is from the network's
+    for the same operands, which are those of its call."""
 
     layer: Layer
     origin: str
@@ -80,18 +82,20 @@ def run(
     store: TrialStore | None = None,
     host: HostOperator | None = None,
     on_layer: Callable[[LayerRun], None] | None = None,
+    channels_last: bool = False,
 ) -> NetworkRun:
     """Runs ``graph`` on ``inputs``, with caches warm and static shapes.
 
     ``store`` has the schedules to use; ``host`` as in :func:`tuner.network.reference.run`;
-    ``on_layer`` is told of each layer as it has run. Raises ``UserError`` for inputs that do not
+    ``on_layer`` is told of each layer as it has run; ``channels_last`` as of
+    :func:`tuner.network.layouts.laid_out`. Raises ``UserError`` for inputs that do not
     fit, and ``CandidateError`` if an object is wrong.
     """
     exact = reference.trace(graph, inputs, host=host)
     with Objects(store, target) as objects, QemuMeasurer() as measurer:
         running = _Run(graph, exact, objects, measurer, host)
         done = []
-        for layer in layers(graph):
+        for layer in laid_out(graph, channels_last=channels_last):
             done.append(running.layer(layer))
             if on_layer is not None:
                 on_layer(done[-1])
@@ -177,9 +181,10 @@ class _Run:
         node = layer.node
         operands = [self.values[name] for name in node.inputs if name]
         defined = reference.outputs_of(self._graph, node, operands, self._host)
-        cycles, origin, made = None, ON_HOST, defined
+        cycles, origin, made = None, layer.fit.within or ON_HOST, defined
         if calls.can_call(node, layer.fit):
-            cycles, origin, output = self._called(layer, operands)
+            of_call = [self.values[name] for name in layer.fit.inputs(node)]
+            cycles, origin, output = self._called(layer, of_call)
             made = [output]
         self.values.update(zip(node.outputs, made, strict=True))
         return LayerRun(layer, origin, cycles, _apart(made[0], defined[0]))
