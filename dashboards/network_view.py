@@ -86,7 +86,7 @@ class Drawings:
 
     @property
     def gantt(self) -> Gantt | None:
-        """What runs when."""
+        """The plan over time; ``None`` without one."""
         return None if self.plan is None else gantt(self.plan, self.layers)
 
     @property

@@ -1,4 +1,4 @@
-"""What a plan makes of a network, beside what its layers take without one.
+"""Totals of a network by its plan, beside those of its layers without one.
 
 All times are modelled: cycles of the timing model at the speed that the topology states, calls and
 copies as it states them, layers on other units as declared.

@@ -68,7 +68,7 @@ def gantt(plan: NetworkPlan, layers: Sequence[NetworkLayer]) -> Gantt:
 
 
 def title_of(bar: Bar, plan: NetworkPlan, layers: Sequence[NetworkLayer]) -> str:
-    """What a bar is, in words."""
+    """A bar in words: the work, and its times in microseconds."""
     name = layers[bar.layer].name if bar.layer is not None else ""
     what = {"task": name, "copy": f"copy of the output of {name}", "call": f"call {name}".strip()}
     of_input = f", input {bar.stream_input}" if plan.objective == "throughput" else ""

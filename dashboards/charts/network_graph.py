@@ -169,7 +169,7 @@ def _chains(reads: Sequence[Sequence[int]], words: Sequence[str]) -> Groups:
 
 
 def _blocks(reads: Sequence[Sequence[int]], words: Sequence[str]) -> Groups:
-    """What follows a box that every path passes, up to the next one that every path passes."""
+    """Boxes between two neighbours that every path passes, the second of them included."""
     reach = list(range(len(reads)))  # the last reader of each box
     for n, own in enumerate(reads):
         for read in own:

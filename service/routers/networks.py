@@ -96,7 +96,7 @@ def one(network: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str
     dependencies=[Depends(require(Scope.READ)), NO_QUERY],
 )
 def plan(network: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
-    """What runs where and when, as it was last given; 404 without one."""
+    """The plan as it was last given: units, times and VTCM; 404 without one."""
     found = _named(store, network)
     kept = plan_of(store, found)
     if kept is None:

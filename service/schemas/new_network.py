@@ -190,7 +190,7 @@ def _calls_of(layer: NewLayerBody) -> list[str]:
 
 
 class PlanForm(Strict):
-    """What runs where and when, as `hvxtune network plan` keeps it. Times are modelled, in
+    """A plan as `hvxtune network plan` keeps it: units, times and VTCM. Times are modelled, in
     microseconds; layers go by their positions."""
 
     version: Literal[1]

@@ -12,7 +12,7 @@ _JSON: dict[type, tuple[type, ...]] = {float: (float, int)}
 
 
 def read_record(kind: type[_Record], document: Any, what: str = "the record") -> _Record:
-    """The dataclass ``kind`` from its ``asdict`` after a way through JSON.
+    """The dataclass ``kind`` from its ``asdict``, as it is or after a way through JSON.
 
     Fields are of str, int, float, bool, literals, other dataclasses, tuples of any length of
     these, or ``None`` where the type allows it. Raises ``ValueError`` that names the field of
@@ -38,7 +38,7 @@ def _value(wanted: Any, value: Any, what: str) -> Any:
         (wanted,) = (one for one in of if one is not NoneType)
         return _value(wanted, value, what)
     if origin is tuple:
-        if not isinstance(value, list):
+        if not isinstance(value, (list, tuple)):
             raise ValueError(f"{what} is {value!r:.80}, not a list")
         return tuple(_value(of[0], one, f"{what}.{n}") for n, one in enumerate(value))
     if is_dataclass(wanted) and isinstance(wanted, type):

@@ -91,7 +91,7 @@ class VtcmOfCall:
 class NetworkPlan:
     """A plan as stored with its network.
 
-    ``time_us`` is what ``objective`` is about: the latency of one input, units taking turns, or
+    ``time_us`` is that of ``objective``: the latency of one input, units taking turns, or
     the interval between inputs of a stream. No plan can be below ``bound_us``. ``bars`` are those
     of one input, or of a stream in steady state for two intervals. ``made_at`` is in Unix seconds.
     """

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from math import prod
 from typing import IO, Any
 
@@ -53,6 +54,7 @@ def read(content: bytes, path: str, axes: Mapping[str, int], external: ExternalD
             start_new_session=True,
         ) as process,
     ):
+        assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - pipes
         timer = threading.Timer(TIME_LIMIT_S, process.kill)
         timer.start()
         try:
@@ -64,10 +66,13 @@ def read(content: bytes, path: str, axes: Mapping[str, int], external: ExternalD
                 "memory_bytes": MEMORY_LIMIT_BYTES + _COPIES * len(content),
                 "cpu_s": CPU_LIMIT_S,
             }
-            return _Conversation(process, path).graph(request, content, external)
+            conversation = _Conversation(process.stdin, process.stdout, path)
+            return conversation.graph(request, content, external)
         finally:
             timer.cancel()
             process.kill()
+            with suppress(BrokenPipeError):  # what it never read
+                process.stdin.close()
 
 
 class _EndedError(Exception):
@@ -75,11 +80,8 @@ class _EndedError(Exception):
 
 
 class _Conversation:
-    def __init__(self, process: subprocess.Popen[bytes], path: str) -> None:
-        assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - pipes
-        self._to: IO[bytes] = process.stdin
-        self._from: IO[bytes] = process.stdout
-        self._process, self._path = process, path
+    def __init__(self, to: IO[bytes], from_: IO[bytes], path: str) -> None:
+        self._to, self._from, self._path = to, from_, path
 
     def graph(self, request: Mapping[str, Any], content: bytes, external: ExternalData) -> Graph:
         try:
