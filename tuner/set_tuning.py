@@ -162,7 +162,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Tools:
-    """What all jobs share: generators by name, as kernels may have one of their own, and the
+    """The tools that all jobs share: generators by name, as kernels may have their own, and the
     measurer."""
 
     generators: Mapping[str, CodeGenerator]

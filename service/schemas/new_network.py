@@ -112,7 +112,7 @@ class NewNetworkBody(OptionsBody):
             if layer.within is not None and layer.kernel is not None:
                 raise ValueError(f"layers.{position} is within another, and has a kernel")
             if layer.within is not None and layer.within not in called:
-                raise ValueError(f"layers.{position}.within is no layer with a kernel")
+                raise ValueError(f"layers.{position}.within names none with a kernel")
         count = sum(layer.calls for layer in self.layers if layer.kernel is not None)
         if not 1 <= count <= MOST_LAYERS:
             raise ValueError(f"layers make {count} calls of kernels, not 1 to {MOST_LAYERS}")
