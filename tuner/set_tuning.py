@@ -108,7 +108,7 @@ def submit(
     )
     settled = {**options, "trials": _MOST_TRIALS_OF_A_JOB, "workers": 1}
     plans = [
-        tuning.plan(
+        tuning.plan_of_several(
             member.workload.kernel, member.workload.params, roster=store.roster(), **settled
         )
         for member in workloads.members

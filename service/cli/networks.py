@@ -722,6 +722,7 @@ def bundle_network(
             show_default=False,
         ),
     ] = "",
+    channels_last: ChannelsLast = False,
     as_json: AsJson = False,
 ) -> None:
     """Write all that a program needs to run the network in FILE on a DSP, with CMake or without.
@@ -737,7 +738,14 @@ def bundle_network(
     require_place(output)
     graph = read_network(model, axis)
     with open_store() as store:
-        done = bundle_of(graph, called, target=chosen, store=store, on_function=_tell_function())
+        done = bundle_of(
+            graph,
+            called,
+            target=chosen,
+            store=store,
+            on_function=_tell_function(),
+            channels_last=channels_last,
+        )
     write(done, output)
     if as_json:
         print_json({"output": str(output), **done.manifest})

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -124,20 +125,36 @@ def by_kernel(graph: Graph, layer: Layer, operands: Sequence[Array]) -> Array:
     return calls.result(graph, layer.node, layer.fit, operands, made)
 
 
-class Objects:
-    """The object of each problem, made or looked up once."""
+class TextbookObjects:
+    """Makes the objects of textbook schedules, by the generators of their kernels."""
 
-    def __init__(self, store: TrialStore | None, target: Target) -> None:
-        self._store, self.target = store, target
-        self._found: dict[str, tuple[Artifact, str]] = {}
+    def __init__(self) -> None:
         self._generators: dict[str, CodeGenerator] = {}
 
-    def __enter__(self) -> Objects:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         for generator in self._generators.values():
             generator.close()
+
+    def candidate(self, problem: Problem) -> tuple[Candidate, CodeGenerator]:
+        """The textbook schedule for ``problem``, and the generator that compiles it."""
+        kernel = find_kernel(problem.workload.kernel)
+        name = kernel.generator or GENERATOR
+        if name not in self._generators:
+            self._generators[name] = find_generator(name)(1)
+        config = find_generator(name).starts(kernel, problem)["textbook"]
+        return Candidate(problem, config, name), self._generators[name]
+
+
+class Objects(TextbookObjects):
+    """The object of each problem, made or looked up once."""
+
+    def __init__(self, store: TrialStore | None, target: Target) -> None:
+        super().__init__()
+        self._store, self.target = store, target
+        self._found: dict[str, tuple[Artifact, str]] = {}
 
     def of(self, problem: Problem) -> tuple[Artifact, str]:
         """The object for ``problem``, and its origin."""
@@ -152,12 +169,8 @@ class Objects:
         return self._store.artifact(best.artifact_digest), STORED
 
     def _textbook(self, problem: Problem) -> tuple[Artifact, str]:
-        kernel = find_kernel(problem.workload.kernel)
-        name = kernel.generator or GENERATOR
-        if name not in self._generators:
-            self._generators[name] = find_generator(name)(1)
-        config = find_generator(name).starts(kernel, problem)["textbook"]
-        return self._generators[name].compile(Candidate(problem, config, name)), TEXTBOOK
+        candidate, generator = self.candidate(problem)
+        return generator.compile(candidate), TEXTBOOK
 
 
 class _Run:
