@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-slow nightly lint format bench-tuning bench-kernels bench-service bench-load bench-simulator bench-verification bench-anchors bench-phones bench-hand bench-everyday bench-watch bench-search search-tables option-table lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo test test-fast test-slow nightly lint format bench-tuning bench-kernels bench-service bench-load bench-simulator bench-verification bench-anchors bench-phones bench-hand bench-everyday bench-networks bench-watch bench-search search-tables option-table lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -79,6 +79,9 @@ bench-hand: setup ## filters written by hand in HVX intrinsics beside the best o
 
 bench-everyday: setup ## twenty pipelines that people write: textbook, best of 30 trials, share of the peak (half an hour)
 	$(BIN)/python -m benchmarks.everyday
+
+bench-networks: setup $(VENV)/.dev ## MobileNetV2 and ResNet-50 end to end: one call a layer, each layer tuned, the plan (an hour and a half; goes on where it was stopped)
+	$(BIN)/python -m benchmarks.networks
 
 bench-watch: setup ## from a save to the new figure in `hvxtune package watch`, for a small C kernel
 	$(BIN)/python -m benchmarks.package_watch

@@ -14,7 +14,7 @@ from db.engine import WRITING
 from db.place import Place
 from tuner.errors import StoreError
 
-SCHEMA_VERSION = "0019"
+SCHEMA_VERSION = "0020"
 """The newest revision in ``db/migrations/versions``; a test keeps the two equal."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"

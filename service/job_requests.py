@@ -31,7 +31,7 @@ from tuner.identity import digest_of
 from tuner.measure.farm.roster import Roster
 from tuner.records.batch import Batch, NewJob
 from tuner.records.trial import Job, JobRequest, Submission
-from tuner.tuning import Plan, plan
+from tuner.tuning import Plan, plan, plan_of_several
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
@@ -167,7 +167,8 @@ def _plan(
 ) -> Plan:
     options = body.options()
     options["workers"] = options["workers"] or default_workers
-    return plan(workload.kernel, workload.params, roster=roster, **options)
+    way = plan if body.workloads is None else plan_of_several
+    return way(workload.kernel, workload.params, roster=roster, **options)
 
 
 def _once(session: Session, key: RequestKey | None, make: Callable[[], dict[str, Any]]) -> Taken:

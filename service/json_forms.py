@@ -292,6 +292,7 @@ def _layer_json(row: LayerProgress) -> dict[str, Any]:
         "note": "" if layer is None else layer.note,
         "reads": [] if layer is None else list(layer.reads),
         "output_bytes": None if layer is None else layer.output_bytes,
+        "within": "" if layer is None else layer.within,
         "job": None if row.progress is None else row.progress.member.job,
         "textbook_cycles": row.textbook_cycles,
         "best_cycles": row.best_cycles,

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from tuner.codegen import CodeGenerator, find_generator, starts_of
 from tuner.errors import UserError
 from tuner.job_result import TuneResult, result
 from tuner.kernels import Kernel, find_kernel
-from tuner.measure import DeviceAccess, Measurer, open_measurer
+from tuner.measure import DeviceAccess, open_measurer
 from tuner.measure.measurer import AbandonableMeasurer
 from tuner.records.batch import Batch, BatchKind, BatchPlan, NetworkLayer, NewJob
 from tuner.records.candidate import Problem
@@ -107,7 +108,7 @@ def submit(
     )
     settled = {**options, "trials": _MOST_TRIALS_OF_A_JOB, "workers": 1}
     plans = [
-        tuning.plan(
+        tuning.plan_of_several(
             member.workload.kernel, member.workload.params, roster=store.roster(), **settled
         )
         for member in workloads.members
@@ -157,6 +158,21 @@ def run(
     return _BatchRun(batch, workloads, store, trials, seconds, on_progress, stop).run(
         workers or tuning.default_workers()
     )
+
+
+@dataclass(frozen=True)
+class _Tools:
+    """The tools that all jobs share: generators by name, as kernels may have their own, and the
+    measurer."""
+
+    generators: Mapping[str, CodeGenerator]
+    measurer: AbandonableMeasurer
+
+    def abandon(self) -> None:
+        """Ends what is under way."""
+        for generator in self.generators.values():
+            generator.abandon()
+        self.measurer.abandon()
 
 
 class _SliceStop(StopRequest):
@@ -231,9 +247,10 @@ class _BatchRun:
         return self._store.job(self._jobs[position]).spec.problem
 
     def run(self, workers: int) -> SetResult:
-        spec = self._store.job(self._jobs[0]).spec
+        specs = [self._store.job(job).spec for job in self._jobs]
+        spec = specs[0]
         with (
-            find_generator(spec.generator)(workers) as generator,
+            ExitStack() as opened,
             open_measurer(
                 spec.measurer,
                 spec.cache,
@@ -242,12 +259,16 @@ class _BatchRun:
             AbandonableMeasurer(device) as measurer,
             ThreadPoolExecutor(workers, "hvxtune-slice") as pool,
         ):
+            names = dict.fromkeys(spec.generator for spec in specs)
+            generators = {
+                name: opened.enter_context(find_generator(name)(workers)) for name in names
+            }
             for position, job in enumerate(map(self._store.job, self._jobs)):
-                kernel = find_kernel(job.spec.problem.workload.kernel)
+                kernel, generator = _kernel_of(job), generators[job.spec.generator]
                 space = generator.space(kernel, job.spec.problem)
                 tuning.require_same_tools(job, space, generator, measurer)
                 self._introduce(position, job, kernel, space)
-            self._share_out(pool, workers, generator, measurer)
+            self._share_out(pool, workers, _Tools(generators, measurer))
         interrupted = self._stop.is_set()
         if not interrupted:
             self._end()
@@ -262,13 +283,7 @@ class _BatchRun:
         left_s = self._seconds_left()
         return (left_s is not None and left_s <= needed_s) or self._stop.is_set()
 
-    def _share_out(
-        self,
-        pool: ThreadPoolExecutor,
-        workers: int,
-        generator: CodeGenerator,
-        measurer: AbandonableMeasurer,
-    ) -> None:
+    def _share_out(self, pool: ThreadPoolExecutor, workers: int, tools: _Tools) -> None:
         """Hands out slices until the budget is spent or nothing is left to search."""
         busy: dict[Future[None], int] = {}
         try:
@@ -279,14 +294,12 @@ class _BatchRun:
                     size = None if position is None else self._slice_of(position)
                     if position is None or not size:
                         break
-                    slice_ = (position, size, generator, measurer)
-                    busy[pool.submit(self._run_slice, *slice_)] = position
+                    busy[pool.submit(self._run_slice, position, size, tools)] = position
                 if not busy:
                     return
                 left_s = self._seconds_left()
                 if left_s is not None and left_s <= 0:
-                    generator.abandon()
-                    measurer.abandon()
+                    tools.abandon()
                 done, _ = wait(busy, timeout=_POLL_S, return_when=FIRST_COMPLETED)
                 for future in done:
                     del busy[future]
@@ -306,9 +319,7 @@ class _BatchRun:
             self._promised += wanted
         return wanted
 
-    def _run_slice(
-        self, position: int, size: int, generator: CodeGenerator, measurer: Measurer
-    ) -> None:
+    def _run_slice(self, position: int, size: int, tools: _Tools) -> None:
         search, job_id = self._searches[position], self._jobs[position]
         if self._store.job(job_id).state.ended:  # somebody cancelled it
             self._end_of_slice(search, size, ended=True)
@@ -323,7 +334,7 @@ class _BatchRun:
 
         token = self._store.claim(job_id)
         job = self._store.job(job_id)
-        kernel = find_kernel(job.spec.problem.workload.kernel)
+        kernel, generator = _kernel_of(job), tools.generators[job.spec.generator]
         space = generator.space(kernel, job.spec.problem)
         loop = TuningLoop(
             job,
@@ -332,7 +343,7 @@ class _BatchRun:
             kernel=kernel,
             space=space,
             generator=generator,
-            measurer=measurer,
+            measurer=tools.measurer,
             on_progress=seen,
             stop=stop,
             transfers=self._transfers(position, job, kernel, space),
@@ -411,6 +422,10 @@ class _BatchRun:
                 self._store.release(job_id, token, JobState.FAILED, note)
             else:
                 self._store.release(job_id, token, JobState.DONE)
+
+
+def _kernel_of(job: Job) -> Kernel:
+    return find_kernel(job.spec.problem.workload.kernel)
 
 
 def _cycles(trial: Trial | None) -> int | None:

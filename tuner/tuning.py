@@ -141,6 +141,14 @@ def plan(
         return Plan(spec, space, _toolchain(codegen, device))
 
 
+def plan_of_several(kernel: str, params: Mapping[str, int] | None = None, **options: Any) -> Plan:
+    """:func:`plan` for one of several workloads with the same options: a generator is asked for on
+    behalf of the kernels that leave the choice."""
+    if find_kernel(kernel).generator:
+        options = {**options, "generator": None}
+    return plan(kernel, params, **options)
+
+
 def _require_promotable(
     wanted: JobOptions, problem: Problem, device: Measurer, roster: Roster | None
 ) -> None:

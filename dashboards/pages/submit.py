@@ -271,7 +271,7 @@ def _form(
         status=status,
         entered=entered,
         values=entered.values,
-        kernels=[*kernel_names(), *uploaded, *sets],
+        kernels=list(dict.fromkeys([*kernel_names(), *uploaded, *sets, entered.chosen])),
         labels={**uploaded, **sets},
         groups={group: [one for one in OPTIONS if one.group == group] for group in GROUPS},
         choices=_choices(),

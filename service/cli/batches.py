@@ -107,12 +107,14 @@ def _targets(form: Mapping[str, Any]) -> list[str]:
 
 def _row(layer: Mapping[str, Any], *, is_network: bool) -> list[object]:
     kernel = layer["kernel"] or ("host" if layer["on_host"] else "-")
+    if layer["within"]:
+        kernel = f"in {layer['within']}"
     ran = layer["kernel"] is not None
     return [
         layer["name"],
         *([layer["operator"]] if is_network else []),
         kernel,
-        *([apart_text(ran, layer["steps_apart"])] if is_network else []),
+        *([apart_text(ran or layer["within"], layer["steps_apart"])] if is_network else []),
         layer["calls"] if ran else "",
         _count(layer["textbook_cycles"], ran),
         _count(layer["best_cycles"], ran),

@@ -50,6 +50,12 @@ AxisTexts = Annotated[
 ]
 
 
+ChannelsLast = Annotated[
+    bool,
+    typer.Option("--channels-last", help="No images in channel blocks, no fused layers."),
+]
+
+
 @app.callback()
 def _group() -> None:
     """Read and run quantized networks."""
@@ -65,15 +71,17 @@ def import_network(
             "--write-set", metavar="FILE", help="Write the workloads as a set for `tune --set`."
         ),
     ] = None,
+    channels_last: ChannelsLast = False,
     as_json: AsJson = False,
 ) -> None:
     """Read the network in FILE: its layers, their shares of the work, and the kernels that fit."""
-    from tuner.network import layers
+    from tuner.network.layers import workload_set
+    from tuner.network.layouts import laid_out
 
     graph = read_network(model, axis)
-    found = layers.layers(graph)
+    found = laid_out(graph, channels_last=channels_last)
     if write_set is not None:
-        _write(write_set, layers.workload_set(graph, found))
+        _write(write_set, workload_set(graph, found))
     if as_json:
         print_json(_network_json(graph, found))
         return
@@ -114,6 +122,8 @@ def _row(layer: Layer) -> list[object]:
         operator, kernel = layer.node.source, "host"
     elif operator in ("reshape", "reinterpret", "quantize", "dequantize"):
         kernel = "-"
+    elif layer.fit.within:
+        kernel = f"in {layer.fit.within}"
     return [
         layer.node.name,
         operator,
@@ -121,18 +131,22 @@ def _row(layer: Layer) -> list[object]:
         kernel,
         f"{layer.work.macs:,}",
         f"{layer.share_of_macs:.1%}",
-        apart_text(layer.fit.workload is not None, layer.fit.steps),
+        apart_text(_has_kernel(layer), layer.fit.steps),
         "; ".join(
             filter(None, [layer.fit.note, f"{layer.fit.calls} calls" * (layer.fit.calls > 1)])
         ),
     ]
 
 
+def _has_kernel(layer: Layer) -> bool:
+    return layer.fit.workload is not None or bool(layer.fit.within)
+
+
 def _totals(graph: Graph, found: list[Layer]) -> list[str]:
     host = [layer for layer in found if layer.node.operator == "host"]
     macs = sum(layer.work.macs for layer in found)
     kinds = len({layer.signature for layer in found})
-    fits = [layer for layer in found if layer.fit.workload]
+    fits = [layer for layer in found if _has_kernel(layer)]
     exact = [layer for layer in fits if layer.fit.steps is not None]
     named = f"{graph.name} ({graph.digest[:12]})"
     return [
@@ -171,6 +185,7 @@ def _network_json(graph: Graph, found: list[Layer]) -> dict[str, Any]:
                 "params": dict(layer.fit.workload.params) if layer.fit.workload else None,
                 "steps_apart": layer.fit.steps,
                 "calls": layer.fit.calls,
+                "within": layer.fit.within,
                 "note": layer.fit.note,
             }
             for layer in found
@@ -199,12 +214,7 @@ def run_network(
         bool,
         typer.Option("--one-call-a-layer", help="With --image: send each call on its own."),
     ] = False,
-    channels_last: Annotated[
-        bool,
-        typer.Option(
-            "--channels-last", help="With --image: no images in channel blocks, no fused layers."
-        ),
-    ] = False,
+    channels_last: ChannelsLast = False,
     topology: Annotated[
         Path | None,
         typer.Option("--topology", metavar="FILE", help="With --image: compare with a plan."),
@@ -229,7 +239,6 @@ def run_network(
         return
     of_image = {
         "--one-call-a-layer": one_call_a_layer,
-        "--channels-last": channels_last,
         "--topology": topology is not None,
     }
     for option, is_given in of_image.items():
@@ -245,6 +254,7 @@ def run_network(
             store=store,
             host=run_host_node,
             on_layer=_tell_layer,
+            channels_last=channels_last,
         )
     if as_json:
         print_json(_run_json(graph, done))
@@ -255,11 +265,12 @@ def run_network(
         numeric=["cycles", "share"],
     )
     print_line()
-    ran = [run for run in done.layers if run.cycles is not None]
+    ran = [run for run in done.layers if run.cycles is not None or run.layer.fit.within]
+    calls = sum(run.layer.fit.calls for run in ran if run.cycles is not None)
     macs = sum(run.layer.share_of_macs for run in ran)
     print_line(
-        f"{graph.name}: {done.cycles:,} model cycles in {sum(run.layer.fit.calls for run in ran)} "
-        f"calls; {len(ran)} of {len(done.layers)} layers on the DSP, {macs:.1%} of MACs"
+        f"{graph.name}: {done.cycles:,} model cycles in {calls} calls; "
+        f"{len(ran)} of {len(done.layers)} layers on the DSP, {macs:.1%} of MACs"
     )
     for name, apart in done.apart.items():
         print_line(f"output {name}, against the network as defined: {_apart_text(apart)}")
@@ -295,7 +306,7 @@ def _run_image(
             store=store,
             host=run_host_node,
             one_call_a_layer=one_call_a_layer,
-            blocks=not channels_last,
+            channels_last=channels_last,
         )
         plan = None if units is None else compared(graph, done, units, chosen, store)
     if as_json:
@@ -418,7 +429,8 @@ def _array(path: Path) -> NDArray[Any]:
 
 
 def _tell_layer(run: LayerRun) -> None:
-    cycles = "host" if run.cycles is None else f"{run.cycles:,} cycles, {run.origin}"
+    within = f"in {run.origin}" if run.layer.fit.within else run.origin
+    cycles = within if run.cycles is None else f"{run.cycles:,} cycles, {run.origin}"
     sys.stderr.write(f"{run.layer.node.name}: {cycles}\n")
     sys.stderr.flush()
 
@@ -499,6 +511,7 @@ def plan_network(
             help="How much longer the time between inputs may be for a shorter latency.",
         ),
     ] = _PLAN_SLACK,
+    channels_last: ChannelsLast = False,
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
@@ -508,6 +521,7 @@ def plan_network(
     the network keeps the plan for its page.
     """
     from service.cli import plans
+    from tuner.network.layouts import laid_out
     from tuner.network.planning.solver import require_ortools
     from tuner.network.planning.topology import read_topology
     from tuner.network.planning.whole import planned
@@ -516,9 +530,11 @@ def plan_network(
     units = read_topology(topology)
     require_ortools()
     graph = read_network(model, axis)
+    found = laid_out(graph, channels_last=channels_last)
 
     def plan_with(cycles_of: BestCycles) -> SequencePlanned | StreamPlanned:
-        return planned(graph, units, cycles_of, objective=objective, seconds=seconds, slack=slack)
+        limits: dict[str, Any] = {"objective": objective, "seconds": seconds, "slack": slack}
+        return planned(graph, found, units, cycles_of, **limits)
 
     if address is None:
         from db import open_trials
@@ -533,7 +549,7 @@ def plan_network(
 
         with Client(address) as client:
             done = plan_with(cycles_there(client))
-            kept = keep_plan_there(client, graph.name, done.record)
+            kept = keep_plan_there(client, graph.name, found, done.record)
     plans.show_plan(graph, done, as_json=as_json)
     if kept is not None:
         sys.stderr.write(f"kept with network {kept}, whose page shows it\n")
@@ -579,6 +595,7 @@ def tune_network(
         ),
     ] = None,
     objective: PlanObjectiveName = "latency",
+    channels_last: ChannelsLast = False,
     *,
     options: Mapping[str, Any],
     server: ServerAddress = None,
@@ -586,10 +603,12 @@ def tune_network(
 ) -> None:
     """Tune the layers of the network in FILE, each distinct one once, in one budget.
 
-    It goes to the layers by what is left to gain, times their number. At a service, each distinct
-    layer has a budget of its own; only shapes are sent there.
+    They are those that `network run --image` calls. The budget goes to the layers by what is left
+    to gain, times their number. At a service, each distinct layer has a budget of its own; only
+    shapes are sent there.
     """
-    from tuner.network import layers
+    from tuner.network.layers import calls_of
+    from tuner.network.layouts import laid_out
 
     address = read_server(server)
     if address is None:
@@ -599,25 +618,25 @@ def tune_network(
         raise UserError(f"--batch {batch} at a service", next_step=f"{resume} resumes it there")
     begun = time.monotonic()
     graph = read_network(model, axis)
-    found = layers.layers(graph)
-    if not layers.calls_of(found):
+    found = laid_out(graph, channels_last=channels_last)
+    if not calls_of(found):
         raise UserError(
             f"no layer of {model} has a kernel", next_step="see `hvxtune network import`"
         )
-    units = None if topology is None else _plannable(graph, topology)
+    units = None if topology is None else _plannable(graph, found, topology)
     if address is None:
         _tune_here(graph, found, batch, options, units, objective, begun=begun, as_json=as_json)
     else:
         _tune_there(address, graph, found, options, units, objective, as_json=as_json)
 
 
-def _plannable(graph: Graph, topology: Path) -> Topology:
+def _plannable(graph: Graph, found: Sequence[Layer], topology: Path) -> Topology:
     """The units in a file, on which ``graph`` can be planned once it is tuned."""
     from tuner.network.planning.topology import read_topology
     from tuner.network.planning.whole import require_plannable
 
     units = read_topology(topology)
-    require_plannable(graph, units)
+    require_plannable(graph, found, units)
     return units
 
 
@@ -646,7 +665,7 @@ def _tune_here(
     from tuner.network.planning.whole import planned
 
     with open_store() as store:
-        done = planned(graph, units, stored_cycles(store), objective=objective)
+        done = planned(graph, found, units, stored_cycles(store), objective=objective)
         keep_plan(store, store.batch(tuned), done.record)
     _tell_plan(done)
 
@@ -670,7 +689,7 @@ def _tune_there(
             return
         from tuner.network.planning.whole import planned
 
-        done = planned(graph, units, cycles_there(client), objective=objective)
+        done = planned(graph, found, units, cycles_there(client), objective=objective)
         client.give_network_plan(batch, done.record.document())
     _tell_plan(done)
 
@@ -703,6 +722,7 @@ def bundle_network(
             show_default=False,
         ),
     ] = "",
+    channels_last: ChannelsLast = False,
     as_json: AsJson = False,
 ) -> None:
     """Write all that a program needs to run the network in FILE on a DSP, with CMake or without.
@@ -718,7 +738,14 @@ def bundle_network(
     require_place(output)
     graph = read_network(model, axis)
     with open_store() as store:
-        done = bundle_of(graph, called, target=chosen, store=store, on_function=_tell_function())
+        done = bundle_of(
+            graph,
+            called,
+            target=chosen,
+            store=store,
+            on_function=_tell_function(),
+            channels_last=channels_last,
+        )
     write(done, output)
     if as_json:
         print_json({"output": str(output), **done.manifest})

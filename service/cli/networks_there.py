@@ -44,6 +44,7 @@ def layers_sent(found: Sequence[Layer]) -> list[dict[str, Any]]:
             "note": one.note,
             "reads": list(one.reads),
             "output_bytes": one.output_bytes,
+            "within": one.within or None,
         }
         for layer, one in zip(found, recorded(found), strict=True)
     ]
@@ -139,12 +140,15 @@ def cycles_there(client: Client) -> BestCycles:
     return cycles_of
 
 
-def keep_plan_there(client: Client, name: str, plan: NetworkPlan) -> str | None:
-    """Keeps ``plan`` with the newest network of that name that has as many layers; its id, or
-    ``None`` if there is no such network, or it is another's."""
+def keep_plan_there(
+    client: Client, name: str, found: Sequence[Layer], plan: NetworkPlan
+) -> str | None:
+    """Keeps ``plan`` with the newest network of that name if it has the layers ``found``; its id,
+    or ``None`` if there is no such network, or it is another's."""
+    kernels = [layer.fit.workload.kernel if layer.fit.workload else None for layer in found]
     try:
         form = client.network(name)
-        if form["kind"] != "network" or len(form["layers"]) != len(plan.layers):
+        if form["kind"] != "network" or [one["kernel"] for one in form["layers"]] != kernels:
             return None
         client.give_network_plan(form["batch"], plan.document())
     except RefusedError as error:

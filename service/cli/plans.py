@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_json, print_line, print_table
+from tuner.records.network_plan import ELSEWHERE
 
 if TYPE_CHECKING:
     from tuner.network import Graph
@@ -36,7 +37,9 @@ def show_plan(graph: Graph, done: SequencePlanned | StreamPlanned, *, as_json: b
 
 
 def _by_task(done: SequencePlanned | StreamPlanned) -> ByTask:
-    return dict(zip((task.name for task in done.tasks), done.costed, strict=True))
+    from tuner.network.planning.whole import by_task
+
+    return by_task(done.tasks, done.costed)
 
 
 def show_sequence(graph: Graph, done: SequencePlanned, as_json: bool) -> None:
@@ -63,17 +66,12 @@ def _plan_rows(made: Plan, by_task: ByTask) -> list[list[object]]:
     for number, group in enumerate(made.groups, start=1):
         for name in group.tasks:
             layer, own = by_task[name]
-            cost = own[group.unit]
-            rows.append(
-                [
-                    number,
-                    group.unit,
-                    layer.node.name,
-                    layer.node.operator,
-                    f"{cost.time_us:,.2f}",
-                    cost.source,
-                ]
-            )
+            cost, first = own[group.unit], layer.fit.first
+            if first is not None:
+                where = f"in {layer.node.name}"
+                rows.append([number, group.unit, first.name, first.operator, "", where])
+            node, took = layer.node, f"{cost.time_us:,.2f}"
+            rows.append([number, group.unit, node.name, node.operator, took, cost.source])
     return rows
 
 
@@ -87,16 +85,21 @@ def _plan_json(graph: Graph, made: Plan, by_task: ByTask) -> dict[str, Any]:
         "groups": [
             {
                 "unit": group.unit,
-                "layers": [_layer_json(by_task, name, group.unit) for name in group.tasks],
+                "layers": [
+                    form for name in group.tasks for form in _layers_json(by_task, name, group.unit)
+                ],
             }
             for group in made.groups
         ],
     }
 
 
-def _layer_json(by_task: ByTask, task: str, unit: str) -> dict[str, Any]:
+def _layers_json(by_task: ByTask, task: str, unit: str) -> Iterator[dict[str, Any]]:
+    """The layer of a task, after one that is done in its call."""
     layer, own = by_task[task]
-    return {
+    if layer.fit.first is not None:
+        yield {"name": layer.fit.first.name, "time_us": 0.0, "source": ELSEWHERE}
+    yield {
         "name": layer.node.name,
         "time_us": own[unit].time_us,
         "source": own[unit].source,
@@ -242,9 +245,10 @@ def _stream_json(
                 "runs_on": resource,
                 "time_us": time_us,
                 "layers": [
-                    _layer_json(by_task, one.key.task, one.key.unit)
+                    form
                     for one in own
                     if one.key.kind == "task"
+                    for form in _layers_json(by_task, one.key.task, one.key.unit)
                 ],
             }
             for stage, resource, own, time_us, _ in _stages(made)

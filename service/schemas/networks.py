@@ -82,6 +82,7 @@ class LayerForm(BaseModel):
         description="Positions of the layers whose outputs it reads; empty in a set."
     )
     output_bytes: int | None = Field(description="Bytes of its outputs; null in a set.")
+    within: str = Field(description="The layer in whose call it is done; empty: in its own.")
     job: str | None
     textbook_cycles: int | None
     best_cycles: int | None

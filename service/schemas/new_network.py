@@ -70,6 +70,9 @@ class NewLayerBody(Strict):
         description="Positions in `layers` of those whose outputs it reads; all before its own.",
     )
     output_bytes: int = Field(0, ge=0, le=_MOST_MACS)
+    within: LayerName | None = Field(
+        None, description="The layer in whose call it is done; such a layer has no `kernel`."
+    )
 
 
 class NewNetworkBody(OptionsBody):
@@ -98,6 +101,7 @@ class NewNetworkBody(OptionsBody):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
+        called = {layer.name for layer in self.layers if layer.kernel is not None}
         for position, layer in enumerate(self.layers):
             if any(read >= position for read in layer.reads):
                 raise ValueError(
@@ -105,6 +109,10 @@ class NewNetworkBody(OptionsBody):
                 )
             if layer.kernel is None and layer.params:
                 raise ValueError(f"layers.{position}.params without a kernel")
+            if layer.within is not None and layer.kernel is not None:
+                raise ValueError(f"layers.{position} is within another, and has a kernel")
+            if layer.within is not None and layer.within not in called:
+                raise ValueError(f"layers.{position}.within names none with a kernel")
         count = sum(layer.calls for layer in self.layers if layer.kernel is not None)
         if not 1 <= count <= MOST_LAYERS:
             raise ValueError(f"layers make {count} calls of kernels, not 1 to {MOST_LAYERS}")
@@ -166,6 +174,7 @@ class NewNetworkBody(OptionsBody):
                     note=one.note,
                     reads=tuple(sorted(set(one.reads))),
                     output_bytes=one.output_bytes,
+                    within=one.within or "",
                 )
             )
         return BatchPlan(name=self.name, kind="network", layers=tuple(layers))

@@ -228,6 +228,8 @@ def test_the_form_is_made_of_the_kernels_parameters(logged_in: LogIn) -> None:
     other = logged_in(Scope.ADMIN).get("/ui/submit?kernel=sobel_u8").text
     assert 'name="param_width"' in other
     assert 'name="param_k"' not in other
+    layer = logged_in(Scope.ADMIN).get("/ui/submit?kernel=blocked:qconv2d_u8").text
+    assert re.search(r"<option[^>]* selected>blocked:qconv2d_u8</option>", layer), "of a network"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from tests.rig.models.comparison import graph_of
 from tests.rig.models.quantized import Quantizing, quantized
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.network import Graph
-from tuner.network.layers import layers, recorded
+from tuner.network.layers import recorded
+from tuner.network.layouts import laid_out
 from tuner.network.planning.topology import Topology, read_topology
 from tuner.network.planning.whole import SequencePlanned, StreamPlanned, planned
 from tuner.records.batch import Batch, BatchPlan, NewJob
@@ -64,12 +65,14 @@ def plan_for(
     name: str, folder: Path, objective: PlanObjective = "latency"
 ) -> SequencePlanned | StreamPlanned:
     """A plan by estimates."""
-    return planned(graph(name), phone(folder), lambda _: None, objective=objective, seconds=10.0)
+    network, units = graph(name), phone(folder)
+    found = laid_out(network)
+    return planned(network, found, units, lambda _: None, objective=objective, seconds=10.0)
 
 
 def stored_network(store: SqlStore, name: str) -> Batch:
     """The network with one job, which nobody runs."""
-    own = recorded(layers(graph(name)))
+    own = recorded(laid_out(graph(name)))
     plan = BatchPlan(name=name, kind="network", layers=own)
     first = next(layer.name for layer in own if layer.kernel)
     return store.create_batch(plan, [NewJob(spec(), SPACE, TOOLCHAIN, (first,), Submission())])

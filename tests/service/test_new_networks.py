@@ -17,6 +17,7 @@ from tests.service.cli.test_batches import stored
 from tests.service.gates import CallerGate
 from tests.service.job_routes import use_stand_ins
 from tests.tuner.test_network_plans import PLAN
+from tuner.kernels.blocked import BlockedExpandedConv
 from tuner.records.trial import JobState
 
 GEMM = {"kernel": "gemm_u8", "params": {"m": 64, "n": 64, "k": 32}}
@@ -57,6 +58,30 @@ def test_a_network_becomes_a_job_for_each_workload(client: TestClient, store: Sq
     assert (a["steps_apart"], b["on_host"], b["note"]) == (1, True, "no integer form")
 
 
+def test_layers_of_one_call_are_one_job_by_the_generator_of_its_kernel(
+    client: TestClient, store: SqlStore
+) -> None:
+    shape = {"height": 8, "width": 8, "channels_in": 16, "channels_out": 32, "stride": 1}
+    fused = {"kernel": BlockedExpandedConv.name, "params": shape}
+    layers = [
+        {"name": "a", "operator": "conv", "macs": 30, "steps_apart": 1, "within": "b"},
+        {"name": "b", "operator": "conv", **fused, "macs": 30, "steps_apart": 1, "reads": [0]},
+        {"name": "c", "operator": "add", "kernel": "add_u8", "reads": [1]},
+    ]
+    answer = client.post("/v1/networks", json={**BODY, "layers": layers, "generator": "halide"})
+    assert answer.status_code == 201, answer.text
+    made = answer.json()
+    generators = [store.job(job["job"]).spec.generator for job in made["jobs"]]
+    assert generators == ["intrinsics", "halide"]
+    a, b, _ = client.get(answer.headers["Location"]).json()["layers"]
+    assert (a["within"], a["kernel"], a["job"], a["steps_apart"]) == ("b", None, None, 1)
+    assert (b["within"], b["kernel"]) == ("", BlockedExpandedConv.name)
+    one = {"kernel": BlockedExpandedConv.name, "params": shape, "generator": "halide"}
+    refused = client.post("/v1/jobs", json=one)
+    assert refused.status_code == 422
+    assert "generator 'halide' for blocked:qexpanded_conv2d_u8" in refused.json()["detail"]
+
+
 def test_a_request_that_is_sent_again_makes_no_more_jobs(client: TestClient) -> None:
     key = {"Idempotency-Key": "k"}
     first = client.post("/v1/networks", json=BODY, headers=key)
@@ -87,6 +112,8 @@ def changed(place: int, **fields: Any) -> dict[str, Any]:
         (changed(2, calls=10_000), "layers make 10002 calls of kernels"),
         (changed(2, macs=2**60), "layers.2.macs"),
         (changed(1, params={"m": 1}), "layers.1.params without a kernel"),
+        (changed(2, within="d"), "layers.2 is within another, and has a kernel"),
+        (changed(1, within="b"), "layers.1.within names none with a kernel"),
         (changed(2, kernel="nothing"), "layers.2: unknown kernel 'nothing'"),
         (changed(3, params={"width": 0}), "layers.3: "),
         ({**BODY, "layers": [{**LAYERS[1], "reads": []}]}, "layers make 0 calls"),

@@ -42,7 +42,8 @@ class Fit:
     the number of calls that the layer takes. ``blocks`` is the order of dimensions that the network
     has its images in, ``nchw`` or ``nhwc``, if the kernel has them in channel blocks; else empty.
     A call may do the work of two layers: the fit of the later one then has the node ``first``, and
-    that of the earlier one says ``within`` which layer it is done, and has no workload.
+    that of the earlier one says ``within`` which layer it is done, and has no workload. ``steps``
+    is then that of each by itself.
     """
 
     workload: Workload | None = None
@@ -131,6 +132,7 @@ def recorded(found: Iterable[Layer]) -> tuple[NetworkLayer, ...]:
             note=layer.fit.note,
             reads=tuple(sorted({made_by[name] for name in layer.node.inputs if name in made_by})),
             output_bytes=layer.output_bytes,
+            within=layer.fit.within,
         )
         for layer in layers
     )

@@ -1,6 +1,7 @@
-"""Which layers of a network have their images in channel blocks (:mod:`tuner.kernels.blocked`).
+"""The layers of a network as they are tuned, planned, run and shipped: which have their images in
+channel blocks (:mod:`tuner.kernels.blocked`), and which two are one call.
 
-In that layout convolutions of 1x1 pixels and depthwise ones need no instruction to bring bytes to
+In blocks convolutions of 1x1 pixels and depthwise ones need no instruction to bring bytes to
 their places: one layer writes what the next one reads, what lies around an image included. Such
 layers are taken together as far as they reach; what other layers make of the same tensors, or want
 of them, is converted (``repack``), by bytes, so a region must be worth its conversions.
@@ -18,20 +19,28 @@ from tuner.kernels import find_kernel
 from tuner.kernels.blocked import BlockedConv, BlockedDepthwiseConv, BlockedExpandedConv, Blocks
 from tuner.kernels.conv2d_u8 import QUAD
 from tuner.network.graph import Graph, Node, Tensor
-from tuner.network.layers import Fit, Layer
+from tuner.network.layers import Fit, Layer, layers
 from tuner.network.operators import channels, pixels
 from tuner.problem.workload import Workload
 
 _FEWEST_PIXELS = 32
 """Of an image: a vector of words. Fewer leave lanes empty."""
-_MACS_OF_REPACKED_BYTE = 256
-"""Multiply-accumulates that make up for a byte converted: a conversion takes about three cycles for
-each, and those save one cycle for 85 of them (MobileNetV2)."""
+_MACS_OF_REPACKED_BYTE = 1024
+"""Multiply-accumulates that make up for a byte converted. A conversion takes three to eight cycles
+for each byte; a cycle is saved by 85 of them in MobileNetV2, where vectors of channels are hard to
+fill, and by 1,200 in the 1x1 layers of ResNet-50 with 14x14 pixels."""
 _WINDOWS = 3
 
 
-def in_blocks(graph: Graph, found: Sequence[Layer]) -> list[Layer]:
-    """``found``, the layers of ``graph``, those with images in blocks by kernels that have them."""
+def laid_out(graph: Graph, *, channels_last: bool = False) -> list[Layer]:
+    """All nodes of ``graph`` as layers, in its order, by the kernels that are called for them.
+    With ``channels_last`` no image is in blocks, and no layers are fused."""
+    found = layers(graph)
+    return found if channels_last else _fused(graph, _in_blocks(graph, found))
+
+
+def _in_blocks(graph: Graph, found: Sequence[Layer]) -> list[Layer]:
+    """``found``, those with images in blocks by kernels that have them."""
     fits = {place: fit for place, layer in enumerate(found) if (fit := _fit(graph, layer))}
     while True:
         alone = [place for place in fits if not _has_operands(graph, found, fits, place)]
@@ -40,11 +49,10 @@ def in_blocks(graph: Graph, found: Sequence[Layer]) -> list[Layer]:
             break
         for place in alone:
             del fits[place]
-    placed = [
+    return [
         replace(layer, fit=fits[place]) if place in fits else layer
         for place, layer in enumerate(found)
     ]
-    return _fused(graph, placed)
 
 
 def _fused(graph: Graph, found: Sequence[Layer]) -> list[Layer]:
@@ -70,7 +78,7 @@ def _fused(graph: Graph, found: Sequence[Layer]) -> list[Layer]:
         kept = {param.name: params[param.name] for param in kernel.params}
         both = replace(after.fit, workload=kernel.workload(kept), first=layer.node)
         made[read[0]] = replace(after, fit=both)
-        made[place] = replace(layer, fit=Fit(within=after.node.name))
+        made[place] = replace(layer, fit=Fit(steps=layer.fit.steps, within=after.node.name))
     return made
 
 

@@ -23,7 +23,8 @@ class NetworkLayer:
     multiply-accumulates, ``share_of_macs`` their share of the network's. ``steps`` is how far the
     kernel's results are from the layer's at most, ``None`` if it cannot take the layer's numbers;
     ``note`` says why, or why the layer is ``on_host``. ``reads`` are the positions of the layers
-    whose outputs it reads, all before its own; its outputs have ``output_bytes``.
+    whose outputs it reads, all before its own; its outputs have ``output_bytes``. A layer that is
+    done in the call of another names that one in ``within``, and has no workload.
     """
 
     name: str
@@ -38,8 +39,11 @@ class NetworkLayer:
     note: str = ""
     reads: tuple[int, ...] = ()
     output_bytes: int = 0
+    within: str = ""
 
     def __post_init__(self) -> None:
+        if self.within and self.workload is not None:
+            raise ValueError(f"layer {self.name}: done within {self.within}, and a workload")
         if (self.workload is None) != (self.kernel is None):
             raise ValueError(f"layer {self.name}: kernel {self.kernel}, and its workload")
         if self.calls < 1 or self.macs < 0 or not 0 <= self.share_of_macs <= 1:

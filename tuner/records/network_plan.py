@@ -18,6 +18,8 @@ BarKind = Literal["task", "copy", "call"]
 VERSION = 1
 """Of :meth:`NetworkPlan.document`."""
 MOST_BARS = 20_000
+ELSEWHERE = "in another call"
+"""The source of the time of a layer that is done in the call of another: it has none."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class PlannedUnit:
 @dataclass(frozen=True)
 class PlannedLayer:
     """The unit that runs a layer, its time there (microseconds), and where that is from:
-    ``measured``, ``estimated``, ``declared`` or ``no work``."""
+    ``measured``, ``estimated``, ``declared``, ``no work`` or :data:`ELSEWHERE`."""
 
     unit: str
     time_us: float

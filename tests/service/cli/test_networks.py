@@ -11,6 +11,7 @@ import pytest
 
 from service.cli import main
 from tests.rig.models import published
+from tests.rig.models.builder import Builder
 from tests.rig.models.quantized import Quantizing, quantized
 from tuner.workload_sets import find_set
 
@@ -241,9 +242,96 @@ def test_a_network_is_tuned_and_run_by_what_was_found(
     assert f"{crossed['crossings']} crossings" not in shown
 
 
-@pytest.mark.parametrize(
-    "option", [["--one-call-a-layer"], ["--channels-last"], ["--topology", "phone.toml"]]
-)
+@pytest.fixture(scope="module")
+def residual(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An inverted residual: in channel blocks, the expansion in the call of what follows it."""
+    b = Builder(5)
+    x = b.relu6(b.conv(b.input("image", (1, 3, 24, 24)), 3, 16, size=3, stride=2))
+    inner = b.relu6(b.conv(b.relu6(b.conv(x, 16, 32)), 32, 32, size=3, group=32))
+    made = b.model(b.node("Add", x, b.conv(inner, 32, 16)))
+    path = tmp_path_factory.mktemp("models") / "residual.onnx"
+    onnx.save(quantized(made, Quantizing(per_channel=True)), path)
+    return path
+
+
+IN_BLOCKS = [
+    "blocked:qconv2d_u8",
+    None,
+    "blocked:qexpanded_conv2d_u8",
+    "blocked:qconv2d_u8",
+    "qadd_u8",
+]
+
+
+def test_the_listing_and_the_set_have_the_layers_as_they_are_called(
+    residual: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "residual.toml"
+    command = ["network", "import", str(residual), "--json", "--write-set", str(path)]
+    assert main(command) == 0
+    layers = json.loads(capsys.readouterr().out)["layers"][1:-1]
+    assert [layer["kernel"] for layer in layers] == IN_BLOCKS
+    assert [layer["within"] for layer in layers] == ["", layers[2]["name"], "", "", ""]
+    members = find_set(str(path)).members
+    assert [m.workload.kernel for m in members] == list(filter(None, IN_BLOCKS))
+    assert main(["network", "import", str(residual)]) == 0
+    shown = capsys.readouterr().out
+    assert f"in {layers[2]['name']} " in shown
+    assert "a kernel has their shape: 5 layers, 100.0% of MACs" in shown
+    assert main([*command, "--channels-last"]) == 0
+    layers = json.loads(capsys.readouterr().out)["layers"][1:-1]
+    assert not any(":" in layer["kernel"] or layer["within"] for layer in layers)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("state")
+def test_what_runs_in_one_image_is_tuned_planned_and_shown(
+    residual: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kernels of two generators in one batch."""
+    phone = tmp_path / "phone.toml"
+    phone.write_text(TOPOLOGY.replace("20000.0", "2.0"))
+    with_units = ["--topology", str(phone)]
+    tune = ["network", "tune", str(residual), "--trials", "4", "--workers", "1", "--json"]
+    assert main([*tune, *with_units]) == 0
+    tuned = json.loads(capsys.readouterr().out)
+    assert [one["kernel"] for one in tuned["workloads"]] == list(filter(None, IN_BLOCKS))
+    assert tuned["total"]["layers"] == 4
+    assert main(["network", "show", "residual", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["layers"][1:-1]
+    fused = shown[2]["name"]
+    assert [layer["within"] for layer in shown] == ["", fused, "", "", ""]
+    assert main(["network", "show", "residual"]) == 0
+    assert f"in {fused} " in capsys.readouterr().out
+
+    assert main(["network", "plan", str(residual), *with_units, "--json"]) == 0
+    told = capsys.readouterr()
+    assert f"kept with network {tuned['batch']}" in told.err
+    planned = {
+        layer["name"]: (layer["source"], layer["time_us"])
+        for group in json.loads(told.out)["groups"]
+        for layer in group["layers"]
+    }
+    on_dsp = [planned[layer["name"]] for layer in shown]
+    assert [source for source, _ in on_dsp] == ["measured", "in another call", *["measured"] * 3]
+    assert [500 * time_us for _, time_us in on_dsp] == [
+        pytest.approx(layer["best_cycles"] or 0) for layer in shown
+    ]
+
+    np.save(tmp_path / "x.npy", np.zeros((1, 3, 24, 24), np.float32))
+    run = ["network", "run", str(residual), "--input", str(tmp_path / "x.npy"), "--json"]
+    for way in ([], ["--image", *with_units]):
+        assert main([*run, *way]) == 0
+        ran = json.loads(capsys.readouterr().out)
+        schedules = [layer["schedule"] for layer in ran["layers"][1:-1]]
+        assert schedules == ["stored", fused, *["stored"] * 3]
+    assert ran["plan"]["planned_cycles"] == sum(layer["best_cycles"] or 0 for layer in shown)
+    assert main([*run, "--channels-last"]) == 0
+    ran = json.loads(capsys.readouterr().out)
+    assert {layer["schedule"] for layer in ran["layers"][1:-1]} == {"textbook"}
+
+
+@pytest.mark.parametrize("option", [["--one-call-a-layer"], ["--topology", "phone.toml"]])
 def test_what_an_image_alone_has_is_refused_without_one(
     model: Path, capsys: pytest.CaptureFixture[str], option: list[str]
 ) -> None:

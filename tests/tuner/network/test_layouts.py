@@ -13,12 +13,19 @@ from tests.tuner.network.running.test_steps import (
     nothing_beside,
     repacks,
 )
+from tuner.kernels import find_kernel
 from tuner.kernels.blocked import BlockedConv, BlockedDepthwiseConv, BlockedExpandedConv
 from tuner.network import Graph, layouts
-from tuner.network.layers import Layer, layers
-from tuner.network.layouts import in_blocks
-from tuner.network.running import offload
+from tuner.network.layers import Layer, layers, recorded
+from tuner.network.layouts import laid_out
+from tuner.network.planning.costs import DECLARED, ESTIMATED, OF_PEAK, costs
+from tuner.network.planning.recorded import of_sequence
+from tuner.network.planning.sequence import Group, Plan, cost_of
+from tuner.network.planning.tasks import tasks_of
+from tuner.network.planning.topology import Link, Topology, Unit
+from tuner.network.running import execution, offload
 from tuner.network.running.steps import CopyIn, steps_of
+from tuner.records.network_plan import ELSEWHERE
 
 SUMS_MANY = 0
 """Multiply-accumulates of a converted byte, if conversions cost nothing."""
@@ -43,7 +50,7 @@ def kernels(found: list[Layer]) -> list[str]:
 
 
 def test_what_reads_and_writes_blocks_has_them_and_expansions_are_fused() -> None:
-    found = in_blocks(residuals(), layers(residuals()))
+    found = laid_out(residuals())
     assert kernels(found) == [
         "qconv2d_u8",
         BlockedConv.name,
@@ -58,9 +65,60 @@ def test_what_reads_and_writes_blocks_has_them_and_expansions_are_fused() -> Non
     assert found[3].fit.first == found[2].node
 
 
+def test_with_channels_last_nothing_is_in_blocks_or_fused() -> None:
+    assert laid_out(residuals(), channels_last=True) == layers(residuals())
+
+
+def test_the_record_says_what_is_done_in_the_call_of_another() -> None:
+    kept = recorded(laid_out(residuals()))
+    within = [one for one in kept if one.within]
+    assert [one.within for one in within] == [kept[3].name, kept[8].name]
+    assert all(one.kernel is None and one.steps == 1 and one.macs for one in within)
+
+
+def test_a_plan_has_two_layers_of_one_call_as_one_task() -> None:
+    """It takes the cycles of their function on the DSP, and what both take elsewhere."""
+    graph = residuals()
+    found = laid_out(graph)
+    host = Unit("arm", host=True, macs_per_us=100.0, moved_bytes_per_us=10.0)
+    dsp = Unit("dsp", target=TARGET.name, cycles_per_us=500.0)
+    speeds = {"macs_per_us": 100.0, "moved_bytes_per_us": 10.0, "exchange_bytes_per_us": 50.0}
+    mesh = Unit("mesh", elements=4, **speeds)
+    units = Topology((host, dsp, mesh), {frozenset(("arm", "dsp")): Link(100.0)})
+    costed = costs(graph, found, units, lambda _: None)
+    assert [not own for _, own in costed] == [bool(layer.fit.within) for layer in found]
+    (first, _), (second, own) = costed[2:4]
+    workload = second.fit.workload
+    assert workload is not None
+    work = find_kernel(workload.kernel).work(workload.params)
+    assert own["dsp"].source == ESTIMATED
+    assert own["dsp"].time_us == pytest.approx(OF_PEAK * work.peak_cycles(TARGET) / 500.0)
+    assert own["arm"].source == own["mesh"].source == DECLARED
+    alone = {
+        layer.node.name: times
+        for layer, times in costs(graph, layers(graph), units, lambda _: None)
+    }
+    for unit in ("arm", "mesh"):
+        both = sum(alone[layer.node.name][unit].time_us for layer in (first, second))
+        assert own[unit].time_us == pytest.approx(both)
+    times = {id(layer.node): {"dsp": own["dsp"].time_us} if own else {} for layer, own in costed}
+    tasks = tasks_of(graph, found, lambda layer: times[id(layer.node)])
+    assert len(tasks) == len(found) - 2
+    of_call = next(task for task in tasks if task.name.endswith(second.node.name))
+    assert [need.split()[0] for need in of_call.needs] == ["1"]
+    groups = [Group("dsp", tuple(task.name for task in tasks))]
+    made = Plan(tuple(groups), *cost_of(groups, tasks, units), 0.0)
+    on_dsp = [(layer, {"dsp": own["dsp"]} if own else {}) for layer, own in costed]
+    kept = of_sequence(made, "latency", [], tasks, units, on_dsp)
+    assert (kept.layers[2].unit, kept.layers[2].time_us) == ("dsp", 0.0)
+    assert kept.layers[2].source == ELSEWHERE
+    assert kept.layers[3].source == ESTIMATED
+    assert [bar.layer for bar in kept.bars if bar.kind == "task"] == [0, 1, 3, 4, 5, 6, 8]
+
+
 def test_nothing_is_converted_in_a_region() -> None:
     graph = residuals()
-    steps = steps_of(graph, in_blocks(graph, layers(graph)), TARGET, nothing_beside)
+    steps = steps_of(graph, laid_out(graph), TARGET, nothing_beside)
     assert not repacks(steps)
     assert sum(isinstance(step, CopyIn) for step in steps.steps) == 2, "the image, either way"
 
@@ -72,7 +130,7 @@ def test_results_are_those_of_channels_last(
     """What a conversion leaves around an image is not read by windows."""
     monkeypatch.setattr(layouts, "_MACS_OF_REPACKED_BYTE", SUMS_MANY)
     graph = residuals(with_windows_of_a_sum=with_windows_of_a_sum)
-    found = in_blocks(graph, layers(graph))
+    found = laid_out(graph)
     assert BlockedExpandedConv.name in kernels(found)
     steps = steps_of(graph, found, TARGET, nothing_beside)
     assert len(repacks(steps)) == with_windows_of_a_sum
@@ -89,11 +147,11 @@ def test_windows_of_a_sum_or_of_what_was_converted_have_channels_last(
 ) -> None:
     monkeypatch.setattr(layouts, "_MACS_OF_REPACKED_BYTE", SUMS_MANY)
     graph = residuals(with_windows_of_a_sum=True)
-    assert kernels(in_blocks(graph, layers(graph)))[-1] == "qdepthwise_conv2d_u8"
+    assert kernels(laid_out(graph))[-1] == "qdepthwise_conv2d_u8"
     m = Making(8)
     pooled = m.pool("max_pool", m.input(1, 16, 24, 24))
     graph = m.graph("pooled", m.conv(pooled, 16, depthwise=True), m.conv(pooled, 16, size=1))
-    assert kernels(in_blocks(graph, layers(graph)))[1:] == [
+    assert kernels(laid_out(graph))[1:] == [
         "qdepthwise_conv2d_u8",
         BlockedConv.name,
     ]
@@ -101,17 +159,33 @@ def test_windows_of_a_sum_or_of_what_was_converted_have_channels_last(
 
 def test_a_region_must_be_worth_its_conversions() -> None:
     graph = residuals(with_windows_of_a_sum=True)
-    assert in_blocks(graph, layers(graph)) == layers(graph)
+    assert laid_out(graph) == layers(graph)
 
 
 def test_what_two_layers_read_is_made_by_a_call_of_its_own() -> None:
     m = Making(9)
     x = m.conv(m.conv(m.input(1, 8, 12, 12), 16, size=1), 32, size=1)
     graph = m.graph("shared", m.conv(x, 32, depthwise=True), m.conv(x, 16, size=1))
-    made = kernels(in_blocks(graph, layers(graph)))
+    made = kernels(laid_out(graph))
     assert made == [*[BlockedConv.name] * 2, BlockedDepthwiseConv.name, BlockedConv.name]
     again = m.graph("an output", m.conv(x, 32, depthwise=True), x)
-    assert BlockedExpandedConv.name not in kernels(in_blocks(again, layers(again)))
+    assert BlockedExpandedConv.name not in kernels(laid_out(again))
+
+
+@pytest.mark.slow
+def test_layer_by_layer_the_same_functions_run() -> None:
+    graph = residuals()
+    done = execution.run(graph, inputs_of(graph), target=TARGET)
+    plain = execution.run(graph, inputs_of(graph), target=TARGET, channels_last=True)
+    for output in graph.outputs:
+        np.testing.assert_array_equal(done.outputs[output], plain.outputs[output])
+    fused = [run for run in done.layers if run.layer.fit.within]
+    assert [(run.origin, run.cycles) for run in fused] == [
+        (run.layer.fit.within, None) for run in fused
+    ]
+    assert len(fused) == 2
+    assert all(run.cycles for run in plain.layers)
+    assert all(run.apart.steps <= 1 for run in plain.layers)
 
 
 @pytest.mark.slow
@@ -122,8 +196,8 @@ def test_one_image_runs_layers_in_blocks(
     monkeypatch.setattr(layouts, "_MACS_OF_REPACKED_BYTE", SUMS_MANY)
     graph = residuals(with_windows_of_a_sum=with_windows_of_a_sum)
     done, plain = (
-        offload.run(graph, inputs_of(graph), target=TARGET, blocks=blocks)
-        for blocks in (True, False)
+        offload.run(graph, inputs_of(graph), target=TARGET, channels_last=channels_last)
+        for channels_last in (False, True)
     )
     for output in graph.outputs:
         np.testing.assert_array_equal(done.outputs[output], plain.outputs[output])

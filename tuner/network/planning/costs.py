@@ -7,16 +7,16 @@ elements, as far as a layer can be split.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from tuner.best import lookup_of
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.model import find_model
-from tuner.network.graph import Graph
-from tuner.network.layers import Layer, layers
+from tuner.network.graph import Graph, Node, Shape, Work
+from tuner.network.layers import Layer
 from tuner.network.operators import HOST, channels, pixels
 from tuner.network.planning.mesh import MeshLayer
 from tuner.network.planning.topology import Topology, Unit
@@ -55,9 +55,10 @@ def stored_cycles(store: TrialStore) -> BestCycles:
 
 
 def costs(
-    graph: Graph, topology: Topology, cycles_of: BestCycles
+    graph: Graph, layers: Sequence[Layer], topology: Topology, cycles_of: BestCycles
 ) -> list[tuple[Layer, Mapping[str, Cost]]]:
-    """Each layer of ``graph``, in its order, with its cost on each unit that can run it.
+    """Each of the ``layers`` of ``graph``, in its order, with its cost on each unit that can run
+    it. Of two that are one call, the later one has the cost of both, the other none.
 
     Raises ``UserError`` naming the key of the topology that a unit lacks.
     """
@@ -75,8 +76,9 @@ def costs(
                 )
     known: dict[tuple[str, str], Cost] = {}
     found: list[tuple[Layer, Mapping[str, Cost]]] = []
-    for layer in layers(graph):
-        own = {unit.name: _cost(graph, layer, unit, cycles_of, known) for unit in topology.units}
+    for layer in layers:
+        units = () if layer.fit.within else topology.units
+        own = {unit.name: _cost(graph, layer, unit, cycles_of, known) for unit in units}
         found.append((layer, {name: cost for name, cost in own.items() if cost is not None}))
     return found
 
@@ -96,7 +98,7 @@ def _cost(
         fits = not unit.element_bytes or split.held_bytes(parts) <= unit.element_bytes
         return Cost(split.time_us(parts), DECLARED) if fits else None
     if not unit.target:
-        return Cost(_declared_us(layer, unit), DECLARED)
+        return Cost(sum(_declared_us(work, unit) for work in _works(graph, layer)), DECLARED)
     fit = layer.fit
     if fit.workload is None or fit.steps is None:
         return None
@@ -109,9 +111,14 @@ def _cost(
     return Cost(once.time_us * fit.calls, once.source)
 
 
-def _declared_us(layer: Layer, unit: Unit) -> float:
-    arithmetic = layer.work.macs / unit.macs_per_us
-    return arithmetic + layer.work.moved_bytes / unit.moved_bytes_per_us
+def _works(graph: Graph, layer: Layer) -> list[Work]:
+    """Of the layers that a call does."""
+    first = layer.fit.first
+    return [*([graph.work(first)] if first else []), layer.work]
+
+
+def _declared_us(work: Work, unit: Unit) -> float:
+    return work.macs / unit.macs_per_us + work.moved_bytes / unit.moved_bytes_per_us
 
 
 def mesh_layer(graph: Graph, layer: Layer, unit: Unit) -> MeshLayer:
@@ -119,9 +126,27 @@ def mesh_layer(graph: Graph, layer: Layer, unit: Unit) -> MeshLayer:
     image, a row of a softmax, an element of anything else, and all of what stays on the host.
 
     Parts are in the order of rows, so that those of one row read the same operands: an element
-    reads these whole, and for windows the rows around them.
+    reads these whole, and for windows the rows around them. Of two layers that are one call, an
+    element does its parts of the first, and then of the second.
     """
-    node, shape = layer.node, layer.shape
+    made = _split(graph, layer.node, layer.shape, layer.work, unit)
+    node = layer.fit.first
+    if node is None:
+        return made
+    first = _split(graph, node, graph.tensors[node.outputs[0]].shape, graph.work(node), unit)
+    share = first.parts / made.parts
+    return replace(
+        made,
+        part_us=made.part_us + share * first.part_us,
+        fixed_us=made.fixed_us + first.fixed_us,
+        part_bytes=made.part_bytes + share * first.part_bytes,
+        fixed_bytes=made.fixed_bytes + first.fixed_bytes,
+        weight_bytes=made.weight_bytes + first.weight_bytes,
+    )
+
+
+def _split(graph: Graph, node: Node, shape: Shape, work: Work, unit: Unit) -> MeshLayer:
+    """A node whose first output has ``shape``."""
     if node.operator in _WITHOUT_WORK:
         return MeshLayer(node.name, 1, 0.0)
     operands = [graph.tensors[name] for name in node.inputs if name]
@@ -145,7 +170,7 @@ def mesh_layer(graph: Graph, layer: Layer, unit: Unit) -> MeshLayer:
     return MeshLayer(
         node.name,
         parts,
-        _declared_us(layer, unit) / parts + part_bytes / unit.exchange_bytes_per_us,
+        _declared_us(work, unit) / parts + part_bytes / unit.exchange_bytes_per_us,
         unit.exchange_latency_us + fixed_bytes / unit.exchange_bytes_per_us,
         part_bytes,
         fixed_bytes,

@@ -11,10 +11,11 @@ from tuner.network.planning.costs import Cost
 from tuner.network.planning.sequence import Group, Plan
 from tuner.network.planning.simulation import Simulation
 from tuner.network.planning.stream import StreamPlan, dma_name
-from tuner.network.planning.tasks import Task
+from tuner.network.planning.tasks import Task, places_of
 from tuner.network.planning.topology import Topology
 from tuner.network.planning.vtcm import Placement
 from tuner.records.network_plan import (
+    ELSEWHERE,
     MOST_BARS,
     Bar,
     NetworkPlan,
@@ -26,7 +27,7 @@ from tuner.records.network_plan import (
 
 Costed = Sequence[tuple[Layer, Mapping[str, Cost]]]
 """The layers of a network with their costs, as :func:`tuner.network.planning.costs.costs` has
-them: in the order of the tasks."""
+them."""
 _PERIODS = 2
 """Intervals of a stream that are shown."""
 
@@ -41,12 +42,13 @@ def of_sequence(
 ) -> NetworkPlan:
     """The record of a plan in which units take turns."""
     units = {name: group.unit for group in made.groups for name in group.tasks}
+    positions = _positions(tasks, costed)
     return NetworkPlan(
         objective,
         _units(topology),
-        _layers(units, tasks, costed),
-        tuple(bars_of(made.groups, tasks, topology)),
-        _vtcm(placed, tasks),
+        _layers(units, positions, costed),
+        tuple(bars_of(made.groups, tasks, topology, positions)),
+        _vtcm(placed, positions),
         made.calls,
         made.latency_us,
         made.bound_us,
@@ -64,7 +66,7 @@ def of_stream(
     costed: Costed,
 ) -> NetworkPlan:
     """The record of a plan for a stream that was simulated."""
-    positions = _positions(tasks)
+    positions = _positions(tasks, costed)
     begin_us = made.stages * made.interval_us
     end_us = begin_us + _PERIODS * made.interval_us
     bars = [
@@ -85,9 +87,9 @@ def of_stream(
     return NetworkPlan(
         "throughput",
         _units(topology),
-        _layers(made.units, tasks, costed),
+        _layers(made.units, positions, costed),
         tuple(bars[:MOST_BARS]),
-        _vtcm(placed, tasks),
+        _vtcm(placed, positions),
         len({o.key.unit if o.key.unit in queued else o.key for o in called}),
         made.interval_us,
         made.bound_us,
@@ -96,9 +98,15 @@ def of_stream(
     )
 
 
-def bars_of(groups: Sequence[Group], tasks: Sequence[Task], topology: Topology) -> list[Bar]:
-    """Calls, copies and tasks of a sequence, one after the other; together its latency."""
-    positions, by_name = _positions(tasks), {task.name: task for task in tasks}
+def bars_of(
+    groups: Sequence[Group],
+    tasks: Sequence[Task],
+    topology: Topology,
+    positions: Mapping[str, int],
+) -> list[Bar]:
+    """Calls, copies and tasks of a sequence, one after the other; together its latency.
+    ``positions`` are those of the tasks' layers."""
+    by_name = {task.name: task for task in tasks}
     ran_on: dict[str, str] = {}
     moved: set[tuple[str, str]] = set()
     bars: list[Bar] = []
@@ -128,8 +136,9 @@ def bars_of(groups: Sequence[Group], tasks: Sequence[Task], topology: Topology) 
     return bars
 
 
-def _positions(tasks: Sequence[Task]) -> dict[str, int]:
-    return {task.name: position for position, task in enumerate(tasks)}
+def _positions(tasks: Sequence[Task], costed: Costed) -> dict[str, int]:
+    places = places_of([layer for layer, _ in costed])
+    return {task.name: place for task, place in zip(tasks, places, strict=True)}
 
 
 def _units(topology: Topology) -> tuple[PlannedUnit, ...]:
@@ -140,16 +149,23 @@ def _units(topology: Topology) -> tuple[PlannedUnit, ...]:
 
 
 def _layers(
-    units: Mapping[str, str], tasks: Sequence[Task], costed: Costed
+    units: Mapping[str, str], positions: Mapping[str, int], costed: Costed
 ) -> tuple[PlannedLayer, ...]:
-    return tuple(
-        PlannedLayer(units[task.name], task.time_us[units[task.name]], own[units[task.name]].source)
-        for task, (_, own) in zip(tasks, costed, strict=True)
-    )
+    unit_of = {position: units[name] for name, position in positions.items()}
+    called_at = {layer.node.name: unit_of.get(n) for n, (layer, _) in enumerate(costed)}
+    made = []
+    for position, (layer, own) in enumerate(costed):
+        unit = unit_of.get(position) or called_at[layer.fit.within] or ""
+        cost = own.get(unit)
+        made.append(
+            PlannedLayer(unit, cost.time_us, cost.source)
+            if cost
+            else PlannedLayer(unit, 0.0, ELSEWHERE)
+        )
+    return tuple(made)
 
 
-def _vtcm(placed: Sequence[Placement], tasks: Sequence[Task]) -> tuple[VtcmOfCall, ...]:
-    positions = _positions(tasks)
+def _vtcm(placed: Sequence[Placement], positions: Mapping[str, int]) -> tuple[VtcmOfCall, ...]:
     return tuple(
         VtcmOfCall(
             call.unit,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import inf
 
 from tuner.errors import UserError
-from tuner.network.graph import Graph, Node
+from tuner.network.graph import Graph
+from tuner.network.layers import Layer
 from tuner.network.planning.topology import Topology
 
 MOST_US = 1e9
@@ -27,21 +28,33 @@ class Task:
     result: bool = False
 
 
-def tasks_of(graph: Graph, time_us: Callable[[Node], Mapping[str, float]]) -> list[Task]:
-    """Each node of ``graph`` as a task; ``time_us`` gives its time on the units that can run it."""
+def tasks_of(
+    graph: Graph, found: Sequence[Layer], time_us: Callable[[Layer], Mapping[str, float]]
+) -> list[Task]:
+    """The layers of ``graph``, which are ``found``, as tasks: two that are one call are one.
+    ``time_us`` gives the time of each on the units that can run it."""
     names = {
-        output: f"{n} {node.name}" for n, node in enumerate(graph.nodes) for output in node.outputs
+        output: f"{n} {layer.node.name}"
+        for n, layer in enumerate(found)
+        for output in layer.node.outputs
     }
     return [
         Task(
-            names[node.outputs[0]],
-            time_us(node),
-            tuple(dict.fromkeys(names[name] for name in node.inputs if name in names)),
-            sum(graph.tensors[name].payload_bytes for name in node.outputs),
-            not set(node.outputs).isdisjoint(graph.outputs),
+            names[layer.node.outputs[0]],
+            time_us(layer),
+            tuple(
+                dict.fromkeys(names[name] for name in layer.fit.inputs(layer.node) if name in names)
+            ),
+            layer.output_bytes,
+            not set(layer.node.outputs).isdisjoint(graph.outputs),
         )
-        for node in graph.nodes
+        for layer in (found[place] for place in places_of(found))
     ]
+
+
+def places_of(found: Sequence[Layer]) -> list[int]:
+    """The positions of the layers that are tasks: those not done in the call of another."""
+    return [place for place, layer in enumerate(found) if not layer.fit.within]
 
 
 def in_order(tasks: Sequence[Task], topology: Topology) -> list[Task]:

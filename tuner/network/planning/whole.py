@@ -3,10 +3,11 @@ VTCM."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.network.graph import Graph
+from tuner.network.layers import Layer
 from tuner.network.planning import mesh, vtcm
 from tuner.network.planning.costs import BestCycles, Cost, costs, mesh_layer
 from tuner.network.planning.recorded import Costed, of_sequence, of_stream
@@ -14,7 +15,7 @@ from tuner.network.planning.sequence import Plan, plan
 from tuner.network.planning.simulation import Simulation, simulate
 from tuner.network.planning.solver import require_ortools
 from tuner.network.planning.stream import StreamPlan, plan_stream
-from tuner.network.planning.tasks import Task, tasks_of
+from tuner.network.planning.tasks import Task, places_of, tasks_of
 from tuner.network.planning.topology import Topology, Unit
 from tuner.network.planning.vtcm import Placement
 from tuner.records.network_plan import NetworkPlan, PlanObjective
@@ -28,8 +29,7 @@ _FEWEST_INPUTS = 100
 
 @dataclass(frozen=True)
 class SequencePlanned:
-    """A plan in which units take turns. ``costed`` are the layers, in the order of the network, and
-    of ``tasks``."""
+    """A plan in which units take turns. ``costed`` are the layers, in the order of the network."""
 
     made: Plan
     placed: tuple[Placement, ...]
@@ -51,14 +51,21 @@ class StreamPlanned:
     record: NetworkPlan
 
 
-def require_plannable(graph: Graph, units: Topology) -> None:
+def require_plannable(graph: Graph, layers: Sequence[Layer], units: Topology) -> None:
     """Raises the errors of :func:`planned` that are known before anything is measured."""
     require_ortools()
-    costs(graph, units, lambda _: None)
+    costs(graph, layers, units, lambda _: None)
+
+
+def by_task(tasks: Sequence[Task], costed: Costed) -> dict[str, tuple[Layer, Mapping[str, Cost]]]:
+    """The layer of each task, with its cost by unit."""
+    places = places_of([layer for layer, _ in costed])
+    return {task.name: costed[place] for task, place in zip(tasks, places, strict=True)}
 
 
 def planned(
     graph: Graph,
+    layers: Sequence[Layer],
     units: Topology,
     cycles_of: BestCycles,
     *,
@@ -66,20 +73,21 @@ def planned(
     seconds: float = SECONDS,
     slack: float = SLACK,
 ) -> SequencePlanned | StreamPlanned:
-    """The plan for ``graph`` on ``units``, the best found within about ``seconds``.
+    """The plan for ``graph``, which has these ``layers`` (:func:`tuner.network.layouts.laid_out`),
+    on ``units``, the best found within about ``seconds``.
 
     ``slack`` is how much longer the interval of a stream may be for a shorter latency. Raises
     ``UserError`` for a topology that cannot hold the network or does not state a speed, and
     ``ToolchainError`` without OR-Tools.
     """
     require_ortools()
-    found = costs(graph, units, cycles_of)
+    found = costs(graph, layers, units, cycles_of)
     by_node = {id(layer.node): _times(own) for layer, own in found}
-    tasks = tasks_of(graph, lambda node: by_node[id(node)])
-    by_task = {task.name: layer for task, (layer, _) in zip(tasks, found, strict=True)}
+    tasks = tasks_of(graph, layers, lambda layer: by_node[id(layer.node)])
+    layer_of = {name: layer for name, (layer, _) in by_task(tasks, found).items()}
 
     def on_mesh(task: str, unit: Unit) -> mesh.MeshLayer:
-        return mesh_layer(graph, by_task[task], unit)
+        return mesh_layer(graph, layer_of[task], unit)
 
     if objective == "throughput":
         tasks = mesh.with_even_times(tasks, units, on_mesh)

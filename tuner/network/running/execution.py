@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.network import reference
 from tuner.network.graph import Array, Graph
-from tuner.network.layers import Layer, layers
+from tuner.network.layers import Layer
+from tuner.network.layouts import laid_out
 from tuner.network.reference import HostOperator, Inputs
 from tuner.network.running import calls
 from tuner.problem.contract import Contract
@@ -48,8 +50,9 @@ class Apart:
 
 @dataclass(frozen=True)
 class LayerRun:
-    """One layer that ran: the origin of its object, the model cycles of its calls (``None`` on the
-    host), and how far its output is from the network's for the same operands."""
+    """One layer that ran: the origin of its object, or the layer in whose call it is done; the
+    model cycles of its calls (``None`` without any), and how far its output is from the network's
+    for the same operands, which are those of its call."""
 
     layer: Layer
     origin: str
@@ -80,18 +83,20 @@ def run(
     store: TrialStore | None = None,
     host: HostOperator | None = None,
     on_layer: Callable[[LayerRun], None] | None = None,
+    channels_last: bool = False,
 ) -> NetworkRun:
     """Runs ``graph`` on ``inputs``, with caches warm and static shapes.
 
     ``store`` has the schedules to use; ``host`` as in :func:`tuner.network.reference.run`;
-    ``on_layer`` is told of each layer as it has run. Raises ``UserError`` for inputs that do not
+    ``on_layer`` is told of each layer as it has run; ``channels_last`` as of
+    :func:`tuner.network.layouts.laid_out`. Raises ``UserError`` for inputs that do not
     fit, and ``CandidateError`` if an object is wrong.
     """
     exact = reference.trace(graph, inputs, host=host)
     with Objects(store, target) as objects, QemuMeasurer() as measurer:
         running = _Run(graph, exact, objects, measurer, host)
         done = []
-        for layer in layers(graph):
+        for layer in laid_out(graph, channels_last=channels_last):
             done.append(running.layer(layer))
             if on_layer is not None:
                 on_layer(done[-1])
@@ -120,20 +125,36 @@ def by_kernel(graph: Graph, layer: Layer, operands: Sequence[Array]) -> Array:
     return calls.result(graph, layer.node, layer.fit, operands, made)
 
 
-class Objects:
-    """The object of each problem, made or looked up once."""
+class TextbookObjects:
+    """Makes the objects of textbook schedules, by the generators of their kernels."""
 
-    def __init__(self, store: TrialStore | None, target: Target) -> None:
-        self._store, self.target = store, target
-        self._found: dict[str, tuple[Artifact, str]] = {}
+    def __init__(self) -> None:
         self._generators: dict[str, CodeGenerator] = {}
 
-    def __enter__(self) -> Objects:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         for generator in self._generators.values():
             generator.close()
+
+    def candidate(self, problem: Problem) -> tuple[Candidate, CodeGenerator]:
+        """The textbook schedule for ``problem``, and the generator that compiles it."""
+        kernel = find_kernel(problem.workload.kernel)
+        name = kernel.generator or GENERATOR
+        if name not in self._generators:
+            self._generators[name] = find_generator(name)(1)
+        config = find_generator(name).starts(kernel, problem)["textbook"]
+        return Candidate(problem, config, name), self._generators[name]
+
+
+class Objects(TextbookObjects):
+    """The object of each problem, made or looked up once."""
+
+    def __init__(self, store: TrialStore | None, target: Target) -> None:
+        super().__init__()
+        self._store, self.target = store, target
+        self._found: dict[str, tuple[Artifact, str]] = {}
 
     def of(self, problem: Problem) -> tuple[Artifact, str]:
         """The object for ``problem``, and its origin."""
@@ -148,12 +169,8 @@ class Objects:
         return self._store.artifact(best.artifact_digest), STORED
 
     def _textbook(self, problem: Problem) -> tuple[Artifact, str]:
-        kernel = find_kernel(problem.workload.kernel)
-        name = kernel.generator or GENERATOR
-        if name not in self._generators:
-            self._generators[name] = find_generator(name)(1)
-        config = find_generator(name).starts(kernel, problem)["textbook"]
-        return self._generators[name].compile(Candidate(problem, config, name)), TEXTBOOK
+        candidate, generator = self.candidate(problem)
+        return generator.compile(candidate), TEXTBOOK
 
 
 class _Run:
@@ -177,9 +194,10 @@ class _Run:
         node = layer.node
         operands = [self.values[name] for name in node.inputs if name]
         defined = reference.outputs_of(self._graph, node, operands, self._host)
-        cycles, origin, made = None, ON_HOST, defined
+        cycles, origin, made = None, layer.fit.within or ON_HOST, defined
         if calls.can_call(node, layer.fit):
-            cycles, origin, output = self._called(layer, operands)
+            of_call = [self.values[name] for name in layer.fit.inputs(node)]
+            cycles, origin, output = self._called(layer, of_call)
             made = [output]
         self.values.update(zip(node.outputs, made, strict=True))
         return LayerRun(layer, origin, cycles, _apart(made[0], defined[0]))

@@ -17,8 +17,8 @@ from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
 from tuner.network import reference
 from tuner.network.graph import Array, Graph
-from tuner.network.layers import Layer, layers
-from tuner.network.layouts import in_blocks
+from tuner.network.layers import Layer
+from tuner.network.layouts import laid_out
 from tuner.network.planning.costs import moved_during_call
 from tuner.network.planning.sequence import Group
 from tuner.network.reference import HostOperator, Inputs
@@ -112,18 +112,18 @@ def run(
     store: TrialStore | None = None,
     host: HostOperator | None = None,
     one_call_a_layer: bool = False,
-    blocks: bool = True,
+    channels_last: bool = False,
 ) -> OffloadedRun:
     """Runs ``graph`` on ``inputs``; arguments as of :func:`tuner.network.running.execution.run`.
     ``one_call_a_layer`` flushes the queue after each call, as a program without one would;
-    without ``blocks`` all images have channels last (:mod:`tuner.network.layouts`).
+    ``channels_last`` as of :func:`tuner.network.layouts.laid_out`.
 
     Raises ``UserError`` for inputs that do not fit, ``CandidateError`` if an object is wrong, and
     ``DeviceError`` or ``ToolchainError`` without a simulator.
     """
     exact = reference.trace(graph, inputs, host=host)
     given = {name: exact[name] for name in graph.inputs}
-    found = in_blocks(graph, layers(graph)) if blocks else layers(graph)
+    found = laid_out(graph, channels_last=channels_last)
     steps = steps_of(graph, found, target, partial(moved_during_call, target=target, store=store))
     functions, origins = _functions(steps, store, target)
     values = dict(given)

@@ -40,10 +40,13 @@ def compared(
     Raises ``UserError`` if no unit of it has ``target``, or is not linked to the host.
     """
     host, dsp = topology.units[0], _unit_of(topology, target)
-    found = costs(graph, topology, stored_cycles(store))
+    layers = [one.layer for one in run.layers]
+    found = costs(graph, layers, topology, stored_cycles(store))
     by_node = {id(layer.node): own for layer, own in found}
     tasks = tasks_of(
-        graph, lambda node: {name: cost.time_us for name, cost in by_node[id(node)].items()}
+        graph,
+        layers,
+        lambda layer: {name: one.time_us for name, one in by_node[id(layer.node)].items()},
     )
     units = {True: dsp.name, False: host.name}
     groups = [Group(units[group.unit == DSP], group.tasks) for group in run.groups]

@@ -19,7 +19,7 @@ from tuner.kernels import find_kernel
 from tuner.network.graph import Array, Graph, Node
 from tuner.network.layers import Layer
 from tuner.network.planning.sequence import Group, grouped
-from tuner.network.planning.tasks import tasks_of
+from tuner.network.planning.tasks import places_of, tasks_of
 from tuner.network.running import calls
 from tuner.network.running.calls import Operand, held
 from tuner.network.running.image import REPACK
@@ -142,10 +142,9 @@ def steps_of(
     """The steps of ``graph``, whose layers are ``found``, for the DSP of ``target``.
     ``bytes_during`` says how much DDR can bring while a call runs."""
     units = units_of(graph, found)
-    tasks = tasks_of(graph, lambda node: {HOST_UNIT: 0.0, DSP: 0.0})
-    names = [task.name for task in tasks]
-    groups = tuple(grouped(tasks, dict(zip(names, units, strict=True))))
-    places = {name: place for place, name in enumerate(names)}
+    tasks = tasks_of(graph, found, lambda layer: {HOST_UNIT: 0.0, DSP: 0.0})
+    places = dict(zip((task.name for task in tasks), places_of(found), strict=True))
+    groups = tuple(grouped(tasks, {name: units[place] for name, place in places.items()}))
     making = _Making(graph, found, target.vector_alignment_bytes)
     for group in groups:
         making.group(group.unit, [places[name] for name in group.tasks])
@@ -235,8 +234,6 @@ class _Making:
     def _on_dsp(self, place: int) -> None:
         layer = self._layers[place]
         node = layer.node
-        if layer.fit.within:
-            return
         if node.operator in _ALIASES:
             self._rename(node, place)
             return

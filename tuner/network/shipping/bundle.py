@@ -21,29 +21,27 @@ from typing import Any
 from elftools.common.exceptions import ELFError
 
 from tuner.best import lookup_of
-from tuner.codegen import CodeGenerator, find_generator
 from tuner.codegen.halide.standalone_runtime import write_runtime
 from tuner.codegen.toolchain import NativePart, find_toolchain, fingerprint
 from tuner.errors import CandidateError, StoreError, UserError
 from tuner.identity import digest_of_bytes
-from tuner.kernels import find_kernel
 from tuner.measure.harness import HALIDE_BUFFER
 from tuner.measure.measurer import Measurer
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.network.graph import Graph, Node, Tensor
-from tuner.network.layers import layers
+from tuner.network.layouts import laid_out
 from tuner.network.operators import HOST
 from tuner.network.planning.costs import moved_during_call, moved_in
-from tuner.network.running.execution import GENERATOR, STORED, TEXTBOOK
+from tuner.network.running.execution import STORED, TEXTBOOK, TextbookObjects
 from tuner.network.shipping import c_source, pages
 from tuner.network.shipping.c_source import Contents
 from tuner.network.shipping.edges import within_edges
-from tuner.network.shipping.program import Call, Copy, Operation, Outside, program_of
+from tuner.network.shipping.program import Call, Copy, Fill, Operation, Outside, program_of
 from tuner.packages.symbols import NotAnObjectError, defined_in, undefined_in, with_own_names
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
 from tuner.problem.workload import Problem, Workload
-from tuner.records.candidate import Artifact, CacheState, Candidate
+from tuner.records.candidate import Artifact, CacheState
 from tuner.space.config import Config
 from tuner.store import TrialStore
 
@@ -115,22 +113,23 @@ def bundle_of(
     target: Target,
     store: TrialStore | None = None,
     on_function: Callable[[Function, int], None] | None = None,
+    channels_last: bool = False,
 ) -> Bundle:
     """The bundle ``name`` of ``graph`` for ``target``, by the best schedules of ``store`` for warm
     caches and static shapes.
 
-    ``on_function`` is told of each function as its object is there, and how many there are. Raises
-    ``UserError`` for a name that is not a C identifier, and for a network with no layer for the
-    DSP; ``CandidateError`` if a textbook schedule is wrong.
+    ``on_function`` is told of each function as its object is there, and how many there are;
+    ``channels_last`` as of :func:`tuner.network.layouts.laid_out`. Raises ``UserError`` for a name
+    that is not a C identifier, and for a network with no layer for the DSP;
+    ``CandidateError`` if a textbook schedule is wrong.
     """
     require_name(name)
-    contents = _contents(
-        graph, name, target, partial(moved_during_call, target=target, store=store)
-    )
+    moved = partial(moved_during_call, target=target, store=store)
+    contents = _contents(graph, name, target, moved, channels_last=channels_last)
     functions = []
-    with find_generator(GENERATOR)(1) as generator, QemuMeasurer() as measurer:
+    with TextbookObjects() as textbooks, QemuMeasurer() as measurer:
         for problem in _problems(contents):
-            made = _stored(problem, store) or _textbook(problem, generator, measurer)
+            made = _stored(problem, store) or _textbook(problem, textbooks, measurer)
             functions.append(made)
             if on_function is not None:
                 on_function(made, len(contents.program.functions))
@@ -155,11 +154,16 @@ def bundle_with(
 
 
 def _contents(
-    graph: Graph, name: str, target: Target, moved: Callable[[Workload], float]
+    graph: Graph,
+    name: str,
+    target: Target,
+    moved: Callable[[Workload], float],
+    *,
+    channels_last: bool = False,
 ) -> Contents:
     """``moved`` says how many bytes come from DDR while a call runs."""
     inner, edges = within_edges(graph)
-    found = layers(inner)
+    found = laid_out(inner, channels_last=channels_last)
     return Contents(name, inner, edges, found, program_of(inner, found, target, moved), target)
 
 
@@ -201,10 +205,10 @@ def _stored(problem: Problem, store: TrialStore | None) -> Function | None:
     )
 
 
-def _textbook(problem: Problem, generator: CodeGenerator, measurer: Measurer) -> Function:
-    config = find_kernel(problem.workload.kernel).textbook_config(problem)
+def _textbook(problem: Problem, textbooks: TextbookObjects, measurer: Measurer) -> Function:
+    candidate, generator = textbooks.candidate(problem)
     try:
-        artifact = generator.compile(Candidate(problem, config, GENERATOR))
+        artifact = generator.compile(candidate)
         measurement = measurer.measure(problem, artifact).measurement
     except CandidateError as error:
         error.message = f"{problem.workload.label}, textbook schedule: {error.message}"
@@ -212,8 +216,8 @@ def _textbook(problem: Problem, generator: CodeGenerator, measurer: Measurer) ->
     return Function(
         problem,
         artifact,
-        config,
-        GENERATOR,
+        candidate.config,
+        candidate.generator,
         measurement.cycles,
         measurement.fidelity,
         measurement.cache,
@@ -402,6 +406,8 @@ def _step(contents: Contents, operation: Operation) -> dict[str, Any]:
             return {"layer": layer, "function": contents.function_symbol(operation.function)}
         case Copy():
             return {"copies": operation.tensor}
+        case Fill():
+            return {"fills": operation.tensor}
         case Outside():
             layer = contents.layers[operation.layer].node.name
             own = contents.in_c(operation.layer) or contents.outside()[operation.layer]

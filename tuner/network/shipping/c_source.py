@@ -27,6 +27,7 @@ from tuner.network.shipping.program import (
     FLIP,
     Call,
     Copy,
+    Fill,
     Memory,
     Operation,
     Outside,
@@ -77,7 +78,8 @@ class Contents:
 
     def function_symbol(self, function: int) -> str:
         """The entry of the object of a function."""
-        return f"{self.name}__{self.program.functions[function].kernel}_{function}"
+        kernel = self.program.functions[function].kernel.replace(":", "_")
+        return f"{self.name}__{kernel}_{function}"
 
     def ends(self) -> list[tuple[str, Tensor]]:
         """The inputs and outputs, by the names that constants and parameters have."""
@@ -349,6 +351,12 @@ def _step(contents: Contents, number: int, operation: Operation) -> Iterator[str
                 f"{operation.flip}, {len(operation.extents)}, extent, from, to);"
             )
             yield "    }"
+        case Fill():
+            filled = _place(contents, operation.target)
+            yield (
+                f"    hvxtune_fill({filled}, {operation.value}, {operation.size_bytes}); "
+                f"/* {number}: {_text(operation.tensor)} */"
+            )
         case Outside() if contents.in_c(operation.layer):
             (source,), (target,) = operation.operands, operation.results
             node = contents.layers[operation.layer].node

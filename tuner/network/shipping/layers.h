@@ -42,6 +42,12 @@ static inline void hvxtune_copy(const uint8_t *from, uint8_t *to, uint8_t flip, 
     }
 }
 
+/* One byte in all places. */
+static inline void hvxtune_fill(uint8_t *to, uint8_t value, uint32_t bytes) {
+    for (uint32_t i = 0; i < bytes; i++)
+        to[i] = value;
+}
+
 /* A dense batch of images of bytes, whose channels are first or last. */
 struct hvxtune_image {
     int32_t channels, rows, columns;                        /* extents */

@@ -88,6 +88,17 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """The byte ``value`` in all ``size_bytes`` of a buffer for ``tensor``, which is copied there
+    next: what lies around an image counts."""
+
+    tensor: str
+    target: Place
+    size_bytes: int
+    value: int
+
+
+@dataclass(frozen=True)
 class Outside:
     """The layer at ``layer``, which has no kernel: its operands and results lie dense, in the
     order of dimensions that the network has."""
@@ -97,7 +108,7 @@ class Outside:
     results: tuple[Place, ...]
 
 
-Operation = Call | Copy | Outside
+Operation = Call | Copy | Fill | Outside
 
 
 @dataclass(frozen=True)
@@ -124,6 +135,8 @@ def places_of(operation: Operation) -> list[Place]:
             return [*operation.arguments]
         case Copy():
             return [operation.source, operation.target]
+        case Fill():
+            return [operation.target]
         case Outside():
             return [*operation.operands, *operation.results]
 
@@ -203,9 +216,13 @@ class _Making:
                 self._buffers[step.buffer] = self._new(step.size_bytes)
             case CopyIn():
                 place = self._buffers[step.buffer]
-                dense = Storage.of(step.storage.shape)
+                own, dense = self._own(step.tensor), Storage.of(step.storage.shape)
+                if step.storage.block is not None:
+                    storage = step.storage
+                    fill = Fill(step.tensor, place, storage.size_bytes, storage.fill)
+                    self.operations.append(fill)
                 flip = self._flip(step.tensor)
-                self._copy(step.tensor, self._own(step.tensor), dense, place, step.storage, flip)
+                self._copy(step.tensor, own, dense, place, step.storage, flip)
             case CopyOut():
                 place = self._buffers[step.buffer]
                 dense = Storage.of(step.storage.shape)
@@ -272,9 +289,8 @@ class _Making:
                 next_step="reshape it before that layer",
             )
         extents, source_strides, target_strides = zip(*loops, strict=True)
-        self.operations.append(
-            Copy(tensor, source, target, extents, source_strides, target_strides, flip)
-        )
+        ends = _later(source, held.offset_bytes), _later(target, wanted.offset_bytes)
+        self.operations.append(Copy(tensor, *ends, extents, source_strides, target_strides, flip))
 
     def _run(self, step: Run) -> None:
         if step.function != REPACK:

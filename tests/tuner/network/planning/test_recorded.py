@@ -34,7 +34,7 @@ def test_bars_take_turns_and_add_up_to_the_latency(queued: bool, dma: bool) -> N
     ]
     groups = [Group("arm", ("a",)), Group("dsp", ("b", "c")), Group("arm", ("d",))]
     calls, latency_us = cost_of(groups, tasks, topology)
-    bars = bars_of(groups, tasks, topology)
+    bars = bars_of(groups, tasks, topology, {name: n for n, name in enumerate("abcd")})
     assert bars[0].start_us == 0
     assert all(one.end_us == two.start_us for one, two in pairwise(bars))
     assert bars[-1].end_us == pytest.approx(latency_us)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,7 +16,16 @@ from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.memory_store import MemoryStore
 from tuner.network import Graph, Node, Quantization, Tensor, checked
 from tuner.network.graph import Array, data_digest
-from tuner.network.planning.costs import ESTIMATED, MEASURED, OF_PEAK, costs, stored_cycles
+from tuner.network.layers import Layer, layers
+from tuner.network.planning.costs import (
+    ESTIMATED,
+    MEASURED,
+    OF_PEAK,
+    BestCycles,
+    Cost,
+    costs,
+    stored_cycles,
+)
 from tuner.network.planning.topology import Link, Topology, Unit
 from tuner.network.running import execution
 from tuner.problem.contract import Contract
@@ -151,6 +160,10 @@ def units(**changed: Any) -> Topology:
     return Topology((host, Unit("dsp", **dsp)), {frozenset(("arm", "dsp")): Link(4000.0)})
 
 
+def of_block(topology: Topology, cycles_of: BestCycles) -> list[tuple[Layer, Mapping[str, Cost]]]:
+    return costs(residual_block(), layers(residual_block()), topology, cycles_of)
+
+
 class _WithBest(MemoryStore):
     """Has a schedule of 5,000 cycles for every dense layer."""
 
@@ -163,7 +176,7 @@ class _WithBest(MemoryStore):
 def test_costs_are_measured_where_a_schedule_is_stored_and_else_estimated() -> None:
     found = {
         layer.node.name: (layer, own)
-        for layer, own in costs(residual_block(), units(), stored_cycles(_WithBest()))
+        for layer, own in of_block(units(), stored_cycles(_WithBest()))
     }
     layer, own = found["dense"]
     assert (own["dsp"].time_us, own["dsp"].source) == (10.0, MEASURED)
@@ -180,4 +193,4 @@ def test_costs_are_measured_where_a_schedule_is_stored_and_else_estimated() -> N
 
 def test_a_unit_without_a_speed_is_named() -> None:
     with pytest.raises(UserError, match=r"units\.dsp does not state cycles_per_us"):
-        costs(residual_block(), units(cycles_per_us=0.0), stored_cycles(MemoryStore()))
+        of_block(units(cycles_per_us=0.0), stored_cycles(MemoryStore()))

@@ -143,7 +143,7 @@ def test_a_group_on_the_dsp_is_one_batch(name: str) -> None:
         if kind in (Run, CopyIn, CopyOut) and kinds[-1:] != [kind]:
             kinds.append(kind)
     assert (Run, CopyIn) not in pairwise(kinds)
-    tasks = tasks_of(graph, lambda node: {})
+    tasks = tasks_of(graph, found, lambda layer: {})
     names = [task.name for task in tasks]
     with_calls = {names[step.place] for step in steps.steps if isinstance(step, Run)}
     batches = [group for group in steps.groups if with_calls & set(group.tasks)]

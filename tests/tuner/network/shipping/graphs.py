@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.tuner.network.reading.small_graphs import GRAPHS as SMALL_GRAPHS
 from tests.tuner.network.reading.small_graphs import Making
+from tests.tuner.network.test_layouts import residuals
 from tuner.network import Graph
 
 
@@ -38,5 +39,5 @@ def moves() -> Graph:
     return m.graph("moves", m.table(turned), straight, whole)
 
 
-GRAPHS = {**SMALL_GRAPHS, "means": means, "moves": moves}
+GRAPHS = {**SMALL_GRAPHS, "means": means, "moves": moves, "in blocks": residuals}
 """By name."""

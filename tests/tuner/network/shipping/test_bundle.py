@@ -36,6 +36,7 @@ COMPLETE = (
     "pools and tables",
     "means",
     "moves",
+    "in blocks",
 )
 """Graphs that need no function of the program's own."""
 

@@ -14,16 +14,27 @@ from numpy.lib.stride_tricks import as_strided
 from tests.tuner.network.reading.small_graphs import Making, inputs_of
 from tests.tuner.network.running.test_steps import expected, nothing_beside
 from tests.tuner.network.shipping.graphs import GRAPHS
+from tests.tuner.network.test_layouts import residuals
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
-from tuner.network import Graph, Tensor, checked, reference
+from tuner.kernels.blocked import BlockedConv, BlockedExpandedConv
+from tuner.network import Graph, Tensor, checked, layouts, reference
 from tuner.network.graph import Array, Node, data_digest
 from tuner.network.layers import layers
 from tuner.network.shipping.arena import Lifetime, planned
 from tuner.network.shipping.c_source import Contents, header, source
 from tuner.network.shipping.edges import within_edges
 from tuner.network.shipping.pages import cmake_lists, readme
-from tuner.network.shipping.program import Call, Copy, Memory, Outside, Place, Program, program_of
+from tuner.network.shipping.program import (
+    Call,
+    Copy,
+    Fill,
+    Memory,
+    Outside,
+    Place,
+    Program,
+    program_of,
+)
 from tuner.problem.target import find_target
 
 TARGET = find_target("hexagon-v66")
@@ -52,6 +63,9 @@ class Memories:
                     target = self._bytes(operation.target)
                     written = as_strided(target, operation.extents, operation.target_strides)
                     written[...] = read ^ np.uint8(operation.flip)
+                case Fill():
+                    filled = self._bytes(operation.target)[: operation.size_bytes]
+                    filled[...] = operation.value
                 case Outside():
                     self._outside(operation)
         return {
@@ -99,6 +113,21 @@ class Memories:
 def test_a_program_makes_what_the_kernels_do(name: str, fill: int) -> None:
     graph = GRAPHS[name]()
     program = program_of(graph, layers(graph), TARGET, nothing_beside)
+    made = Memories(graph, program, inputs_of(graph), fill).run()
+    right = expected(graph, inputs_of(graph))
+    for output in graph.outputs:
+        np.testing.assert_array_equal(made[output], right[output])
+
+
+@pytest.mark.parametrize("with_windows_of_a_sum", [False, True])
+@pytest.mark.parametrize("fill", [0, 0xA5])
+def test_a_program_has_images_in_blocks_and_converts_them(
+    monkeypatch: pytest.MonkeyPatch, with_windows_of_a_sum: bool, fill: int
+) -> None:
+    monkeypatch.setattr(layouts, "_MACS_OF_REPACKED_BYTE", 0)
+    graph = residuals(with_windows_of_a_sum=with_windows_of_a_sum)
+    program = program_of(graph, layouts.laid_out(graph), TARGET, nothing_beside)
+    assert {BlockedConv.name, BlockedExpandedConv.name} <= {w.kernel for w in program.functions}
     made = Memories(graph, program, inputs_of(graph), fill).run()
     right = expected(graph, inputs_of(graph))
     for output in graph.outputs:
