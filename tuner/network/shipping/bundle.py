@@ -35,6 +35,7 @@ from tuner.network.layers import layers
 from tuner.network.operators import HOST
 from tuner.network.planning.costs import moved_during_call, moved_in
 from tuner.network.running.execution import GENERATOR, STORED, TEXTBOOK
+from tuner.network.running.image.linking import COPY
 from tuner.network.shipping import c_source, pages
 from tuner.network.shipping.c_source import Contents
 from tuner.network.shipping.edges import within_edges
@@ -245,7 +246,7 @@ def _files(contents: Contents, functions: Sequence[Function]) -> dict[str, bytes
             f"include/{name}.h": c_source.header(contents).encode(),
             f"source/{name}.c": c_source.source(contents).encode(),
             f"source/{HALIDE_BUFFER.name}": HALIDE_BUFFER.read_bytes(),
-            f"source/{_LAYERS.name}": _LAYERS.read_bytes(),
+            **{f"source/{header.name}": header.read_bytes() for header in (COPY, _LAYERS)},
             "CMakeLists.txt": pages.cmake_lists(contents, sorted(objects)).encode(),
             "README.md": pages.readme(contents).encode(),
         }
