@@ -18,7 +18,7 @@ from tests.rig.models.builder import Builder
 from tests.rig.models.quantized import Quantizing, quantized
 from tests.service.served import Served, served
 from tests.tuner.network.running.test_steps import expected
-from tuner.network.reading import onnx_reader
+from tuner.network.reading import model_file
 from tuner.network.shipping.edges import within_edges
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ def save_model(place: Path, seed: int = 2) -> Path:
 
 def right_output(model: Path) -> str:
     """What examples/network must print, by the references of the kernels."""
-    graph, _ = within_edges(onnx_reader.read(model))
+    graph, _ = within_edges(model_file.read(model))
     (name,), (output,) = graph.inputs, graph.outputs
     elements = (7 * np.arange(graph.tensors[name].elements)).astype(np.uint8)
     made = expected(graph, {name: elements.reshape(graph.tensors[name].shape)})[output]

@@ -20,7 +20,7 @@ from tests.test_docs import session_of
 from tests.tuner.network.running.test_steps import expected
 from tuner.conformance.patience import PATIENCE_S
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
-from tuner.network.reading import onnx_reader
+from tuner.network.reading import model_file
 from tuner.network.shipping.edges import within_edges
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,7 @@ def test_the_page_on_networks_leads_from_a_model_to_a_program(
         assert done.returncode == 0, f"{shlex.join(command)}: {done.stderr}"
         if shown:
             assert done.stdout.splitlines() == shown
-    graph, _ = within_edges(onnx_reader.read(tmp_path / "mobilenet_v2.onnx"))
+    graph, _ = within_edges(model_file.read(tmp_path / "mobilenet_v2.onnx"))
     (name,), (output,) = graph.inputs, graph.outputs
     elements = (7 * np.arange(graph.tensors[name].elements)).astype(np.uint8)
     right = expected(graph, {name: elements.reshape(graph.tensors[name].shape)})[output]

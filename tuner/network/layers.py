@@ -386,21 +386,57 @@ def _max_pool(graph: Graph, node: Node) -> Fit:
 
 
 def _average_pool(graph: Graph, node: Node) -> Fit:
-    image, made = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    image = graph.tensors[node.inputs[0]]
     _one_image(image)
     if any(node.attributes["pads"]):
         raise _UnfitError("windows that reach beyond the image")
+    layout = node.attributes["layout"]
+    depth = channels(image.shape, layout)
+    whole = tuple(node.attributes["kernel"]) == tuple(pixels(image.shape, layout))
+    try:
+        found = _windowed_mean(graph, node)
+    except (_UnfitError, UserError):
+        if not whole:
+            raise
+        found = Fit()
+    if found.steps is not None or not whole:
+        return found
+    # The mean of an image is a product: a row of ones by the matrix of its pixels.
+    count = prod(node.attributes["kernel"])
+    workload = _workload("qgemm_u8", m=1, n=depth, k=count)
+    scale = scale_of_mean(graph, node)
+    if fixed_point.multipliers(scale) is None:
+        note = f"scale {float(scale[0] * count):.3g} times the output's, not from 2**-20 to 1"
+        return Fit(workload, None, f"{note}, by {count} pixels")
+    return Fit(workload, 1)
+
+
+def scale_of_mean(graph: Graph, node: Node) -> Array:
+    """Units of the output in the sum over a window of ``node``, as the reference has them: float32
+    of shape (1,)."""
+    image, made = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    count = np.float32(prod(node.attributes["kernel"]))
+    return np.array([_scale(image) / (_scale(made) * count)], np.float32)
+
+
+def _windowed_mean(graph: Graph, node: Node) -> Fit:
+    image, made = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
     size, stride = _square(node)
     layout = node.attributes["layout"]
     rows, columns = pixels(made.shape, layout)
+    if (stride * (rows - 1) + size, stride * (columns - 1) + size) != pixels(image.shape, layout):
+        raise _UnfitError("windows that leave out the last pixels")
     shape = {"height": rows, "width": columns, "channels": channels(image.shape, layout)}
     workload = _workload("avg_pool_u8", **shape, size=size, stride=stride)
     if (_scale(image), _zero(image)) != (_scale(made), _zero(made)):
         return Fit(workload, None, "the output has another scale, the kernel keeps the input's")
+    low, high = limits_of(graph, node)
+    if (low, high) != (0, 255):
+        return Fit(workload, None, f"results are held within {low} and {high}")
     count = size * size
     totals = np.arange(255 * count + 1)
     centred = (totals - count * _zero(image)).astype(np.float32)
-    exact = np.rint(centred * np.float32(1 / np.float32(count))) + _zero(made)
+    exact = np.rint(centred * scale_of_mean(graph, node)) + _zero(made)
     return Fit(workload, _steps(exact, (totals + count // 2) // count))
 
 

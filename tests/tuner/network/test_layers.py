@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,65 @@ def test_the_kernel_of_a_product_makes_what_the_network_does(
     exact = run(graph, given)["y"].astype(np.int64)
     assert exact.std() > 10
     assert np.abs(made_by_kernel(graph, [left, right]) - exact).max() <= 1
+
+
+def one_mean(
+    extents: tuple[int, int], size: tuple[int, int], scale_out: float, low: int = -128
+) -> Graph:
+    rows, columns = extents
+    made = (1, rows - size[0] + 1, columns - size[1] + 1, 8)
+    window = {"kernel": [*size], "strides": [1, 1], "pads": [0] * 4, "count_padding": False}
+    attributes = {**window, "dilations": [1, 1], "layout": "nhwc", "low": low}
+    return checked(
+        "mean",
+        [
+            Tensor("x", (1, rows, columns, 8), "int8", Quantization.of(0.05, 3)),
+            Tensor("y", made, "int8", Quantization.of(scale_out, 3)),
+        ],
+        [Node("mean", "average_pool", ("x",), ("y",), attributes)],
+        ["x"],
+        ["y"],
+        {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("graph", "kernel"),
+    [
+        (one_mean((6, 6), (2, 2), 0.05), "avg_pool_u8"),
+        (one_mean((7, 7), (7, 7), 0.05), "avg_pool_u8"),
+        (one_mean((7, 7), (7, 7), 0.02), "qgemm_u8"),
+        (one_mean((7, 7), (7, 7), 0.05, low=3), "qgemm_u8"),
+        (one_mean((9, 20), (9, 20), 0.05), "qgemm_u8"),
+    ],
+)
+def test_the_kernel_of_a_mean_makes_what_the_network_does(graph: Graph, kernel: str) -> None:
+    found = fit(graph, graph.nodes[0])
+    assert found.workload is not None
+    assert found.workload.kernel == kernel
+    rng = np.random.default_rng(8)
+    apart = []
+    for shift in range(-100, 100, 10):  # means lie close to each other
+        shape = graph.tensors["x"].shape
+        image = np.clip(rng.normal(shift, 20, shape), -128, 127).astype(np.int8)
+        exact = run(graph, {"x": image})["y"].astype(np.int64)
+        apart.append(np.abs(made_by_kernel(graph, [image]) - exact).max())
+    assert found.steps is not None
+    assert max(apart) <= found.steps
+
+
+@pytest.mark.parametrize(
+    ("graph", "note"),
+    [
+        (one_mean((6, 6), (2, 2), 0.02), "another scale"),
+        (one_mean((6, 6), (2, 2), 0.05, low=0), "held within 128 and 255"),
+        (one_mean((40, 40), (40, 40), 2e5), "not from 2\\*\\*-20 to 1, by 1600 pixels"),
+    ],
+)
+def test_means_that_no_kernel_makes_are_named(graph: Graph, note: str) -> None:
+    found = fit(graph, graph.nodes[0])
+    assert found.steps is None
+    assert re.search(note, found.note)
 
 
 @pytest.mark.parametrize(("scales", "steps"), [((0.04, 0.07), 1), ((0.1, 0.1), 0)])

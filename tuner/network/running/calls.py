@@ -19,7 +19,7 @@ from tuner.kernels.blocked import BlockedConv, BlockedDepthwiseConv, BlockedExpa
 from tuner.kernels.conv2d_u8 import QUAD
 from tuner.network import fixed_point
 from tuner.network.graph import Array, Graph, Node, Tensor
-from tuner.network.layers import Fit, limits_of, scale_of_sums, settings_of_sum
+from tuner.network.layers import Fit, limits_of, scale_of_mean, scale_of_sums, settings_of_sum
 from tuner.network.running.storage import Storage
 
 _FLIP = 0x80
@@ -260,7 +260,26 @@ def _expanded(layer: _Layer) -> list[Call]:
     return [Call((*one.inputs, *two.inputs[1:]), two.output)]
 
 
+def _mean(layer: _Layer) -> list[Call]:
+    """Ones by the pixels of an image, rows with channels last."""
+    depth, count = layer.params["n"], layer.params["k"]
+    found = fixed_point.multipliers(scale_of_mean(layer.graph, layer.node))
+    assert found is not None  # noqa: S101 - the fit says so
+    source, made = layer.input(0), layer.output
+    zeros = (_zero(made), *limits_of(layer.graph, layer.node), _zero(source))
+    inputs = (
+        np.ones((1, count), np.uint8),
+        layer.image(source, depth),
+        np.zeros(depth, np.int32),
+        np.repeat(found, depth),
+        np.array([0, *zeros], np.uint8),
+    )
+    return [Call(inputs, layer.image(made, depth))]
+
+
 def _product(layer: _Layer) -> list[Call]:
+    if layer.node.operator == "average_pool":
+        return _mean(layer)
     left, right, made = layer.input(0), layer.input(1), layer.output
     n = layer.params["n"]
     start, multiplier, numbers = _settings(
@@ -318,5 +337,6 @@ _RULES: Mapping[str, Callable[[_Layer], list[Call]]] = {
     "qadd_u8": _sum,
     "lut_u8": _table,
     "max_pool_u8": _pool,
+    "avg_pool_u8": _pool,
 }
 """By kernel. Others run on the host, exactly."""

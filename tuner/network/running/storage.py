@@ -126,8 +126,10 @@ class Storage:
 
 
 def loops(source: Storage, target: Storage) -> list[tuple[int, int, int]]:
-    """Extent and both strides of each loop that copies between storages of one shape, outermost
-    first, without those of one index."""
+    """Extent and both strides of each loop that copies between storages of one shape, one at least,
+    the innermost last: in the order of the target's strides, neighbours that are one loop in both
+    joined. Of the two in which source and target are dense the shorter one is inside, so that the
+    lines that it touches stay in the cache until the other one has done with them."""
     block = source.block or target.block
     if block and source.shape[block.axis] <= block.extent:
         block = None
@@ -136,4 +138,20 @@ def loops(source: Storage, target: Storage) -> list[tuple[int, int, int]]:
     if block and source.shape[block.axis] % block.extent:
         raise InternalError(f"a copy of {source.shape[block.axis]} elements in blocks")
     pairs = zip(source.dimensions(block), target.dimensions(block), strict=True)
-    return [(extent, from_, to) for (extent, from_), (_, to) in pairs if extent != 1]
+    single = [(extent, from_, to) for (extent, from_), (_, to) in pairs if extent != 1]
+    single.sort(key=lambda loop: -abs(loop[2]))
+    joined = single[:1] or [(1, 1, 1)]
+    for extent, from_, to in single[1:]:
+        whole, outer_from, outer_to = joined[-1]
+        if (outer_from, outer_to) == (extent * from_, extent * to):
+            joined[-1] = (whole * extent, from_, to)
+        else:
+            joined.append((extent, from_, to))
+    words = joined[-1:] if joined[-1][1:] == (1, 1) else []
+    rest = joined[: len(joined) - len(words)]
+    if len(rest) > 1:
+        dense = min(rest, key=lambda loop: abs(loop[1]))
+        rest.remove(dense)
+        longer = bool(rest) and dense[0] > rest[-1][0]
+        rest.insert(len(rest) - longer, dense)
+    return rest + words

@@ -33,6 +33,7 @@ from tuner.network.layouts import laid_out
 from tuner.network.operators import HOST
 from tuner.network.planning.costs import moved_during_call, moved_in
 from tuner.network.running.execution import STORED, TEXTBOOK, TextbookObjects
+from tuner.network.running.image.linking import COPY
 from tuner.network.shipping import c_source, pages
 from tuner.network.shipping.c_source import Contents
 from tuner.network.shipping.edges import within_edges
@@ -249,7 +250,7 @@ def _files(contents: Contents, functions: Sequence[Function]) -> dict[str, bytes
             f"include/{name}.h": c_source.header(contents).encode(),
             f"source/{name}.c": c_source.source(contents).encode(),
             f"source/{HALIDE_BUFFER.name}": HALIDE_BUFFER.read_bytes(),
-            f"source/{_LAYERS.name}": _LAYERS.read_bytes(),
+            **{f"source/{header.name}": header.read_bytes() for header in (COPY, _LAYERS)},
             "CMakeLists.txt": pages.cmake_lists(contents, sorted(objects)).encode(),
             "README.md": pages.readme(contents).encode(),
         }

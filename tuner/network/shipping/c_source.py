@@ -45,7 +45,7 @@ STATUSES = {
     "STEP_FAILED": 16,
 }
 """The results of the entry point; of a step that failed, ``STEP_FAILED`` and its number."""
-SHARED = ("halide_buffer.h", "layers.h")
+SHARED = ("halide_buffer.h", "copy.h", "layers.h")
 """Headers that every source includes."""
 
 

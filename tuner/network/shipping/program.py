@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from itertools import pairwise
 
 import numpy as np
 
@@ -40,7 +39,7 @@ from tuner.problem.workload import Workload
 FLIP = 0x80
 """The sign bit, which kernels hold the other way round in elements of i8."""
 MOST_LOOPS = 6
-"""Of a copy: as many as ``layers.h`` has."""
+"""Of a copy: as many as ``copy.h`` has."""
 RENAMING = ("reshape", "reinterpret")
 """Operators of the host that leave all bytes where they are."""
 
@@ -282,13 +281,13 @@ class _Making:
     def _copy(
         self, tensor: str, source: Place, held: Storage, target: Place, wanted: Storage, flip: int
     ) -> None:
-        loops = _loops(held, wanted)
-        if len(loops) > MOST_LOOPS:
+        found = loops(held, wanted)
+        if len(found) > MOST_LOOPS:
             raise UserError(
                 f"tensor '{tensor}' has more than {MOST_LOOPS} dimensions that move apart",
                 next_step="reshape it before that layer",
             )
-        extents, source_strides, target_strides = zip(*loops, strict=True)
+        extents, source_strides, target_strides = zip(*found, strict=True)
         ends = _later(source, held.offset_bytes), _later(target, wanted.offset_bytes)
         self.operations.append(Copy(tensor, *ends, extents, source_strides, target_strides, flip))
 
@@ -412,17 +411,3 @@ def _bytes_of(tensor: Tensor) -> Storage:
 
 def _later(place: Place, offset_bytes: int) -> Place:
     return replace(place, offset_bytes=place.offset_bytes + offset_bytes)
-
-
-def _loops(source: Storage, target: Storage) -> list[tuple[int, int, int]]:
-    """:func:`tuner.network.running.storage.loops`, one at least, and neighbours that are one loop
-    in both joined."""
-    single = loops(source, target) or [(1, 1, 1)]
-    joined = single[:1]
-    for (_, outer_from, outer_to), (extent, from_, to) in pairwise(single):
-        whole = extent * from_, extent * to
-        if (outer_from, outer_to) == whole:
-            joined[-1] = (joined[-1][0] * extent, from_, to)
-        else:
-            joined.append((extent, from_, to))
-    return joined

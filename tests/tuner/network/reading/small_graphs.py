@@ -172,12 +172,26 @@ def attention() -> Graph:
 
 
 def pools_and_tables() -> Graph:
-    """Host and DSP by turns, a constant that is added, two outputs from either unit."""
+    """A constant that is added, and outputs that other layers read."""
     m = Making(5, "int8")
     x = m.table(m.conv(m.input(1, 8, 8, 8), 16, layout="nchw"))
     sum_ = m.add(x, m.bytes(1, 16, 8, 8))
     pooled = m.pool("average_pool", sum_, count_padding=0)
-    return m.graph("pools and tables", m.table(m.conv(pooled, 16, size=1)), pooled, sum_)
+    return m.graph("pools and tables", m.conv(pooled, 16, size=1), pooled, sum_)
+
+
+def averaged() -> Graph:
+    """The mean of an image, in its scale and in another one, and the host in between."""
+    m = Making(7)
+    x = m.conv(m.input(1, 3, 10, 9), 16, layout="nchw")
+    whole = {"kernel": [10, 9], "strides": [1, 1], "dilations": [1, 1], "pads": [0] * 4}
+    window = {"kernel": [3, 2], "strides": [1, 1], "dilations": [1, 1], "pads": [1, 0, 1, 1]}
+    near = m.node("average_pool", (x,), (1, 16, 10, 9), 0.02, **window, layout="nchw",
+                  count_padding=0)  # fmt: skip
+    how = {**whole, "layout": "nchw", "count_padding": 0}
+    first = m.node("average_pool", (near,), (1, 16, 1, 1), 0.02, **how)
+    second = m.node("average_pool", (x,), (1, 16, 1, 1), 0.05, **how)
+    return m.graph("averaged", m.dense(m.reshape(second, 1, 16), 16), first)
 
 
 def narrow() -> Graph:
@@ -193,6 +207,7 @@ GRAPHS: Mapping[str, Callable[[], Graph]] = {
     "flattened": flattened,
     "attention": attention,
     "pools and tables": pools_and_tables,
+    "averaged": averaged,
     "narrow": narrow,
 }
 """By name."""

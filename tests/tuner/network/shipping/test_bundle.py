@@ -34,6 +34,7 @@ COMPLETE = (
     "attention",
     "narrow",
     "pools and tables",
+    "averaged",
     "means",
     "moves",
     "in blocks",

@@ -30,6 +30,7 @@ SERVING_HEADERS = (
     *(_FOLDER / f"{name}.h" for name in ("serve", "buffers")),
     HALIDE_BUFFER,
 )
+COPY = _FOLDER / "copy.h"
 HOST = NativePart(
     "network-host",
     "host",
@@ -95,7 +96,7 @@ def _harness(target: Target) -> Path:
 
 
 def _repack(arch: str) -> NativePart:
-    headers = (*_HEADERS, HALIDE_BUFFER)
+    headers = (*_HEADERS, COPY, HALIDE_BUFFER)
     return NativePart(f"repack-{arch}", "hexagon", (_FOLDER / "repack.c",), headers, arch=arch)
 
 
