@@ -77,13 +77,13 @@ def test_it_is_not_ready_while_artifacts_cannot_be_written_and_says_so(
     client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readiness, "FAILURE_BELIEVED_S", 0.0)
-    store.files.root.write_text("in the way")
+    store.files.storage.root.write_text("in the way")
     answer = client.get("/readyz", headers=KNOWN)
     assert answer.status_code == 503
-    assert str(store.files.root) in answer.json()["detail"]
-    store.files.root.unlink()
+    assert str(store.files.storage.root) in answer.json()["detail"]
+    store.files.storage.root.unlink()
     assert client.get("/readyz").status_code == 200
-    assert not store.files.root.exists()
+    assert not store.files.storage.root.exists()
 
 
 def test_it_is_not_ready_while_the_database_takes_no_write(
