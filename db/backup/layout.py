@@ -23,11 +23,11 @@ FORMAT = "hvxtune-backup"
 VERSION = 1
 MANIFEST = "manifest.json"
 NOT_KEPT = frozenset(
-    {"alembic_version", "sessions", "heartbeats", "artifact_bytes", "artifact_marks"}
+    {"alembic_version", "sessions", "heartbeats", "artifact_bytes", "artifact_marks", "conductors"}
 )
 """Tables that are left out: the manifest has the schema; a restore must not bring back a session
-that has ended since; heartbeats belong to a machine; and artifacts are files of the backup wherever
-they lay, so that it can be restored to another storage."""
+that has ended since; heartbeats and conductors belong to machines; and artifacts are files of the
+backup wherever they lay, so that it can be restored to another storage."""
 
 MOST_MANIFEST_BYTES = 1 << 30
 CHUNK_BYTES = 1 << 20

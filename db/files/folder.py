@@ -70,7 +70,8 @@ class LocalFolder(ArtifactStorage):
 
     def prove_writable(self) -> None:
         # If missing it is not made here: it may not be mounted.
-        prove_folder_writable(self.root if self.root.exists() else self.root.parent)
+        places = (self.root, *self.root.parents)
+        prove_folder_writable(next(place for place in places if place.exists()))
 
     def _get(self, key: str) -> bytes | None:
         path = self.root / key

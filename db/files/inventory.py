@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from db.files.artifacts import ArtifactFiles
+from db.files.mark import MARKS
 from db.files.models import ArtifactMarkRow
 from db.models import ArtifactRow
 from tuner.artifact_storage import LostFileError
+from tuner.errors import StoreError
 
 if TYPE_CHECKING:
     from db.sql_store import SqlStore
 
+UPLOADS = "uploads/"
+"""Begins the keys of uploaded pipelines, for machines that do not share a state directory."""
 SPARED_S = 86400.0
 """Younger files are never swept: a file is written before the row that refers to it."""
 
@@ -26,7 +30,8 @@ class Inventory:
 
     ``referred`` counts the artifacts of the database. ``missing`` and ``damaged`` are keys of
     theirs; ``unreferred`` are keys of files that no row needs and that are older than
-    :data:`SPARED_S`, with ``unreferred_bytes`` in all. ``damaged`` is empty unless every file was
+    :data:`SPARED_S`, with ``unreferred_bytes`` in all; ``other_marks`` counts other databases that
+    keep their artifacts in the same place. ``damaged`` is empty unless every file was
     read.
     """
 
@@ -38,6 +43,7 @@ class Inventory:
     damaged: tuple[str, ...]
     unreferred: tuple[str, ...]
     unreferred_bytes: int
+    other_marks: int
 
 
 def take_inventory(store: SqlStore, *, verify: bool = False) -> Inventory:
@@ -65,7 +71,7 @@ def take_inventory(store: SqlStore, *, verify: bool = False) -> Inventory:
     spare = [
         one
         for key, one in files.items()
-        if key not in wanted and key not in marks and one.modified_at < before
+        if key not in wanted and not key.startswith((MARKS, UPLOADS)) and one.modified_at < before
     ]
     return Inventory(
         place=storage.place,
@@ -76,13 +82,22 @@ def take_inventory(store: SqlStore, *, verify: bool = False) -> Inventory:
         damaged=tuple(sorted(damaged)),
         unreferred=tuple(sorted(one.key for one in spare)),
         unreferred_bytes=sum(one.bytes for one in spare),
+        other_marks=sum(1 for key in files if key.startswith(MARKS) and key not in marks),
     )
 
 
 def sweep(store: SqlStore, found: Inventory) -> int:
     """Deletes the files of ``found`` that nothing refers to; returns their number. ``StoreError``
-    if the artifacts of the database are somewhere else: all would seem to be spare."""
+    if the artifacts of the database are somewhere else, or another database keeps its own in the
+    same place: theirs would seem to be spare."""
     store.require_artifacts()
+    if found.other_marks:
+        raise StoreError(
+            f"{found.place} has the marks of {found.other_marks} other databases: what this one "
+            "does not need may be theirs",
+            next_step="give each database a place of its own, by a backup and a restore; or "
+            f"delete the files {MARKS}* of databases that are gone",
+        )
     for key in found.unreferred:
         store.files.storage.delete(key)
     return len(found.unreferred)

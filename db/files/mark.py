@@ -25,6 +25,8 @@ from tuner.identity import digest_of_bytes
 if TYPE_CHECKING:
     from db.sql_store import SqlStore
 
+MARKS = "marks/"
+"""Begins the keys of marks."""
 _LOOKED_AT = 8
 """Artifacts that are looked for before a mark is made for a database that has some."""
 
@@ -75,21 +77,22 @@ def _put(store: SqlStore) -> ArtifactMarkRow:
     written_by = f"process {os.getpid()} on {socket.gethostname()}"
     data = f"The artifacts of a database of hvxtune: {os.urandom(16).hex()}\n".encode()
     digest = digest_of_bytes(data)
+    key = f"{MARKS}{digest[:32]}"
     values = {
         "id": 1,
-        "key": f"marks/{digest[:32]}",
+        "key": key,
         "digest": digest,
         "place": store.files.storage.place,
         "written_by": written_by,
         "written_at": time.time(),
     }
-    store.files.storage.write(f"marks/{digest[:32]}", data)
+    store.files.storage.write(key, data)
     with store.writing() as session:
         insert_unless_there(session, ArtifactMarkRow, values, ["id"])
         found = session.scalars(select(ArtifactMarkRow)).one()
         session.expunge(found)
     if found.digest != digest:  # another process was first
-        store.files.storage.delete(f"marks/{digest[:32]}")
+        store.files.storage.delete(key)
     return found
 
 

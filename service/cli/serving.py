@@ -80,7 +80,7 @@ def serve(
         str | None,
         typer.Option(
             "--artifacts",
-            metavar="PLACE",
+            metavar="STORAGE",
             help="Where objects lie: folder:PATH, database: or s3://BUCKET/PREFIX "
             "(the folder artifacts of the state directory).",
             envvar="HVXTUNE_ARTIFACTS",

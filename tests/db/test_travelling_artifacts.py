@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from db import open_store
+from db import open_store, pipelines
 from db.backup import restore_backup, write_backup
 from db.files.inventory import sweep, take_inventory
 from db.files.mark import adopt
@@ -23,6 +23,7 @@ from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, spec
 from tuner.errors import StoreError
 from tuner.identity import digest_of
 from tuner.paths import STATE_DIR_VARIABLE
+from tuner.uploaded import files as uploads
 
 KINDS = ("folder", "database", "s3")
 
@@ -120,8 +121,8 @@ def test_the_inventory_tells_what_is_lost_and_what_is_spare(
         storage = store.files.storage
         whole = take_inventory(store, verify=True)
         assert (whole.referred, whole.missing, whole.damaged, whole.unreferred) == (2, (), (), ())
-        assert whole.files == 3, "two artifacts and the mark"
-        [first, second] = sorted(one.key for one in storage.files() if one.key[:5] != "marks")
+        assert whole.files == 4, "two artifacts, an upload and the mark"
+        [first, second] = sorted(one.key for one in storage.files() if one.key.endswith(".zip"))
         storage.delete(first)
         storage._put(second, bytes(storage.size(second) or 0))
         storage.write("ff/spare", b"nobody needs it")
@@ -134,6 +135,9 @@ def test_the_inventory_tells_what_is_lost_and_what_is_spare(
         assert sweep(store, found) == 1
         assert storage.size("ff/spare") is None
         assert storage.size(second) is not None
+        storage.write("marks/" + "0" * 32, b"of another database")
+        with pytest.raises(StoreError, match="marks of 1 other databases"):
+            sweep(store, take_inventory(store))
 
 
 def test_who_looks_elsewhere_takes_no_job_and_can_say_that_it_is_right(
@@ -178,3 +182,29 @@ def test_an_older_database_is_marked_only_by_who_has_its_artifacts(tmp_path: Pat
         second.mark_artifacts()
     with closing(open_store(url, artifacts=here)) as first:
         first.mark_artifacts()
+
+
+def test_uploads_travel_too(
+    place: Callable[[str, str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = b"a serialized pipeline"
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "one"))
+    with closing(opened(tmp_path, "one", place("s3", "one"))) as store:
+        kept, _ = pipelines.keep(store, data, "blur", "ann", {}, owner="vision", private=True)
+        monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "two"))
+        assert not uploads.path_of(kept.digest).exists()
+        pipelines.bring(store, "gemm_u8")
+        pipelines.bring(store, "pipeline:000000000000")
+        assert uploads.kept() == []
+        pipelines.bring(store, kept.kernel)
+        assert uploads.read(kept.digest) == data
+        monkeypatch.setattr("db.files.inventory.SPARED_S", -3600.0)
+        assert take_inventory(store).unreferred == ()
+        [key] = [one.key for one in store.files.storage.files() if one.key[:7] == "uploads"]
+        store.files.storage.delete(key)  # as if it had been uploaded before uploads were shared
+        pipelines.bring(store, kept.kernel)
+        assert store.files.storage.read(key, kept.digest) == data
+        store.files.storage._put(key, b"other bytes")
+        uploads.path_of(kept.digest).unlink()
+        with pytest.raises(StoreError, match="damaged"):
+            pipelines.bring(store, kept.kernel)

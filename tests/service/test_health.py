@@ -11,6 +11,7 @@ from db.service_models import HeartbeatRow
 from db.sql_store import SqlStore
 from service import health as readiness
 from service.health import Readiness
+from tests.service.stored import unfit_conductor
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError
 from tuner.records.trial import JobRequest
@@ -46,7 +47,11 @@ def test_it_is_ready_while_the_database_answers(
         "status": "ready",
         "database": store.place.name,
         "conductors": 2,
+        "unfit": [],
     }
+    unfit_conductor(store)
+    [said] = client.get("/readyz", headers=KNOWN).json()["unfit"]
+    assert said == "process 4711 on lab7: artifacts: not where the service has them"
     break_database(store, monkeypatch)
     monkeypatch.setattr(readiness, "BELIEVED_S", 0.0)
     app.state.readiness = Readiness(store)
