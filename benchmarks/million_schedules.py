@@ -26,6 +26,7 @@ from sqlalchemy import insert
 from db import open_store
 from db.catalogue import target_id
 from db.files.artifacts import ArtifactFiles, StoredArtifact
+from db.files.folder import LocalFolder
 from db.models import (
     ArtifactRow,
     MeasurementRow,
@@ -159,7 +160,7 @@ def _toolchain(number: int) -> dict[str, str]:
 
 
 def _objects(place: Path) -> list[StoredArtifact]:
-    files = ArtifactFiles(place / "artifacts")
+    files = ArtifactFiles(LocalFolder(place / "artifacts"))
     made = []
     for number in range(OBJECTS):
         code = b"\x7fELF" + Random(number).randbytes(4000)

@@ -10,6 +10,7 @@ from db.jobs.queries import JobOverview
 from service.json_forms import peak_cycles
 from tuner.errors import UserError
 from tuner.headline import Headline
+from tuner.identity import digest_of
 from tuner.records.candidate import Problem
 from tuner.records.request import search_options, told
 from tuner.records.trial import Job, JobState
@@ -112,4 +113,5 @@ class JobView:
         pending = self.overview.summary.pending
         begun, back = self.overview.promotions
         latest = f"{self.overview.last_finished_at or 0:.3f}"
-        return f"{self.state}-{self.finished}-{pending}-{begun}-{back}-{latest}"
+        waits = digest_of(self.overview.summary.waits)[:8]
+        return f"{self.state}-{self.finished}-{pending}-{begun}-{back}-{latest}-{waits}"

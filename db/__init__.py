@@ -56,20 +56,23 @@ def open_trials(url: str | None = None) -> TrialStore:
     return kind.open(found)
 
 
-def open_store(url: str | None = None, *, busy_timeout_s: float = 10.0) -> SqlStore:
+def open_store(
+    url: str | None = None, *, artifacts: str | None = None, busy_timeout_s: float = 10.0
+) -> SqlStore:
     """Opens a SQL database, creating or upgrading its tables if needed.
 
     ``url`` is ``sqlite:///FILE`` or ``postgresql://USER@HOST/DATABASE``; without it,
-    ``HVXTUNE_DATABASE_URL`` or ``hvxtune.sqlite`` in the state directory. Artifacts lie in the
-    folder ``artifacts`` of the state directory. ``busy_timeout_s`` is how long a SQLite database
-    that another process has locked is waited for. What others could open is closed to them, with
-    a warning in the log. Raises ``StoreError`` if it cannot be used, and for the URL of a store
-    that a package added: such a store has jobs, trials and schedules, but no tokens, devices or
-    listings.
+    ``HVXTUNE_DATABASE_URL`` or ``hvxtune.sqlite`` in the state directory. ``artifacts`` says where
+    artifacts lie, as :func:`db.files.storages.open_storage` takes it; without it,
+    ``HVXTUNE_ARTIFACTS`` or the folder ``artifacts`` of the state directory. ``busy_timeout_s`` is
+    how long a SQLite database that another process has locked is waited for. What others could
+    open is closed to them, with a warning in the log. Raises ``StoreError`` if it cannot be used,
+    and for the URL of a store that a package added: such a store has jobs, trials and schedules,
+    but no tokens, devices or listings.
     """
     from db.sql_store import SqlStore
 
-    return SqlStore.open(url, busy_timeout_s=busy_timeout_s)
+    return SqlStore.open(url, artifacts=artifacts, busy_timeout_s=busy_timeout_s)
 
 
 def _scheme(url: str) -> str:

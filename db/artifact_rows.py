@@ -1,4 +1,4 @@
-"""Rows of artifacts, whose files are on disk, and of what was measured of them."""
+"""Rows of artifacts, whose bytes are in a storage, and of what was measured of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_artifact(
     artifact: Artifact,
     stored: StoredArtifact | None,
 ) -> None:
-    """The row of an artifact whose file is on disk (``stored``).
+    """The row of an artifact whose file is kept (``stored``).
 
     If the artifact is known, the kinds of files it lacks are added, and a file that was lost or
     damaged is written again.

@@ -213,7 +213,7 @@ class BatchRow(Base):
 
 
 class ArtifactRow(Base):
-    """A compiled object; its bytes lie on disk (:mod:`db.files.artifacts`).
+    """A compiled object; its bytes lie in a storage (:mod:`db.files.artifacts`).
 
     The columns are the fields of :class:`db.files.artifacts.StoredArtifact`.
     """

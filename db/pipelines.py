@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from db.access.audience import EVERYBODYS, audience_of
 from db.failure import file_error
 from db.files import durable as durable_files
+from db.files.inventory import UPLOADS
 from db.service_models import PipelineRow
 from db.sql_store import SqlStore
 from tuner.errors import UserError
@@ -96,6 +97,7 @@ def keep(
             durable_files.replace(path.parent.parent, path, data)
     except OSError as error:
         raise file_error(error, path) from error
+    store.files.storage.write(_shared_as(digest), data)
     key = {"tenant": whose, "name": name, "digest": digest}
     audience = audience_of(whose, private=private)
     with store.writing() as session:
@@ -115,6 +117,28 @@ def keep(
         session.add(row)
         session.flush()
         return _record(row), True
+
+
+def bring(store: SqlStore, kernel: str) -> None:
+    """Keeps the bytes of the upload called ``kernel`` here, if they are not: from among the
+    artifacts, which all machines share. Does nothing for other kernels, and for uploads without a
+    row, which no other machine has. ``StoreError`` if they are lost there."""
+    if not kernel.startswith(PIPELINE_PREFIX):
+        return
+    wanted = select(PipelineRow.digest).where(PipelineRow.kernel == kernel).limit(1)
+    with store.reading() as session:
+        digest = session.scalar(wanted.execution_options(**EVERYBODYS))
+    if digest is None:
+        return
+    storage, key = store.files.storage, _shared_as(digest)
+    if not files.path_of(digest).exists():
+        files.keep(storage.read(key, digest))
+    elif storage.size(key) is None:  # uploaded before they were shared
+        storage.write(key, files.read(digest))
+
+
+def _shared_as(digest: str) -> str:
+    return f"{UPLOADS}{digest[:2]}/{digest}.halide"
 
 
 def _require_no_digest(name: str) -> None:

@@ -7,6 +7,7 @@ change something.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, inspect, text
 
@@ -14,7 +15,10 @@ from db.engine import WRITING
 from db.place import Place
 from tuner.errors import StoreError
 
-SCHEMA_VERSION = "0020"
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+SCHEMA_VERSION = "0022"
 """The newest revision in ``db/migrations/versions``; a test keeps the two equal."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -72,9 +76,21 @@ def stored_schema(connection: Connection) -> str:
 def upgrade(connection: Connection, revision: str = "head") -> None:
     """Runs the migrations up to ``revision`` within the caller's transaction."""
     from alembic import command
+
+    command.upgrade(_config(connection), revision)
+
+
+def downgrade(connection: Connection, revision: str) -> None:
+    """Undoes the migrations after ``revision``, 0019 or newer, within the caller's transaction."""
+    from alembic import command
+
+    command.downgrade(_config(connection), revision)
+
+
+def _config(connection: Connection) -> Config:
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, revision)
+    return config

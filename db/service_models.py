@@ -1,4 +1,4 @@
-"""Tables of the service: tokens, sessions, the audit, uploads and webhooks."""
+"""Tables of the service: tokens, sessions, the audit, uploads, webhooks, conductors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from db.base import JOB_ID_LENGTH, OWNER_LENGTH, Base, Digest, Document, FreeText, RowId
 
+CONDUCTOR_ID_LENGTH = 32
 TOKEN_ID_LENGTH = 16
 REQUEST_ID_LENGTH = 100
 
@@ -150,3 +151,24 @@ class HeartbeatRow(Base):
 
     machine: Mapped[str] = mapped_column(String(100), primary_key=True)
     at: Mapped[float]
+
+
+class ConductorRow(Base):
+    """A process that runs jobs, or is unfit to (:class:`db.jobs.conductors.Conductor`).
+
+    ``seen_at`` and ``expires_at`` are by the clock of the database, which a conductor's may differ
+    from. One that does not renew its row by then is gone.
+    """
+
+    __tablename__ = "conductors"
+
+    id: Mapped[str] = mapped_column(String(CONDUCTOR_ID_LENGTH), primary_key=True)
+    host: Mapped[str] = mapped_column(String(300))
+    pid: Mapped[int]
+    started_at: Mapped[float]
+    seen_at: Mapped[float]
+    expires_at: Mapped[float] = mapped_column(index=True)
+    slots: Mapped[int]
+    version: Mapped[str] = mapped_column(String(50))
+    artifacts: Mapped[str] = mapped_column(FreeText())
+    report: Mapped[Document]

@@ -20,7 +20,9 @@ from db.devices.roster import SqlRoster
 from db.engine import WRITING, find_url, make_engine, place_of
 from db.failure import store_errors
 from db.files.artifacts import ArtifactFiles, StoredArtifact
+from db.files.mark import require_mark
 from db.files.private import create_database_file, tightened
+from db.files.storages import open_storage
 from db.jobs import claims, outbox, results
 from db.jobs import events as job_events
 from db.jobs import trials as past_trials
@@ -54,7 +56,6 @@ from tuner.best import Lookup, first_valid
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.kernels import Kernel
 from tuner.measure.farm.roster import Roster
-from tuner.paths import state_dir
 from tuner.records.batch import Batch, BatchPlan, NewJob
 from tuner.records.candidate import Artifact, CacheState, Problem
 from tuner.records.trial import (
@@ -82,23 +83,23 @@ _log = logging.getLogger("hvxtune.store")
 
 
 class SqlStore(TrialStore):
-    """Jobs, trials and schedules in a database, artifacts beside it. :func:`db.open_store` makes
-    one.
+    """Jobs, trials and schedules in a database, artifacts in their storage. :func:`db.open_store`
+    makes one.
 
     Safe from several threads and with other processes on the same database, but not across a
     ``fork``: a child opens its own. Reads see the last commit and never wait for a writer.
     """
 
-    def __init__(self, engine: Engine, place: Place, files: ArtifactFiles) -> None:
+    def __init__(self, engine: Engine, place: Place, artifacts: str | None = None) -> None:
         self.place = place
         self._engine = engine
         self._writing_engine = engine.execution_options(**WRITING)
-        self.files = files
-        self.validator = Validator(files)
         self._one_writer = threading.Lock()
         self._of_thread = _OfThread()
         self._claims: dict[str, int] = {}
         self._viewer: str | None = None
+        self.files = ArtifactFiles(open_storage(artifacts, self))
+        self.validator = Validator(self.files, self.require_artifacts)
 
     @classmethod
     def open(
@@ -106,9 +107,9 @@ class SqlStore(TrialStore):
         url: str | None,
         *,
         busy_timeout_s: float = 10.0,
-        files: ArtifactFiles | None = None,
+        artifacts: str | None = None,
     ) -> Self:
-        """As :func:`db.open_store`; artifacts lie in ``files`` if that is given."""
+        """As :func:`db.open_store`."""
         found = find_url(url)
         place = place_of(found)
         for note in tightened(place.path):
@@ -122,7 +123,11 @@ class SqlStore(TrialStore):
             except BaseException:
                 engine.dispose()
                 raise
-        return cls(engine, place, files or ArtifactFiles(state_dir() / "artifacts"))
+        try:
+            return cls(engine, place, artifacts)
+        except BaseException:
+            engine.dispose()
+            raise
 
     def seen_by(self, tenant: str) -> SqlStore:
         """The same store as ``tenant`` sees it, without the private rows of others. It shares this
@@ -245,8 +250,11 @@ class SqlStore(TrialStore):
     def claim_one(self, choose: Callable[[Session], str | None]) -> tuple[str, int] | None:
         """Claims the job whose id ``choose`` gives, in one transaction with the choice.
 
-        Returns id and token; ``None`` if it chose none. Otherwise as :meth:`claim`.
+        Returns id and token; ``None`` if it chose none. Otherwise as :meth:`claim`. ``StoreError``
+        if the artifacts of the database are not where this process would put its own: what the job
+        finds would be lost to all others.
         """
+        require_mark(self, make=True)
         with self.writing() as session:
             job_id = choose(session)
             if job_id is None:
@@ -300,7 +308,8 @@ class SqlStore(TrialStore):
         remaining: RemainingGain | None = None,
     ) -> None:
         on_disk = self._write_new(artifacts)
-        with self.writing() as session:
+        # One transaction with the files, if they are rows.
+        with self.transaction() as session:
             claims.hold(session, job_id, token, **_progress_columns(spent_s, remaining))
             for artifact in artifacts:
                 stored = on_disk.get(artifact.digest)
@@ -434,6 +443,20 @@ class SqlStore(TrialStore):
     def roster(self) -> Roster:
         return SqlRoster(self)
 
+    def require_artifacts(self) -> None:
+        """``StoreError`` unless the artifacts of this database, if there are any, are where this
+        process looks for them (:mod:`db.files.mark`)."""
+        require_mark(self)
+
+    def mark_artifacts(self) -> None:
+        """The same; marks the place if nothing does yet."""
+        require_mark(self, make=True)
+
+    def prove_artifacts(self) -> None:
+        """Writes and reads a file among the artifacts; otherwise as :meth:`require_artifacts`."""
+        self.files.storage.prove_writable()
+        self.require_artifacts()
+
     def close(self) -> None:
         """Ends claims that were not released (their jobs can be resumed) and all connections."""
         for job_id, token in list(self._claims.items()):
@@ -444,6 +467,7 @@ class SqlStore(TrialStore):
             except HvxtuneError:
                 continue  # taken over, or the database is unusable: the row tells who held it
         self._claims.clear()
+        self.files.storage.close()
         self._engine.dispose()
 
 

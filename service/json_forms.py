@@ -13,10 +13,12 @@ from tuner.records.request import BUDGET, SearchOptions, as_json, of_group
 from tuner.records.trial import Job, Promotion, Trial
 
 if TYPE_CHECKING:
+    from db.jobs.conductors import Conductor
     from db.jobs.events import Told
     from db.jobs.queries import JobOverview, JobSummary
     from db.jobs.trials import KeyTrials, PromotedTrials
     from db.pipelines import StoredPipeline
+    from db.sql_store import SqlStore
     from tuner.batch_progress import (
         BatchProgress,
         BatchTable,
@@ -192,6 +194,7 @@ def summary_json(summary: JobSummary) -> dict[str, Any]:
         "finished": summary.finished,
         "pending": summary.pending,
         "best_cycles": summary.best_cycles,
+        "waits": summary.waits,
     }
 
 
@@ -314,6 +317,40 @@ def _next_json(step: NextStep) -> dict[str, Any]:
 def headline_json(headline: Headline | None) -> dict[str, Any] | None:
     """The opponent of a job's best."""
     return None if headline is None else headline.as_dict()
+
+
+def conductors_json(store: SqlStore) -> list[dict[str, Any]]:
+    """The conductors that are alive, and other processes at work, such as ``hvxtune tune``."""
+    from db.jobs.conductors import conductors
+    from db.jobs.queries import conductors_at_work
+
+    at_work = {one.owner.key: one for one in conductors_at_work(store)}
+    listed = {one.owner.key: one for one in conductors(store)}
+    found = []
+    for key in [*listed, *(key for key in at_work if key not in listed)]:
+        one, work = listed.get(key), at_work.get(key)
+        owner = one.owner if one is not None else at_work[key].owner
+        found.append(
+            {
+                "host": owner.host.partition("/")[0],
+                "pid": owner.pid,
+                "started_at": owner.started_at,
+                "jobs": [] if work is None else list(work.jobs),
+                **_report_json(one),
+            }
+        )
+    return found
+
+
+def _report_json(one: Conductor | None) -> dict[str, Any]:
+    names = ("slots", "version", "artifacts", "clock_offset_s", "seen_at")
+    return {
+        "fit": one is None or one.fit,
+        "lacks": [] if one is None else [asdict(lack) for lack in one.lacks],
+        "without": [] if one is None else [asdict(lack) for lack in one.without],
+        "measurers": [] if one is None else list(one.abilities.measurers),
+        **{name: getattr(one, name, None) for name in names},
+    }
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

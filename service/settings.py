@@ -43,13 +43,15 @@ class ConnectionLimits:
 class Settings:
     """How a service runs.
 
-    ``database_url`` as in :func:`db.open_store` (``None``: the default place). ``conductors`` is
+    ``database_url`` and ``artifacts`` as in :func:`db.open_store` (``None``: the default place).
+    ``conductors`` is
     the number of processes that run jobs; 0 leaves that to conductors elsewhere on the same
     database. ``slots`` is how many jobs each of them runs at once, ``workers`` how many
     candidates of one job are in flight unless the job says so.
     """
 
     database_url: str | None = None
+    artifacts: str | None = None
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
     conductors: int = 1

@@ -17,6 +17,7 @@ from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
 from service.devices import steer, unknown_device, verbs_for
+from service.json_forms import conductors_json
 from tuner.errors import UserError
 from tuner.measure import FARM
 
@@ -40,6 +41,7 @@ def farm(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Res
         devices=SqlRoster(store).devices(),
         now=time.time(),
         conductors=request.app.state.conductors_alive(),
+        listed=conductors_json(store),
         configured=request.app.state.settings.conductors,
         window_s=WINDOW_S,
     )

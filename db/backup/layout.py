@@ -2,8 +2,8 @@
 
 - ``tables/NAME.jsonl.gz``: a table. The first line has the names of its columns, each further one
   the values of a row;
-- ``artifacts/..``, ``pipelines/..``, ``packages/..``: files, named as they lie in the state
-  directory;
+- ``artifacts/..``, ``pipelines/..``, ``packages/..``: files, named by their keys and as they lie in
+  the state directory;
 - ``manifest.json``: last, so that a file that was cut off has none. Size and SHA-256 of every other
   member, the schema of the tables, and the files that were missing when the backup was made.
 """
@@ -22,9 +22,12 @@ from tuner.errors import UserError
 FORMAT = "hvxtune-backup"
 VERSION = 1
 MANIFEST = "manifest.json"
-NOT_KEPT = frozenset({"alembic_version", "sessions", "heartbeats"})
+NOT_KEPT = frozenset(
+    {"alembic_version", "sessions", "heartbeats", "artifact_bytes", "artifact_marks", "conductors"}
+)
 """Tables that are left out: the manifest has the schema; a restore must not bring back a session
-that has ended since; and heartbeats belong to a machine."""
+that has ended since; heartbeats and conductors belong to machines; and artifacts are files of the
+backup wherever they lay, so that it can be restored to another storage."""
 
 MOST_MANIFEST_BYTES = 1 << 30
 CHUNK_BYTES = 1 << 20

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
@@ -90,8 +91,13 @@ def restore_backup(
         with _reading():
             checked = _check(file, lambda done: note(done, 2 * size))
         _require_alone(store)
-        _put_files(store, file, checked, lambda done: note(size + done, 2 * size))
-        rows = _replace_tables(store, file, checked, force=force)
+        put = partial(_put_files, store, file, checked, lambda done: note(size + done, 2 * size))
+        in_database = store.files.storage.in_database
+        put(artifacts=not in_database)
+        with store.transaction():
+            rows = _replace_tables(store, file, checked, force=force)
+            if in_database:  # their table is made anew, too
+                put(artifacts=True)
         note(2 * size, 2 * size)
     manifest = checked.manifest
     return Restored(
@@ -188,25 +194,35 @@ def _require_empty(store: SqlStore, connection: Connection, *, force: bool) -> N
         )
 
 
-def _put_files(store: SqlStore, file: IO[bytes], checked: _Checked, note: _Done) -> None:
-    """Writes the files that are missing."""
+def _put_files(
+    store: SqlStore, file: IO[bytes], checked: _Checked, note: _Done, *, artifacts: bool
+) -> None:
+    """Writes the files that are missing, with or without the ``artifacts``."""
     tables = {table_member(name) for name in checked.manifest.tables}
     for name, member in checked.manifest.members.items():
         if name in tables:
             continue
-        folder = name.partition("/")[0]
-        root = store.files.root if folder == "artifacts" else state_dir() / folder
-        path = root.joinpath(*name.split("/")[1:])
+        folder, _, key = name.partition("/")
+        if folder == "artifacts" and not artifacts:
+            continue
         file.seek(checked.starts[name])
         data = file.read(member.bytes)
         if digest_of_bytes(data) != member.sha256:
             raise damaged(f"{name} changed while it was read")
-        try:
-            if not (path.is_file() and digest_of_bytes(path.read_bytes()) == member.sha256):
-                durable_files.replace(root, path, data)
-        except OSError as error:
-            raise file_error(error, path) from error
+        if folder == "artifacts":
+            store.files.storage.write(key, data)
+        else:
+            _put_upload(state_dir() / folder, key, data)
         note(file.tell())
+
+
+def _put_upload(root: Path, key: str, data: bytes) -> None:
+    path = root / key
+    try:
+        if not (path.is_file() and path.read_bytes() == data):
+            durable_files.replace(root, path, data)
+    except OSError as error:
+        raise file_error(error, path) from error
 
 
 def _replace_tables(store: SqlStore, file: IO[bytes], checked: _Checked, *, force: bool) -> int:

@@ -7,9 +7,10 @@ import io
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -28,6 +29,7 @@ from db.backup.layout import (
 from db.backup.rows import kept_tables, write_rows
 from db.schema import stored_schema
 from db.sql_store import SqlStore
+from tuner.artifact_storage import LostFileError
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 from tuner.machine.whole_files import written_whole
@@ -51,10 +53,12 @@ class BackedUp:
 
 
 class _Wanted(NamedTuple):
-    """A file that rows refer to: its name in the backup, and its path in the store."""
+    """A file that rows refer to: its name in the backup, its size, and what reads it. That raises
+    ``StoreError`` or ``OSError`` for a file that is lost or damaged."""
 
     name: str
-    path: Path
+    size: int
+    read: Callable[[], bytes]
 
 
 def write_backup(store: SqlStore, place: Path, note: Note = lambda done, total: None) -> BackedUp:
@@ -120,7 +124,7 @@ class _Writer:
             tables = {table.name: table for table in kept_tables(connection)}
             schema = stored_schema(connection)
             wanted = list(_referred_to(self._store, connection, tables))
-            self._total = sum(one.path.stat().st_size for one in wanted if one.path.is_file())
+            self._total = sum(one.size for one in wanted)
             for name, table in tables.items():
                 with tempfile.TemporaryFile(dir=scratch) as packed:
                     with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6) as lines:
@@ -133,9 +137,9 @@ class _Writer:
 
     def _file_of(self, archive: tarfile.TarFile, one: _Wanted) -> None:
         try:
-            data = one.path.read_bytes()
+            data = one.read()
             require_known(one.name, digest_of_bytes(data))
-        except (FileNotFoundError, UserError):  # lost or damaged, as fetching it would show too
+        except (FileNotFoundError, LostFileError, UserError):  # as fetching it would show too
             self._missing.append(one.name)
             return
         self._add(archive, one.name, io.BytesIO(data), len(data))
@@ -165,17 +169,22 @@ def _referred_to(
 ) -> Iterator[_Wanted]:
     artifacts, pipelines = tables.get("artifacts"), tables.get("pipelines")
     if artifacts is not None:
-        columns = (artifacts.c.digest, artifacts.c.file_digest)
-        for digest, file_digest in connection.execute(select(*columns).order_by(*columns)):
-            path = store.files.path(digest, file_digest)
-            yield _Wanted(f"artifacts/{path.relative_to(store.files.root)}", path)
+        columns = (artifacts.c.digest, artifacts.c.file_digest, artifacts.c.stored_bytes)
+        for digest, file_digest, size in connection.execute(select(*columns).order_by(*columns)):
+            key = store.files.key(digest, file_digest)
+            read = partial(store.files.storage.read, key, file_digest)
+            yield _Wanted(f"artifacts/{key}", size, read)
     for digest in sorted(packages.kept_digests()):
         path = packages.path_of(digest)
-        yield _Wanted(f"{packages.FOLDER}/{path.parent.name}/{path.name}", path)
+        yield _on_disk(f"{packages.FOLDER}/{path.parent.name}/{path.name}", path)
     # Commands keep pipelines without a row for each, for the jobs that name them.
     digests = set(uploads.kept())
     if pipelines is not None:
         digests.update(connection.scalars(select(pipelines.c.digest)))
     for digest in sorted(digests):
         path = uploads.path_of(digest)
-        yield _Wanted(f"{uploads.FOLDER}/{path.parent.name}/{path.name}", path)
+        yield _on_disk(f"{uploads.FOLDER}/{path.parent.name}/{path.name}", path)
+
+
+def _on_disk(name: str, path: Path) -> _Wanted:
+    return _Wanted(name, path.stat().st_size if path.is_file() else 0, path.read_bytes)

@@ -18,7 +18,7 @@ from sqlalchemy import select
 
 from db.exchange import layout
 from db.exchange.lines import Line, read_line, toolchain_digest
-from db.files.artifacts import ArtifactFiles, defines
+from db.files.artifacts import defines
 from db.models import ToolchainRow
 from db.schedules.offering import import_schedule
 from db.sql_store import SqlStore
@@ -78,7 +78,7 @@ def opened(file: Path) -> Iterator[SqlStore]:
     block. Errors as of :func:`import_schedules`, and ``UserError`` if it cannot be read."""
     with tempfile.TemporaryDirectory(prefix="hvxtune-schedules-") as name:
         folder = Path(name)
-        artifacts = ArtifactFiles(folder / "artifacts")
+        artifacts = f"folder:{folder / 'artifacts'}"
         try:
             content = file.open("rb")
         except OSError as error:
@@ -87,7 +87,7 @@ def opened(file: Path) -> Iterator[SqlStore]:
             ) from None
         with (
             content,
-            SqlStore.open(f"sqlite:///{folder / 'schedules.sqlite'}", files=artifacts) as store,
+            SqlStore.open(f"sqlite:///{folder / 'schedules.sqlite'}", artifacts=artifacts) as store,
         ):
             try:
                 import_schedules(store, content, any_toolchain=True)
@@ -111,6 +111,7 @@ def _store(
     so_far: Imported,
     note: Callable[[Imported], object],
 ) -> Imported:
+    store.mark_artifacts()
     lines = (line for _, line in source.lines())
     while batch := list(islice(lines, _BATCH)):
         # Their files first: a row never refers to one that is missing.

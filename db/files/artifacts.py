@@ -1,4 +1,4 @@
-"""The bytes of artifacts on disk.
+"""The bytes of artifacts, wherever they lie.
 
 One zip file holds all files of an artifact, so any unzip program can open it. Its name is made of
 the object's digest and the zip's own: a file, once written, never changes, and readers need no
@@ -8,19 +8,19 @@ lock. Deflate leaves about a sixth of a Halide object with its listings.
 from __future__ import annotations
 
 import io
+import time
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from db.failure import file_error
-from db.files import durable as durable_files
+from tuner.artifact_storage import ArtifactStorage, damaged
 from tuner.errors import StoreError
 from tuner.identity import digest_of_bytes
-from tuner.paths import STATE_DIR_VARIABLE
 from tuner.records.candidate import Artifact
 
 _NAME_DIGITS = 16
+_BELIEVED_S = 60.0
+_KEPT_SIZES = 65_536
 
 LOST_FILE = "the file of its artifact"
 """Begins reasons for quarantine that concern the file and not the schedule. Such a quarantine ends
@@ -44,36 +44,26 @@ class StoredArtifact:
 
 
 class ArtifactFiles:
-    """Reads and writes artifacts below one directory. Safe from several threads and processes."""
+    """Reads and writes artifacts in one storage. Safe from several threads and processes."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self._root_name = str(root)
+    def __init__(self, storage: ArtifactStorage) -> None:
+        self.storage = storage
+        self._sizes: dict[str, tuple[int, float]] = {}
 
-    def path(self, digest: str, file_digest: str) -> Path:
-        """The path of the zip with ``file_digest`` of artifact ``digest``, whether or not it
-        exists."""
-        return Path(self.name(digest, file_digest))
-
-    def name(self, digest: str, file_digest: str) -> str:
-        """:meth:`path` as text: cheaper, for thousands of calls a second."""
-        return f"{self._root_name}/{digest[:2]}/{digest}-{file_digest[:_NAME_DIGITS]}.zip"
+    @staticmethod
+    def key(digest: str, file_digest: str) -> str:
+        """The key of the zip with ``file_digest`` of artifact ``digest``, in any storage."""
+        return f"{digest[:2]}/{digest}-{file_digest[:_NAME_DIGITS]}.zip"
 
     def write(self, artifact: Artifact) -> StoredArtifact:
-        """Puts ``artifact`` on disk for good, before anything refers to it; replaces a damaged
-        file.
+        """Keeps ``artifact`` for good, before anything refers to it; replaces a damaged file.
 
-        A crash leaves at most a temporary file, or a whole file that nothing refers to. Raises
+        A crash leaves at most an unfinished file, or a whole one that nothing refers to. Raises
         ``StoreError``.
         """
         data = _zipped(artifact.files)
         file_digest = digest_of_bytes(data)
-        path = self.path(artifact.digest, file_digest)
-        try:
-            if not _holds(path, file_digest):
-                durable_files.replace(self.root, path, data)
-        except OSError as error:
-            raise file_error(error, path) from error
+        self.storage.write(self.key(artifact.digest, file_digest), data)
         return StoredArtifact(
             digest=artifact.digest,
             symbol=artifact.symbol,
@@ -85,24 +75,30 @@ class ArtifactFiles:
 
     def read(self, digest: str, symbol: str, file_digest: str) -> Artifact:
         """The artifact as it was written; ``StoreError`` names the file if it is damaged."""
-        path = self.path(digest, file_digest)
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            raise StoreError(
-                f"the artifact file {path} is gone",
-                next_step="put it back from a backup, or tune again to recompile it; "
-                f"another machine's artifacts need a shared {STATE_DIR_VARIABLE}",
-            ) from None
-        except OSError as error:
-            raise file_error(error, path) from error
-        if digest_of_bytes(data) != file_digest:
-            raise _damaged(path)
-        artifact = Artifact(digest, symbol, _unzipped(data))
+        key = self.key(digest, file_digest)
+        artifact = Artifact(digest, symbol, _unzipped(self.storage.read(key, file_digest)))
         if digest_of_bytes(artifact.object_bytes) != digest:
-            raise _damaged(path)
+            raise damaged(self.storage.path_of(key))
         _require_symbol(artifact)
         return artifact
+
+    def size(self, digest: str, file_digest: str) -> int | None:
+        """The size of the zip; ``None`` if it is missing. Where that has to be asked for elsewhere
+        it is believed for :data:`_BELIEVED_S`: each of thousands of best-queries wants it, and the
+        bytes themselves are checked whenever they are handed out."""
+        key = self.key(digest, file_digest)
+        if self.storage.at_hand:
+            return self.storage.size(key)
+        now = time.monotonic()
+        size, until = self._sizes.get(key, (0, 0.0))
+        if now < until:
+            return size
+        found = self.storage.size(key)
+        if found is not None:
+            if len(self._sizes) >= _KEPT_SIZES:
+                self._sizes.clear()
+            self._sizes[key] = (found, now + _BELIEVED_S)
+        return found
 
 
 def defines(content: bytes, symbol: bytes) -> bool:
@@ -121,13 +117,6 @@ def _require_symbol(artifact: Artifact) -> None:
         )
 
 
-def _holds(path: Path, file_digest: str) -> bool:
-    try:
-        return digest_of_bytes(path.read_bytes()) == file_digest
-    except FileNotFoundError:
-        return False
-
-
 def _zipped(files: Mapping[str, bytes]) -> bytes:
     """The same bytes for the same files: ``ZipInfo`` has a fixed date."""
     buffer = io.BytesIO()
@@ -140,10 +129,3 @@ def _zipped(files: Mapping[str, bytes]) -> bytes:
 def _unzipped(data: bytes) -> dict[str, bytes]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return {kind: archive.read(kind) for kind in archive.namelist()}
-
-
-def _damaged(path: Path) -> StoreError:
-    return StoreError(
-        f"the artifact file {path} is damaged: its digest is not the one that was stored",
-        next_step="put it back from a backup, or delete it and tune again",
-    )

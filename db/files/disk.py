@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.dialects import postgresql, sqlite
 
-from db.failure import file_error
+from db.files.folder import prove_folder_writable
 from db.place import Place
 from db.service_models import HeartbeatRow
 
@@ -50,33 +50,15 @@ class Reserve:
                 self._path.unlink(missing_ok=True)
 
 
-_PROOF_BYTES = 64 << 10
-"""More than fits into blocks that files have already, which a full disk still takes."""
-
-
 def prove_writable(store: SqlStore) -> None:
-    """Writes a row, and a file beside the database and beside the artifacts; ``StoreError`` says
-    what cannot be written, and why. Blocks while another writer holds the database."""
-    # If missing it is not made here: it may not be mounted.
-    root = store.files.root
-    folders = {root if root.exists() else root.parent}
+    """Writes a row, a file beside the database and one among the artifacts, and reads the mark of
+    these; ``StoreError`` says what fails, and why. Blocks while another writer holds the
+    database."""
     if store.place.path is not None:
-        folders.add(store.place.path.parent)
-    for folder in sorted(folders):
-        _write_file(folder)
+        prove_folder_writable(store.place.path.parent)
+    store.prove_artifacts()
     now = time.time()
     with store.writing() as session:
         dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
         row = dialect.insert(HeartbeatRow).values(machine=socket.gethostname()[:100], at=now)
         session.execute(row.on_conflict_do_update(index_elements=["machine"], set_={"at": now}))
-
-
-def _write_file(folder: Path) -> None:
-    path = folder / f".writable-{os.getpid()}"
-    try:
-        try:
-            path.write_bytes(os.urandom(_PROOF_BYTES))
-        finally:
-            path.unlink(missing_ok=True)
-    except OSError as error:
-        raise file_error(error, path) from error

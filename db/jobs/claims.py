@@ -38,6 +38,11 @@ class Owner:
     started_at: float
 
     @property
+    def key(self) -> tuple[str, int, int]:
+        """The same for one process, whoever looked when."""
+        return self.host, self.pid, round(self.started_at)
+
+    @property
     def label(self) -> str:
         """For people: ``process 1234`` or ``process 1234 on lab7``."""
         if self.host == this_host():

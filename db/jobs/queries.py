@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Select, case, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from db.access.audience import EVERYBODYS
+from db.jobs import waiting
 from db.jobs.claims import Owner, is_held, owner_of
 from db.jobs.trials import BASELINES, KNOWN_ORIGINS, SEARCHED
 from db.models import (
@@ -39,7 +40,8 @@ class JobSummary:
     ``outcomes`` has the outcomes that occurred, ``pending`` counts trials handed out and not
     finished, ``best_cycles`` is of the best verified trial. ``owner`` is the process that works
     on it now. ``interrupted`` means that the job says ``running`` but its process is gone: it
-    can be resumed.
+    can be resumed. ``waits`` is why nobody works on it, or what its work waits for
+    (:mod:`db.jobs.waiting`).
     """
 
     job: Job
@@ -48,6 +50,7 @@ class JobSummary:
     best_cycles: int | None
     owner: Owner | None
     interrupted: bool
+    waits: str = ""
 
     @property
     def finished(self) -> int:
@@ -74,11 +77,12 @@ def summaries_of(session: Session, rows: Sequence[JobRow]) -> list[JobSummary]:
         counts[job_id][outcome] = count
         if outcome is Outcome.OK:
             best[job_id] = cycles
-    return [_summary(row, counts[row.id], best.get(row.id)) for row in rows]
+    waits = waiting.reasons(session, rows)
+    return [_summary(row, counts[row.id], best.get(row.id), waits[row.id]) for row in rows]
 
 
 def _summary(
-    row: JobRow, counts: Mapping[Outcome | None, int], best_cycles: int | None
+    row: JobRow, counts: Mapping[Outcome | None, int], best_cycles: int | None, waits: str
 ) -> JobSummary:
     held = is_held(row)
     return JobSummary(
@@ -88,6 +92,7 @@ def _summary(
         best_cycles=best_cycles,
         owner=owner_of(row) if held else None,
         interrupted=row.state is JobState.RUNNING and not held,
+        waits=waits,
     )
 
 

@@ -14,7 +14,7 @@ jobs, the one with the highest priority goes first, plus a point for each minute
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -109,7 +109,17 @@ _COLUMNS = (
     JobRow.owner_pid,
     JobRow.owner_started_at,
     JobRow.lease_expires_at,
+    JobRow.measurer,
+    JobRow.device_tags,
+    JobRow.promote_to,
 )
+
+CanRun = Callable[[str, str, str], bool]
+"""Whether a job can run here, by its measurer, device tags and where it promotes to."""
+
+
+def _runs_any(measurer: str, on: str, promote_to: str) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -136,8 +146,11 @@ class JobQueue:
     def __init__(self, store: SqlStore) -> None:
         self._store = store
 
-    def take_next(self, skip: Collection[str] = ()) -> ClaimedJob | None:
-        """Claims the job whose turn it is, except those in ``skip``; ``None`` without one.
+    def take_next(
+        self, skip: Collection[str] = (), can_run: CanRun = _runs_any
+    ) -> ClaimedJob | None:
+        """Claims the job whose turn it is, except those in ``skip`` and those that cannot run
+        here; ``None`` without one.
 
         A claim is taken in the transaction that chooses, so no two conductors take one job, nor
         more jobs of a user at once than their quota of running jobs allows.
@@ -145,7 +158,7 @@ class JobQueue:
         with self._store.reading() as session:  # polls must not take the write lock
             now_open = _open_jobs(session)
             left_behind = [row for row in now_open.free if row.requested is not None]
-            if not left_behind and _choose(session, now_open, skip) is None:
+            if not left_behind and _choose(session, now_open, skip, can_run) is None:
                 return None
         for row in left_behind:
             self._obey(row.id, JobRequest(row.requested))
@@ -155,7 +168,7 @@ class JobQueue:
         def choose(session: Session) -> str | None:
             if session.get_bind().dialect.name == "postgresql":
                 session.execute(select(func.pg_advisory_xact_lock(_ONE_CHOOSES)))
-            found = _choose(session, _open_jobs(session), skip)
+            found = _choose(session, _open_jobs(session), skip, can_run)
             if found is None or not _still_waits(session, found.job_id):
                 return None
             chosen[:] = [found]
@@ -175,7 +188,9 @@ class JobQueue:
         except UserError:
             return  # it has ended meanwhile
 
-    def must_give_way(self, running: ClaimedJob, skip: Collection[str] = ()) -> bool:
+    def must_give_way(
+        self, running: ClaimedJob, skip: Collection[str] = (), can_run: CanRun = _runs_any
+    ) -> bool:
         """Whether another user's job, or a more urgent one, would be taken up before ``running``
         if that were waiting now."""
         with self._store.reading() as session:
@@ -184,7 +199,7 @@ class JobQueue:
             if mine is None or not now_open.free:
                 return False
             others = [row for row in now_open.held if row.id != running.id]
-            found = _choose(session, _Open(others, [*now_open.free, mine]), skip)
+            found = _choose(session, _Open(others, [*now_open.free, mine]), skip, can_run)
             if found is None or found.job_id == running.id:
                 return False
             return found.user != running.user or found.priority > mine.priority
@@ -216,8 +231,14 @@ def _still_waits(session: Session, job_id: str) -> bool:
     return not row.state.ended and not row.paused and row.requested is None
 
 
-def _choose(session: Session, now_open: _Open, skip: Collection[str]) -> Waiting | None:
-    free = [row for row in now_open.free if row.id not in skip]
+def _choose(
+    session: Session, now_open: _Open, skip: Collection[str], can_run: CanRun
+) -> Waiting | None:
+    free = [
+        row
+        for row in now_open.free
+        if row.id not in skip and can_run(row.measurer, row.device_tags, row.promote_to)
+    ]
     if not free:
         return None
     now = time.time()
@@ -225,7 +246,7 @@ def _choose(session: Session, now_open: _Open, skip: Collection[str]) -> Waiting
     for row in now_open.held:
         running[row.submitted_by] = running.get(row.submitted_by, 0) + 1
     users = {row.submitted_by for row in free}
-    limits = _most_at_once(session, users & running.keys(), now)
+    limits = most_at_once(session, users & running.keys(), now)
     allowed = {u for u in users if u not in limits or running[u] < limits[u]}
     waiting = [
         Waiting(
@@ -242,7 +263,7 @@ def _choose(session: Session, now_open: _Open, skip: Collection[str]) -> Waiting
     return next_in_line(waiting, service, now)
 
 
-def _most_at_once(session: Session, users: Collection[str], now: float) -> Mapping[str, int]:
+def most_at_once(session: Session, users: Collection[str], now: float) -> Mapping[str, int]:
     """How many jobs of each of ``users`` may run at once: the most that a valid token of theirs
     allows. A user with a token without this quota, or without any valid token, has no limit."""
     if not users:

@@ -13,6 +13,7 @@ from db import models, service_models  # noqa: F401 - fills the metadata
 from db.base import Base
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import WRITING, find_url, make_engine
+from db.files import models as file_models  # noqa: F401 - fills the metadata
 
 
 def _run(connection: Connection) -> None:

@@ -13,14 +13,13 @@ contract (:func:`db.files.artifacts.defines`).
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from db.files.artifacts import LOST_FILE, ArtifactFiles
 from tuner.codegen.judged import mark_of, outside, outside_space
-from tuner.errors import StoreError
 from tuner.identity import digest_of
 from tuner.kernels import Kernel
 from tuner.records.candidate import Problem
@@ -86,10 +85,12 @@ def read_config(text: str) -> tuple[Any, str]:
 
 class Validator:
     """Finds faults of rows. Verdicts are kept by content, so a changed row gets a new one. Threads
-    may share it: at worst two of them judge the same row."""
+    may share it: at worst two of them judge the same row. ``require_place`` raises ``StoreError``
+    if the artifacts of the database are somewhere else (:mod:`db.files.mark`)."""
 
-    def __init__(self, files: ArtifactFiles) -> None:
+    def __init__(self, files: ArtifactFiles, require_place: Callable[[], None]) -> None:
         self._files = files
+        self._require_place = require_place
         # A space is a function of its problem and of the code of this process, so this names
         # what was judged.
         self._verdicts: dict[tuple[str, str, str, str, str], str] = {}
@@ -127,20 +128,12 @@ class Validator:
     def _object_fault(self, row: ServingRow) -> str:
         """The size tells a lost or cut file; the digests of its bytes are checked whenever they
         are handed out."""
-        path = self._files.name(row.artifact_digest, row.artifact_file_digest)
-        try:
-            size = os.stat(path).st_size  # Path takes five times as long
-        except FileNotFoundError:
-            self._require_folder()
+        size = self._files.size(row.artifact_digest, row.artifact_file_digest)
+        if size is None:
+            # A place that is not there, or another one, says nothing about single schedules.
+            self._files.storage.require_present()
+            self._require_place()
             return f"{LOST_FILE} is gone"
         if size != row.stored_bytes:
             return f"{LOST_FILE} has {size} bytes, not {row.stored_bytes}"
         return ""
-
-    def _require_folder(self) -> None:
-        # A folder that is not mounted says nothing about single schedules.
-        if not self._files.root.is_dir():
-            raise StoreError(
-                f"the folder of artifacts, {self._files.root}, is gone",
-                next_step="mount it, or put it back from a backup",
-            )

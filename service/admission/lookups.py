@@ -74,9 +74,9 @@ class ThreadLooker:
 class ProcessLookers:
     """``places`` processes, started when first needed, and again if one is killed."""
 
-    def __init__(self, database_url: str | None, places: int) -> None:
+    def __init__(self, database_url: str | None, artifacts: str | None, places: int) -> None:
         self.places = places
-        self._database_url = database_url
+        self._where = (database_url, artifacts)
         self._lock = threading.Lock()
         self._pool: ProcessPoolExecutor | None = None
 
@@ -100,7 +100,7 @@ class ProcessLookers:
                 self.places,
                 mp_context=get_context("spawn"),  # a fork would share connections and locks
                 initializer=_start,
-                initargs=(self._database_url,),
+                initargs=self._where,
             )
         return self._pool
 
@@ -109,14 +109,14 @@ _looker: Looker | None = None
 """In a process of :class:`ProcessLookers`."""
 
 
-def _start(database_url: str | None) -> None:
+def _start(database_url: str | None, artifacts: str | None) -> None:
     global _looker
     from db import open_store
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service hands on Ctrl-C
     threading.Thread(target=_leave_with_parent, name="until-parent-ends", daemon=True).start()
     os.nice(_NICE)
-    _looker = Looker(open_store(database_url))
+    _looker = Looker(open_store(database_url, artifacts=artifacts))
 
 
 def _leave_with_parent() -> None:

@@ -55,6 +55,7 @@ for command in (
     jobs.watch,
     jobs.cancel,
     jobs.pause,
+    jobs.conductors,
     tuning.resume,
     jobs.export_study,
     jobs.pairs,

@@ -1,5 +1,5 @@
-"""The database as a whole: ``db backup`` and ``db restore``; its schedules as one file: ``export``
-and ``import``.
+"""The database as a whole: ``db backup``, ``db restore`` and ``db artifacts``; its schedules as one
+file: ``export`` and ``import``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,10 +17,14 @@ from service.cli.options import AsJson, ServerAddress, read_server
 from service.cli.output import print_json, print_line
 from tuner.errors import UserError
 
+if TYPE_CHECKING:
+    from db.files.inventory import Inventory
+
 QUIET_S = 2.0
 """Shorter work shows nothing."""
 EVERY_S = 2.0
 _MIB = 1 << 20
+_MOST_NAMED = 3
 
 
 @contextmanager
@@ -51,7 +55,7 @@ def shown(label: str) -> Iterator[Callable[[int, int], None]]:
             sys.stderr.flush()
 
 
-app = typer.Typer(help="Look after the database: backups.", no_args_is_help=True)
+app = typer.Typer(help="Look after the database: backups, objects.", no_args_is_help=True)
 
 
 @app.command()
@@ -107,6 +111,59 @@ def restore(
     print_line(f"restored {done.rows} rows and {done.files} files of the backup made {made}")
     print_line(f"its manifest has SHA-256 {done.manifest_sha256}")
     _warn(done.missing)
+
+
+@app.command()
+def artifacts(
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read every file and compare its digest.")
+    ] = False,
+    sweep: Annotated[
+        bool,
+        typer.Option("--sweep", help="Delete files older than a day that no row refers to."),
+    ] = False,
+    adopt: Annotated[
+        bool,
+        typer.Option(
+            "--adopt", help="From now on this is the place of the artifacts, whatever is missing."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show where objects lie, how many there are, and which are lost."""
+    from dataclasses import asdict
+
+    from db import open_store
+    from db.files import inventory, mark
+
+    with open_store() as store:
+        if adopt:
+            mark.adopt(store)
+        store.require_artifacts()
+        found = inventory.take_inventory(store, verify=verify)
+        swept = inventory.sweep(store, found) if sweep else 0
+    if as_json:
+        print_json({**asdict(found), "verified": verify, "swept": swept})
+    else:
+        _print_inventory(found, verified=verify, swept=swept)
+    if found.missing or found.damaged:
+        raise typer.Exit(1)
+
+
+def _print_inventory(found: Inventory, *, verified: bool, swept: int) -> None:
+    print_line(f"{found.place}: {found.files} files, {found.bytes / _MIB:,.1f} MiB")
+    checked = "all digests compared" if verified else "names and sizes compared"
+    print_line(f"{found.referred} artifacts in the database, {checked}")
+    for word, keys in (("missing", found.missing), ("damaged", found.damaged)):
+        if keys:
+            print_line(f"{len(keys)} {word}: {', '.join(keys[:_MOST_NAMED])}")
+    if swept:
+        print_line(f"{swept} files deleted that no row refers to")
+    elif found.unreferred:
+        print_line(
+            f"{len(found.unreferred)} files ({found.unreferred_bytes / _MIB:,.1f} MiB) that no row "
+            "refers to; --sweep deletes them"
+        )
 
 
 def _warn(missing: list[str]) -> None:

@@ -98,7 +98,7 @@ def _print_jobs(found: list[dict[str, Any]]) -> None:
                 "" if row["best_cycles"] is None else f"{row['best_cycles']:,}",
                 row.get("what") or form_label(row),
                 *(of_search[name].shown(row.get(name)) for name in listed),
-                row["note"],
+                row.get("waits") or row["note"],
             ]
             for row in rows
         ],
@@ -175,7 +175,8 @@ def _whole(address: str | None, given: str) -> dict[str, Any]:
         found = result(one.id, store)
         peak = peak_cycles(found.job.spec.problem)
         rows = [trial_json(trial, peak) for trial in store.trials(found.job.id)]
-        return {**result_json(found, store.place.name), "trials": rows}
+        waits = store.summary(found.job.id).waits
+        return {**result_json(found, store.place.name), "waits": waits, "trials": rows}
 
 
 def watch(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = False) -> None:
@@ -287,6 +288,48 @@ def _agreement_text(found: Mapping[str, Any]) -> str:
             "(each pair predicted from the others)"
         )
     return ", ".join(parts)
+
+
+def conductors(server: ServerAddress = None, as_json: AsJson = False) -> None:
+    """List the conductors, and why some take up no job."""
+    address = read_server(server)
+    if address is not None:
+        from service.client import Client
+
+        with Client(address) as client:
+            found = client.conductors()
+    else:
+        from db import open_store
+        from service.json_forms import conductors_json
+
+        with open_store() as store:
+            found = conductors_json(store)
+    if as_json:
+        print_json({"conductors": found})
+    elif not found:
+        print_line("no conductor runs; start one with `hvxtune serve` or `hvxtune conductor`")
+    else:
+        _print_conductors(found)
+
+
+def _print_conductors(found: list[dict[str, Any]]) -> None:
+    print_table(
+        ["host", "process", "state", "jobs", "slots", "measures with", "artifacts", "why"],
+        [
+            [
+                one["host"],
+                one["pid"],
+                "fit" if one["fit"] else "unfit",
+                " ".join(one["jobs"]),
+                "" if one["slots"] is None else one["slots"],
+                ", ".join(one["measurers"]),
+                one["artifacts"] or "",
+                "; ".join(f"{lack['part']}: {lack['reason']}" for lack in one["lacks"]),
+            ]
+            for one in found
+        ],
+        numeric=["process", "slots"],
+    )
 
 
 def pairs(

@@ -35,6 +35,8 @@ class JobProgress:
     """``98 % of the expected optimum``, if that is known."""
     on_front: int | None = None
     """Trials on the Pareto front of a job with several objectives."""
+    waits: str = ""
+    """Why nobody works on it, if that is so."""
     promoted: int = 0
     promotions: int = 0
     """How many of the most promising trials have been measured again, and how many will be at
@@ -122,6 +124,8 @@ def _bar(label: str) -> Iterator[Show]:
 
 def _state(progress: JobProgress) -> str:
     """Best so far, outcomes, rate, time to go."""
+    if progress.waits:
+        return f"waits: {progress.waits}"
     if not progress.finished:
         return "starting"
     parts = [_incumbent(progress), outcomes_text(progress.outcomes)]
@@ -138,13 +142,15 @@ def _state(progress: JobProgress) -> str:
 
 def _lines(label: str) -> Show:
     last = time.monotonic() - LINE_INTERVAL_S
+    waited_for = ""
 
     def show(progress: JobProgress) -> None:
-        nonlocal last
+        nonlocal last, waited_for
         now = time.monotonic()
-        if now - last < LINE_INTERVAL_S and progress.finished != progress.total:
+        is_news = progress.finished == progress.total or progress.waits != waited_for
+        if now - last < LINE_INTERVAL_S and not is_news:
             return
-        last = now
+        last, waited_for = now, progress.waits
         total = "" if progress.total is None else f"/{progress.total}"
         parts = [f"{progress.finished}{total} trials", _state(progress)]
         if progress.promotions:

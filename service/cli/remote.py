@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from service.client.operations import BestOptions, FileKind
 
 INTERRUPTED = 130
+WAITS_EVERY_S = 5.0
 
 
 def tune_there(
@@ -147,8 +150,11 @@ def _follow(client: Client, job: str, *, as_json: bool) -> None:
     try:
         form = client.job(job)
         job = str(form["job"])
-        with shown(str(form.get("display_name") or form["kernel"])) as show:
-            for event in _Follower(form, show).events(client.events(job)):
+        with (
+            shown(str(form.get("display_name") or form["kernel"])) as show,
+            _telling_waits(client, job, follower := _Follower(form, show)),
+        ):
+            for event in follower.events(client.events(job)):
                 # Events tell of pauses that are over, too.
                 if event.data.get("paused") and client.job(job)["paused"]:
                     break
@@ -175,6 +181,28 @@ def _follow(client: Client, job: str, *, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
+@contextmanager
+def _telling_waits(client: Client, job: str, follower: _Follower) -> Iterator[None]:
+    """While the block lasts, asks now and then why nobody works on the job: no event tells."""
+    done = threading.Event()
+
+    def ask() -> None:
+        while not done.wait(WAITS_EVERY_S):
+            try:
+                waits = str(client.job(job).get("waits") or "")
+            except HvxtuneError:
+                return  # whoever reads the events learns why
+            if not done.is_set():
+                follower.tell_waits(waits)
+
+    asking = threading.Thread(target=ask, name="waits", daemon=True)
+    asking.start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
 class _Follower:
     """Counts the events of a job and shows its progress after each."""
 
@@ -191,6 +219,13 @@ class _Follower:
         self._best: int | None = None
         self._spent_s = float(form["spent_s"])
         self._since = time.monotonic()
+        self._waits = ""
+
+    def tell_waits(self, waits: str) -> None:
+        """Shows why nobody works on the job, or that somebody does again."""
+        if waits != self._waits:
+            self._waits = waits
+            self._show(self._progress())
 
     def events(self, events: Any) -> Any:
         """The same events, each shown."""
@@ -228,7 +263,8 @@ class _Follower:
             outcomes=self._outcomes,
             best_cycles=self._best,
             elapsed_s=elapsed_s,
-            eta_s=None if left is None else left * elapsed_s / finished,
+            eta_s=left * elapsed_s / finished if finished and left is not None else None,
+            waits=self._waits,
             reached=reached_text(self._remaining),
             on_front=len(self._front) if len(self._objectives) > 1 else None,
             promoted=self._promoted,

@@ -76,6 +76,18 @@ def serve(
             help="A network that webhooks may lead to beside public ones; may be repeated.",
         ),
     ] = None,
+    artifacts: Annotated[
+        str | None,
+        typer.Option(
+            "--artifacts",
+            metavar="STORAGE",
+            help="Where objects lie: folder:PATH, database: or s3://BUCKET/PREFIX "
+            "(the folder artifacts of the state directory).",
+            envvar="HVXTUNE_ARTIFACTS",
+            show_envvar=False,
+            show_default=False,
+        ),
+    ] = None,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request on standard error.")
     ] = False,
@@ -94,6 +106,7 @@ def serve(
         tls_key=tls_key,
         trusted_proxies=read_trusted(trusted_proxy or ()),
         webhook_allow=tuple(webhook_allow or ()),
+        artifacts=artifacts,
     )
     announce = _print_as_json if as_json else _print
     run(settings, announce, conductor=CONDUCTOR, access_log=access_log)
@@ -111,7 +124,7 @@ def _print(about: Mapping[str, Any]) -> None:
     import sys
 
     print_line(f"hvxtune listens on {about['url']} (routes: {about['url']}/docs)")
-    print_line(f"database {about['database']}")
+    print_line(f"database {about['database']}, artifacts in {about['artifacts']}")
     if "token" in about:
         print_line(f"first token, with scope admin, shown this once: {about['token']}")
     if "token_file" in about:

@@ -82,6 +82,8 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
         f"job {result['job']} {result['state']}: {sum(result['outcomes'].values())} trials "
         f"in {result['spent_s']:.0f} s ({outcomes_text(result['outcomes'])})"
     )
+    if result.get("waits"):
+        print_line(f"waits: {result['waits']}")
     print_line()
     figures = ["cycles", "packets", "HVX peak", "speed-up"]
     told = result.get("told_against")

@@ -87,6 +87,10 @@ class Operations:
         """The targets, with their figures."""
         return items_of((yield from self._get("/v1/targets")), self.server)
 
+    def conductors(self) -> Steps[list[Json]]:
+        """The conductors, and whether they are fit, like ``hvxtune conductors --json``."""
+        return items_of((yield from self._get("/v1/conductors")), self.server)
+
     def submit(
         self,
         /,

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from db.files.disk import Reserve
 from db.jobs import claims
 from db.jobs.queue import ClaimedJob, JobQueue
+from db.pipelines import bring
 from db.sql_store import SqlStore
+from service.conductor.fitness import Fitness
 from service.conductor.troubles import Troubles, in_words
 from service.request_ids import work_for
 from tuner import tuning
@@ -61,7 +63,8 @@ class _Owed:
 class Conductor:
     """Takes up jobs of ``store`` whose turn it is and runs ``slots`` of them at once.
 
-    ``most_workers`` bounds the candidates in flight of each. ``run`` is replaced in tests.
+    ``most_workers`` bounds the candidates in flight of each. ``fitness`` says whether it may take
+    up jobs, and which; without it, all. ``run`` is replaced in tests.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Conductor:
         quantum_s: float = QUANTUM_S,
         troubles: Troubles | None = None,
         run: Run | None = None,
+        fitness: Fitness | None = None,
     ) -> None:
         self._store = store
         self._queue = JobQueue(store)
@@ -81,6 +85,7 @@ class Conductor:
         self._quantum_s = quantum_s
         self._troubles = troubles or Troubles()
         self._run = run or self._tune
+        self._fitness = fitness
         self._slots: list[_Slot] = []
         self._next_check = 0.0
         self._reserve = Reserve(store.place)
@@ -116,14 +121,19 @@ class Conductor:
     def _tick(self) -> None:
         self._pay()
         self._slots = [slot for slot in self._slots if slot.thread.is_alive()]
+        if self._fitness is not None and not self._fitness.fit:
+            return
         while len(self._slots) < self._slot_count:
-            job = self._queue.take_next(self._not_now())
+            job = self._queue.take_next(self._not_now(), self._can_run)
             if job is None:
                 return
             self._start(job)
         if time.monotonic() >= self._next_check:
             self._next_check = time.monotonic() + _GIVE_WAY_CHECK_S
             self._give_way()
+
+    def _can_run(self, measurer: str, on: str, promote_to: str) -> bool:
+        return self._fitness is None or self._fitness.can_run(measurer, on, promote_to)
 
     def _not_now(self) -> set[str]:
         return self._troubles.left_alone() | {slot.job.id for slot in self._slots}
@@ -140,7 +150,9 @@ class Conductor:
             return
         due = time.monotonic() - self._quantum_s
         for slot in sorted(self._slots, key=lambda slot: slot.since):
-            if slot.since <= due and self._queue.must_give_way(slot.job, self._not_now()):
+            if slot.since <= due and self._queue.must_give_way(
+                slot.job, self._not_now(), self._can_run
+            ):
                 _log.info("job %s: gives way to another", slot.job.id)
                 slot.stop.because("waits: gave way to another job")
                 return
@@ -158,6 +170,7 @@ class Conductor:
             _log.info("job %s: %s", job.id, state)
 
     def _tune(self, job: ClaimedJob, store: SqlStore, stop: StopRequest) -> JobState:
+        bring(store, store.job(job.id).spec.problem.workload.kernel)
         done = tuning.run(
             job.id, store, stop=stop, token=job.token, most_workers=self._most_workers
         )

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from service.conductor.conductor import Conductor
+from service.conductor.fitness import Fitness
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
@@ -48,8 +49,12 @@ def conduct(
         watch.start()
     with open_store() as store:
         _log.info("running jobs of %s, %d at once", store.place.name, slots)
+        fitness = Fitness(store, slots=slots)
+        fitness.check()
+        threading.Thread(target=fitness.run, args=(leave,), name="fitness", daemon=True).start()
         _look_after_devices(store, leave)
-        Conductor(store, slots=slots, most_workers=workers).run(leave)
+        Conductor(store, slots=slots, most_workers=workers, fitness=fitness).run(leave)
+        fitness.leave()
     _log.info("left")
 
 

@@ -10,6 +10,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
+from db.jobs.conductors import conductors
 from service.app_state import Store
 from service.auth import Scope, require
 from service.auth.gate import Gate
@@ -37,6 +38,11 @@ class Ready(BaseModel):
     conductors: int | None = Field(
         None, examples=[1], description="Processes of this service that run jobs; others may, too."
     )
+    unfit: list[str] | None = Field(
+        None,
+        examples=[["process 4711 on lab7: artifacts: ..."]],
+        description="Conductors, of this service or elsewhere, that take up no job, and why.",
+    )
 
 
 router = APIRouter(tags=["health"], dependencies=[NO_QUERY])
@@ -59,8 +65,13 @@ async def readyz(request: Request, store: Store) -> Ready:
     except StoreError as error:
         raise error if may_know else for_strangers(error) from None
     if not may_know:
-        return Ready(database=None, conductors=None)
-    return Ready(database=store.place.name, conductors=request.app.state.conductors_alive())
+        return Ready(database=None, conductors=None, unfit=None)
+    listed = await run_in_threadpool(conductors, store)
+    return Ready(
+        database=store.place.name,
+        conductors=request.app.state.conductors_alive(),
+        unfit=[f"{one.label}: {one.reason}" for one in listed if not one.fit],
+    )
 
 
 def _may_know(request: Request) -> bool:

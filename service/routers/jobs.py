@@ -18,7 +18,7 @@ from service.auth import Caller, Scope, require
 from service.auth.audit import record
 from service.job_requests import Taken, require_may_steer
 from service.job_requests import submit as take
-from service.json_forms import detail_json, listed_json, overview_json
+from service.json_forms import conductors_json, detail_json, listed_json, overview_json
 from service.openapi import problems
 from service.problem_details import HttpError, not_found
 from service.schemas import paging
@@ -198,20 +198,11 @@ for _request, _summary, _text in (
 
 @router.get(
     "/conductors",
-    summary="The conductors that have a job now",
+    summary="The conductors, and whether they are fit",
     response_model=ConductorList,
     dependencies=[Depends(require(Scope.READ)), NO_QUERY],
 )
 def conductors(store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
-    """Processes that run jobs, on whatever machine; idle ones are not known."""
-    return {
-        "items": [
-            {
-                "host": found.owner.host.partition("/")[0],
-                "pid": found.owner.pid,
-                "started_at": found.owner.started_at,
-                "jobs": list(found.jobs),
-            }
-            for found in job_queries.conductors_at_work(store)
-        ]
-    }
+    """Processes that run jobs, on whatever machine. An unfit one says what it does not reach, and
+    takes up no job until it does."""
+    return {"items": conductors_json(store)}

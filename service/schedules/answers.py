@@ -74,12 +74,13 @@ class Answers:
 
     def plain(self, query: bytes, owner: str = "") -> Answer | None:
         """The exact answer to a plain query string, within microseconds; ``None`` where that
-        takes more (an error, a miss, a fault to note, another database than SQLite). ``owner`` is
+        takes more (an error, a miss, a fault to note, another database than SQLite, artifacts that
+        have to be asked for elsewhere). ``owner`` is
         who asks, and may be given their own private schedules.
 
         Only from the thread of the event loop.
         """
-        if not self.reads.in_process:
+        if not (self.reads.in_process and self._store.files.storage.at_hand):
             return None
         asked_by = (owner, query)
         kept = self._kept.get(asked_by)

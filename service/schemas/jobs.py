@@ -273,6 +273,10 @@ class JobStandingForm(JobForm):
     finished: int = Field(description="Trials of every outcome.")
     pending: int = Field(description="Trials handed out and not finished.")
     best_cycles: int | None
+    waits: str = Field(
+        examples=["no conductor has qemu: process 4711 on lab7: this machine has no qemu-hexagon"],
+        description="Why nobody works on it now, or what its work waits for; empty otherwise.",
+    )
     default_cycles: int | None
     textbook_cycles: int | None
     baseline_cycles: int | None = Field(description="Those of the job's baseline.")
@@ -378,17 +382,37 @@ class TrialPage(BaseModel):
     next_cursor: str | None = Field(description="For the next page; null: that was all.")
 
 
+class LackForm(BaseModel):
+    """A part that a conductor does not reach."""
+
+    part: str = Field(examples=["artifacts"])
+    reason: str
+
+
 class ConductorForm(BaseModel):
-    """A process that runs jobs now."""
+    """A process that runs jobs, or is unfit to."""
 
     host: str = Field(examples=["lab7"])
     pid: int = Field(examples=[4711])
     started_at: float = Field(examples=[1.8e9], description="Unix seconds.")
     jobs: list[str] = Field(examples=[["1rt4dqb5ef"]])
+    fit: bool = Field(description="Whether it takes up jobs.")
+    lacks: list[LackForm] = Field(description="Why it is unfit: what every job needs.")
+    without: list[LackForm] = Field(description="Measurers that do not work there.")
+    measurers: list[str] = Field(examples=[["qemu"]])
+    slots: int | None = Field(description="Jobs at once; null: a command that runs its own job.")
+    version: str | None = Field(examples=["0.2.0"])
+    artifacts: str | None = Field(
+        examples=["s3://lab/hvxtune"], description="Where it keeps objects, without credentials."
+    )
+    clock_offset_s: float | None = Field(
+        examples=[0.003], description="How far its clock is ahead of the database's."
+    )
+    seen_at: float | None = Field(description="Unix seconds, by the clock of the database.")
 
 
 class ConductorList(BaseModel):
-    """Those that have a job; idle ones are not known to the database."""
+    """Those that are alive, fit or not, and other processes that have a job."""
 
     items: list[ConductorForm]
 

@@ -21,6 +21,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from db import open_store
+from db.files.storages import ARTIFACTS_VARIABLE
 from db.place import URL_VARIABLE
 from db.sql_store import SqlStore
 from service.admission.connections import BACKLOG, Connections, within_descriptors
@@ -32,7 +33,7 @@ from service.request_ids import log_to_stderr
 from service.server.supervision import Conductors
 from service.settings import Settings
 from service.webhooks.sending import Sender
-from tuner.errors import UserError
+from tuner.errors import StoreError, UserError
 
 FINISH_REQUESTS_S = 10
 """How long answers under way may take once the service is told to end."""
@@ -40,8 +41,8 @@ FINISH_REQUESTS_S = 10
 _log = logging.getLogger("hvxtune.service")
 
 Announce = Callable[[Mapping[str, Any]], None]
-"""Receives ``url``, ``database``, ``conductors`` and ``notes`` (lines to print) once clients can
-connect; at the first start also the ``token`` that was made and its ``token_file``."""
+"""Receives ``url``, ``database``, ``artifacts``, ``conductors`` and ``notes`` (lines to print) once
+clients can connect; at the first start also the ``token`` that was made and its ``token_file``."""
 
 
 def serve(
@@ -64,7 +65,7 @@ def serve(
     _ = settings.webhook_networks  # refused before anything starts
     with _listening(settings) as listener:
         settings = replace(settings, port=listener.getsockname()[1])
-        store = open_store(settings.database_url)
+        store = open_store(settings.database_url, artifacts=settings.artifacts)
         try:
             _serve(settings, store, listener, announce, conductor, access_log=access_log)
         finally:
@@ -81,6 +82,7 @@ def _serve(
     access_log: bool,
 ) -> None:
     about = _access(store, settings)
+    _mark_artifacts(store)
     app = create_app(store, Gate(store), settings, _lookers(settings))
     conductors = _conductors(settings, conductor)
     app.state.conductors_alive = lambda: conductors.alive
@@ -92,6 +94,7 @@ def _serve(
             {
                 "url": settings.url,
                 "database": store.place.name,
+                "artifacts": store.files.storage.place,
                 "conductors": settings.conductors,
                 **about,
             }
@@ -129,7 +132,16 @@ def configured(app: FastAPI, settings: Settings, *, access_log: bool = False) ->
 def _lookers(settings: Settings) -> ProcessLookers | None:
     if not settings.lookup_processes:
         return None
-    return ProcessLookers(settings.database_url, settings.lookup_processes)
+    return ProcessLookers(settings.database_url, settings.artifacts, settings.lookup_processes)
+
+
+def _mark_artifacts(store: SqlStore) -> None:
+    """So that conductors elsewhere find out whether they reach what is served from here. A service
+    that does not find its artifacts itself says so, and in `/readyz`, too."""
+    try:
+        store.mark_artifacts()
+    except StoreError as error:
+        _log.error("not ready: %s", error)
 
 
 def settle_memory() -> None:
@@ -157,7 +169,8 @@ def _access(store: SqlStore, settings: Settings) -> dict[str, Any]:
 def _conductors(settings: Settings, conductor: Sequence[str]) -> Conductors:
     arguments = ["--until-eof", "--slots", str(settings.slots)]
     # In the environment: a URL may hold a password, and everybody can read command lines.
-    environment = {URL_VARIABLE: settings.database_url} if settings.database_url else {}
+    given = {URL_VARIABLE: settings.database_url, ARTIFACTS_VARIABLE: settings.artifacts}
+    environment = {name: value for name, value in given.items() if value}
     return Conductors(settings.conductors, [*conductor, *arguments], environment)
 
 

@@ -12,7 +12,10 @@ from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.dashboards.test_more_pages import words
+from tests.service.stored import unfit_conductor
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.measure.farm.roster import Checked, DeviceState, Enrolment, Purpose, Tally
+from tuner.records.trial import Submission
 
 LogIn = Callable[..., Browser]
 
@@ -40,6 +43,26 @@ def test_the_farm_lists_its_devices(logged_in: LogIn, roster: SqlRoster) -> None
     assert "25.0 %" in shown
     assert "suspect new: not checked yet free" in shown
     assert 'href="/ui/farm/sim%20%3Ci%3E"' in page
+
+
+def test_the_farm_lists_conductors_and_why_some_are_unfit(
+    logged_in: LogIn, store: SqlStore
+) -> None:
+    browser = logged_in(Scope.READ)
+    assert "No conductor runs." in words(browser.get("/ui/farm").text)
+    unfit_conductor(store)
+    shown = words(browser.get("/ui/farm").text)
+    assert "lab7 process 4711 unfit artifacts: not where the service has them 0 of 2 qemu" in shown
+
+
+def test_a_job_that_waits_says_why_on_its_page_and_in_the_list(
+    logged_in: LogIn, store: SqlStore
+) -> None:
+    unfit_conductor(store)
+    job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
+    browser = logged_in(Scope.READ)
+    for path in ("/ui/jobs", f"/ui/jobs/{job.id}"):
+        assert "no conductor is fit: process 4711 on lab7" in words(browser.get(path).text)
 
 
 def test_without_devices_the_farm_says_how_to_add_one(logged_in: LogIn) -> None:

@@ -78,7 +78,7 @@ def summary(store: SqlStore) -> list[Any]:
 
 
 def kept_files(store: SqlStore) -> set[Path]:
-    roots = (store.files.root, uploads.path_of("0" * 64).parents[1])
+    roots = (store.files.storage.root, uploads.path_of("0" * 64).parents[1])
     return {path for root in roots for path in root.rglob("*") if path.is_file()}
 
 
@@ -324,7 +324,7 @@ class BackupConformance(ABC):
         lost = next(path for path in sorted(kept_files(store)) if path.suffix == ".zip")
         lost.unlink()
         made = write_backup(store, tmp_path / "backup.tar")
-        assert made.missing == [f"artifacts/{lost.relative_to(store.files.root)}"]
+        assert made.missing == [f"artifacts/{lost.relative_to(store.files.storage.root)}"]
         assert restore_backup(elsewhere(), tmp_path / "backup.tar").missing == made.missing
 
     def test_a_backup_is_for_its_user_and_replaces_none(self, store: SqlStore, file: Path) -> None:

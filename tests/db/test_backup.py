@@ -12,7 +12,6 @@ import pytest
 
 from db import open_store
 from db.engine import find_url, make_engine, place_of
-from db.files.artifacts import ArtifactFiles
 from db.schema import upgrade
 from db.sql_store import SqlStore
 from tests.databases import put_database
@@ -48,7 +47,7 @@ class TestSqliteBackup(BackupConformance):
                 engine = make_engine(url, busy_timeout_s=1.0)
                 with engine.begin() as connection:
                     upgrade(connection, revision)
-                made = SqlStore(engine, place_of(url), ArtifactFiles(tmp_path / "older"))
+                made = SqlStore(engine, place_of(url), f"folder:{tmp_path / 'older'}")
                 return stack.enter_context(closing(made))
 
             yield make

@@ -15,7 +15,6 @@ from db.base import Base
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.devices.roster import SqlRoster
 from db.engine import find_url, make_engine, place_of
-from db.files.artifacts import ArtifactFiles
 from db.place import URL_VARIABLE
 from db.schema import ensure_schema, upgrade
 from db.sql_store import SqlStore
@@ -27,7 +26,7 @@ from tests.db.postgres_server import NEEDS_POSTGRES, databases
 from tests.db.serving_conformance import ServingConformance
 from tests.db.tenants_conformance import TenantsConformance
 from tests.db.test_kill import kill_rounds
-from tests.db.test_schema import shape
+from tests.db.test_schema import down_and_up, shape
 from tests.db.test_two_processes import (
     test_a_new_database_may_be_opened_by_several_processes_at_once as open_at_once,
 )
@@ -148,7 +147,7 @@ class TestPostgresBackup(BackupConformance):
                 engine = make_engine(url, 1.0)
                 with engine.begin() as connection:
                     upgrade(connection, revision)
-                made = SqlStore(engine, place_of(url), ArtifactFiles(tmp_path / "older"))
+                made = SqlStore(engine, place_of(url), f"folder:{tmp_path / 'older'}")
                 return stack.enter_context(closing(made))
 
             yield make
@@ -253,3 +252,11 @@ def test_a_connection_lost_half_way_leaves_nothing_and_the_next_one_works(
             session.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
         assert store.job(job.id) == job
         assert store.claim(job.id) == 1
+
+
+def test_the_last_migrations_go_down_and_up_with_data_in_them(
+    new_database: Callable[..., str],
+) -> None:
+    url = new_database()
+    with closing(open_store(url)) as store:
+        down_and_up(store, lambda: open_store(url))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -23,21 +23,23 @@ from db import models, open_store, service_models  # noqa: F401 - fills the meta
 from db.base import Base
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import find_url, make_engine, place_of
+from db.files import models as file_models  # noqa: F401 - fills the metadata
 from db.jobs.batches import batch_progress, keep_plan, listed_page, newest_like, plan_of
 from db.jobs.queries import JobFilters
 from db.models import ProblemRow, WorkloadRow
 from db.records import problem_record
 from db.schedules.first_sources import FIRST_SOURCES
 from db.schedules.validation import seal_fits
-from db.schema import MIGRATIONS, SCHEMA_VERSION, ensure_schema, upgrade
+from db.schema import MIGRATIONS, SCHEMA_VERSION, downgrade, ensure_schema, upgrade
+from db.sql_store import SqlStore
 from tests.tuner.test_network_plans import LAYERS, PLAN
-from tuner.conformance.records import SPACE, TOOLCHAIN, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, spec
 from tuner.conformance.stores import NETWORK, new_job
 from tuner.errors import StoreError, UserError
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.records.trial import Submission
+from tuner.records.trial import JobState, Submission
 
 
 def new_engine(path: Path) -> Engine:
@@ -184,6 +186,7 @@ def test_jobs_of_a_batch_from_before_are_a_batch_without_a_record(state: Path) -
     with closing(open_store(f"sqlite:///{place}")) as store:
         job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann")).id
     with new_engine(place).begin() as connection:
+        downgrade(connection, "0019")
         connection.execute(text("DROP TABLE batches"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0017'"))
         connection.execute(text("UPDATE jobs SET batch_id = '3f9c00aa21bc'"))
@@ -200,6 +203,7 @@ def test_networks_from_before_have_no_edges_and_no_plan(state: Path) -> None:
     with closing(open_store(f"sqlite:///{place}")) as store:
         made = store.create_batch(NETWORK, [new_job("a", "c"), new_job("b")])
     with new_engine(place).begin() as connection:
+        downgrade(connection, "0019")
         document = json.loads(connection.execute(text("SELECT document FROM batches")).scalar_one())
         for layer in document["layers"]:
             del layer["reads"], layer["output_bytes"], layer["within"]
@@ -265,3 +269,40 @@ def test_sqlite_is_set_up_to_keep_what_it_confirmed() -> None:
         }
     full = 2
     assert pragmas == {"journal_mode": "wal", "synchronous": full, "foreign_keys": 1}
+
+
+def test_the_last_migrations_go_down_and_up_with_data_in_them(state: Path) -> None:
+    state.mkdir(mode=0o700)
+    place = state / "hvxtune.sqlite"
+    with closing(open_store(f"sqlite:///{place}")) as store:
+        down_and_up(store, lambda: open_store(f"sqlite:///{place}"))
+
+
+def down_and_up(store: SqlStore, again: Callable[[], SqlStore]) -> None:
+    """Jobs, trials and artifacts of ``store`` are the same after going down to 0019 and up."""
+    job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
+    token = store.claim(job.id)
+    made = artifact(1)
+    store.commit(job.id, token, finished=[ok(0, made)], artifacts=[made])
+    store.release(job.id, token, JobState.DONE)
+    trials = store.trials(job.id)
+    with store.transaction() as session:
+        downgrade(session.connection(), "0019")
+        assert not inspect(session.connection()).has_table("artifact_marks")
+    with closing(again()) as upgraded:
+        assert upgraded.job(job.id).state is JobState.DONE
+        assert upgraded.trials(job.id) == trials
+        assert upgraded.artifact(made.digest) == made
+        upgraded.mark_artifacts()  # by one who has the artifacts of before
+
+
+def test_going_down_does_not_throw_away_artifacts(state: Path) -> None:
+    with closing(open_store(artifacts="database:")) as store:
+        job = store.create_job(spec(), SPACE, TOOLCHAIN)
+        store.commit(job.id, store.claim(job.id), artifacts=[artifact(1)])
+        with (
+            pytest.raises(RuntimeError, match="artifacts lie in the database"),
+            store.transaction() as session,
+        ):
+            downgrade(session.connection(), "0019")
+        assert store.artifact(artifact(1).digest) == artifact(1)

@@ -1,4 +1,4 @@
-"""The store over SQLite: the contract."""
+"""The store over SQLite: the contract, wherever its artifacts lie."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from db import open_store
+from tests.db.files.stand_in_bucket import NewBucket, bucket_server
 from tuner.conformance.best import BestConformance
 from tuner.conformance.stores import StoreConformance
 from tuner.store import TrialStore
@@ -20,6 +21,30 @@ class TestSqliteStore(StoreConformance):
         store = open_store()
         yield store
         store.close()
+
+
+class TestSqliteStoreWithArtifactsInside(StoreConformance):
+    @pytest.fixture
+    def store(self) -> Iterator[TrialStore]:
+        with open_store(artifacts="database:") as store:
+            yield store
+
+
+@pytest.fixture(scope="module")
+def new_bucket() -> Iterator[NewBucket]:
+    with bucket_server() as make:
+        yield make
+
+
+class TestSqliteStoreWithArtifactsInABucket(StoreConformance):
+    """Of a stand-in for S3 (:mod:`tests.db.files.stand_in_bucket`)."""
+
+    @pytest.fixture
+    def store(self, new_bucket: NewBucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[TrialStore]:
+        for variable, value in new_bucket.environment.items():
+            monkeypatch.setenv(variable, value)
+        with open_store(artifacts=f"s3://{new_bucket()}/here") as store:
+            yield store
 
 
 class TestBestInSqlite(BestConformance):

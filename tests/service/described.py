@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from db.engine import find_url, make_engine, place_of
-from db.files.artifacts import ArtifactFiles
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.settings import Settings
@@ -16,6 +14,5 @@ from tests.service.gates import OpenGate
 def document() -> dict[str, Any]:
     """The OpenAPI document. No database is opened to make it: engines connect when they must."""
     url = find_url("sqlite:///nowhere.sqlite")
-    files = ArtifactFiles(Path("nowhere"))
-    store = SqlStore(make_engine(url, busy_timeout_s=0.0), place_of(url), files)
+    store = SqlStore(make_engine(url, busy_timeout_s=0.0), place_of(url), "folder:nowhere")
     return create_app(store, OpenGate(), Settings()).openapi()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Mapping
 from random import Random
 
+from db.jobs.claims import Owner
+from db.jobs.conductors import Conductor, renew
 from db.sql_store import SqlStore
 from tuner.conformance.records import TOOLCHAIN
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
+from tuner.machine.fitness import Abilities, Lack
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact, CacheState, Fidelity, Measurement, Problem
@@ -88,3 +92,20 @@ def store_schedule(
     store.commit(job.id, token, finished=[trial], artifacts=[made], schedule=schedule)
     store.release(job.id, token, JobState.DONE)
     return f"{job.id}-0"
+
+
+def unfit_conductor(store: SqlStore) -> None:
+    """A conductor on another machine that does not reach the artifacts."""
+    renew(
+        store,
+        Conductor(
+            id="elsewhere",
+            owner=Owner("lab7", 4711, time.time()),
+            slots=2,
+            version="0.2.0",
+            artifacts="folder:/its/own",
+            abilities=Abilities(("qemu",)),
+            lacks=(Lack("artifacts", "not where the service has them"),),
+            without=(Lack("hexagon-sim", "no SDK"),),
+        ),
+    )

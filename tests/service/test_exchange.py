@@ -375,7 +375,7 @@ def test_a_file_is_opened_as_a_store_of_its_own(store: SqlStore, exported: Path)
     before = store.best(lookup_of(of))
     with opened(exported) as inside:
         assert inside.best(lookup_of(of)) == before
-        assert inside.files.root != store.files.root
+        assert inside.files.storage.root != store.files.storage.root
         place = inside.place.path
     assert place is not None
     assert not place.exists()

@@ -11,6 +11,7 @@ from db.service_models import HeartbeatRow
 from db.sql_store import SqlStore
 from service import health as readiness
 from service.health import Readiness
+from tests.service.stored import unfit_conductor
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError
 from tuner.records.trial import JobRequest
@@ -46,7 +47,11 @@ def test_it_is_ready_while_the_database_answers(
         "status": "ready",
         "database": store.place.name,
         "conductors": 2,
+        "unfit": [],
     }
+    unfit_conductor(store)
+    [said] = client.get("/readyz", headers=KNOWN).json()["unfit"]
+    assert said == "process 4711 on lab7: artifacts: not where the service has them"
     break_database(store, monkeypatch)
     monkeypatch.setattr(readiness, "BELIEVED_S", 0.0)
     app.state.readiness = Readiness(store)
@@ -77,13 +82,13 @@ def test_it_is_not_ready_while_artifacts_cannot_be_written_and_says_so(
     client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readiness, "FAILURE_BELIEVED_S", 0.0)
-    store.files.root.write_text("in the way")
+    store.files.storage.root.write_text("in the way")
     answer = client.get("/readyz", headers=KNOWN)
     assert answer.status_code == 503
-    assert str(store.files.root) in answer.json()["detail"]
-    store.files.root.unlink()
+    assert str(store.files.storage.root) in answer.json()["detail"]
+    store.files.storage.root.unlink()
     assert client.get("/readyz").status_code == 200
-    assert not store.files.root.exists()
+    assert not store.files.storage.root.exists()
 
 
 def test_it_is_not_ready_while_the_database_takes_no_write(

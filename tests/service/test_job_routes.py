@@ -16,6 +16,7 @@ from service.auth import Scope
 from service.settings import Settings
 from tests.service.gates import CallerGate
 from tests.service.job_routes import commit, items, made, with_trials
+from tests.service.stored import unfit_conductor
 from tuner.conformance.records import problem
 from tuner.problem.contract import Contract
 from tuner.records.outcome import Outcome
@@ -177,6 +178,27 @@ def test_processes_with_a_job_are_listed(client: TestClient, store: SqlStore) ->
     assert set(found["jobs"]) == held
     assert found["started_at"] < time.time()
     assert "/" not in found["host"]
+
+
+def test_conductors_are_listed_with_what_keeps_them_from_jobs(
+    client: TestClient, store: SqlStore
+) -> None:
+    unfit_conductor(store)
+    (found,) = client.get("/v1/conductors").json()["items"]
+    assert (found["host"], found["pid"], found["jobs"], found["fit"]) == ("lab7", 4711, [], False)
+    assert found["lacks"] == [{"part": "artifacts", "reason": "not where the service has them"}]
+    assert found["without"] == [{"part": "hexagon-sim", "reason": "no SDK"}]
+    assert (found["measurers"], found["artifacts"]) == (["qemu"], "folder:/its/own")
+
+
+def test_a_waiting_job_tells_why(client: TestClient, store: SqlStore) -> None:
+    job_id = made(store)
+    assert "no conductor runs" in client.get(f"/v1/jobs/{job_id}").json()["waits"]
+    unfit_conductor(store)
+    (listed,) = client.get("/v1/jobs").json()["items"]
+    assert listed["waits"].startswith("no conductor is fit: process 4711 on lab7: artifacts: ")
+    store.claim(job_id)
+    assert client.get(f"/v1/jobs/{job_id}").json()["waits"] == ""
 
 
 def test_a_failed_job_says_why(client: TestClient, store: SqlStore) -> None:

@@ -117,10 +117,11 @@ def test_a_file_in_the_place_of_another_is_refused(
     """The artifact's row names another kernel's file, and the digest of that file."""
     with store.writing() as session:
         own, other = session.scalars(select(ArtifactRow).order_by(ArtifactRow.symbol.desc()))
-        content = store.files.path(other.digest, other.file_digest).read_bytes()
+        root, key = store.files.storage.root, store.files.key
+        content = (root / key(other.digest, other.file_digest)).read_bytes()
         values = {"file_digest": other.file_digest, "stored_bytes": len(content)}
         session.execute(update(ArtifactRow).filter_by(digest=own.digest).values(**values))
-        store.files.path(own.digest, other.file_digest).write_bytes(content)
+        (root / key(own.digest, other.file_digest)).write_bytes(content)
     refused = client.get(f"/v1/schedules/{stored}/object")
     assert refused.status_code == 409
     assert "damaged" in refused.json()["detail"]

@@ -83,6 +83,11 @@ def _wheel(name: str, purpose: str, *, part: Callable[[Path], Path] | None = Non
     return Finding(name, present, found, purpose, "make clean setup")
 
 
+def compilers() -> list[Finding]:
+    """The parts that make code for Hexagon, whichever generator a job has."""
+    return [_halide(), _zig()]
+
+
 def _halide() -> Finding:
     return _wheel("halide", "making Hexagon code")
 

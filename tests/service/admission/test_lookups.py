@@ -277,7 +277,7 @@ def test_processes_give_the_answers_that_a_thread_gives(store: SqlStore) -> None
     store_schedule(store, problem(**SHAPE), 1000)
     body = misses(2, allow_nearest=True)
     body["workloads"] += [{"kernel": "gemm_u8", "params": SHAPE}, {"kernel": "nothing"}]
-    processes = ProcessLookers(str(store.place.path and f"sqlite:///{store.place.path}"), 1)
+    processes = ProcessLookers(str(store.place.path and f"sqlite:///{store.place.path}"), None, 1)
 
     async def answers(app: FastAPI) -> list[Any]:
         async with talk(app) as client:

@@ -16,7 +16,7 @@ def test_who_may_look_is_told_which_database(
     client: TestClient, new_token: GetToken, store: SqlStore, scope: str
 ) -> None:
     about = client.get("/readyz", headers=bearing(new_token(scope))).json()
-    assert about == {"status": "ready", "database": store.place.name, "conductors": 0}
+    assert about == {"status": "ready", "database": store.place.name, "conductors": 0, "unfit": []}
 
 
 def test_a_token_that_is_not_enough_or_none_is_no_obstacle(

@@ -123,3 +123,31 @@ def test_on_a_terminal_the_line_is_taken_away_again(
     assert "\n" not in shown
     assert "restore: 3 of 4 MiB (75%)" in shown
     assert shown.endswith("\r\x1b[K")
+
+
+def test_the_artifacts_are_counted_and_lost_ones_named(
+    filled: SqlStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["db", "artifacts", "--verify", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["referred"], found["files"], found["missing"]) == (2, 4, [])
+    assert main(["db", "artifacts"]) == 0
+    assert "2 artifacts in the database, names and sizes compared" in capsys.readouterr().out
+    storage = filled.files.storage
+    [first, _] = sorted(one.key for one in storage.files() if one.key.endswith(".zip"))
+    storage.delete(first)
+    assert main(["db", "artifacts", "--sweep"]) == 1
+    assert f"1 missing: {first}" in capsys.readouterr().out
+
+
+def test_artifacts_elsewhere_are_told_and_may_be_adopted(
+    filled: SqlStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("HVXTUNE_ARTIFACTS", f"folder:{tmp_path / 'other'}")
+    assert main(["db", "artifacts"]) == 1
+    assert "and not in folder:" in capsys.readouterr().err
+    assert main(["db", "artifacts", "--adopt"]) == 1, "two are missing there"
+    assert "2 missing" in capsys.readouterr().out

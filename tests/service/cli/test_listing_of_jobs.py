@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from db import open_store
 from db.pipelines import keep
+from tests.service.stored import unfit_conductor
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
@@ -83,3 +84,19 @@ def test_no_speed_up_is_told_where_the_textbook_failed(hvxtune, bench) -> None:
     shown = hvxtune("show", job["job"]).out
     assert "no speed-up is told" in shown
     assert "speed-up against" not in shown
+
+
+def test_waiting_jobs_and_unfit_conductors_say_why(hvxtune) -> None:
+    with open_store() as store:
+        assert "no conductor runs" in hvxtune("conductors").out
+        job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
+        unfit_conductor(store)
+    why = "no conductor is fit: process 4711 on lab7: artifacts: not where the service has them"
+    assert "no conductor is fit: process 4711" in " ".join(hvxtune("jobs").out.split())
+    assert hvxtune("jobs", "--json").json["jobs"][0]["waits"] == why
+    assert f"waits: {why}" in " ".join(hvxtune("show", job.id).out.split())
+    assert hvxtune("show", job.id, "--json").json["waits"] == why
+    shown = " ".join(hvxtune("conductors").out.split())
+    assert "lab7 4711 unfit 2 qemu folder:/its/own artifacts:" in shown
+    (found,) = hvxtune("conductors", "--json").json["conductors"]
+    assert found["lacks"][0]["part"] == "artifacts"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import contextmanager
 
 import onnx
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from db import open_store
 from db.jobs.batches import plan_of
 from service.app import create_app
-from service.cli import networks_there
+from service.cli import networks_there, remote
 from service.client import Client
 from service.schemas.new_network import NewLayerBody
 from service.settings import Settings
@@ -22,8 +23,9 @@ from tests.service.cli.test_batches import stored
 from tests.service.gates import OpenGate
 from tests.service.live import live
 from tuner.conformance.patience import PATIENCE_S, until
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.identity import digest_of_bytes
-from tuner.records.trial import JobRequest, JobState
+from tuner.records.trial import JobRequest, JobState, Submission
 from tuner.tuning import run
 
 pytestmark = pytest.mark.slow
@@ -369,3 +371,28 @@ def test_a_service_that_is_no_service_is_told(hvxtune, tmp_path):
 
 def test_watch_needs_a_service(hvxtune):
     assert "no service is named" in hvxtune("watch", "job").error_line
+
+
+def test_watch_tells_why_a_job_waits(hvxtune, store, monkeypatch):
+    told = []
+
+    @contextmanager
+    def noting(label):
+        yield told.append
+
+    monkeypatch.setattr(remote, "shown", noting)
+    monkeypatch.setattr(remote, "WAITS_EVERY_S", 0.02)
+    job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
+
+    def cancel():
+        until(lambda: any(one.waits for one in told))
+        store.request(job.id, JobRequest.CANCEL)
+
+    impatient = threading.Thread(target=cancel)
+    impatient.start()
+    with live(create_app(store, OpenGate(), Settings())) as url:
+        done = hvxtune("watch", job.id, "--server", url)
+    impatient.join()
+    assert done.status == 1
+    assert "cancelled" in done.err
+    assert told[0].waits.startswith("no conductor runs")

@@ -1,0 +1,111 @@
+"""One mark shows that all who share a database share its artifacts, too.
+
+The first process that takes up a job puts a small file among the artifacts, and its digest into the
+database. Whoever cannot read it there looks in another place than the rest: another machine's
+folder, say. A job run there would end, and everybody else would miss its objects.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from sqlalchemy import delete, select
+
+from db.catalogue import insert_unless_there
+from db.files.artifacts import ArtifactFiles
+from db.files.models import ArtifactMarkRow
+from db.files.storages import ARTIFACTS_VARIABLE
+from db.models import ArtifactRow
+from tuner.errors import StoreError
+from tuner.identity import digest_of_bytes
+
+if TYPE_CHECKING:
+    from db.sql_store import SqlStore
+
+MARKS = "marks/"
+"""Begins the keys of marks."""
+_LOOKED_AT = 8
+"""Artifacts that are looked for before a mark is made for a database that has some."""
+
+
+def require_mark(store: SqlStore, *, make: bool = False) -> None:
+    """``StoreError`` if there is a mark that cannot be read; with ``make`` one is made if there is
+    none."""
+    storage = store.files.storage
+    row = _mark(store) or (_make(store) if make else None)
+    if row is None:
+        return
+    try:
+        storage.read(row.key, row.digest)
+    except StoreError as error:
+        raise _elsewhere(store, row, error) from None
+
+
+def adopt(store: SqlStore) -> None:
+    """Makes the storage of ``store`` the place of the database's artifacts, whatever is missing
+    there."""
+    with store.writing() as session:
+        session.execute(delete(ArtifactMarkRow))
+    _put(store)
+
+
+def _mark(store: SqlStore) -> ArtifactMarkRow | None:
+    with store.reading() as session:
+        return session.scalar(select(ArtifactMarkRow))
+
+
+def _make(store: SqlStore) -> ArtifactMarkRow:
+    """The first mark. A database of an older hvxtune has artifacts and no mark: then only who has
+    one of the newest may make it."""
+    newest = select(ArtifactRow).order_by(ArtifactRow.created_at.desc()).limit(_LOOKED_AT)
+    with store.reading() as session:
+        known = [(row.digest, row.file_digest) for row in session.scalars(newest)]
+    storage = store.files.storage
+    if known and all(storage.size(ArtifactFiles.key(*one)) is None for one in known):
+        raise StoreError(
+            f"none of the newest artifacts of the database {store.place.name} is in "
+            f"{storage.place}",
+            next_step=_next_step(),
+        )
+    return _put(store)
+
+
+def _put(store: SqlStore) -> ArtifactMarkRow:
+    written_by = f"process {os.getpid()} on {socket.gethostname()}"
+    data = f"The artifacts of a database of hvxtune: {os.urandom(16).hex()}\n".encode()
+    digest = digest_of_bytes(data)
+    key = f"{MARKS}{digest[:32]}"
+    values = {
+        "id": 1,
+        "key": key,
+        "digest": digest,
+        "place": store.files.storage.place,
+        "written_by": written_by,
+        "written_at": time.time(),
+    }
+    store.files.storage.write(key, data)
+    with store.writing() as session:
+        insert_unless_there(session, ArtifactMarkRow, values, ["id"])
+        found = session.scalars(select(ArtifactMarkRow)).one()
+        session.expunge(found)
+    if found.digest != digest:  # another process was first
+        store.files.storage.delete(key)
+    return found
+
+
+def _elsewhere(store: SqlStore, row: ArtifactMarkRow, error: StoreError) -> StoreError:
+    return StoreError(
+        f"the artifacts of the database {store.place.name} are in {row.place} of {row.written_by}, "
+        f"and not in {store.files.storage.place} here: {error.message}",
+        next_step=_next_step(),
+    )
+
+
+def _next_step() -> str:
+    return (
+        f"set {ARTIFACTS_VARIABLE} to a place that all machines reach, or mount the folder here; "
+        "`hvxtune db artifacts --adopt` goes on without what is missing"
+    )

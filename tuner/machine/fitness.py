@@ -1,0 +1,89 @@
+"""What a process that is to run jobs can do on this machine, and what it lacks for any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tuner.errors import HvxtuneError
+from tuner.machine.doctor import compilers
+from tuner.measure import FARM, QEMU, measurer_names, refusals
+from tuner.measure.farm.farm_file import read_farm
+from tuner.problem.target import DEFAULT_TARGET, find_target
+
+
+@dataclass(frozen=True)
+class Lack:
+    """A part that cannot be reached, and why, in one line."""
+
+    part: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"{self.part}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """The measurers that work here, and the tags of each device of the farm that is driven from
+    here."""
+
+    measurers: tuple[str, ...] = ()
+    devices: tuple[tuple[str, ...], ...] = ()
+
+    def lacking(self, measurer: str, on: str = "", promote_to: str = "") -> str:
+        """What a job with these options needs and there is not: a measurer, or ``a device with the
+        tags ...``; empty if nothing."""
+        wanted = [(measurer, on)]
+        if promote_to:
+            known = promote_to in measurer_names()
+            wanted.append((promote_to, "") if known else (FARM, promote_to))
+        for name, tags in wanted:
+            if name not in self.measurers:
+                return f"a device with the tags {tags}" if name == FARM and tags else name
+            if name == FARM and not self._has_device(tags):
+                return f"a device with the tags {tags}"
+        return ""
+
+    def _has_device(self, tags: str) -> bool:
+        wanted = split_tags(tags)
+        return any(wanted <= set(device) for device in self.devices)
+
+
+@dataclass(frozen=True)
+class Examined:
+    """The abilities of this machine. ``lacks`` keep it from every job; ``without`` are measurers
+    that do not work here."""
+
+    abilities: Abilities
+    lacks: tuple[Lack, ...] = ()
+    without: tuple[Lack, ...] = ()
+
+
+def examine_tools() -> Examined:
+    """Looks for compilers, measurers and devices of the farm. Needs no network."""
+    lacks = [
+        Lack("compilers", f"{one.name} {one.found}; {one.remedy}")
+        for one in compilers()
+        if not one.present
+    ]
+    refused = refusals(find_target(DEFAULT_TARGET))
+    able = [name for name, error in refused.items() if error is None]
+    without = [Lack(name, str(error)) for name, error in refused.items() if error is not None]
+    devices: Sequence[tuple[str, ...]] = ()
+    try:
+        devices = [tuple(sorted(member.tags)) for member in read_farm().members]
+    except HvxtuneError:  # no farm file, or one that cannot be read: `refusals` tells
+        devices = ()
+    if devices and FARM not in able:
+        able.append(FARM)  # of devices for other targets
+    if not able:
+        lacks.append(next((one for one in without if one.part == QEMU), Lack(QEMU, "is missing")))
+    return Examined(Abilities(tuple(able), tuple(devices)), tuple(lacks), tuple(without))
+
+
+def split_tags(text: str) -> set[str]:
+    """The tags in ``pixel, v66``."""
+    return {tag.strip() for tag in text.split(",")} - {""}
