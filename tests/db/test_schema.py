@@ -206,7 +206,7 @@ def test_networks_from_before_have_no_edges_and_no_plan(state: Path) -> None:
         downgrade(connection, "0019")
         document = json.loads(connection.execute(text("SELECT document FROM batches")).scalar_one())
         for layer in document["layers"]:
-            del layer["reads"], layer["output_bytes"], layer["within"]
+            del layer["reads"], layer["output_bytes"]
         now = {"document": json.dumps(document)}
         connection.execute(text("UPDATE batches SET document = :document"), now)
         connection.execute(text("ALTER TABLE batches DROP COLUMN plan"))

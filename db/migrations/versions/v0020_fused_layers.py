@@ -18,3 +18,12 @@ def upgrade() -> None:
         layers = [{**one, "within": ""} for one in document["layers"]]
         changed = sa.update(_BATCHES).where(_BATCHES.c.id == batch)
         connection.execute(changed.values(document={**document, "layers": layers}))
+
+
+def downgrade() -> None:
+    """Layers done in the call of another one have no kernel of their own any more."""
+    connection = op.get_bind()
+    for batch, document in connection.execute(sa.select(_BATCHES)).all():
+        layers = [{k: v for k, v in one.items() if k != "within"} for one in document["layers"]]
+        changed = sa.update(_BATCHES).where(_BATCHES.c.id == batch)
+        connection.execute(changed.values(document={**document, "layers": layers}))
