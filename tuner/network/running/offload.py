@@ -56,7 +56,7 @@ from tuner.records.outcome import Outcome
 from tuner.store import TrialStore
 
 TIMEOUT_S = 300.0
-"""Wall time of one crossing, and processor time of the whole run."""
+"""Processor time of the whole run. ResNet-50 at 224x224 ran in two minutes of a busy machine."""
 
 
 @dataclass(frozen=True)

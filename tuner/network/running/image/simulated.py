@@ -23,6 +23,8 @@ from tuner.network.running.image.host import Host, HostError, Status, Transport,
 from tuner.problem.target import Target
 from tuner.records.outcome import Outcome
 
+_WALL_TIMES = 8
+"""A whole network is one crossing, and others may use the processors, too."""
 _SAID_BYTES = 4096
 _EXIT_S = 10.0
 
@@ -49,8 +51,8 @@ class SimulatedDsp:
     """qemu-hexagon running ``program``, and the ``host`` that queues calls.
 
     The process is bounded as a measurement's is: no files, network or processes, ``timeout_s`` of
-    wall time for a crossing, and as much processor time for all of them. Close it. Raises
-    ``DeviceError`` or ``ToolchainError`` if it does not start.
+    processor time for all crossings, and :data:`_WALL_TIMES` as much wall time for each. Close it.
+    Raises ``DeviceError`` or ``ToolchainError`` if it does not start.
     """
 
     host: Host
@@ -95,7 +97,8 @@ class SimulatedDsp:
         for end in ends:
             os.set_blocking(end, False)
         library.fastrpc_stand_in(
-            ctypes.byref(self._pipes), *ends, self._timeout_s, ctypes.byref(transport)
+            *(ctypes.byref(self._pipes), *ends, _WALL_TIMES * self._timeout_s),
+            ctypes.byref(transport),
         )
         try:
             self.host = Host(library, transport)
