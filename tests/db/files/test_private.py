@@ -78,9 +78,9 @@ def test_what_was_open_is_closed_and_that_is_told_once(
     loosen(state)
     with closing(open_store()):
         told = [record.getMessage() for record in caplog.records]
-        assert len(told) == 3
+        assert len(told) == 4
         assert f"{state / DATABASE_FILE} was open to others (mode 0666), and is no longer" in told
-        for path in (state, state / "pipelines"):
+        for path in (state, state / "pipelines", state / "artifacts"):
             assert stat.S_IMODE(path.stat().st_mode) == 0o700
         for path in state.glob(f"{DATABASE_FILE}*"):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
