@@ -37,6 +37,8 @@ COMPLETE = (
     "averaged",
     "means",
     "moves",
+    "joined",
+    "heads",
 )
 """Graphs that need no function of the program's own."""
 
