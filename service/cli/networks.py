@@ -338,7 +338,7 @@ def _offloaded_row(run: OffloadedLayer) -> list[object]:
 
 
 def _offloaded_lines(graph: Graph, done: OffloadedRun, plan: Compared | None) -> Iterator[str]:
-    ran = [run for run in done.layers if run.calls or run.layer.fit.within]
+    ran = [run for run in done.layers if run.on_dsp]
     macs = sum(run.layer.share_of_macs for run in ran)
     counts = done.counts
     yield (

@@ -325,7 +325,7 @@ def _rows(tensor: Tensor) -> tuple[int, int]:
 def _add(graph: Graph, node: Node) -> Fit:
     a, b = (graph.tensors[name] for name in node.inputs)
     made = graph.tensors[node.outputs[0]]
-    if a.shape != b.shape:
+    if any(tensor.shape != made.shape and tensor.data is None for tensor in (a, b)):
         raise _UnfitError(f"{list(a.shape)} and {list(b.shape)}, not of one shape")
     height, width = _rows(made)
     workload = _workload("qadd_u8", height=height, width=width)

@@ -73,7 +73,7 @@ class ChannelsLast(Making):
         inner = self.shape(x)[3] // group
         weights, largest = self.scaled(outer, inner, size, size, axis=0)
         bias = self.constant(self._rng.integers(-500, 500, outer, np.int32))
-        scale = self._scale(x) * largest * 74 * 74 * (inner * size * size) ** 0.5 / 40
+        scale = self.scale(x) * largest * 74 * 74 * (inner * size * size) ** 0.5 / 40
         return self.made(
             "conv",
             (x, weights, bias),
@@ -91,11 +91,11 @@ class ChannelsLast(Making):
     def full(self, x: str, outer: int) -> str:
         weights, largest = self.scaled(self.shape(x)[-1], outer, axis=1)
         bias = self.constant(self._rng.integers(-500, 500, outer, np.int32))
-        scale = self._scale(x) * largest * 74 * 74 * self.shape(x)[-1] ** 0.5 / 40
+        scale = self.scale(x) * largest * 74 * 74 * self.shape(x)[-1] ** 0.5 / 40
         return self.made("matmul", (x, weights, bias), (*self.shape(x)[:-1], outer), scale)
 
     def sum(self, a: str, b: str, clip: Clip | None = None) -> str:
-        return self.made("add", (a, b), self.shape(a), self._scale(a) * 1.3, clip)
+        return self.made("add", (a, b), self.shape(a), self.scale(a) * 1.3, clip)
 
     def mean(self, x: str) -> str:
         batch, rows, columns, depth = self.shape(x)
@@ -104,7 +104,7 @@ class ChannelsLast(Making):
             "average_pool",
             (x,),
             (batch, 1, 1, depth),
-            self._scale(x) / 2,
+            self.scale(x) / 2,
             **window,
             pads=[0] * 4,
             layout="nhwc",

@@ -75,9 +75,23 @@ class GraphBuilder:
         dtype: str,
         attributes: Mapping[str, Any] | None = None,
     ) -> str:
-        """Adds a node and the tensor ``name`` it makes; of constants, makes the constant."""
+        """Adds a node and the tensor ``name`` it makes; of constants, makes the constant.
+
+        What is a function of one element becomes a table: a sum or product with one constant
+        element, and the change of scale of an operand of a concatenation.
+        """
         name = self.fresh(name)
         given = dict(attributes or {})
+        if quantization is not None and operator == "concat":
+            inputs = [
+                self._rescaled(tensor, f"{name}:{place}", quantization, dtype, given)
+                for place, tensor in enumerate(inputs)
+            ]
+        if quantization is not None and operator in ("add", "mul"):
+            place = self._one_varying(inputs)
+            if place is not None:
+                table = self._table(operator, inputs, place, quantization, dtype, given)
+                return self.looked_up(inputs[place], table, name, quantization)
         shapes = [self.tensors[tensor].shape for tensor in inputs]
         shape = OPERATORS[operator].shape(given, shapes)
         self.tensors[name] = Tensor(name, shape, dtype, quantization)
@@ -90,6 +104,55 @@ class GraphBuilder:
             return self.constant(name, reference.run(alone, {})[name], quantization)
         self.nodes.append(node)
         return name
+
+    def _rescaled(
+        self,
+        tensor: str,
+        name: str,
+        quantization: Quantization,
+        dtype: str,
+        attributes: Mapping[str, Any],
+    ) -> str:
+        """``tensor`` as an operand of a concatenation in ``quantization``."""
+        held = self.tensors[tensor]
+        same = held.quantization == quantization and held.dtype == dtype
+        if same or held.quantization is None or held.dtype not in BYTES:
+            return tensor
+        given = {**attributes, "axis": 0}
+        table = self._table("concat", [tensor], 0, quantization, dtype, given)
+        return self.looked_up(tensor, table, name, quantization)
+
+    def _one_varying(self, inputs: Sequence[str]) -> int | None:
+        """The place of the one input of bytes that varies, if the other is one constant element."""
+        tensors = [self.tensors[name] for name in inputs]
+        varying = [place for place, tensor in enumerate(tensors) if tensor.data is None]
+        if len(tensors) != 2 or len(varying) != 1:
+            return None
+        (place,) = varying
+        source, other = tensors[place], tensors[1 - place]
+        fits = other.elements == 1 and len(other.shape) <= len(source.shape)
+        return place if fits and source.dtype in BYTES else None
+
+    def _table(
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        place: int,
+        quantization: Quantization,
+        dtype: str,
+        attributes: Mapping[str, Any],
+    ) -> Array:
+        """``operator`` of all 256 bytes as the input at ``place``, as if unsigned; the others are
+        constants."""
+        source = self.tensors[inputs[place]]
+        elements = np.arange(256, dtype=np.uint8).view(source.dtype)
+        one = Tensor(source.name, elements.shape, source.dtype, source.quantization)
+        made = Tensor("", elements.shape, dtype, quantization)
+        constants = [self.tensors[name] for n, name in enumerate(inputs) if n != place]
+        tensors = {tensor.name: tensor for tensor in (one, made, *constants)}
+        node = Node(self.label, operator, tuple(inputs), ("",), attributes)
+        alone = Graph("", tensors, (node,), (one.name,), ("",), self.data)
+        return reference.run(alone, {one.name: elements})[""].reshape(-1)
 
     def scale(self, tensor: str) -> Array:
         """The scales (float32) of a quantized tensor."""

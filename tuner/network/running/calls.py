@@ -309,8 +309,17 @@ def _product(layer: _Layer) -> list[Call]:
 def _sum(layer: _Layer) -> list[Call]:
     settings = settings_of_sum(layer.graph, layer.node)
     assert settings is not None  # noqa: S101 - the fit says so
-    inputs = [layer.anyhow(layer.input(position)) for position in range(2)]
-    return [Call((*inputs, *settings), layer.anyhow(layer.output))]
+    made = layer.anyhow(layer.output)
+    inputs: list[Operand | Array] = []
+    for position in range(2):
+        source = layer.input(position)
+        if source.shape == layer.output.shape:
+            inputs.append(layer.anyhow(source))
+        else:  # a constant, once for each element of the other one
+            repeated = np.broadcast_to(held(layer.known(position)), layer.output.shape)
+            matrix = (layer.params["height"], layer.params["width"])
+            inputs.append(made.storage.placed(repeated).reshape(matrix))
+    return [Call((*inputs, *settings), made)]
 
 
 def _table(layer: _Layer) -> list[Call]:

@@ -55,13 +55,16 @@ from tuner.problem.workload import Problem
 from tuner.records.outcome import Outcome
 from tuner.store import TrialStore
 
+MOVED = "moved"
+"""In place of the origin of an object: a layer that moves elements on the DSP, or renames them."""
 TIMEOUT_S = 300.0
 """Processor time of the whole run. ResNet-50 at 224x224 ran in two minutes of a busy machine."""
 
 
 @dataclass(frozen=True)
 class LayerRun:
-    """A layer that ran: where its object comes from, or the layer in whose call it is done; its
+    """A layer that ran: where its object comes from, or the layer in whose call it is done, or
+    :data:`MOVED`; its
     calls and their model cycles (``None`` on the host), those without what DDR adds, and the cycles
     of repacking its inputs."""
 
@@ -71,6 +74,11 @@ class LayerRun:
     cycles: int | None
     core_cycles: int
     repack_cycles: int
+
+    @property
+    def on_dsp(self) -> bool:
+        """Whether the host has no part in it."""
+        return self.origin != ON_HOST
 
 
 @dataclass(frozen=True)
@@ -279,6 +287,7 @@ def _layer_runs(
     found: Sequence[Layer], steps: Steps, origins: Sequence[str], cycles: Sequence[CallCycles]
 ) -> tuple[LayerRun, ...]:
     runs = [step for step in steps.steps if isinstance(step, Run)]
+    on_host = {step.place for step in steps.steps if isinstance(step, OnHost)}
     made = []
     for place, layer in enumerate(found):
         own = [
@@ -287,10 +296,11 @@ def _layer_runs(
             if step.place == place
         ]
         kernels = [(function, took) for function, took in own if function != REPACK]
+        without = layer.fit.within or (ON_HOST if place in on_host else MOVED)
         made.append(
             LayerRun(
                 layer,
-                origins[kernels[0][0] - 1] if kernels else layer.fit.within or ON_HOST,
+                origins[kernels[0][0] - 1] if kernels else without,
                 len(kernels),
                 sum(took.total for _, took in kernels) if kernels else None,
                 sum(took.core for _, took in kernels),

@@ -17,6 +17,7 @@ from tuner.errors import UserError
 from tuner.network.graph import Array, Graph, Node, Tensor
 from tuner.network.layers import Layer
 from tuner.network.operators import HOST
+from tuner.network.running import moves
 from tuner.network.running.image import REPACK
 from tuner.network.running.steps import (
     CONSTANTS,
@@ -316,13 +317,12 @@ class _Making:
         if node.operator in RENAMING:
             self._known[node.outputs[0]] = self._own(operands[0])
             return
-        moves = moves_of(self._graph, node)
-        if moves:
+        found = moves_of(self._graph, node)
+        if found:
             whole = self._result(node.outputs[0])
-            for move in moves:
-                source = _later(self._own(move.operand), move.source_offset)
-                target = _later(whole, move.target_offset)
-                self._copy(move.operand, source, move.source, target, move.target, 0)
+            for move in found:
+                source = self._own(move.operand)
+                self._copy(move.operand, source, move.source, whole, move.target, 0)
             return
         require_types(node, [self._graph.tensors[n] for n in (*operands, *node.outputs)])
         given = tuple(self._own(name) for name in operands)
@@ -361,47 +361,28 @@ def require_types(node: Node, tensors: Sequence[Tensor]) -> None:
 
 @dataclass(frozen=True)
 class Move:
-    """The bytes of an operand, or a part of them, to their place in a result: both of one shape,
-    from their offsets (bytes) on."""
+    """The bytes of an operand, or a part of them, to their place in a result: both of one shape."""
 
     operand: str
     source: Storage
     target: Storage
-    source_offset: int = 0
-    target_offset: int = 0
 
 
 def moves_of(graph: Graph, node: Node) -> list[Move]:
-    """A layer as moves of bytes, if it does nothing else: a transposition, a slice, or a
-    concatenation of tensors of one scale. Else none."""
-    operands = [graph.tensors[name] for name in node.inputs if name]
-    result = graph.tensors[node.outputs[0]]
-    width = np.dtype(result.dtype).itemsize
-    made = Storage.of((*result.shape, width))
-    attributes = node.attributes
-    if node.operator == "transpose":
-        (given,) = (_bytes_of(tensor) for tensor in operands)
-        order = (*attributes["order"], len(result.shape))
-        strides = tuple(given.strides[axis] for axis in order)
-        return [Move(operands[0].name, Storage(made.shape, strides, given.size_bytes), made)]
-    if node.operator == "slice":
-        shape = operands[0].shape
-        bounds = zip(*(attributes[key] for key in ("starts", "stops", "steps")), shape, strict=True)
-        ranges = [range(*slice(*own).indices(extent)) for *own, extent in bounds]
-        given = _bytes_of(operands[0])
-        strides = (*(s * r.step for s, r in zip(given.strides, ranges, strict=False)), 1)
-        begin = sum(s * r.start for s, r in zip(given.strides, ranges, strict=False))
-        return [Move(operands[0].name, Storage(made.shape, strides, given.size_bytes), made, begin)]
-    alike = {(tensor.dtype, tensor.quantization) for tensor in (*operands, result)}
-    if node.operator == "concat" and len(alike) == 1:
-        axis, moves, at = attributes["axis"], [], 0
-        for tensor in operands:
-            given = _bytes_of(tensor)
-            part = Storage(given.shape, made.strides, made.size_bytes)
-            moves.append(Move(tensor.name, given, part, 0, at * made.strides[axis]))
-            at += tensor.shape[axis]
-        return moves
-    return []
+    """A layer as moves of bytes, if it does nothing else (:mod:`tuner.network.running.moves`).
+    Else none."""
+    if not moves.moves_only(graph, node):
+        return []
+    names = [name for name in node.inputs if name]
+    whole = _bytes_of(graph.tensors[node.outputs[0]])
+    if node.operator in moves.VIEWS:
+        return [Move(names[0], moves.view(node, _bytes_of(graph.tensors[names[0]])), whole)]
+    axis, made, at = node.attributes["axis"], [], 0
+    for name in names:
+        given = _bytes_of(graph.tensors[name])
+        made.append(Move(name, given, moves.part(whole, axis, at, given.shape)))
+        at += given.shape[axis]
+    return made
 
 
 def _bytes_of(tensor: Tensor) -> Storage:

@@ -50,7 +50,8 @@ class Making:
         self._tensors[name] = Tensor(name, shape, self._dtype, Quantization.of(scale, start))
         return name
 
-    def _scale(self, name: str) -> float:
+    def scale(self, name: str) -> float:
+        """Of a tensor."""
         quantization = self._tensors[name].quantization
         assert quantization is not None
         return quantization.scale[0]
@@ -85,7 +86,7 @@ class Making:
             "conv",
             (x, weights, bias),
             tuple(made),
-            self._scale(x) * 0.01 * factor,
+            self.scale(x) * 0.01 * factor,
             kernel=[size, size],
             strides=[stride, stride],
             dilations=[1, 1],
@@ -99,32 +100,33 @@ class Making:
         batch, depth, rows, columns = self._tensors[x].shape
         window = {"kernel": [2, 2], "strides": [2, 2], "dilations": [1, 1], "pads": [0] * 4}
         shape = (batch, depth, rows // 2, columns // 2)
-        return self.node(operator, (x,), shape, self._scale(x), **window, layout="nchw", **how)
+        return self.node(operator, (x,), shape, self.scale(x), **window, layout="nchw", **how)
 
     def dense(self, x: str, outer: int) -> str:
         """A product with constant weights."""
         shape = self._tensors[x].shape
         weights = self._rng.integers(-128, 128, (shape[-1], outer), np.int8)
         name = self.constant(weights, Quantization.of(0.01, 0))
-        scale = self._scale(x) * 0.01 * sqrt(shape[-1]) * 74 * 74 / SPREAD
+        scale = self.scale(x) * 0.01 * sqrt(shape[-1]) * 74 * 74 / SPREAD
         return self.node("matmul", (x, name), (*shape[:-1], outer), scale)
 
     def product(self, a: str, b: str) -> str:
         """Of two activations."""
         left, right = self._tensors[a].shape, self._tensors[b].shape
-        scale = self._scale(a) * self._scale(b) * sqrt(left[-1]) * 74 * 74 / SPREAD
+        scale = self.scale(a) * self.scale(b) * sqrt(left[-1]) * 74 * 74 / SPREAD
         return self.node("matmul", (a, b), (*left[:-1], right[-1]), scale)
 
     def add(self, a: str, b: str) -> str:
-        return self.node("add", (a, b), self._tensors[a].shape, self._scale(a) * 1.3)
+        return self.node("add", (a, b), self._tensors[a].shape, self.scale(a) * 1.3)
 
     def mul(self, a: str, b: str) -> str:
         """No kernel has it."""
-        scale = self._scale(a) * self._scale(b) * SPREAD
+        scale = self.scale(a) * self.scale(b) * SPREAD
         return self.node("mul", (a, b), self._tensors[a].shape, scale)
 
     def table(self, x: str) -> str:
-        table = self._rng.permutation(256).astype(np.uint8).view(self._dtype)
+        """Which makes neighbours of neighbours, as functions do."""
+        table = np.arange(255, -1, -1).astype(np.uint8).view(self._dtype)
         return self.node("table", (x, self.constant(table)), self._tensors[x].shape, 0.05)
 
     def reshape(self, x: str, *shape: int) -> str:
@@ -201,6 +203,51 @@ def narrow() -> Graph:
     return m.graph("narrow", m.table(x), x)
 
 
+def moves() -> Graph:
+    """Slices, one of them backwards, a concatenation, and transposes, one of them of an input
+    straight to an output."""
+    m = Making(10, "int8")
+    image = m.input(1, 8, 6, 6)
+    x = m.conv(image, 16, size=1)
+    part = {"starts": [0, 2, 5, 1], "stops": [1, 14, -7, 6], "steps": [1, 3, -2, 1]}
+    part = m.node("slice", (x,), (1, 4, 3, 5), 1.0, **part)
+    other = m.node(
+        "slice", (x,), (1, 4, 3, 5), 1.0,
+        starts=[0, 0, 0, 0], stops=[1, 4, 3, 5], steps=[1] * 4,
+    )  # fmt: skip
+    whole = m.node("concat", (part, other, part), (1, 12, 3, 5), 1.0, axis=1)
+    turned = m.node("transpose", (whole,), (1, 5, 12, 3), 1.0, order=[0, 3, 1, 2])
+    straight = m.node("transpose", (image,), (6, 8, 1, 6), 1.0, order=[3, 1, 0, 2])
+    return m.graph("moves", m.table(turned), straight, whole)
+
+
+def joined() -> Graph:
+    """What two layers of the DSP make, an input and a constant as the channels of one image."""
+    m = Making(11)
+    image = m.input(1, 4, 6, 6)
+    parts = [m.table(m.conv(image, outer, size=1)) for outer in (12, 8)]
+    whole = (parts[0], image, m.bytes(1, 4, 6, 6), parts[1])
+    return m.graph("joined", m.conv(m.node("concat", whole, (1, 28, 6, 6), 0.05, axis=1), 16))
+
+
+def heads() -> Graph:
+    """Products of parts of rows, matrices that lie across each other, and a constant row added."""
+    m = Making(12, "int8")
+    x = m.dense(m.input(1, 6, 16), 48)
+    x = m.node("add", (x, m.bytes(48)), (1, 6, 48), 0.6)
+    parts = []
+    for place in range(3):
+        bounds = {"starts": [0, 0, 16 * place], "stops": [1, 6, 16 * (place + 1)]}
+        part = m.node("slice", (x,), (1, 6, 16), 0.6, **bounds, steps=[1, 1, 1])
+        parts.append(m.reshape(part, 1, 6, 2, 8))
+    order = {"order": [0, 2, 1, 3]}
+    queries, values = (m.node("transpose", (p,), (1, 2, 6, 8), 0.6, **order) for p in parts[::2])
+    keys = m.node("transpose", (parts[1],), (1, 2, 8, 6), 0.6, order=[0, 2, 3, 1])
+    mixed = m.product(m.product(queries, keys), values)
+    mixed = m.node("transpose", (mixed,), (1, 6, 2, 8), m.scale(mixed), **order)
+    return m.graph("heads", m.dense(m.reshape(mixed, 1, 6, 16), 16), mixed)
+
+
 GRAPHS: Mapping[str, Callable[[], Graph]] = {
     "residual block": residual_block,
     "two branches": two_branches,
@@ -209,6 +256,9 @@ GRAPHS: Mapping[str, Callable[[], Graph]] = {
     "pools and tables": pools_and_tables,
     "averaged": averaged,
     "narrow": narrow,
+    "moves": moves,
+    "joined": joined,
+    "heads": heads,
 }
 """By name."""
 

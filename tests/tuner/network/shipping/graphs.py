@@ -21,23 +21,5 @@ def means() -> Graph:
     return m.graph("means", some, m.node("average_pool", (y,), (1, 16, 3, 2), 0.02, **how))
 
 
-def moves() -> Graph:
-    """Slices, one of them backwards, a concatenation, and transposes, one of them of an input
-    straight to an output."""
-    m = Making(10, "int8")
-    image = m.input(1, 8, 6, 6)
-    x = m.conv(image, 16, size=1)
-    part = {"starts": [0, 2, 5, 1], "stops": [1, 14, -7, 6], "steps": [1, 3, -2, 1]}
-    part = m.node("slice", (x,), (1, 4, 3, 5), 1.0, **part)
-    other = m.node(
-        "slice", (x,), (1, 4, 3, 5), 1.0,
-        starts=[0, 0, 0, 0], stops=[1, 4, 3, 5], steps=[1] * 4,
-    )  # fmt: skip
-    whole = m.node("concat", (part, other, part), (1, 12, 3, 5), 1.0, axis=1)
-    turned = m.node("transpose", (whole,), (1, 5, 12, 3), 1.0, order=[0, 3, 1, 2])
-    straight = m.node("transpose", (image,), (6, 8, 1, 6), 1.0, order=[3, 1, 0, 2])
-    return m.graph("moves", m.table(turned), straight, whole)
-
-
-GRAPHS = {**SMALL_GRAPHS, "means": means, "moves": moves, "in blocks": residuals}
+GRAPHS = {**SMALL_GRAPHS, "means": means, "in blocks": residuals}
 """By name."""

@@ -38,6 +38,8 @@ COMPLETE = (
     "means",
     "moves",
     "in blocks",
+    "joined",
+    "heads",
 )
 """Graphs that need no function of the program's own."""
 
