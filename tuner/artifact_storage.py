@@ -41,8 +41,8 @@ class LostFileError(StoreError):
 
 
 class ArtifactStorage(ABC):
-    """Keeps files by key. A file never changes: its key is made of its digest, so whoever writes a
-    key writes the same bytes.
+    """Keeps files by key. A file never changes: its key is made of its digest, so all who write a
+    key write the same bytes.
 
     Safe for several threads, and for several processes and machines at the same place. Kinds
     implement the methods with an underscore, which get valid keys and sizes. They raise
@@ -99,7 +99,7 @@ class ArtifactStorage(ABC):
         return
 
     def write(self, key: str, data: bytes) -> None:
-        """Keeps ``data`` as ``key``, for good, before this returns. What is there already is left
+        """Keeps ``data`` as ``key``, for good, before this returns. A file that exists is left
         alone; if it is damaged, it is replaced."""
         _require_key(key)
         if len(data) > MOST_BYTES:
@@ -127,7 +127,7 @@ class ArtifactStorage(ABC):
         return data
 
     def delete(self, key: str) -> None:
-        """Removes a file. One that is missing is no error."""
+        """Removes a file. It may be missing."""
         _require_key(key)
         self._delete(key)
 

@@ -96,7 +96,7 @@ def restore_backup(
         put(artifacts=not in_database)
         with store.transaction():
             rows = _replace_tables(store, file, checked, force=force)
-            if in_database:  # their table is made anew, too
+            if in_database:  # their table was dropped, too
                 put(artifacts=True)
         note(2 * size, 2 * size)
     manifest = checked.manifest

@@ -26,7 +26,7 @@ _CONNECT_S = 5
 _REQUEST_S = 30
 _RETRIES = 3
 _RETRIED_S = 20
-"""A request is given up after this long; then whoever asked says so and tries again later."""
+"""A request is given up after this long; then the caller says so and tries again later."""
 _SECRETS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_TOKEN")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -132,7 +132,7 @@ def _client(bucket: str, prefix: str, place: str) -> S3Store:
         ) from None
     how: dict[str, Any] = {
         "client_options": {
-            # Whoever writes http:// into the endpoint means it: a server in their own network.
+            # An endpoint with http:// is meant so: a server in the caller's own network.
             "allow_http": any(_is_plain(os.environ.get(name)) for name in _ENDPOINTS),
             "connect_timeout": timedelta(seconds=_CONNECT_S),
             "timeout": timedelta(seconds=_REQUEST_S),

@@ -1,8 +1,8 @@
 """One mark shows that all who share a database share its artifacts, too.
 
 The first process that takes up a job puts a small file among the artifacts, and its digest into the
-database. Whoever cannot read it there looks in another place than the rest: another machine's
-folder, say. A job run there would end, and everybody else would miss its objects.
+database. A process that cannot read it there looks in another place than the rest: another
+machine's folder, say. A job run there would end, and everybody else would miss its objects.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _LOOKED_AT = 8
 
 
 def require_mark(store: SqlStore, *, make: bool = False) -> None:
-    """``StoreError`` if there is a mark that cannot be read; with ``make`` one is made if there is
-    none."""
+    """``StoreError`` if there is a mark that cannot be read; with ``make`` one is made if it is
+    missing."""
     storage = store.files.storage
     row = _mark(store) or (_make(store) if make else None)
     if row is None:

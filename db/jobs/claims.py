@@ -39,7 +39,7 @@ class Owner:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """The same for one process, whoever looked when."""
+        """The same for one process, at any time."""
         return self.host, self.pid, round(self.started_at)
 
     @property

@@ -77,8 +77,8 @@ class _Device:
 
 @dataclass(frozen=True)
 class _Situation:
-    """What jobs may wait for, as of one moment. ``running`` counts the jobs of users now at work,
-    ``most`` are the quotas of users who have one."""
+    """The causes for which jobs may wait, at one moment. ``running`` counts the jobs of users now
+    at work, ``most`` are the quotas of users who have one."""
 
     conductors: Sequence[Conductor]
     devices: Sequence[_Device]
@@ -114,7 +114,7 @@ class _Situation:
         if row.paused:
             return "paused: `hvxtune resume` lets it go on"
         if not row.submitted_by:
-            return "it belongs to the command that made it: `hvxtune resume` goes on with it"
+            return "it belongs to the command that made it: `hvxtune resume` continues it"
         return (
             self._nobody()
             or self._unable(row)
@@ -133,7 +133,7 @@ class _Situation:
         return f"no conductor is fit: {_named((one, one.reason) for one in self.conductors)}"
 
     def _unable(self, row: JobRow) -> str:
-        """What no fit conductor has, with the reason of each that could have it."""
+        """The measurer or device that no fit conductor has, with the reason of each that could."""
         fit = [one for one in self.conductors if one.fit]
         lacking = [
             one.abilities.lacking(row.measurer, row.device_tags, row.promote_to) for one in fit

@@ -191,7 +191,7 @@ def _telling_waits(client: Client, job: str, follower: _Follower) -> Iterator[No
             try:
                 waits = str(client.job(job).get("waits") or "")
             except HvxtuneError:
-                return  # whoever reads the events learns why
+                return  # the reader of the events learns why
             if not done.is_set():
                 follower.tell_waits(waits)
 

@@ -24,8 +24,8 @@ from tuner.machine.fitness import Abilities, Examined, Lack, examine_tools
 CHECK_S = 10.0
 CLOCK_TOLERANCE_S = LEASE_S / 6
 """How far this machine's clock may be from the database's. Leases of jobs end by the clock of
-whoever looks, :data:`~db.jobs.claims.LEASE_S` after their last renewal, which comes after half of
-that at the latest: a third of the rest is left for pauses of the network."""
+the one who looks, :data:`~db.jobs.claims.LEASE_S` after their last renewal, which comes after half
+of that at the latest: a third of the rest is left for pauses of the network."""
 
 _log = logging.getLogger("hvxtune.conductor")
 
@@ -59,7 +59,7 @@ class Fitness:
 
     @property
     def abilities(self) -> Abilities:
-        """What it can measure with."""
+        """The measurers and devices it has."""
         return Abilities() if self._found is None else self._found.abilities
 
     def can_run(self, measurer: str, on: str, promote_to: str) -> bool:
@@ -67,8 +67,8 @@ class Fitness:
         return not self.abilities.lacking(measurer, on, promote_to)
 
     def check(self) -> Conductor:
-        """Examines everything and lists the result. Errors of the database itself are for whoever
-        needs it next: then nothing can be claimed either."""
+        """Examines everything and lists the result. Errors of the database itself are for the
+        one who needs it next: then nothing can be claimed either."""
         tools = self._tools()
         offset_s, of_database = self._examine_database()
         found = Conductor(

@@ -1,4 +1,4 @@
-"""What a process that is to run jobs can do on this machine, and what it lacks for any."""
+"""The jobs that a process can run on this machine, and what it lacks for others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Abilities:
     devices: tuple[tuple[str, ...], ...] = ()
 
     def lacking(self, measurer: str, on: str = "", promote_to: str = "") -> str:
-        """What a job with these options needs and there is not: a measurer, or ``a device with the
+        """The need of a job with these options that is not met: a measurer, or ``a device with the
         tags ...``; empty if nothing."""
         wanted = [(measurer, on)]
         if promote_to:

@@ -35,8 +35,8 @@ def test_it_tells_what_is_left_to_the_program(
 ) -> None:
     assert main(["network", "bundle", str(model), "-o", str(tmp_path / "out")]) == 0
     captured = capsys.readouterr()
-    assert "1 of 2: qconv2d_u8" in captured.err
-    assert "2 of 2: qconv2d_u8" in captured.err
+    assert "1 of 2: blocked:qconv2d_u8" in captured.err
+    assert "2 of 2: blocked:qconv2d_u8" in captured.err
     assert "with 2 functions, 0 of them by stored schedules" in captured.out
     assert "you do before: image_QuantizeLinear, quantizes an input" in captured.out
     assert "you define two_layer_Softmax_" in captured.out

@@ -198,9 +198,9 @@ def test_layers_are_split_over_a_mesh(
 def test_a_network_is_tuned_and_run_by_what_was_found(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["network", "tune", str(model), "--trials", "6", "--workers", "1", "--json"]) == 0
+    assert main(["network", "tune", str(model), "--trials", "12", "--workers", "1", "--json"]) == 0
     tuned = json.loads(capsys.readouterr().out)
-    assert tuned["total"]["layers"] == tuned["total"]["layers_of_set"] == 13
+    assert tuned["total"]["layers"] == tuned["total"]["layers_of_set"] == 20
     assert main(["network", "import", str(model), "--json"]) == 0
     imported = json.loads(capsys.readouterr().out)["layers"]
     assert main(["network", "show", str(model), "--json"]) == 0
@@ -230,9 +230,9 @@ def test_a_network_is_tuned_and_run_by_what_was_found(
     assert main([*in_image, "--json"]) == 0
     image = json.loads(capsys.readouterr().out)
     assert image["outputs"] == ran["outputs"]
-    assert [layer["schedule"] for layer in image["layers"]] == [
-        layer["schedule"] for layer in ran["layers"]
-    ]
+    for there, here in zip(image["layers"], ran["layers"], strict=True):
+        moved = there["schedule"] == "moved"
+        assert here["schedule"] == ("host" if moved else there["schedule"])
     crossed, plan = image["crossed"], image["plan"]
     assert plan["planned_calls"] == plan["ran_calls"] == crossed["batches"] > 1
     assert plan["planned_cycles"] == pytest.approx(ran["cycles"])

@@ -272,7 +272,7 @@ def test_a_network_is_tuned_and_planned_there_from_its_shapes(
     assert answer.status == 0, answer.err
     form = answer.json
     assert (form["kind"], form["name"], form["state"]) == ("network", "block", "done")
-    assert form["total"]["layers"] == form["total"]["layers_of_set"] == 13
+    assert form["total"]["layers"] == form["total"]["layers_of_set"] == 20
     assert {store.job(job["job"]).spec.budget.trials for job in form["jobs"]} == {2}
     assert "each has its own budget" in answer.err
     assert "kept for the page of the network" in answer.err

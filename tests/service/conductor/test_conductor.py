@@ -219,10 +219,10 @@ def test_a_store_that_cannot_be_used_for_a_while_is_waited_out(
     conductor = Conductor(store, run=work)
     take_next, failures = conductor._queue.take_next, [StoreError("locked")]
 
-    def fail_once(skip: set[str]) -> ClaimedJob | None:
+    def fail_once(*given: Any) -> ClaimedJob | None:
         if failures:
             raise failures.pop()
-        return take_next(skip)
+        return take_next(*given)
 
     monkeypatch.setattr(conductor._queue, "take_next", fail_once)
     with conducting(conductor):

@@ -18,9 +18,10 @@ import numpy as np
 from tuner.kernels import find_kernel
 from tuner.network.graph import Array, Graph, Node
 from tuner.network.layers import Layer
+from tuner.network.moves import VIEWS, moves_on_dsp
 from tuner.network.planning.sequence import Group, grouped
 from tuner.network.planning.tasks import places_of, tasks_of
-from tuner.network.running import calls, moves
+from tuner.network.running import calls, views
 from tuner.network.running.calls import Operand, held
 from tuner.network.running.image import REPACK
 from tuner.network.running.storage import Storage
@@ -33,7 +34,6 @@ CONSTANTS = 0
 """The buffer of all constants; those of tensors follow it."""
 _ALIASES = ("reshape", "reinterpret")
 """Operators that leave all bytes where they are."""
-_BYTES = ("uint8", "int8")
 
 
 @dataclass(frozen=True)
@@ -128,19 +128,12 @@ def units_of(graph: Graph, found: Sequence[Layer]) -> list[str]:
         on_dsp = calls.can_call(node, layer.fit) and calls.takes_constants(graph, node, layer.fit)
         if node.operator in _ALIASES:
             on_dsp = made_on.get(node.inputs[0]) == DSP
-        if _moves_bytes(graph, node):
+        if moves_on_dsp(graph, node):
             on_dsp = DSP in {made_on.get(name) for name in node.inputs}
         on_dsp = on_dsp or bool(layer.fit.within)
         units.append(DSP if on_dsp else HOST_UNIT)
         made_on.update(dict.fromkeys(node.outputs, units[-1]))
     return units
-
-
-def _moves_bytes(graph: Graph, node: Node) -> bool:
-    """Whether ``node`` moves bytes and does nothing else, not backwards."""
-    backwards = any(step < 1 for step in node.attributes.get("steps", ()))
-    is_bytes = graph.tensors[node.outputs[0]].dtype in _BYTES
-    return is_bytes and not backwards and moves.moves_only(graph, node)
 
 
 def steps_of(
@@ -247,7 +240,7 @@ class _Making:
         if node.operator in _ALIASES:
             self._rename(node, place)
             return
-        if _moves_bytes(self._graph, node):
+        if moves_on_dsp(self._graph, node):
             self._move(node, place)
             return
         assert layer.fit.workload is not None  # noqa: S101 - units_of says so
@@ -289,19 +282,19 @@ class _Making:
     def _move(self, node: Node, place: int) -> None:
         """A view of the operand's buffer, or a buffer with all operands."""
         made = node.outputs[0]
-        if node.operator in moves.VIEWS:
+        if node.operator in VIEWS:
             (source,) = (name for name in node.inputs if name)
             stored, buffer = self._plain(source, place)
-            self._resident[made] = {moves.view(node, stored): buffer}
+            self._resident[made] = {views.view(node, stored): buffer}
             return
         first = next(n for n, name in enumerate(node.inputs) if name in self._resident)
         parts = [self._anywhere(name, place) for name in node.inputs]
         tensor, axis = self._graph.tensors[made], node.attributes["axis"]
-        whole = moves.in_order_of(parts[first][0], tensor.shape)
+        whole = views.in_order_of(parts[first][0], tensor.shape)
         target = self._allocate(whole.size_bytes, self._work)
         at = 0
         for stored, buffer in parts:
-            inside = moves.part(whole, axis, at, stored.shape)
+            inside = views.part(whole, axis, at, stored.shape)
             self._work.append(Run(REPACK, (Part(buffer, stored), Part(target, inside)), place))
             at += stored.shape[axis]
         self._resident[made] = {whole: target}
@@ -320,7 +313,7 @@ class _Making:
             if stored.block is None:
                 return stored, buffer
         stored, _ = self._anywhere(name, place)
-        order = moves.in_order_of(stored, stored.shape)
+        order = views.in_order_of(stored, stored.shape)
         return order, self._stored(name, order, place)
 
     def _input(self, given: Operand | Array, spec: BufferSpec, place: int) -> Part:

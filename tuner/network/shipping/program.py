@@ -16,8 +16,9 @@ import numpy as np
 from tuner.errors import UserError
 from tuner.network.graph import Array, Graph, Node, Tensor
 from tuner.network.layers import Layer
+from tuner.network.moves import VIEWS, moves_only
 from tuner.network.operators import HOST
-from tuner.network.running import moves
+from tuner.network.running import views
 from tuner.network.running.image import REPACK
 from tuner.network.running.steps import (
     CONSTANTS,
@@ -369,18 +370,18 @@ class Move:
 
 
 def moves_of(graph: Graph, node: Node) -> list[Move]:
-    """A layer as moves of bytes, if it does nothing else (:mod:`tuner.network.running.moves`).
+    """A layer as moves of bytes, if it does nothing else (:mod:`tuner.network.moves`).
     Else none."""
-    if not moves.moves_only(graph, node):
+    if not moves_only(graph, node):
         return []
     names = [name for name in node.inputs if name]
     whole = _bytes_of(graph.tensors[node.outputs[0]])
-    if node.operator in moves.VIEWS:
-        return [Move(names[0], moves.view(node, _bytes_of(graph.tensors[names[0]])), whole)]
+    if node.operator in VIEWS:
+        return [Move(names[0], views.view(node, _bytes_of(graph.tensors[names[0]])), whole)]
     axis, made, at = node.attributes["axis"], [], 0
     for name in names:
         given = _bytes_of(graph.tensors[name])
-        made.append(Move(name, given, moves.part(whole, axis, at, given.shape)))
+        made.append(Move(name, given, views.part(whole, axis, at, given.shape)))
         at += given.shape[axis]
     return made
 

@@ -5,25 +5,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tuner.network.graph import Graph, Node, Shape
+from tuner.network.graph import Node, Shape
 from tuner.network.running.storage import Storage
-
-VIEWS = ("transpose", "slice")
-"""Operators whose result has its elements in the memory of the operand."""
-
-
-def moves_only(graph: Graph, node: Node) -> bool:
-    """Whether ``node`` moves elements and changes none: a transposition, a slice, or a
-    concatenation of tensors of one scale."""
-    if node.operator != "concat":
-        return node.operator in VIEWS
-    tensors = [graph.tensors[name] for name in (*node.inputs, *node.outputs)]
-    return len({(tensor.dtype, tensor.quantization) for tensor in tensors}) == 1
 
 
 def view(node: Node, given: Storage) -> Storage:
-    """The result of ``node``, one of :data:`VIEWS`, whose operand is in ``given``, not in blocks.
-    Dimensions of ``given`` beyond the operand's, of bytes, stay."""
+    """The result of ``node``, one of :data:`tuner.network.moves.VIEWS`, whose operand is in
+    ``given``, not in blocks. Dimensions of ``given`` beyond the operand's, of bytes, stay."""
     attributes, rank = node.attributes, len(given.shape)
     if node.operator == "transpose":
         order = (*attributes["order"], *range(len(attributes["order"]), rank))
