@@ -324,7 +324,8 @@ def _resize(call: _Call, elements: Array) -> Array:
     if attributes["mode"] == "nearest":
         for axis, size in enumerate(attributes["shape"]):
             if size != elements.shape[axis]:
-                elements = elements.take(_nearest(attributes, axis, elements.shape[axis]), axis)
+                places = nearest_places(attributes, axis, elements.shape[axis])
+                elements = elements.take(places, axis)
         return elements
     real = call.real(0, elements)
     for axis, size in enumerate(attributes["shape"]):
@@ -349,7 +350,9 @@ def _positions(attributes: Mapping[str, Any], axis: int, extent: int) -> Array:
             return (at + np.float32(0.5)) / scale - np.float32(0.5)
 
 
-def _nearest(attributes: Mapping[str, Any], axis: int, extent: int) -> Array:
+def nearest_places(attributes: Mapping[str, Any], axis: int, extent: int) -> Array:
+    """The index along ``axis`` of an operand of ``extent`` that each index of a nearest resizing
+    has."""
     at = _positions(attributes, axis, extent)
     rounded = {
         "floor": np.floor(at),

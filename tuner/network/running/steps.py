@@ -280,23 +280,20 @@ class _Making:
         self._resident[node.outputs[0]] = {Storage.of(shape): buffer}
 
     def _move(self, node: Node, place: int) -> None:
-        """A view of the operand's buffer, or a buffer with all operands."""
+        """A view of the operand's buffer, or a buffer with copies of operands."""
         made = node.outputs[0]
         if node.operator in VIEWS:
             (source,) = (name for name in node.inputs if name)
             stored, buffer = self._plain(source, place)
             self._resident[made] = {views.view(node, stored): buffer}
             return
-        first = next(n for n, name in enumerate(node.inputs) if name in self._resident)
-        parts = [self._anywhere(name, place) for name in node.inputs]
-        tensor, axis = self._graph.tensors[made], node.attributes["axis"]
-        whole = views.in_order_of(parts[first][0], tensor.shape)
+        first = next(name for name in node.inputs if name in self._resident)
+        given = {name: self._anywhere(name, place) for name in node.inputs if name}
+        whole = views.in_order_of(given[first][0], self._graph.tensors[made].shape)
         target = self._allocate(whole.size_bytes, self._work)
-        at = 0
-        for stored, buffer in parts:
-            inside = views.part(whole, axis, at, stored.shape)
+        for name, inside in views.copies(self._graph, node, whole):
+            stored, buffer = given[name]
             self._work.append(Run(REPACK, (Part(buffer, stored), Part(target, inside)), place))
-            at += stored.shape[axis]
         self._resident[made] = {whole: target}
 
     def _anywhere(self, name: str, place: int) -> tuple[Storage, int]:

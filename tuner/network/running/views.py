@@ -1,11 +1,14 @@
-"""Layers that only move elements, as storages of one memory: what they make is where their operand
-is, seen otherwise, or gets its operands in parts."""
+"""Layers that only move elements, as storages of one memory: their result is the memory of the
+operand, seen otherwise, or gets copies of its operands in parts."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
-from tuner.network.graph import Node, Shape
+from tuner.network.graph import Graph, Node, Shape
+from tuner.network.moves import repeats
 from tuner.network.running.storage import Storage
 
 
@@ -28,9 +31,27 @@ def view(node: Node, given: Storage) -> Storage:
     return _placed(given, shape, strides, given.offset_bytes + begin)
 
 
-def part(whole: Storage, axis: int, at: int, shape: Shape) -> Storage:
-    """The place in ``whole`` of an operand of ``shape`` from index ``at`` of ``axis`` on."""
-    return _placed(whole, shape, whole.strides, whole.offset_bytes + at * whole.strides[axis])
+def copies(graph: Graph, node: Node, whole: Storage) -> Iterator[tuple[str, Storage]]:
+    """The operand of each copy of which the result of ``node``, a concatenation or a nearest
+    resizing, consists, and its place in ``whole``, the storage of the result. Dimensions of
+    ``whole`` beyond the result's, of bytes, stay."""
+    inner = whole.shape[len(graph.tensors[node.outputs[0]].shape) :]
+    names = [name for name in node.inputs if name]
+    shapes = [(*graph.tensors[name].shape, *inner) for name in names]
+    if node.operator == "concat":
+        axis, at = node.attributes["axis"], 0
+        for name, shape in zip(names, shapes, strict=True):
+            begin = whole.offset_bytes + at * whole.strides[axis]
+            yield name, _placed(whole, shape, whole.strides, begin)
+            at += shape[axis]
+        return
+    times = repeats(graph, node)
+    assert times is not None  # noqa: S101 - moves_only says so
+    times += (1,) * len(inner)
+    strides = tuple(step * n for step, n in zip(whole.strides, times, strict=True))
+    for offsets in product(*map(range, times)):
+        begin = sum(n * step for n, step in zip(offsets, whole.strides, strict=True))
+        yield names[0], _placed(whole, shapes[0], strides, whole.offset_bytes + begin)
 
 
 def _placed(memory: Storage, shape: Shape, strides: tuple[int, ...], offset_bytes: int) -> Storage:

@@ -378,12 +378,10 @@ def moves_of(graph: Graph, node: Node) -> list[Move]:
     whole = _bytes_of(graph.tensors[node.outputs[0]])
     if node.operator in VIEWS:
         return [Move(names[0], views.view(node, _bytes_of(graph.tensors[names[0]])), whole)]
-    axis, made, at = node.attributes["axis"], [], 0
-    for name in names:
-        given = _bytes_of(graph.tensors[name])
-        made.append(Move(name, given, views.part(whole, axis, at, given.shape)))
-        at += given.shape[axis]
-    return made
+    return [
+        Move(name, _bytes_of(graph.tensors[name]), inside)
+        for name, inside in views.copies(graph, node, whole)
+    ]
 
 
 def _bytes_of(tensor: Tensor) -> Storage:

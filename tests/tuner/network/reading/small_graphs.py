@@ -230,6 +230,20 @@ def joined() -> Graph:
     return m.graph("joined", m.conv(m.node("concat", whole, (1, 28, 6, 6), 0.05, axis=1), 16))
 
 
+def enlarged() -> Graph:
+    """Pixels that are repeated, of an image in blocks and of rows alone, and then joined."""
+    m = Making(13)
+    image = m.input(1, 4, 8, 8)
+    how = {"mode": "nearest", "nearest": "round_prefer_floor", "coordinates": "half_pixel"}
+    shape, scales = [1, 16, 24, 16], [1.0, 1.0, 3.0, 2.0]
+    x = m.conv(image, 16)
+    large = m.node("resize", (x,), tuple(shape), m.scale(x), shape=shape, scales=scales, **how)
+    y = m.conv(large, 8)
+    shape, scales = [1, 8, 24, 64], [1.0, 1.0, 1.0, 4.0]
+    wide = m.node("resize", (y,), tuple(shape), m.scale(y), shape=shape, scales=scales, **how)
+    return m.graph("enlarged", m.conv(wide, 8, size=1), large)
+
+
 def heads() -> Graph:
     """Products of parts of rows, matrices that lie across each other, and a constant row added."""
     m = Making(12, "int8")
@@ -258,6 +272,7 @@ GRAPHS: Mapping[str, Callable[[], Graph]] = {
     "narrow": narrow,
     "moves": moves,
     "joined": joined,
+    "enlarged": enlarged,
     "heads": heads,
 }
 """By name."""

@@ -39,6 +39,7 @@ COMPLETE = (
     "moves",
     "in blocks",
     "joined",
+    "enlarged",
     "heads",
 )
 """Graphs that need no function of the program's own."""
