@@ -55,7 +55,7 @@ def test_a_stored_schedule_was_judged_by_who_stored_it(
     store: SqlStore, of: Problem, judgements: list[str]
 ) -> None:
     store_schedule(store, of, 100)
-    assert Validator(store.files).fault(stored(store, of), of) == ""
+    assert Validator(store.files, store.require_artifacts).fault(stored(store, of), of) == ""
     assert judgements == []
 
 
@@ -78,7 +78,7 @@ def test_a_mark_of_anything_else_is_none(
         row = row._replace(config=json.dumps(other.as_dict()), config_digest=other.digest)
     else:
         of = problem(m=65, n=128, k=128)
-    Validator(store.files).fault(sealed(row, of), of)
+    Validator(store.files, store.require_artifacts).fault(sealed(row, of), of)
     assert len(judgements) == 1
 
 
@@ -90,7 +90,7 @@ def test_a_config_outside_the_space_gets_no_mark_and_is_found_out(
     store_schedule(store, of, 100, config=outside)
     row = stored(store, of)
     assert row.judged == ""
-    assert "outside the space" in Validator(store.files).fault(row, of)
+    assert "outside the space" in Validator(store.files, store.require_artifacts).fault(row, of)
 
 
 def test_a_config_that_was_edited_with_its_digest_is_found_out(
@@ -102,7 +102,7 @@ def test_a_config_that_was_edited_with_its_digest_is_found_out(
         values = {"config": outside.as_dict(), "config_digest": outside.digest}
         session.execute(update(ScheduleRow).values(**values))
     row = sealed(stored(store, of), of)
-    assert "outside the space" in Validator(store.files).fault(row, of)
+    assert "outside the space" in Validator(store.files, store.require_artifacts).fault(row, of)
 
 
 def test_code_that_changed_since_it_was_loaded_vouches_for_nothing(

@@ -45,7 +45,11 @@ def test_layers_kernels_and_the_host_are_listed(
 ) -> None:
     assert main(["network", "import", str(model), "--json"]) == 0
     layers = json.loads(capsys.readouterr().out)["layers"]
-    assert [layer["kernel"] for layer in layers] == ["qconv2d_u8", "qconv2d_u8", "qadd_u8", None]
+    assert [layer["kernel"] for layer in layers] == [
+        *["blocked:qconv2d_u8"] * 2,
+        "qadd_u8",
+        None,
+    ]
     assert [layer["note"] for layer in layers if layer["on_host"]] == [
         "no integer form of SUB is known"
     ]
