@@ -22,11 +22,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner import tuning
-from tuner.codegen import CodeGenerator, find_generator, starts_of
+from tuner.codegen import CodeGenerator, starts_of
 from tuner.errors import UserError
+from tuner.executor import find_executor
 from tuner.job_result import TuneResult, result
 from tuner.kernels import Kernel, find_kernel
-from tuner.measure import DeviceAccess, open_measurer
+from tuner.measure import DeviceAccess
 from tuner.measure.measurer import AbandonableMeasurer
 from tuner.records.batch import Batch, BatchKind, BatchPlan, NetworkLayer, NewJob
 from tuner.records.candidate import Problem
@@ -249,19 +250,17 @@ class _BatchRun:
     def run(self, workers: int) -> SetResult:
         specs = [self._store.job(job).spec for job in self._jobs]
         spec = specs[0]
+        made_by = find_executor()
+        access = DeviceAccess(spec.on, self._store.roster(), f"batch {self._batch}")
         with (
             ExitStack() as opened,
-            open_measurer(
-                spec.measurer,
-                spec.cache,
-                DeviceAccess(spec.on, self._store.roster(), f"batch {self._batch}"),
-            ) as device,
+            made_by.measurer(spec.measurer, spec.cache, access) as device,
             AbandonableMeasurer(device) as measurer,
             ThreadPoolExecutor(workers, "hvxtune-slice") as pool,
         ):
             names = dict.fromkeys(spec.generator for spec in specs)
             generators = {
-                name: opened.enter_context(find_generator(name)(workers)) for name in names
+                name: opened.enter_context(made_by.generator(name, workers)) for name in names
             }
             for position, job in enumerate(map(self._store.job, self._jobs)):
                 kernel, generator = _kernel_of(job), generators[job.spec.generator]

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from tuner import tracing
 from tuner.baselines import baseline_of
 from tuner.codegen import (
     CodeGenerator,
@@ -120,10 +121,10 @@ def plan(
     baseline_of(wanted.baseline, generator, find_kernel(kernel), problem, space)
     # What is misspelt is known before anything is opened.
     require_fits(sampler_for(wanted.sampler, checked_objectives(wanted.objectives)), space)
-    find_executor()  # known here, not when the job is run
+    made_by = find_executor()  # known here, not when the job is run
     with (
-        find_generator(generator)() as codegen,
-        open_measurer(wanted.measurer, wanted.cache, DeviceAccess(wanted.on, roster)) as device,
+        made_by.generator(generator, 1) as codegen,
+        made_by.measurer(wanted.measurer, wanted.cache, DeviceAccess(wanted.on, roster)) as device,
     ):
         device.require(problem.target)
         objectives = _objectives(wanted, find_kernel(kernel), device)
@@ -155,7 +156,7 @@ def _require_promotable(
     if not wanted.promote_to:
         return
     name, tags = upper_of(wanted.promote_to)
-    with open_measurer(name, wanted.cache, DeviceAccess(tags, roster)) as upper:
+    with find_executor().measurer(name, wanted.cache, DeviceAccess(tags, roster)) as upper:
         upper.require(problem.target)
         require_above(upper, device, wanted.promote_to)
 
@@ -208,7 +209,7 @@ def _opened_rung(
         yield None
         return
     name, on = upper_of(spec.promote_to)
-    with open_measurer(name, spec.cache, DeviceAccess(on, roster, holder)) as upper:
+    with find_executor().measurer(name, spec.cache, DeviceAccess(on, roster, holder)) as upper:
         upper.require(spec.problem.target)
         yield Rung(upper, _toolchain(generator, upper), upper.useful_workers() or 1)
 
@@ -229,10 +230,14 @@ def installed_toolchains() -> list[dict[str, str]]:
     return found
 
 
+_OURS = "hvxtune"
+"""The part of a toolchain that tells which release it was."""
+
+
 def _toolchain(generator: CodeGenerator, measurer: Measurer) -> dict[str, str]:
     """The fingerprint that is part of every cache key and schedule."""
     return {
-        "hvxtune": version("hvxtune"),
+        _OURS: version("hvxtune"),
         **generator.fingerprint(),
         **measurer.fingerprint(),
     }
@@ -269,9 +274,12 @@ def run(
     roster, holder = store.roster(), f"job {job.id} on {socket.gethostname()}"
     # Devices take bundles of candidates that wait; more compilers than processors help nobody.
     compilers = min(workers, default_workers()) if spec.measurer == FARM else workers
+    made_by = find_executor()
     with (
-        find_generator(spec.generator)(compilers) as generator,
-        open_measurer(spec.measurer, spec.cache, DeviceAccess(spec.on, roster, holder)) as device,
+        made_by.generator(spec.generator, compilers) as generator,
+        made_by.measurer(
+            spec.measurer, spec.cache, DeviceAccess(spec.on, roster, holder)
+        ) as device,
         AbandonableMeasurer(device) as measurer,
         _opened_rung(spec, generator, roster, holder) as rung,
     ):
@@ -300,17 +308,22 @@ def run(
             baseline=baseline_of(spec.baseline, spec.generator, kernel, spec.problem, space),
             abandon=abandon,
         )
-        loop.run()
+        with tracing.span("job", job=job.id):
+            loop.run()
     return result(job.id, store)
 
 
 def require_same_tools(
     job: Job, space: Space, generator: CodeGenerator, measurer: Measurer
 ) -> None:
-    """``UserError`` if the job began with another space or toolchain than there is here now."""
+    """``UserError`` if the job began with another space or toolchain than there is here now.
+
+    The version of hvxtune does not count: what decides objects and cycles has digests of its own,
+    and an upgrade that changes none of it continues the jobs that run.
+    """
     then = {**job.toolchain, "space": job.space_digest}
     now = {**_toolchain(generator, measurer), "space": space.digest}
-    for part in sorted({*then, *now}, key=lambda part: (part != "space", part)):
+    for part in sorted({*then, *now} - {_OURS}, key=lambda part: (part != "space", part)):
         if then.get(part) != now.get(part):
             raise UserError(
                 f"job {job.id} began with {part} {then.get(part, 'none')[:16]}, here it is "

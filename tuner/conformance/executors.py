@@ -11,7 +11,7 @@ from tuner.codegen import find_generator
 from tuner.executor import executor_names, find_executor
 from tuner.executor.evaluation import Evaluator
 from tuner.kernels import find_kernel
-from tuner.measure import open_measurer
+from tuner.measure.measurer import ALL_DEVICES
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate
@@ -31,7 +31,11 @@ class ExecutorConformance:
 
     @pytest.fixture
     def evaluator(self) -> Iterator[Evaluator]:
-        with find_generator(GENERATOR)(WORKERS) as generator, open_measurer("qemu") as measurer:
+        made_by = find_executor(self.name)
+        with (
+            made_by.generator(GENERATOR, WORKERS) as generator,
+            made_by.measurer("qemu", "warm", ALL_DEVICES) as measurer,
+        ):
             yield Evaluator(generator, measurer)
 
     @pytest.fixture

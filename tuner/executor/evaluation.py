@@ -3,6 +3,7 @@ algorithm means the same on this machine and on the target."""
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -17,6 +18,9 @@ from tuner.records.candidate import Artifact, Candidate, Measurement, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Timings, Trial
 from tuner.space import Config
+from tuner.tracing import bind, span
+
+_log = logging.getLogger("hvxtune.trial")
 
 
 @dataclass(frozen=True)
@@ -76,13 +80,27 @@ class Evaluator:
         ``budget_cycles`` is the early-termination budget of the timed run. Without one, or with a
         larger one, the candidate is measured even if an identical object was cut off before.
         """
+        with span("trial", trial=number) as traced:
+            evaluation = self._evaluate(candidate, number, origin, budget_cycles)
+            trial = evaluation.trial
+            if trial.measurement is not None:
+                bind(device=trial.measurement.device)
+            if traced is not None:
+                traced.set_attributes({f"hvxtune.{k}": v for k, v in _told(trial).items()})
+            _log.info("%s", ", ".join(f"{k} {v}" for k, v in _told(trial).items()))
+            return evaluation
+
+    def _evaluate(
+        self, candidate: Candidate, number: int, origin: str, budget_cycles: int | None
+    ) -> Evaluation:
         started_at = time.time()
         clock = time.perf_counter()
         artifact = None
         link_s = run_s = 0.0
         owns = False
         try:
-            artifact = self._compiled(candidate)
+            with span("compile"):
+                artifact = self._compiled(candidate)
             compile_s = time.perf_counter() - clock
         except CandidateError as error:
             compile_s = time.perf_counter() - clock
@@ -163,7 +181,8 @@ class Evaluator:
         link_s = run_s = 0.0
         clock = time.perf_counter()
         try:
-            timed = self.measure(candidate, artifact, budget_cycles)
+            with span("measure"):
+                timed = self.measure(candidate, artifact, budget_cycles)
             measured = _Measured(number, Outcome.OK, timed.measurement)
             link_s, run_s = timed.link_s, timed.run_s
         except CandidateError as error:
@@ -179,6 +198,20 @@ class Evaluator:
             raise
         shared.set_result(measured)
         return measured, link_s, run_s
+
+
+def _told(trial: Trial) -> dict[str, str | int | float]:
+    """The figures of ``trial``."""
+    found: dict[str, str | int | float] = {
+        "outcome": trial.outcome.value if trial.outcome else "",
+        "compile_s": round(trial.timings.compile_s, 4),
+        "run_s": round(trial.timings.link_s + trial.timings.run_s, 4),
+    }
+    if trial.measurement is not None:
+        found |= {"cycles": trial.measurement.cycles, "device": trial.measurement.device}
+    if trial.duplicate_of is not None:
+        found["duplicate_of"] = trial.duplicate_of
+    return found
 
 
 def _was_cut_off(shared: Future[_Measured], budget_cycles: int | None) -> bool:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Final
 
+from tuner.codegen import CodeGenerator, find_generator
 from tuner.executor.evaluation import Evaluation, Evaluator
-from tuner.records.candidate import Candidate
+from tuner.machine.fitness import Examined, examine_tools
+from tuner.measure import DeviceAccess, Measurer, open_measurer
+from tuner.records.candidate import CacheState, Candidate
+
+EXECUTOR_VARIABLE: Final = "HVXTUNE_EXECUTOR"
 
 
 class Executor(ABC):
@@ -17,13 +24,33 @@ class Executor(ABC):
     candidates in flight; generator, measurer and store are the caller's.
     """
 
+    @classmethod
+    def check(cls, address: str) -> None:
+        """``UserError`` if ``address``, by which a user names it, cannot be one. Connects to
+        nothing."""
+        return
+
+    @classmethod
+    def generator(cls, name: str, workers: int) -> CodeGenerator:
+        """The code generator called ``name`` for a job, with at most ``workers`` compilations at a
+        time, for the caller to close. An executor whose candidates are compiled elsewhere gives one
+        that compiles there, and is otherwise the same."""
+        return find_generator(name)(workers)
+
+    @classmethod
+    def measurer(cls, name: str, cache: CacheState, access: DeviceAccess) -> Measurer:
+        """Likewise the measurer; raises what :func:`tuner.measure.open_measurer` raises."""
+        return open_measurer(name, cache, access)
+
+    @classmethod
+    def examine(cls) -> Examined:
+        """The jobs that can be run now, and what is lacking."""
+        return examine_tools()
+
     @abstractmethod
     def __init__(self, evaluator: Evaluator, workers: int) -> None:
-        """Starts nothing that is not ended by :meth:`close`.
-
-        An executor that evaluates elsewhere makes evaluators there, with the generator and the
-        measurer of ``evaluator`` by name, and keeps to one measurement per object all the same.
-        """
+        """Starts nothing that is not ended by :meth:`close`. The tools of ``evaluator`` are those
+        of :meth:`generator` and :meth:`measurer`."""
 
     @abstractmethod
     def submit(
@@ -57,6 +84,7 @@ class ThreadExecutor(Executor):
         self, candidate: Candidate, *, number: int, origin: str, budget_cycles: int | None
     ) -> Future[Evaluation]:
         return self._pool.submit(
+            copy_context().run,  # the ids of the job
             self._evaluator.evaluate,
             candidate,
             number=number,

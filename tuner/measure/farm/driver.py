@@ -23,6 +23,7 @@ from tuner.measure.farm.roster import (
     Tally,
 )
 from tuner.measure.farm.work import Availability, Blame, Result, ResultReview, WorkItem, WorkQueue
+from tuner.tracing import bind
 
 TICK_S = 0.25
 """How often a device that has nothing to do is looked at."""
@@ -124,6 +125,7 @@ class Driver:
     # The driver's own thread
 
     def _drive(self) -> None:
+        bind(device=self.name)
         while not self._stopping.is_set():
             try:
                 wait_s = self._step()

@@ -1,0 +1,167 @@
+"""Candidates on a real scheduler with real workers: the suite of executors, and what a cluster can
+do to a job."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tuner
+from tests.tuner.executor.cluster.started import Started, started_cluster
+from tuner.conformance.executors import ExecutorConformance
+from tuner.conformance.patience import PATIENCE_S, until
+from tuner.errors import ToolchainError, UserError
+from tuner.executor import EXECUTOR_VARIABLE, examine_executor
+from tuner.executor.cluster import connection
+from tuner.memory_store import MemoryStore
+from tuner.records.trial import JobState
+
+SMALL = {"width": 256, "height": 8}
+
+
+@pytest.fixture(scope="module")
+def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    with started_cluster(tmp_path_factory.mktemp("workers"), "one", "two") as cluster:
+        yield cluster
+
+
+@pytest.mark.slow
+class TestDask(ExecutorConformance):
+    name = "dask"
+
+    @pytest.fixture(autouse=True)
+    def use(self, two_workers: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(EXECUTOR_VARIABLE, two_workers.executor)
+
+
+def run(
+    cluster: Started, monkeypatch: pytest.MonkeyPatch, trials: int, **options: object
+) -> object:
+    monkeypatch.setenv(EXECUTOR_VARIABLE, cluster.executor)
+    return tuner.tune("add_u8", SMALL, contract="static", trials=trials, **options)
+
+
+@pytest.mark.slow
+def test_a_job_has_the_same_cycles_as_here(
+    two_workers: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tuner.tune("add_u8", SMALL, contract="static", trials=4, seed=3, sampler="random")
+    monkeypatch.setenv(EXECUTOR_VARIABLE, two_workers.executor)
+    there = tuner.tune("add_u8", SMALL, contract="static", trials=4, seed=3, sampler="random")
+    assert there.job.toolchain == here.job.toolchain
+    assert there.job.state is JobState.DONE
+    assert there.best is not None
+    assert here.best is not None
+    assert there.best.measurement == here.best.measurement
+    assert there.best.artifact_digest == here.best.artifact_digest
+
+
+@pytest.mark.slow
+def test_a_lost_worker_loses_no_trial_and_another_joins_in_the_middle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with started_cluster(tmp_path, "first", "second") as cluster:
+        monkeypatch.setenv(EXECUTOR_VARIABLE, cluster.executor)
+        store = MemoryStore()
+        job = tuner.submit(
+            "add_u8", SMALL, store=store, contract="static", trials=16, workers=4, sampler="random"
+        )
+        seen: list[int] = []
+
+        def look(progress: tuner.Progress) -> None:
+            seen.append(progress.finished)
+            if progress.finished >= 3 and "first" in cluster.processes:
+                cluster.kill("first")
+                cluster.add("third")
+
+        done = tuner.run(job.id, store, on_progress=look)
+        cluster.until_there("third")
+    assert "first" not in cluster.processes
+    assert done.job.state is JobState.DONE
+    trials = store.trials(job.id)
+    assert [trial.number for trial in trials] == list(range(16))
+    assert len({trial.config for trial in trials}) == 16
+    assert not [trial for trial in trials if trial.outcome.value == "device_error"]
+    assert store.pending(job.id) == []
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_told_to_leave_finishes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with started_cluster(tmp_path, "first", "second") as cluster:
+        monkeypatch.setenv(EXECUTOR_VARIABLE, cluster.executor)
+        leaving = cluster.processes["first"]
+
+        def look(progress: tuner.Progress) -> None:
+            if progress.finished == 2:
+                leaving.send_signal(signal.SIGTERM)
+
+        done = tuner.tune("add_u8", SMALL, contract="static", trials=10, on_progress=look)
+        assert leaving.wait(PATIENCE_S) == 0
+    assert done.job.state is JobState.DONE
+
+
+@pytest.mark.slow
+def test_a_worker_without_a_simulator_is_listed_and_given_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with started_cluster(tmp_path) as cluster:
+        monkeypatch.setenv(EXECUTOR_VARIABLE, cluster.executor)
+        assert "there are no workers" in examine_executor().lacks[0].text
+        cluster.add("bare", more={"HVXTUNE_QEMU": "/bin/false"})
+        cluster.until_there("bare")
+        until(lambda: "bare: qemu" in examine_executor().lacks[0].text)
+        with pytest.raises(ToolchainError, match=r"no worker of dask://.* has qemu"):
+            tuner.tune("add_u8", SMALL, contract="static", trials=1)
+        cluster.add("able")
+        until(lambda: not examine_executor().lacks)
+        assert examine_executor().abilities.measurers == ("qemu",)
+        done = tuner.tune("add_u8", SMALL, contract="static", trials=2)
+    assert done.job.state is JobState.DONE
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_ends_gives_the_job_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryStore()
+    with started_cluster(tmp_path, "only") as cluster:
+        monkeypatch.setenv(EXECUTOR_VARIABLE, cluster.executor)
+        job = tuner.submit("add_u8", SMALL, store=store, contract="static", trials=40)
+
+        def look(progress: tuner.Progress) -> None:
+            if progress.finished == 2:
+                connection.cluster(cluster.executor).client.shutdown()
+
+        with pytest.raises(ToolchainError, match=r"the scheduler dask://"):
+            tuner.run(job.id, store, on_progress=look)
+    assert store.job(job.id).state is JobState.QUEUED
+    kept = len(store.trials(job.id))
+    assert kept >= 2
+    with started_cluster(tmp_path, "only") as again:
+        monkeypatch.setenv(EXECUTOR_VARIABLE, again.executor)
+        done = tuner.run(job.id, store)
+    assert done.job.state is JobState.DONE
+    assert [trial.number for trial in store.trials(job.id)] == list(range(40))
+
+
+@pytest.mark.parametrize(
+    "address", ["dask://", "dask://lab", "dask://lab:0", "dask://:8786", "dask+tcp://lab:1"]
+)
+def test_a_wrong_address_is_named(address: str) -> None:
+    with pytest.raises(UserError, match=r"accepted: threads, dask://HOST:PORT"):
+        connection.dask_address(address)
+
+
+def test_nobody_at_the_address_is_told_with_the_next_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "CONNECT_S", 0.5)
+    monkeypatch.setenv(EXECUTOR_VARIABLE, "dask://127.0.0.1:9")
+    [lack] = examine_executor().lacks
+    assert lack.part == "executor"
+    assert "hvxtune scheduler" in lack.reason

@@ -1,0 +1,244 @@
+"""The connection of a process to a Dask cluster, shared by all jobs of the process."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tuner.errors import DeviceError, OutOfTimeError, ToolchainError, UserError
+from tuner.executor.cluster.encryption import certificates
+from tuner.executor.cluster.offers import MeasurerOffer, Offer
+from tuner.executor.cluster.tasks import Answer, followed
+from tuner.machine.fitness import Abilities, Capacity, Examined, Lack
+from tuner.measure.measurer import DEVICE_ATTEMPTS
+from tuner.tracing import carried
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+T = TypeVar("T")
+
+SCHEMES = {"dask": "tcp", "dask+tls": "tls"}
+"""Beginnings of addresses, and what Dask calls them."""
+REPORT = "hvxtune"
+"""The metric of a worker that holds its offer."""
+CONNECT_S = 10.0
+_LOOK_S = 1.0
+"""How often waiting calls look whether anyone can still do them; how old a list of workers gets."""
+NOBODY_S = 30.0
+"""How long a call waits for a worker that can do it, before its job goes back to the queue."""
+
+
+def dask_address(text: str) -> str:
+    """``tcp://HOST:PORT`` or ``tls://HOST:PORT`` for ``dask://HOST:PORT`` or
+    ``dask+tls://HOST:PORT``. ``UserError`` for anything else."""
+    scheme, _, place = text.partition("://")
+    host, _, port = place.rpartition(":")
+    if scheme not in SCHEMES or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise UserError(
+            f"executor '{text[:200]}'",
+            accepted="threads, dask://HOST:PORT or dask+tls://HOST:PORT",
+            next_step="HOST:PORT is where `hvxtune scheduler` listens, usually port 8786",
+        )
+    return f"{SCHEMES[scheme]}://{place}"
+
+
+class Cluster:
+    """The workers that one scheduler has. Safe for several threads."""
+
+    def __init__(self, name: str) -> None:
+        """``name`` is the address as the user wrote it. Connects when first needed."""
+        self.name = name
+        self._address = dask_address(name)
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+        self._session = uuid.uuid4().hex[:8]
+        self._numbers = itertools.count()
+        self._listed: tuple[float, list[tuple[str, int, Offer]]] = (-1e9, [])
+
+    @property
+    def client(self) -> Client:
+        """Connected; ``ToolchainError`` if the scheduler cannot be reached."""
+        try:
+            from distributed import Client
+        except ImportError:
+            raise ToolchainError(
+                "executors on Dask need the package 'distributed'",
+                next_step="pip install 'hvxtune[dask]'",
+            ) from None
+        with self._lock:
+            if self._client is not None and self._client.status in ("closed", "closing"):
+                self._client = None
+            if self._client is None:
+                given = certificates()
+                try:
+                    self._client = Client(
+                        self._address,
+                        security=given.security if given else None,
+                        timeout=CONNECT_S,
+                        set_as_default=False,
+                        name=f"hvxtune-{os.getpid()}",
+                    )
+                except (OSError, TimeoutError, RuntimeError, TypeError) as error:
+                    raise self._unreachable(error) from None
+            return self._client
+
+    def _unreachable(self, error: BaseException) -> ToolchainError:
+        why = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        return ToolchainError(
+            f"the scheduler {self.name} cannot be reached: {why}",
+            next_step="start it with `hvxtune scheduler`, or check address and certificates",
+        )
+
+    def workers(self) -> list[tuple[str, int, Offer]]:
+        """Name, slots and offer of each worker present, fit or not; a second old at most."""
+        with self._lock:
+            looked_at, found = self._listed
+        if time.monotonic() - looked_at < _LOOK_S:
+            return found
+        try:
+            listed = self.client.scheduler_info(n_workers=-1)["workers"]
+        except (OSError, TimeoutError, RuntimeError) as error:
+            raise self._unreachable(error) from None
+        found = [
+            (str(one["name"]), int(one["nthreads"]), Offer.from_dict(one["metrics"][REPORT]))
+            for one in listed.values()
+            if REPORT in one.get("metrics", {})
+        ]
+        with self._lock:
+            self._listed = (time.monotonic(), found)
+        return found
+
+    def measurer(self, name: str, cache: str) -> MeasurerOffer:
+        """The measurer as most workers have it; targets are those that any of them runs.
+
+        ``ToolchainError`` if no worker has it, with what they lack.
+        """
+        offers = [
+            (one, slots)
+            for _, slots, offer in self.workers()
+            if offer.fit
+            for one in offer.measurers
+            if (one.name, one.cache) == (name, cache)
+        ]
+        if not offers:
+            raise self._nobody(f"has {name} with {cache} caches", name)
+        counted = Counter[str]()
+        for one, slots in offers:
+            counted[one.digest] += slots
+        digest = max(sorted(counted), key=lambda one: counted[one])
+        same = [one for one, _ in offers if one.digest == digest]
+        targets = tuple(dict.fromkeys(target for one in same for target in one.targets))
+        return MeasurerOffer(**{**vars(same[0]), "targets": targets})
+
+    def slots(self, resource: str) -> int:
+        """How many calls that need ``resource`` run at once."""
+        return sum(slots for _, slots, offer in self.workers() if resource in offer.resources)
+
+    def examine(self) -> Examined:
+        """The abilities of all workers together; why they have none, if so."""
+        try:
+            workers = self.workers()
+        except ToolchainError as error:
+            return Examined(Abilities(), (Lack("executor", str(error)),))
+        slots = [slots for _, slots, offer in workers if offer.fit]
+        fit = [offer for _, _, offer in workers if offer.fit]
+        able = dict.fromkeys(name for one in fit for name in one.examined.abilities.measurers)
+        devices = dict.fromkeys(tags for one in fit for tags in one.devices)
+        lacks = () if fit else (Lack("workers", str(self._nobody("can run jobs", ""))),)
+        without = dict.fromkeys(
+            lack for one in fit for lack in one.without if lack.part not in able
+        )
+        return Examined(
+            Abilities(tuple(able), tuple(devices)),
+            lacks,
+            tuple(without),
+            Capacity(len(fit), sum(slots)),
+        )
+
+    def _nobody(self, can: str, part: str) -> ToolchainError:
+        workers = self.workers()
+        reasons = [
+            f"{name}: {lack.text}"
+            for name, _, offer in workers
+            for lack in (*offer.lacks, *offer.without)
+            if not offer.fit or lack.part == part
+        ]
+        found = "; ".join(dict.fromkeys(reasons)) or (
+            f"{len(workers)} workers, of other versions" if workers else "there are no workers"
+        )
+        return ToolchainError(
+            f"no worker of {self.name} {can} ({found})",
+            next_step="start one with `hvxtune worker --scheduler HOST:PORT`",
+        )
+
+    def begin(
+        self, call: Callable[..., Answer[T]], *arguments: Any, needs: Sequence[str]
+    ) -> Future[Any]:
+        """Starts a call on a worker that has all of ``needs``. Each has a key of its own: an answer
+        of an earlier attempt is never taken for one of this."""
+        key = f"{call.__name__}-{self._session}-{next(self._numbers)}"
+        return self.client.submit(
+            followed,
+            carried(),
+            call,
+            *arguments,
+            key=key,
+            resources=dict.fromkeys(needs, 1.0),
+            pure=False,
+        )
+
+    def wait(
+        self, future: Future[Any], needs: Sequence[str], given_up: threading.Event
+    ) -> Answer[Any]:
+        """Waits for the answer.
+
+        Raises ``OutOfTimeError`` once ``given_up`` is set, ``ToolchainError`` if the scheduler is
+        lost or nobody can do it for :data:`NOBODY_S`, ``DeviceError`` if it ended two workers.
+        """
+        from concurrent.futures import CancelledError
+
+        from distributed.client import FutureCancelledError
+        from distributed.comm.core import CommClosedError
+        from distributed.scheduler import KilledWorker
+
+        alone_since: float | None = None
+        done = threading.Event()
+        future.add_done_callback(lambda _: done.set())
+        while True:
+            try:
+                if done.wait(_LOOK_S):
+                    answer: Answer[Any] = future.result()
+                    return answer
+            except KilledWorker as error:
+                raise DeviceError(
+                    f"workers were lost while they ran it, the last was {error.last_worker.name}",
+                    attempts=DEVICE_ATTEMPTS,
+                ) from None
+            except (CancelledError, FutureCancelledError, CommClosedError) as error:
+                if given_up.is_set():
+                    raise OutOfTimeError("given up") from None
+                raise self._unreachable(error) from None
+            if given_up.is_set():
+                future.cancel()
+                raise OutOfTimeError("given up")
+            if all(self.slots(one) for one in needs):
+                alone_since = None
+                continue
+            alone_since = alone_since or time.monotonic()
+            if time.monotonic() - alone_since > NOBODY_S:
+                future.cancel()
+                raise self._nobody(f"can do {' with '.join(needs)}", "")
+
+
+@lru_cache(maxsize=4)
+def cluster(name: str) -> Cluster:
+    """The one of this process at the address ``name``."""
+    return Cluster(name)

@@ -1,0 +1,182 @@
+"""The abilities of a worker: generators and measurers by fingerprint, targets, tags of devices.
+
+A worker offers each as a Dask resource, and a call names the resources it needs, so that it only
+goes where the very toolchain of its job is. Dask compares the names; what they are made of is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.errors import HvxtuneError
+from tuner.identity import digest_of
+from tuner.machine.fitness import Abilities, Examined, Lack, examine_tools, split_tags
+from tuner.measure.measurer import Measurer
+
+_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class MeasurerOffer:
+    """A measurer under one state of the caches, as a worker has it."""
+
+    name: str
+    cache: str
+    fingerprint: Mapping[str, str]
+    fidelity: str
+    counted: tuple[str, ...]
+    targets: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Names the fingerprint."""
+        return digest_of(dict(self.fingerprint))[:_DIGITS]
+
+    def resource(self, target: str) -> str:
+        """The resource of a worker that has it, for a target."""
+        return f"measure {self.name} {self.cache} {self.digest} {target}"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """All that a worker can do, and what it lacks. ``generators`` maps names to digests of their
+    fingerprints."""
+
+    generators: Mapping[str, str]
+    measurers: tuple[MeasurerOffer, ...]
+    devices: tuple[tuple[str, ...], ...] = ()
+    lacks: tuple[Lack, ...] = ()
+    without: tuple[Lack, ...] = ()
+
+    @property
+    def fit(self) -> bool:
+        """Whether it is given anything at all."""
+        return not self.lacks
+
+    @property
+    def resources(self) -> set[str]:
+        """The names of Dask resources; none for an unfit worker."""
+        if not self.fit:
+            return set()
+        return {
+            *(compile_resource(name, digest) for name, digest in self.generators.items()),
+            *(one.resource(target) for one in self.measurers for target in one.targets),
+            *(tag_resource(tag) for tags in self.devices for tag in tags),
+        }
+
+    @property
+    def examined(self) -> Examined:
+        """As one machine's."""
+        able = tuple(dict.fromkeys(one.name for one in self.measurers))
+        return Examined(Abilities(able, self.devices), self.lacks, self.without)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form: what a worker tells the scheduler with each heartbeat."""
+        return {
+            "generators": dict(self.generators),
+            "measurers": [
+                {
+                    **vars(one),
+                    "fingerprint": dict(one.fingerprint),
+                    "counted": list(one.counted),
+                    "targets": list(one.targets),
+                }
+                for one in self.measurers
+            ],
+            "devices": [list(tags) for tags in self.devices],
+            "lacks": [vars(one) for one in self.lacks],
+            "without": [vars(one) for one in self.without],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Offer:
+        """The inverse of :meth:`as_dict`."""
+        return cls(
+            data["generators"],
+            tuple(
+                MeasurerOffer(
+                    **{**one, "counted": tuple(one["counted"]), "targets": tuple(one["targets"])}
+                )
+                for one in data["measurers"]
+            ),
+            tuple(tuple(tags) for tags in data["devices"]),
+            tuple(Lack(**one) for one in data["lacks"]),
+            tuple(Lack(**one) for one in data["without"]),
+        )
+
+
+def compile_resource(generator: str, digest: str) -> str:
+    """The resource of a code generator with a fingerprint of this digest."""
+    return f"compile {generator} {digest}"
+
+
+def tag_resource(tag: str) -> str:
+    """The resource of a device with a tag."""
+    return f"device {tag}"
+
+
+def tag_resources(on: str) -> list[str]:
+    """Those of a job on devices with the tags ``on``."""
+    return [tag_resource(tag) for tag in sorted(split_tags(on))]
+
+
+def fingerprint_digest(fingerprint: Mapping[str, str]) -> str:
+    """Names a code generator's fingerprint."""
+    return digest_of(dict(fingerprint))[:_DIGITS]
+
+
+def examine() -> Offer:
+    """The offer of this machine now. Takes tenths of a second."""
+    found = examine_tools()
+    return Offer(
+        generators=dict(_generators()),
+        measurers=tuple(_measurers(found.abilities.measurers)),
+        devices=found.abilities.devices,
+        lacks=found.lacks,
+        without=found.without,
+    )
+
+
+def _generators() -> Iterable[tuple[str, str]]:
+    from tuner.codegen import find_generator, generator_names
+
+    for name in generator_names():
+        try:
+            with find_generator(name)() as generator:
+                yield name, fingerprint_digest(generator.fingerprint())
+        except HvxtuneError:
+            continue  # an optional part that is missing
+
+
+def _measurers(names: Iterable[str]) -> Iterable[MeasurerOffer]:
+    from tuner.measure import open_measurer
+    from tuner.problem.target import TARGETS
+    from tuner.records.candidate import CACHE_STATES
+
+    for name in names:
+        for cache in CACHE_STATES:
+            try:
+                with open_measurer(name, cache) as measurer:
+                    targets = tuple(t.name for t in TARGETS.values() if _runs(measurer, t.name))
+                    yield MeasurerOffer(
+                        name,
+                        cache,
+                        dict(measurer.fingerprint()),
+                        measurer.fidelity,
+                        tuple(sorted(measurer.counted)),
+                        targets,
+                    )
+            except HvxtuneError:
+                continue  # such as cold caches on a phone
+
+
+def _runs(measurer: Measurer, target: str) -> bool:
+    from tuner.problem.target import find_target
+
+    try:
+        measurer.require(find_target(target))
+    except HvxtuneError:
+        return False
+    return True

@@ -1,0 +1,214 @@
+"""The calls that workers run: one candidate compiled, or one object measured.
+
+Results and errors come back as plain records: an error that is a candidate's or a device's is an
+answer, never an exception of the task, which Dask would take for a fault.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from tuner.codegen import find_generator
+from tuner.errors import (
+    CandidateError,
+    DeviceError,
+    HvxtuneError,
+    InternalError,
+    OutOfTimeError,
+    StoreError,
+    ToolchainError,
+    UserError,
+)
+from tuner.kernels import PIPELINE_PREFIX
+from tuner.measure import DeviceAccess, open_measurer
+from tuner.measure.measurer import Measurer, Timed
+from tuner.records.candidate import Artifact, CacheState, Candidate, Problem
+from tuner.records.outcome import Outcome
+from tuner.tracing import bind, continued
+
+if TYPE_CHECKING:
+    from tuner.codegen import CodeGenerator
+
+T = TypeVar("T")
+_log = logging.getLogger("hvxtune.trial")
+
+_KINDS: tuple[type[HvxtuneError], ...] = (
+    UserError,
+    ToolchainError,
+    StoreError,
+    DeviceError,
+    OutOfTimeError,
+    InternalError,
+)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error of hvxtune, to be raised again by who asked."""
+
+    kind: str
+    message: str
+    accepted: str = ""
+    next_step: str = ""
+    outcome: str = ""
+    attempts: int = 1
+
+    @classmethod
+    def of(cls, error: HvxtuneError) -> Failure:
+        """``error`` as a record."""
+        if isinstance(error, CandidateError):
+            return cls(error.kind, error.message, outcome=error.outcome.value)
+        attempts = error.attempts if isinstance(error, DeviceError) else 1
+        return cls(error.kind, error.message, error.accepted, error.next_step, attempts=attempts)
+
+    def error(self, where: str) -> HvxtuneError:
+        """The error again, which happened at ``where``."""
+        if self.kind == CandidateError.kind:
+            return CandidateError(Outcome(self.outcome), self.message)
+        what = {"accepted": self.accepted, "next_step": self.next_step}
+        message = f"{self.message} (on {where})"
+        if self.kind == DeviceError.kind:
+            return DeviceError(message, attempts=self.attempts, **what)
+        kinds = {one.kind: one for one in _KINDS}
+        return kinds.get(self.kind, InternalError)(message, **what)
+
+
+@dataclass(frozen=True)
+class Answer(Generic[T]):
+    """The outcome of a call, and the worker it ran on."""
+
+    where: str
+    value: T | None = None
+    failure: Failure | None = None
+
+    def result(self) -> T:
+        """The value; raises what failed."""
+        if self.failure is not None:
+            raise self.failure.error(self.where)
+        assert self.value is not None  # noqa: S101
+        return self.value
+
+
+@dataclass(frozen=True)
+class Upload:
+    """The bytes of an uploaded pipeline, which a worker keeps when it first needs them."""
+
+    digest: str
+    data: bytes
+
+    def keep(self) -> None:
+        """Makes the kernel known here."""
+        from tuner.uploaded import files
+
+        if files.find(self.digest) is None:
+            files.keep(self.data)
+
+
+class _Opened:
+    """Generators and measurers of this worker, opened when first needed and kept."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stack = ExitStack()
+        self._generators: dict[str, CodeGenerator] = {}
+        self._measurers: dict[tuple[str, str, str], Measurer] = {}
+
+    def generator(self, name: str, workers: int) -> CodeGenerator:
+        with self._lock:
+            if name not in self._generators:
+                opened = self._stack.enter_context(find_generator(name)(workers))
+                self._generators[name] = opened
+            return self._generators[name]
+
+    def measurer(self, name: str, cache: CacheState, on: str, holder: str) -> Measurer:
+        key = (name, cache, on)
+        with self._lock:
+            if key not in self._measurers:
+                opened = open_measurer(name, cache, DeviceAccess(on, None, holder))
+                self._measurers[key] = self._stack.enter_context(opened)
+            return self._measurers[key]
+
+    def close(self) -> None:
+        with self._lock:
+            self._stack.close()
+            self._generators.clear()
+            self._measurers.clear()
+
+
+OPENED = _Opened()
+"""Of this process."""
+
+
+def followed(
+    brought: Mapping[str, str], call: Callable[..., Answer[T]], *arguments: Any
+) -> Answer[T]:
+    """``call`` with the ids of who asked for it, in its log and traces."""
+    with continued(f"worker {call.__name__}", brought):
+        began = time.perf_counter()
+        answer = call(*arguments)
+        bind(worker=answer.where)
+        why = f": {answer.failure.message}" if answer.failure else ""
+        _log.info("%s took %.3f s%s", call.__name__, time.perf_counter() - began, why)
+        return answer
+
+
+def compile_here(
+    candidate: Candidate, with_assembly: bool, limit_s: float, upload: Upload | None
+) -> Answer[Artifact]:
+    """Compiles ``candidate`` with at most ``limit_s`` seconds of processor time."""
+    where, slots = _this_worker()
+    try:
+        if upload is not None:
+            upload.keep()
+        generator = OPENED.generator(candidate.generator, slots)
+        generator.limit(limit_s)
+        return Answer(where, generator.compile(candidate, with_assembly=with_assembly))
+    except HvxtuneError as error:
+        return Answer(where, failure=Failure.of(error))
+
+
+def measure_here(
+    problem: Problem,
+    artifact: Artifact | Answer[Artifact],
+    measurer: str,
+    cache: CacheState,
+    on: str,
+    budget_cycles: int | None,
+    upload: Upload | None,
+) -> Answer[Timed]:
+    """Measures ``artifact``, or what a :func:`compile_here` before it gave."""
+    where, _ = _this_worker()
+    try:
+        if upload is not None:
+            upload.keep()
+        made = artifact.result() if isinstance(artifact, Answer) else artifact
+        device = OPENED.measurer(measurer, cache, on, f"worker {where}")
+        return Answer(where, device.measure(problem, made, budget_cycles=budget_cycles))
+    except HvxtuneError as error:
+        return Answer(where, failure=Failure.of(error))
+
+
+def upload_of(problem: Problem) -> Upload | None:
+    """The upload by which a worker knows the kernel of ``problem``, if it is one."""
+    from tuner.uploaded import files
+
+    name = problem.workload.kernel
+    if not name.startswith(PIPELINE_PREFIX):
+        return None
+    digest = files.find(name.removeprefix(PIPELINE_PREFIX))
+    if digest is None:
+        raise files.unknown(name)
+    return Upload(digest, files.read(digest))
+
+
+def _this_worker() -> tuple[str, int]:
+    from distributed import get_worker
+
+    worker = get_worker()
+    return str(worker.name), int(worker.state.nthreads)
