@@ -1,7 +1,7 @@
 # hvxtune_schedule(): the best schedule of a kernel as a library to link.
 # hvxtune_network(): a network with its weights as one.
 #
-#   include(HvxTune)
+#   find_package(HvxTune REQUIRED)   # with -DHvxTune_DIR="$(hvxtune where cmake)"
 #   hvxtune_schedule(TARGET gemm KERNEL gemm_u8 PARAMS m=256 n=256 k=256 CONTRACT static)
 #   target_link_libraries(app PRIVATE gemm)
 #

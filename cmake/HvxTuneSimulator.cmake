@@ -9,6 +9,9 @@ include_guard(GLOBAL)
 
 set(_hvxtune_simulator "${CMAKE_CURRENT_LIST_DIR}/simulator")
 set(_hvxtune_harness "${CMAKE_CURRENT_LIST_DIR}/../tuner/measure/harness")
+if(NOT EXISTS "${_hvxtune_harness}") # installed: this is tuner/shipped/cmake
+    set(_hvxtune_harness "${CMAKE_CURRENT_LIST_DIR}/../../measure/harness")
+endif()
 
 function(hvxtune_simulated_program name)
     if(NOT TARGET hvxtune_simulator)

@@ -1,6 +1,6 @@
 # Toolchain file: freestanding Hexagon programs with the clang and lld of the ziglang wheel.
 #
-#   cmake --toolchain $PWD/cmake/hexagon-zig.cmake ...
+#   cmake --toolchain "$(hvxtune where cmake)/hexagon-zig.cmake" ...
 #
 # For those who have no Hexagon SDK. HVXTUNE_ZIG is the zig program, by default the one on the PATH
 # or of the Python package; HVXTUNE_ARCH the arch, by default v66.
@@ -9,7 +9,8 @@ set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR hexagon)
 
 if(NOT HVXTUNE_ZIG)
-    find_program(HVXTUNE_ZIG zig)
+    # The hint: installed, this is tuner/shipped/cmake, beside ziglang.
+    find_program(HVXTUNE_ZIG zig HINTS "${CMAKE_CURRENT_LIST_DIR}/../../../ziglang")
 endif()
 if(NOT HVXTUNE_ZIG)
     execute_process(

@@ -1,10 +1,10 @@
 """Where hvxtune keeps things: what took work in the state directory, what can be rebuilt in the
-cache.
+cache, which belongs to the machine and serves every state directory.
 
 The state directory (database, artifacts, tokens, calibrations) is ``HVXTUNE_STATE_DIR``, else
 ``hvxtune`` under the XDG state home; losing it loses work. The cache (simulators, compiled parts,
-references) is ``HVXTUNE_CACHE_DIR``, else ``cache`` in ``HVXTUNE_STATE_DIR`` if that is set, which
-thus moves everything, else ``hvxtune`` under the XDG cache home; losing it costs minutes.
+references, what builds fetched) is ``HVXTUNE_CACHE_DIR``, else ``hvxtune`` under the XDG cache
+home; losing it costs minutes.
 """
 
 from __future__ import annotations
@@ -37,11 +37,15 @@ def cache_dir() -> Path:
     given = os.environ.get(CACHE_DIR_VARIABLE)
     if given:
         return Path(given).expanduser().absolute()
-    if os.environ.get(STATE_DIR_VARIABLE):
-        return state_dir() / "cache"
     from platformdirs import user_cache_path
 
     return user_cache_path("hvxtune", appauthor=False)
+
+
+def earlier_places(name: str) -> list[Path]:
+    """Where earlier versions kept the folder ``name`` of the cache: in the state directory until
+    0.1, in its folder ``cache`` in 0.2. For what is slow to get again, or needs a network."""
+    return [state_dir() / "cache" / name, state_dir() / name]
 
 
 def writable(name: str) -> Path:

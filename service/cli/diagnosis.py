@@ -1,11 +1,53 @@
-"""``doctor``: the parts this machine has and lacks."""
+"""``setup``, ``doctor`` and ``where``: the parts this machine gets, has and lacks."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from service.cli.options import AsJson
 from service.cli.output import print_json, print_line, print_table
+from service.cli.progress import StepLines
+from tuner.errors import ToolchainError, UserError
+from tuner.shipped import FOLDERS, shipped, with_places
+
+
+def setup(
+    qemu: Annotated[
+        Path | None,
+        typer.Option(
+            "--qemu",
+            metavar="FILE",
+            help="Build the simulator from this release tarball of QEMU, 8.1 or newer.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch the simulator unless this machine has one; no root needed.
+
+    Ctrl-C stops it; what was downloaded by then is kept for the next time.
+    """
+    from tuner.machine.doctor import compilers
+    from tuner.machine.provision import build, provision
+
+    for part in compilers():
+        if not part.present:
+            raise ToolchainError(
+                f"{part.name} ({part.purpose}): {part.found}", next_step=part.remedy
+            )
+    steps = StepLines()
+    try:
+        simulator = provision(steps) if qemu is None else build(qemu.expanduser(), steps)
+    finally:
+        steps.end()
+    program, version = simulator.command[-1], simulator.version
+    if as_json:
+        print_json({"simulator": {"program": program, "version": version}})
+    else:
+        print_line(f"using {program} ({version}); `hvxtune doctor` shows its targets")
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -31,6 +73,29 @@ def doctor(as_json: AsJson = False) -> None:
         )
         for finding in findings:
             if not finding.present:
-                print_line(f"{finding.name}: {finding.remedy}")
+                print_line(with_places(f"{finding.name}: {finding.remedy}"))
     if broken:
         raise typer.Exit(1)
+
+
+def where(
+    folder: Annotated[
+        str | None,
+        typer.Argument(metavar="FOLDER", help="Print this one alone; all by default."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print where the files that come with hvxtune are, and those it keeps."""
+    from tuner.paths import cache_dir, state_dir
+
+    places = {name: str(shipped(name)) for name in FOLDERS}
+    places |= {"state": str(state_dir()), "cache": str(cache_dir())}
+    if folder is not None and folder not in places:
+        raise UserError(f"folder '{folder}'", accepted=", ".join(places))
+    chosen = places if folder is None else {folder: places[folder]}
+    if as_json:
+        print_json(chosen)
+    elif folder is None:
+        print_table(["folder", "path"], list(places.items()))
+    else:
+        print_line(chosen[folder])

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.rig.simulators import link_simulators
 from tuner.codegen.toolchain import find_toolchain
 from tuner.conformance.patience import PATIENCE_S
 from tuner.measure.qemu.simulator import find_simulator
@@ -51,7 +50,7 @@ class Project:
 
 
 def build_environment(state: Path, zig_cache: Path, **more: str) -> dict[str, str]:
-    """For a build that uses the state directory ``state`` and nothing else of this machine."""
+    """For a build that uses the state directory ``state`` and what the machine's cache holds."""
     return {
         "HVXTUNE_STATE_DIR": str(state),
         "PYTHONPATH": str(ROOT),
@@ -59,13 +58,6 @@ def build_environment(state: Path, zig_cache: Path, **more: str) -> dict[str, st
         "ZIG_LOCAL_CACHE_DIR": str(zig_cache),
         **more,
     }
-
-
-def new_state(state: Path) -> Path:
-    """A state directory with nothing in it but the simulator of the real one."""
-    state.mkdir(parents=True)
-    link_simulators(state)
-    return state
 
 
 def simulate(program: Path) -> subprocess.CompletedProcess[str]:

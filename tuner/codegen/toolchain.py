@@ -21,6 +21,7 @@ from typing import Literal
 
 from tuner.errors import InternalError, StoreError, ToolchainError
 from tuner.paths import cached
+from tuner.requirements import reinstall
 
 _BUILD_SECONDS = 300
 """Far more than any build here takes (well under a second), even on a loaded machine."""
@@ -121,7 +122,7 @@ def find_toolchain() -> Toolchain:
     spec = importlib.util.find_spec("ziglang")
     if spec is None or spec.origin is None:
         raise ToolchainError(
-            "the C compiler is missing (Python package ziglang)", next_step="run `make setup`"
+            "the C compiler is missing (Python package ziglang)", next_step=reinstall("ziglang")
         )
     zig = Path(spec.origin).parent / "zig"
     try:
@@ -134,7 +135,7 @@ def find_toolchain() -> Toolchain:
     except (OSError, subprocess.SubprocessError) as error:
         raise ToolchainError(
             f"the C compiler {zig} does not run: {error}",
-            next_step="run `make setup` to install the package ziglang again",
+            next_step=reinstall("ziglang"),
         ) from None
     return Toolchain(zig, f"zig {lines[0]}, {lines[1]}")
 

@@ -12,7 +12,9 @@ import re
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Collection, Iterable
+import threading
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from tuner.errors import ToolchainError
@@ -28,11 +30,20 @@ class PrivateApt:
     ``sources`` are lines that replace the machine's sources. With them nothing counts as
     installed, so that downloads are complete: another release's programs need its own libc.
     Packages come from the release ``prefer`` where it has them, such as ``bookworm-backports``.
+    ``reached`` is told how many percent of a download have come, from another thread. What is in
+    ``folder`` already is not downloaded again; files that came in part are continued.
     """
 
-    def __init__(self, folder: Path, sources: Iterable[str] = (), prefer: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        sources: Iterable[str] = (),
+        prefer: str = "",
+        reached: Callable[[float], None] = lambda percent: None,
+    ) -> None:
         if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
             raise ToolchainError("this machine lacks apt-get, which would fetch packages")
+        self._reached = reached
         self._archives = folder / "archives"
         for needed in ("state/lists/partial", "archives/partial"):
             (folder / needed).mkdir(parents=True, exist_ok=True)
@@ -118,14 +129,18 @@ class PrivateApt:
         return lines
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        told, telling = os.pipe()
+        follower = threading.Thread(target=self._follow, args=[told], daemon=True)
+        follower.start()
         try:
             return subprocess.run(
-                [program, *self._options, *arguments],
+                [program, *self._options, f"-oAPT::Status-Fd={telling}", *arguments],
                 capture_output=True,
                 text=True,
                 errors="replace",
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"},
+                pass_fds=[telling],
                 timeout=_RUN_SECONDS,
                 check=False,
             )
@@ -134,6 +149,18 @@ class PrivateApt:
                 f"{program} {arguments[0]} took longer than {_RUN_SECONDS} s",
                 next_step="check the network and the machine's apt sources",
             ) from None
+        finally:
+            os.close(telling)
+            follower.join(timeout=1)  # a child that was left behind may hold the pipe
+
+    def _follow(self, told: int) -> None:
+        """Passes on lines such as ``dlstatus:3:41.7:Retrieving file 3 of 12``."""
+        with open(told, errors="replace") as lines:
+            for line in lines:
+                kind, _, rest = line.partition(":")
+                if kind == "dlstatus":
+                    with suppress(ValueError):
+                        self._reached(float(rest.split(":")[1]))
 
 
 def unpack(packages: Iterable[Path], programs: Collection[str], folder: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from tuner.errors import HvxtuneError
 from tuner.finding import Finding
 from tuner.paths import CACHE_DIR_VARIABLE, STATE_DIR_VARIABLE, cached, writable
+from tuner.requirements import reinstall
 
 LEAST_FREE_BYTES = 1 << 30
 """Free space below which a few long jobs could fill the disk with artifacts."""
@@ -67,7 +68,7 @@ def _python() -> Finding:
         (3, 11) <= sys.version_info[:2] <= (3, 13),
         f"{version} ({sys.executable})",
         "everything; the pinned Halide has wheels for 3.11 to 3.13",
-        "install Python 3.11 to 3.13, then: make clean setup PYTHON=python3.11",
+        "install hvxtune into an environment of Python 3.11 to 3.13",
     )
 
 
@@ -80,7 +81,7 @@ def _wheel(name: str, purpose: str, *, part: Callable[[Path], Path] | None = Non
         inside = part(Path(spec.origin).parent) if part else Path(spec.origin)
         present = inside.exists()
         found = f"{importlib.metadata.version(name)} ({inside})" if present else f"no {inside}"
-    return Finding(name, present, found, purpose, "make clean setup")
+    return Finding(name, present, found, purpose, reinstall(name))
 
 
 def compilers() -> list[Finding]:

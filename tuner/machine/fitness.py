@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -53,6 +54,15 @@ class Abilities:
 
 
 @dataclass(frozen=True)
+class Capacity:
+    """The processes of an executor that compile and measure, and the candidates they take at
+    once."""
+
+    workers: int = 0
+    slots: int = 0
+
+
+@dataclass(frozen=True)
 class Examined:
     """The abilities of this machine. ``lacks`` keep it from every job; ``without`` are measurers
     that do not work here."""
@@ -60,6 +70,7 @@ class Examined:
     abilities: Abilities
     lacks: tuple[Lack, ...] = ()
     without: tuple[Lack, ...] = ()
+    capacity: Capacity = Capacity()
 
 
 def examine_tools() -> Examined:
@@ -81,7 +92,12 @@ def examine_tools() -> Examined:
         able.append(FARM)  # of devices for other targets
     if not able:
         lacks.append(next((one for one in without if one.part == QEMU), Lack(QEMU, "is missing")))
-    return Examined(Abilities(tuple(able), tuple(devices)), tuple(lacks), tuple(without))
+    return Examined(
+        Abilities(tuple(able), tuple(devices)),
+        tuple(lacks),
+        tuple(without),
+        Capacity(1, len(os.sched_getaffinity(0))),
+    )
 
 
 def split_tags(text: str) -> set[str]:

@@ -1,15 +1,17 @@
 """Brings a qemu-hexagon that loads plugins onto this machine: fetched, or built.
 
-``python -m tuner.machine.provision``, a step of ``make setup``, fetches one where the machine has
-none; done once, it is quick to find that nothing is to do. With a release tarball of QEMU as its
-argument it builds that: QEMU 8.1 and newer run v68, v69 and v73 code, which the packaged 7.2 does
-not (instructions.toml). Building needs a C compiler and a few packages, which it names where they
-are missing, no network, and one to five minutes. Neither needs root, nor changes anything outside
-the cache, where the measurer finds the program from then on.
+:func:`provision`, which ``hvxtune setup`` calls, fetches one where the machine has none; done once,
+it is quick to find that nothing is to do. :func:`build` builds one from a release tarball of QEMU:
+8.1 and newer run v68, v69 and v73 code, which the packaged 7.2 does not (instructions.toml).
+Building needs a C compiler and a few packages, which it names where they are missing, no network,
+and one to five minutes. Neither needs root, nor changes anything outside the cache, where the
+measurer finds the program from then on. A program appears there whole or not at all; what was
+downloaded before an interruption is not downloaded again.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import platform
 import re
@@ -19,9 +21,11 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
-from tuner.errors import HvxtuneError, StoreError, ToolchainError, UserError
+from tuner.errors import StoreError, ToolchainError, UserError
 from tuner.machine.debian import PrivateApt, unpack
 from tuner.measure.qemu.simulator import (
     BUILT_PREFIX,
@@ -57,51 +61,89 @@ _TOOLS = {
 _LIBRARY, _LIBRARY_PACKAGE = "glib-2.0", "libglib2.0-dev"
 _BUILD_SECONDS = 3600
 _PACKAGE = "qemu-user"
+_SCRATCH, _BUILDING = ".fetching", ".building-"
+"""Folders of work that is not done: packages and their lists, which are kept for the next try, and
+a build."""
 _RELEASE_WITH_PLUGINS = {"debian": "bookworm", "ubuntu": "jammy"}
 """The newest release of each distribution whose package loads plugins: QEMU 7.2 and 6.2. Later
 packages were built without (seen in Ubuntu's 8.2 and in Debian's 10.0 and 11.1)."""
 
 
-def provision() -> Simulator:
+class Steps(Protocol):
+    """Is told what is being done."""
+
+    def begin(self, step: str) -> None:
+        """``step`` begins; the one before has ended."""
+
+    def reached(self, percent: float) -> None:
+        """That much of the step's download is done. Called from another thread."""
+
+
+def provision(steps: Steps) -> Simulator:
     """A simulator that works: an installed one, or one fetched now.
 
     Raises ``ToolchainError`` if neither is available, naming what was found and what is needed.
     """
-    try:
-        return find_simulator()
-    except ToolchainError:
-        if os.environ.get(QEMU_VARIABLE):  # the user chose it: fetching another would not help
-            raise
+    found = _usable()
+    if found is not None:
+        return found
     home = cached("qemu")
-    with tempfile.TemporaryDirectory(dir=home, prefix=".fetching-") as scratch:
+    with _alone_in(home, steps):
+        found = _usable()  # another process may have fetched it meanwhile
+        if found is not None:
+            return found
         try:
-            _fetch(Path(scratch), home)
+            _fetch(home / _SCRATCH, home, steps)
         except OSError as error:
             raise StoreError(
                 f"cannot unpack {_PACKAGE} in {home}: {error.strerror}",
                 next_step="free space or permissions there",
             ) from None
+        shutil.rmtree(home / _SCRATCH, ignore_errors=True)
     find_simulator.cache_clear()
     return find_simulator()
 
 
-def _fetch(scratch: Path, home: Path) -> None:
+def _usable() -> Simulator | None:
+    try:
+        return find_simulator()
+    except ToolchainError:
+        if os.environ.get(QEMU_VARIABLE):  # the user chose it: fetching another would not help
+            raise
+        return None
+
+
+@contextmanager
+def _alone_in(home: Path, steps: Steps) -> Iterator[None]:
+    """One process at a time puts programs into ``home``; folders of killed ones are removed."""
+    with (home / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            steps.begin("waiting for another process that sets up this machine")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        for folder in (*home.glob(".fetching-*"), *home.glob(f"{_BUILDING}*")):
+            shutil.rmtree(folder, ignore_errors=True)
+        yield
+
+
+def _fetch(scratch: Path, home: Path, steps: Steps) -> None:
     """Takes the package of the machine's own release, else of an older one that has plugins."""
-    _say("fetching the package lists of this machine's sources")
-    own = PrivateApt(scratch / "own")
+    steps.begin("fetching the package lists of this machine's sources")
+    own = PrivateApt(scratch / "own", reached=steps.reached)
     own.update()
     failures = []
-    complaint = _try_package(own, scratch, home)
+    complaint = _try_package(own, scratch, home, steps)
     if complaint is None:
         return
     failures.append(complaint)
     release = _RELEASE_WITH_PLUGINS.get(platform.freedesktop_os_release()["ID"], "")
     sources = own.sources_of_release(release)
     if sources:
-        _say(f"{complaint}; fetching the package lists of {release}")
-        older = PrivateApt(scratch / "older", sources)
+        steps.begin(f"{complaint}; fetching the package lists of {release}")
+        older = PrivateApt(scratch / "older", sources, reached=steps.reached)
         older.update()
-        complaint = _try_package(older, scratch, home)
+        complaint = _try_package(older, scratch, home, steps)
         if complaint is None:
             return
         failures.append(f"{release}: {complaint}")
@@ -112,28 +154,27 @@ def _fetch(scratch: Path, home: Path) -> None:
     )
 
 
-def _try_package(apt: PrivateApt, scratch: Path, home: Path) -> str | None:
+def _try_package(apt: PrivateApt, scratch: Path, home: Path, steps: Steps) -> str | None:
     """Unpacks what ``apt`` has into ``home`` if it serves, else says why it does not."""
     version = apt.version(_PACKAGE)
     if version is None:
         return f"there is no package {_PACKAGE}"
-    _say(f"fetching {_PACKAGE} {version} and its libraries")
+    steps.begin(f"fetching {_PACKAGE} {version} and its libraries")
     with tempfile.TemporaryDirectory(dir=scratch) as unpacked:
         program = Path(unpacked) / "simulator" / PROGRAM
         program.parent.mkdir()
         unpack(apt.download(_PACKAGE), [PROGRAM], program.parent)
         try:
-            found = probe(command_of(program))
+            probe(command_of(program))
         except ToolchainError as error:
             return error.message.replace(str(program), f"{_PACKAGE} {version}")
         place = home / version.replace(":", "_").replace("/", "_")
         if not place.exists():
             os.replace(program.parent, place)
-    _say(f"unpacked {found.version} in {place}")
     return None
 
 
-def build(tarball: Path) -> Simulator:
+def build(tarball: Path, steps: Steps) -> Simulator:
     """Builds QEMU from ``tarball`` and puts the program into the cache.
 
     Raises ``UserError`` for another file, ``ToolchainError`` for missing tools
@@ -142,10 +183,14 @@ def build(tarball: Path) -> Simulator:
     _require_tools()
     home = cached("qemu")
     try:
-        with tempfile.TemporaryDirectory(dir=home, prefix=".building-") as scratch:
+        with (
+            _alone_in(home, steps),
+            tempfile.TemporaryDirectory(dir=home, prefix=_BUILDING) as scratch,
+        ):
+            steps.begin(f"unpacking {tarball}")
             source = _unpack(tarball, Path(scratch))
             log = home / "build.log"
-            program = _compile(source, Path(scratch) / "build", log)
+            program = _compile(source, Path(scratch) / "build", log, steps)
             found = probe(command_of(program))
             place = home / f"{BUILT_PREFIX}{'.'.join(map(str, found.release))}"
             place.mkdir(exist_ok=True)
@@ -156,6 +201,7 @@ def build(tarball: Path) -> Simulator:
             f"cannot build in {home}: {error.strerror}",
             next_step="free about 2 GiB there, or set HVXTUNE_CACHE_DIR to another folder",
         ) from None
+    find_simulator.cache_clear()
     return probe(command_of(place / PROGRAM))
 
 
@@ -174,7 +220,6 @@ def _require_tools() -> None:
 
 def _unpack(tarball: Path, scratch: Path) -> Path:
     """The source folder of the unpacked ``tarball``."""
-    _say(f"unpacking {tarball}")
     try:
         with tarfile.open(tarball) as archive:
             if hasattr(tarfile, "data_filter"):  # Python 3.11.4; Debian 12 has 3.11.2
@@ -204,15 +249,15 @@ def _inside(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         yield member
 
 
-def _compile(source: Path, folder: Path, log: Path) -> Path:
+def _compile(source: Path, folder: Path, log: Path, steps: Steps) -> Path:
     """The program built from ``source``; what the tools say goes to ``log``."""
     folder.mkdir()
     version = (source / "VERSION").read_text().strip()
     log.write_bytes(b"")
     configure = [str(source / "configure"), f"--python={sys.executable}", *OPTIONS]
-    _say(f"configuring QEMU {version}")
+    steps.begin(f"configuring QEMU {version}")
     _run(configure, folder, log)
-    _say(f"compiling {PROGRAM} (one to five minutes)")
+    steps.begin(f"compiling {PROGRAM} (one to five minutes)")
     _run(["ninja", PROGRAM], folder, log)
     return folder / PROGRAM
 
@@ -238,30 +283,3 @@ def _run(command: Sequence[str], folder: Path, log: Path) -> None:
         raise ToolchainError(
             f"{Path(command[0]).name} failed: {reason[:300]}", next_step=f"see {log}"
         )
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"{PROGRAM}: {line}\n")
-    sys.stderr.flush()
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Provisions, or builds the tarball that ``arguments`` name, and says what is used from now on;
-    a one-line error and status 1 if that fails."""
-    try:
-        if len(arguments) > 1 or any(one.startswith("-") for one in arguments):
-            raise UserError(
-                f"arguments '{' '.join(arguments)}'",
-                accepted="none, or one release tarball of QEMU",
-                next_step="python -m tuner.machine.provision [TARBALL]",
-            )
-        found = build(Path(arguments[0]).expanduser()) if arguments else provision()
-    except HvxtuneError as error:
-        _say(str(error))
-        return 1
-    _say(f"using {found.command[-1]} ({found.version}); `hvxtune doctor` shows its targets")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

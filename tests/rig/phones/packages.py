@@ -1,6 +1,6 @@
 """The programs of the rig, as Debian built them: adbd, adb, busybox, and the simulator's QEMU.
 
-Fetched once through the machine's own apt sources into the state directory, unpacked and not
+Fetched once through the machine's own apt sources into the cache, unpacked and not
 installed, each with every library it needs.
 """
 
@@ -20,16 +20,15 @@ from tuner.codegen.toolchain import NativePart, built, find_toolchain
 from tuner.errors import ToolchainError
 from tuner.machine.debian import PrivateApt, unpack
 from tuner.measure.qemu.simulator import command_of, find_simulator
-from tuner.paths import state_dir
+from tuner.paths import cache_dir
 
 _RELEASE = "bookworm"
 """Its backports are where adbd was seen to run as a plain process (34.0.5); adb comes along."""
 _PACKAGES = ("adbd", "adb", "busybox-static")
 _PROGRAMS = ("adbd", "adb", "busybox")
 _HERE = Path(__file__).parent
-HOME = state_dir() / "rig"
-"""As it is when tests are collected: one that makes itself a new state directory fetches nothing
-anew."""
+HOME = cache_dir() / "rig"
+"""As it is when tests are collected: one that makes itself a new cache fetches nothing anew."""
 _ARITHMETIC = _HERE.parents[2] / "tuner/measure/harness/arithmetic.c"
 
 SHIM = NativePart(name="phone-shim", machine="host", sources=(_HERE / "shim.c",))

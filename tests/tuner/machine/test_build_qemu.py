@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tuner.machine.provision import main
+from tests.tuner.machine.silent import Silent
+from tuner.errors import HvxtuneError, ToolchainError, UserError
+from tuner.machine.provision import build
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
-from tuner.paths import STATE_DIR_VARIABLE
+from tuner.paths import CACHE_DIR_VARIABLE
 
 CONFIGURE = "#!/bin/sh\necho configured with $*\n"
 
@@ -45,8 +47,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ninja += "os.chmod(sys.argv[1], 0o755)\n"
     put_program(tools / "ninja", ninja)
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
-    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
-    monkeypatch.delenv(QEMU_VARIABLE)
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.delenv(QEMU_VARIABLE, raising=False)
     return tools
 
 
@@ -70,22 +72,21 @@ def sources(configure: str = CONFIGURE) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_what_was_built_is_used_from_then_on(
-    machine: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert main([str(tarball(tmp_path, sources()))]) == 0
-    found = find_simulator()
-    assert found.command[-1].startswith(str(tmp_path / "state/cache/qemu/built-"))
-    assert found.command[-1] in capfd.readouterr().err
-    assert not [name for name in os.listdir(tmp_path / "state/cache/qemu") if name.startswith(".")]
+def test_what_was_built_is_used_from_then_on(machine: Path, tmp_path: Path) -> None:
+    killed = tmp_path / "cache/qemu/.building-before"
+    killed.mkdir(parents=True)
+    built = build(tarball(tmp_path, sources()), Silent())
+    assert find_simulator() == built
+    assert built.command[-1].startswith(str(tmp_path / "cache/qemu/built-"))
+    assert not list((tmp_path / "cache/qemu").glob(".building-*"))
 
 
 @pytest.mark.slow
 def test_the_newest_build_is_used(machine: Path, tmp_path: Path) -> None:
-    main([str(tarball(tmp_path, sources()))])
-    (built,) = (tmp_path / "state/cache/qemu").glob("built-*")
+    build(tarball(tmp_path, sources()), Silent())
+    (built,) = (tmp_path / "cache/qemu").glob("built-*")
     for version in ("9.2", "10.1", "10.0"):
-        other = tmp_path / "state/cache/qemu" / f"built-{version}"
+        other = tmp_path / "cache/qemu" / f"built-{version}"
         other.mkdir()
         (other / "qemu-hexagon").write_bytes((built / "qemu-hexagon").read_bytes())
         (other / "qemu-hexagon").chmod(0o755)
@@ -96,13 +97,13 @@ def test_missing_tools_are_named_with_their_packages(
     machine: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("PATH", str(machine))
     (machine / "bison").unlink()
     put_program(machine / "pkg-config", f"#!{sys.executable}\nraise SystemExit(1)\n")
-    assert main([str(tarball(tmp_path, sources()))]) == 1
-    said = capfd.readouterr().err
+    with pytest.raises(ToolchainError) as caught:
+        build(tarball(tmp_path, sources()), Silent())
+    said = str(caught.value)
     assert "building QEMU needs bison, glib-2.0" in said
     assert "apt-get install bison libglib2.0-dev" in said
 
@@ -121,13 +122,10 @@ def test_a_build_that_fails_says_why_and_leaves_nothing(
     tmp_path: Path,
     files: dict[str, str],
     says: str,
-    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    assert main([str(tarball(tmp_path, files))]) == 1
-    said = capfd.readouterr().err
-    assert says in said
-    assert "Traceback" not in said
-    assert {*os.listdir(tmp_path / "state/cache/qemu")} <= {"build.log"}
+    with pytest.raises(HvxtuneError, match=says):
+        build(tarball(tmp_path, files), Silent())
+    assert {*os.listdir(tmp_path / "cache/qemu")} <= {"build.log", ".lock"}
     assert not (tmp_path / "outside").exists()
 
 
@@ -139,18 +137,9 @@ def test_a_file_that_is_no_tarball_is_refused(
     tmp_path: Path,
     content: bytes | None,
     says: str,
-    capfd: pytest.CaptureFixture[str],
 ) -> None:
     place = tmp_path / "qemu.tar.xz"
     if content is not None:
         place.write_bytes(content)
-    assert main([str(place)]) == 1
-    assert says in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["one.tar", "two.tar"]])
-def test_other_arguments_are_refused_with_the_form(
-    arguments: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments) == 1
-    assert "python -m tuner.machine.provision [TARBALL]" in capfd.readouterr().err
+    with pytest.raises(UserError, match=says):
+        build(place, Silent())

@@ -1,7 +1,8 @@
-"""State and cache are apart, and one variable still moves both."""
+"""State and cache are apart: the cache is the machine's, whatever the state directory."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -33,12 +34,14 @@ def test_by_default_they_are_in_the_xdg_homes(tmp_path: Path) -> None:
     assert not (tmp_path / "xdg-state").exists()
 
 
-def test_the_state_variable_alone_moves_both(
+def test_another_state_directory_has_the_same_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "all"))
-    assert writable("timing") == tmp_path / "all/timing"
-    assert cached("native") == tmp_path / "all/cache/native"
+    before = cached("native")
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "other"))
+    assert writable("timing") == tmp_path / "other/timing"
+    assert cached("native") == before
+    assert os.listdir(tmp_path / "other") == ["timing"]
 
 
 def test_the_cache_variable_moves_the_cache_alone(

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.tuner.machine.silent import Silent
 from tuner.errors import ToolchainError
-from tuner.machine.provision import main, provision
+from tuner.machine.provision import provision
 from tuner.measure.qemu.simulator import PROGRAM, QEMU_VARIABLE, find_simulator, known_commands
 from tuner.paths import CACHE_DIR_VARIABLE, STATE_DIR_VARIABLE
 
@@ -36,6 +37,7 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv(QEMU_VARIABLE, raising=False)
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
     return programs
 
 
@@ -57,6 +59,10 @@ if "policy" in sys.argv:
 if "install" in sys.argv:
     sys.stderr.write({says!r})
     if not {says!r}:
+        number = next(a.partition("=")[2] for a in sys.argv if a.startswith("-oAPT::Status-Fd="))
+        with open(int(number), "w") as status:
+            status.write("dlstatus:1:12.5:Retrieving file 1 of 2\\npmstatus:qemu:9:no download\\n")
+            status.write("dlstatus:2:100:Retrieving file 2 of 2\\n")
         folder = [a.partition("=")[2] for a in sys.argv if a.startswith("-oDir::Cache::archives=")]
         shutil.copy({str(deb)!r}, pathlib.Path(folder[0]) / "qemu-user_7.2_amd64.deb")
 sys.exit(100 if {says!r} else 0)
@@ -124,7 +130,7 @@ def test_a_simulator_without_plugins_says_what_is_needed(
 def test_a_machine_without_simulator_is_told_to_set_up(bare_machine: Path) -> None:
     with pytest.raises(ToolchainError) as caught:
         find_simulator()
-    assert "make setup" in caught.value.next_step
+    assert "`hvxtune setup`" in caught.value.next_step
 
 
 def test_a_simulator_the_user_chose_is_never_replaced(
@@ -133,30 +139,26 @@ def test_a_simulator_the_user_chose_is_never_replaced(
     log = put_apt(bare_machine, deb=None)
     monkeypatch.setenv(QEMU_VARIABLE, "/bin/true")
     with pytest.raises(ToolchainError, match="/bin/true"):
-        provision()
+        provision(Silent())
     assert not log.exists()
 
 
-def test_without_apt_the_user_is_asked_for_a_simulator(
-    bare_machine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([]) == 1
-    said = capsys.readouterr().err
-    assert "apt-get" in said
-    assert "Traceback" not in said
+def test_without_apt_the_user_is_told_so(bare_machine: Path) -> None:
+    with pytest.raises(ToolchainError, match="apt-get"):
+        provision(Silent())
 
 
 def test_sources_without_the_package_say_so(bare_machine: Path) -> None:
     put_apt(bare_machine, deb=None)
     with pytest.raises(ToolchainError, match="there is no package qemu-user"):
-        provision()
+        provision(Silent())
 
 
 @needs_dpkg
 def test_what_apt_complains_about_is_told(bare_machine: Path, tmp_path: Path) -> None:
     put_apt(bare_machine, deb=tmp_path / "none.deb", says="E: Unable to locate the moon\n")
     with pytest.raises(ToolchainError, match="Unable to locate the moon"):
-        provision()
+        provision(Silent())
 
 
 @needs_dpkg
@@ -174,26 +176,31 @@ def test_a_fetched_simulator_is_unpacked_once_and_found_from_then_on(
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.delenv(QEMU_VARIABLE, raising=False)
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
     find_simulator.cache_clear()
-    interrupted = tmp_path / "state/cache/qemu/.fetching-before/simulator"
+    interrupted = tmp_path / "cache/qemu/.fetching-before/simulator"
     interrupted.mkdir(parents=True)
     (interrupted / "qemu-hexagon").touch()
 
-    found = provision()
-    assert found.command[-1] == str(tmp_path / "state/cache/qemu/1_7.2-stand-in/qemu-hexagon")
-    assert not (tmp_path / "state/cache/qemu/1_7.2-stand-in/qemu-arm").exists()
+    steps = Silent()
+    found = provision(steps)
+    assert "fetching qemu-user 1:7.2-stand-in and its libraries" in steps.begun
+    assert steps.percents == [12.5, 100.0]
+    assert found.command[-1] == str(tmp_path / "cache/qemu/1_7.2-stand-in/qemu-hexagon")
+    assert not list((tmp_path / "cache/qemu").glob(".fetching*"))
+    assert not (tmp_path / "cache/qemu/1_7.2-stand-in/qemu-arm").exists()
     calls = log.read_text()
     find_simulator.cache_clear()
-    assert provision() == found
+    assert provision(Silent()) == found
     assert log.read_text() == calls
 
 
+@pytest.mark.parametrize("place", ["state/qemu", "state/cache/qemu"])
 def test_a_simulator_of_an_old_state_directory_is_found_beside_the_cache(
-    bare_machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bare_machine: Path, tmp_path: Path, place: str
 ) -> None:
-    """It was unpacked there until 0.2, and need not be fetched again."""
-    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
-    old = tmp_path / "state/qemu/1_7.2"
+    """It was unpacked there by an earlier version, and need not be fetched again."""
+    old = tmp_path / place / "1_7.2"
     old.mkdir(parents=True)
     put_program(old / PROGRAM, "")
     assert known_commands() == [(str(old / PROGRAM),)]

@@ -15,6 +15,7 @@ from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel, find_kernel
 from tuner.kernels.sources import source_digest
 from tuner.records.candidate import Artifact, Candidate, Problem
+from tuner.requirements import reinstall
 from tuner.space import Config, Directive, Knob, Space
 
 _BASE_KINDS = ("header", "schedule")
@@ -22,7 +23,7 @@ TUNER = Path(__file__).parents[2]
 LOADED = (
     *("codegen", "kernels", "problem", "records", "space", "uploaded"),
     *("__init__.py", "derived.py", "errors.py", "fairness.py", "identity.py", "objectives.py"),
-    *("packages/__init__.py", "paths.py", "registry.py"),
+    *("packages/__init__.py", "paths.py", "registry.py", "requirements.py"),
 )
 """Rooms and modules of ``tuner`` that a compile server loads."""
 
@@ -45,7 +46,7 @@ class HalideGenerator(ServerGenerator):
             }
         except PackageNotFoundError:
             raise ToolchainError(
-                "the Python package 'halide' is missing", next_step="run `make setup`"
+                "the Python package 'halide' is missing", next_step=reinstall("halide")
             ) from None
 
     def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:

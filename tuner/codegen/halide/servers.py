@@ -32,6 +32,7 @@ from tuner.codegen.toolchain import NativePart, built
 from tuner.errors import CandidateError, OutOfTimeError, ToolchainError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.records.outcome import Outcome
+from tuner.requirements import reinstall
 
 TIME_LIMIT_S = 20.0
 """Wall time of one step of a compilation (typical 0.2 to 0.8 s; some never end)."""
@@ -295,7 +296,7 @@ class CompileServer:
             tail = log_path.read_text(errors="replace").strip().splitlines()[-1:] or [str(error)]
             raise ToolchainError(
                 f"the Halide compile server does not start: {tail[0]}",
-                next_step="run `hvxtune doctor`, or `make setup` to install again",
+                next_step=f"run `hvxtune doctor`; to install it again, {reinstall('halide')}",
             ) from None
 
     def run(self, request: Mapping[str, Any], given: Mapping[str, bytes]) -> tuple[str, int]:

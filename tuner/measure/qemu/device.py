@@ -31,6 +31,7 @@ from tuner.measure.qemu.simulation import simulate
 from tuner.measure.qemu.simulator import find_simulator
 from tuner.problem.target import DEFAULT_TARGET, Target, find_target
 from tuner.records.candidate import Artifact, Fidelity
+from tuner.requirements import SET_UP
 
 LAYERS = {
     1 << 0: "resource limits",
@@ -117,7 +118,7 @@ def _program() -> Finding:
     except HvxtuneError as error:
         return Finding("qemu-hexagon", False, error.message, purpose, error.next_step)
     found = f"{simulator.version}, loads plugins ({simulator.command[-1]})"
-    return Finding("qemu-hexagon", True, found, purpose, "make setup")
+    return Finding("qemu-hexagon", True, found, purpose, SET_UP)
 
 
 def _containment() -> Finding:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from tuner.codegen.toolchain import find_toolchain
 from tuner.errors import UserError
+from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
 from tuner.kernels.kernel import Array
+from tuner.kernels.sources import canonical_python
 from tuner.measure.cases import CASES_VERSION, CaseSet, case_of
 from tuner.measure.harness import linux_user_harness
 from tuner.measure.image import ImageCache, image_of
@@ -39,8 +43,18 @@ if TYPE_CHECKING:
 
 _NAMED_ARCH = "v66"
 """The arch whose harness and rules the fingerprint names: those of others change with them."""
+_RULES = ("cycles.py", "events.py", "model.py", "simulation.py")
+"""The code here that makes cycles of what the plugin counted."""
 TIMEOUT_S = 60.0
 """Wall time of one run of all cases."""
+
+
+@cache
+def _rules_digest() -> str:
+    """Names that code, without its comments and layout."""
+    here = Path(__file__).parent
+    code = [canonical_python((here / name).read_bytes()) for name in _RULES]
+    return digest_of_bytes("\0".join(code).encode())[:16]
 
 
 class QemuMeasurer(Measurer):
@@ -70,6 +84,7 @@ class QemuMeasurer(Measurer):
             "plugin": PLUGIN.digest(toolchain)[:16],
             "harness": linux_user_harness(_NAMED_ARCH).digest(toolchain)[:16],
             "timing model": find_model(_NAMED_ARCH).digest[:16],
+            "timing rules": _rules_digest(),
             "cache": self._cache,
             "linker": toolchain.version,
             "cases": CASES_VERSION,
@@ -83,7 +98,7 @@ class QemuMeasurer(Measurer):
         needed = first_release_running(target.arch)
         instead = (
             f"build QEMU {needed[0]}.{needed[1]} or newer, which can, with "
-            "`python -m tuner.machine.provision TARBALL`"
+            "`hvxtune setup --qemu TARBALL`"
             if needed
             else "measure with Qualcomm's simulator or a phone: no QEMU can so far"
         )

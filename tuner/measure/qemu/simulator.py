@@ -25,8 +25,9 @@ from tuner.errors import ToolchainError
 from tuner.measure.harness.linking import FindLacking
 from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders, Session, State
-from tuner.paths import cache_dir, state_dir
+from tuner.paths import cache_dir, earlier_places
 from tuner.problem.target import DEFAULT_TARGET, find_target
+from tuner.requirements import SET_UP
 
 _TABLE = Path(__file__).with_name("instructions.toml")
 _PARSE_BITS = np.uint32(0xC000)
@@ -186,7 +187,7 @@ def find_simulator() -> Simulator:
     raise ToolchainError(
         "; ".join(failures) or f"this machine has no {PROGRAM}",
         accepted=NEEDED,
-        next_step=f"run `make setup`, which fetches one, or set {QEMU_VARIABLE}",
+        next_step=f"{SET_UP}, which fetches one, or set {QEMU_VARIABLE}",
     )
 
 
@@ -195,9 +196,8 @@ def known_commands() -> list[tuple[str, ...]]:
     on_path = shutil.which(PROGRAM)
     unpacked = [
         path
-        # Until 0.2 they were unpacked into the state directory: they need not be fetched again.
-        for home in (cache_dir(), state_dir())
-        for path in (home / "qemu").glob(f"*/{PROGRAM}")
+        for home in (cache_dir() / "qemu", *earlier_places("qemu"))
+        for path in home.glob(f"*/{PROGRAM}")
         if not path.parent.name.startswith(".")  # one that was never finished
     ]
     newest_first = sorted(unpacked, key=_release_in_name, reverse=True)
@@ -255,7 +255,7 @@ def probe(command: tuple[str, ...]) -> Simulator:
         raise ToolchainError(
             f"{shown} is not {PROGRAM}: {answer}",
             accepted=NEEDED,
-            next_step=f"set {QEMU_VARIABLE} to one, or unset it and run `make setup`",
+            next_step=f"set {QEMU_VARIABLE} to one, or unset it and {SET_UP}",
         )
     plain = Simulator(command, version)
     with contextlib.suppress(ToolchainError):

@@ -24,6 +24,7 @@ from tuner.identity import canonical_json, digest_of_bytes
 from tuner.machine.whole_files import written_whole
 from tuner.paths import cached
 from tuner.records.outcome import Outcome
+from tuner.requirements import reinstall
 
 _COMPILERS = ("g++", "clang++")
 _STANDARD = "-std=c++17"
@@ -69,7 +70,9 @@ def halide_wheel() -> Path:
     """The folder of the pinned Halide: ``include`` and ``lib64`` are in it."""
     spec = importlib.util.find_spec("halide")
     if spec is None or spec.origin is None:
-        raise ToolchainError("the Python package 'halide' is missing", next_step="run `make setup`")
+        raise ToolchainError(
+            "the Python package 'halide' is missing", next_step=reinstall("halide")
+        )
     return Path(spec.origin).parent
 
 

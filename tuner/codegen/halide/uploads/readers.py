@@ -26,6 +26,7 @@ from tuner.codegen.halide.uploads.answers import EXIT_NOT_TUNABLE, Analysis, Pip
 from tuner.codegen.toolchain import built
 from tuner.errors import ToolchainError, UserError
 from tuner.fairness import FairPlaces, Ledger
+from tuner.requirements import reinstall
 from tuner.space.derivation.facts import PipelineFacts
 
 MODULE = "tuner.codegen.halide.uploads.reader"
@@ -100,7 +101,7 @@ class Reader:
                 lines = said.read().decode(errors="replace").strip().splitlines() or ["no answer"]
                 raise ToolchainError(
                     f"Halide cannot be loaded to read a pipeline: {lines[-1][:300]}",
-                    next_step="run `hvxtune doctor`, or `make setup` to install again",
+                    next_step=f"run `hvxtune doctor`; to install it again, {reinstall('halide')}",
                 ) from None
         return ours
 
