@@ -60,6 +60,49 @@ def place_of(url: URL) -> Place:
     return Place(url.set(drivername="postgresql").render_as_string(hide_password=True))
 
 
+_CONNECTION = {
+    "connect_timeout": 10,
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""Parameters of libpq: seconds, and milliseconds for the last. A server that is cut off is given up
+after half a minute, and not after the quarter of an hour that Linux would try."""
+_PATIENCE = {
+    "lock_timeout": "30s",
+    "statement_timeout": "5min",
+    "idle_in_transaction_session_timeout": "30s",
+}
+"""Limits of transactions, which the server keeps. A conductor that is frozen or cut off in
+mid-transaction would otherwise keep its locks, and with the one on choosing jobs all other
+conductors waiting."""
+_SESSION = {
+    **_PATIENCE,
+    "tcp_keepalives_idle": "15s",
+    "tcp_keepalives_interval": "5s",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "30s",
+}
+
+
+def _for_server(url: URL) -> dict[str, Any]:
+    """How to connect to PostgreSQL, unless ``url`` says otherwise."""
+    given = url.normalized_query
+    settings = [f"-c {name}={value}" for name, value in _SESSION.items()]
+    return {
+        **{name: value for name, value in _CONNECTION.items() if name not in given},
+        "options": " ".join([*settings, *given.get("options", ())]),
+    }
+
+
+def without_time_limits(connection: Connection) -> None:
+    """Lets the transaction of ``connection`` take as long as it needs: a migration, a backup."""
+    if connection.dialect.name == "postgresql":
+        for name in _PATIENCE:
+            connection.exec_driver_sql(f"SET LOCAL {name} = 0")
+
+
 def make_engine(url: URL, busy_timeout_s: float) -> Engine:
     """An engine for ``url``. ``busy_timeout_s`` is how long a locked SQLite file is waited for."""
     is_sqlite = url.get_backend_name() == "sqlite"
@@ -67,7 +110,7 @@ def make_engine(url: URL, busy_timeout_s: float) -> Engine:
         engine = create_engine(
             url,
             json_serializer=partial(json.dumps, separators=(",", ":"), allow_nan=False),
-            connect_args={"timeout": busy_timeout_s} if is_sqlite else {},
+            connect_args={"timeout": busy_timeout_s} if is_sqlite else _for_server(url),
             pool_pre_ping=not is_sqlite,  # a server may have been restarted meanwhile
         )
     except (ArgumentError, NoSuchModuleError, ImportError) as error:

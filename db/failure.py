@@ -177,6 +177,8 @@ _SERVER_STATES = {
     "3D000": "it does not exist",
     "28P01": "the password is wrong",
     "55P03": "another process has locked it",
+    "57014": "a query took longer than statement_timeout allows",
+    "25P03": "a transaction was idle for longer than idle_in_transaction_session_timeout allows",
 }
 """SQLSTATE codes (PostgreSQL manual, appendix A) with a text of their own."""
 

@@ -97,7 +97,7 @@ def keep(
             durable_files.replace(path.parent.parent, path, data)
     except OSError as error:
         raise file_error(error, path) from error
-    store.files.storage.write(_shared_as(digest), data)
+    store.files.storage.write(shared_as(digest), data)
     key = {"tenant": whose, "name": name, "digest": digest}
     audience = audience_of(whose, private=private)
     with store.writing() as session:
@@ -130,14 +130,15 @@ def bring(store: SqlStore, kernel: str) -> None:
         digest = session.scalar(wanted.execution_options(**EVERYBODYS))
     if digest is None:
         return
-    storage, key = store.files.storage, _shared_as(digest)
+    storage, key = store.files.storage, shared_as(digest)
     if not files.path_of(digest).exists():
         files.keep(storage.read(key, digest))
     elif storage.size(key) is None:  # uploaded before they were shared
         storage.write(key, files.read(digest))
 
 
-def _shared_as(digest: str) -> str:
+def shared_as(digest: str) -> str:
+    """The key of an upload among the artifacts."""
     return f"{UPLOADS}{digest[:2]}/{digest}.halide"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-from db.engine import WRITING
+from db.engine import WRITING, without_time_limits
 from db.place import Place
 from tuner.errors import StoreError
 
@@ -27,21 +27,38 @@ _LOCK_KEY = 0x68767874756E65
 """Names hvxtune's migrations among PostgreSQL's advisory locks: the letters of its name."""
 
 
-def ensure_schema(engine: Engine, place: Place) -> None:
-    """Creates or upgrades the tables, unless they are current.
+def ensure_schema(engine: Engine, place: Place) -> str | None:
+    """Creates or upgrades the tables, unless they are current. Returns the revision that was found,
+    ``None`` for an empty database.
 
     Several processes may do it at once: one does the work, the others wait. A migration happens
     wholly or not at all. Raises ``StoreError`` if the database was made by a newer
     hvxtune or holds somebody else's tables.
     """
     with engine.connect() as connection:
-        if _stored_version(connection, place) == SCHEMA_VERSION:
-            return
+        found = _stored_version(connection, place)
+    if found == SCHEMA_VERSION:
+        return found
     with engine.execution_options(**WRITING).begin() as connection:
+        without_time_limits(connection)
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
-        if _stored_version(connection, place) != SCHEMA_VERSION:
+        found = _stored_version(connection, place)
+        if found != SCHEMA_VERSION:
             upgrade(connection)
+    return found
+
+
+def require_schema(engine: Engine, place: Place) -> None:
+    """``StoreError`` unless the database is at the schema of this code. Changes nothing."""
+    with engine.connect() as connection:
+        found = _stored_version(connection, place)
+    if found != SCHEMA_VERSION:
+        raise StoreError(
+            f"the database {place.name} {f'has schema {found}' if found else 'is empty'}",
+            accepted=f"a database of schema {SCHEMA_VERSION}",
+            next_step="hvxtune db upgrade URL" if found else "check its address",
+        )
 
 
 def _stored_version(connection: Connection, place: Place) -> str | None:

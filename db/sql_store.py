@@ -51,7 +51,7 @@ from db.schedules.offering import offer_schedule
 from db.schedules.quarantine import quarantine, quarantine_row
 from db.schedules.serving import ServingRow, fitting_rows
 from db.schedules.validation import Validator
-from db.schema import ensure_schema
+from db.schema import SCHEMA_VERSION, ensure_schema, require_schema
 from tuner.best import Lookup, first_valid
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.kernels import Kernel
@@ -90,6 +90,9 @@ class SqlStore(TrialStore):
     ``fork``: a child opens its own. Reads see the last commit and never wait for a writer.
     """
 
+    schema_before: str | None = None
+    """The schema that the database had when it was opened; ``None`` if it was empty."""
+
     def __init__(self, engine: Engine, place: Place, artifacts: str | None = None) -> None:
         self.place = place
         self._engine = engine
@@ -108,26 +111,37 @@ class SqlStore(TrialStore):
         *,
         busy_timeout_s: float = 10.0,
         artifacts: str | None = None,
+        as_it_is: bool = False,
     ) -> Self:
-        """As :func:`db.open_store`."""
+        """As :func:`db.open_store`. One that is opened ``as_it_is`` has to exist, at the schema of
+        this code: it is neither made nor upgraded."""
         found = find_url(url)
         place = place_of(found)
         for note in tightened(place.path):
             _log.warning("%s", note)
         if place.path is not None:
+            if as_it_is and not place.path.exists():
+                raise StoreError(
+                    f"{place.path}: no such file", accepted="the URL of a database of hvxtune"
+                )
             create_database_file(place.path)
         with store_errors(place):
             engine = make_engine(found, busy_timeout_s)
             try:
-                ensure_schema(engine, place)
+                if as_it_is:
+                    require_schema(engine, place)
+                else:
+                    before = ensure_schema(engine, place)
             except BaseException:
                 engine.dispose()
                 raise
         try:
-            return cls(engine, place, artifacts)
+            store = cls(engine, place, artifacts)
         except BaseException:
             engine.dispose()
             raise
+        store.schema_before = SCHEMA_VERSION if as_it_is else before
+        return store
 
     def seen_by(self, tenant: str) -> SqlStore:
         """The same store as ``tenant`` sees it, without the private rows of others. It shares this
@@ -280,7 +294,7 @@ class SqlStore(TrialStore):
             row = claims.locked(session, found)
             job = job_record(row)
             require_open(job, request)
-            if claims.ask(row, request) or job.state is JobState.CANCELLED:
+            if claims.ask(session, row, request) or job.state is JobState.CANCELLED:
                 return job
             asked = as_requested(replace(job, state=JobState.QUEUED), request)
             if asked != job:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from db.place import URL_VARIABLE
+from tests.databases import put_database
+from tests.db.postgres_server import Databases, databases
+from tuner.paths import STATE_DIR_VARIABLE
 
 # Without deadlines, nor a check of how long examples take to draw: a loaded machine is not a
 # failure, and tests never assert wall time. Only `make nightly` has other examples each time.
@@ -39,6 +45,56 @@ def no_waiting_for_the_disk() -> Iterator[None]:
         patches.setattr(engine, "_set_up_sqlite", quick)
         patches.setattr(os, "fsync", lambda descriptor: None)
         yield
+
+
+KIND_VARIABLE = "HVXTUNE_TEST_DATABASE"
+"""``postgresql`` gives tests of stores, services and pages databases on a server started here."""
+
+UseDatabase = Callable[[Path], None]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Over PostgreSQL, tests that do not :func:`use_database` would only be what they are without:
+    they are left out, and counted as deselected."""
+    if os.environ.get(KIND_VARIABLE, "sqlite") == "sqlite":
+        return
+    uses = [item for item in items if "use_database" in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(uses)])
+    items[:] = uses
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Databases | None]:
+    """The PostgreSQL server of this session, if its tests use one."""
+    match os.environ.get(KIND_VARIABLE, "sqlite"):
+        case "sqlite":
+            yield None
+        case "postgresql":
+            with databases() as made:
+                yield made
+        case other:
+            pytest.exit(f"{KIND_VARIABLE} is '{other}'; accepted: sqlite or postgresql", 2)
+
+
+@pytest.fixture
+def use_database(
+    server: Databases | None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[UseDatabase]:
+    """``use_database(state)`` makes ``state`` the state directory, with a new empty database: in
+    it, or on the server of this session."""
+
+    def use(state: Path) -> None:
+        monkeypatch.setenv(STATE_DIR_VARIABLE, str(state))
+        if server is None:
+            monkeypatch.delenv(URL_VARIABLE, raising=False)
+            put_database(state)
+        else:
+            state.mkdir(mode=0o700, parents=True, exist_ok=True)
+            monkeypatch.setenv(URL_VARIABLE, server())
+
+    yield use
+    if server is not None:
+        server.take_back()
 
 
 @pytest.fixture

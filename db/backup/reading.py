@@ -34,6 +34,7 @@ from db.backup.layout import (
     table_member,
 )
 from db.backup.rows import kept_tables, read_rows
+from db.engine import without_time_limits
 from db.failure import file_error, users_of
 from db.files import durable as durable_files
 from db.schema import SCHEMA_VERSION, upgrade
@@ -42,6 +43,7 @@ from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.paths import state_dir
 
+_FORCE = "--force replaces all of it; make a backup of it first"
 _TABLES_SHOWN = ("jobs", "schedules", "tokens", "pipelines")
 _Done = Callable[[int], object]
 """Receives the bytes done."""
@@ -86,15 +88,17 @@ def restore_backup(
         ) from None
     with file:
         with store.reading() as session:
-            _require_empty(store, session.connection(), force=force)
+            if not force:
+                require_empty(store, session.connection(), _FORCE)
         size = place.stat().st_size
         with _reading():
             checked = _check(file, lambda done: note(done, 2 * size))
-        _require_alone(store)
+        require_alone(store)
         put = partial(_put_files, store, file, checked, lambda done: note(size + done, 2 * size))
         in_database = store.files.storage.in_database
         put(artifacts=not in_database)
-        with store.transaction():
+        with store.transaction() as session:
+            without_time_limits(session.connection())
             rows = _replace_tables(store, file, checked, force=force)
             if in_database:  # their table was dropped, too
                 put(artifacts=True)
@@ -158,7 +162,7 @@ def _require_schema(manifest: Manifest) -> None:
         )
 
 
-def _require_alone(store: SqlStore) -> None:
+def require_alone(store: SqlStore) -> None:
     """Nobody else may use the database: a service caches much of what it reads there."""
     users = ", ".join(f"process {pid}" for pid in users_of(store.place.path or Path()))
     with store.reading() as session:
@@ -178,9 +182,8 @@ def _require_alone(store: SqlStore) -> None:
             )
 
 
-def _require_empty(store: SqlStore, connection: Connection, *, force: bool) -> None:
-    if force:
-        return
+def require_empty(store: SqlStore, connection: Connection, next_step: str) -> None:
+    """``UserError`` if there is any row that a backup keeps."""
     counts = {
         table.name: connection.scalar(select(func.count()).select_from(table)) or 0
         for table in kept_tables(connection)
@@ -190,7 +193,7 @@ def _require_empty(store: SqlStore, connection: Connection, *, force: bool) -> N
         raise UserError(
             f"the database {store.place.name} is not empty ({shown})",
             accepted="an empty one, such as in a new HVXTUNE_STATE_DIR",
-            next_step="--force replaces all of it; make a backup of it first",
+            next_step=next_step,
         )
 
 
@@ -232,7 +235,8 @@ def _replace_tables(store: SqlStore, file: IO[bytes], checked: _Checked, *, forc
     rows = 0
     with store.transaction() as session:
         connection = session.connection()
-        _require_empty(store, connection, force=force)
+        if not force:
+            require_empty(store, connection, _FORCE)
         present = MetaData()
         present.reflect(connection)
         present.drop_all(connection)

@@ -7,12 +7,24 @@ older schema is read as it is and then migrated like a database of that age.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from gzip import GzipFile
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import JSON, Connection, Integer, MetaData, Table, insert, select, text
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    Connection,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    collate,
+    insert,
+    select,
+    text,
+)
 
 from db.backup.layout import NOT_KEPT, damaged
 
@@ -32,13 +44,37 @@ def kept_tables(connection: Connection) -> list[Table]:
     return tables
 
 
+def names_of(table: Table) -> list[str]:
+    """The columns in the order of lines, whatever order a database has them in."""
+    return sorted(column.name for column in table.columns)
+
+
+def rows_of(connection: Connection, table: Table) -> Iterator[dict[str, Any]]:
+    """The rows, in the order of their keys, which is the same in all databases."""
+    keys = [_as_bytes(connection, column) for column in table.primary_key.columns]
+    wanted = select(*(table.c[name] for name in names_of(table))).order_by(*keys)
+    found = connection.execute(wanted, execution_options={"yield_per": _BATCH})
+    for row in found.mappings():
+        yield dict(row)
+
+
+def _as_bytes(connection: Connection, column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Languages order text in their own ways; SQLite compares its bytes."""
+    is_server = connection.dialect.name == "postgresql"
+    return collate(column, "C") if is_server and isinstance(column.type, String) else column
+
+
+def line_of(values: Iterable[Any]) -> bytes:
+    """A row, or the names of its columns, as a line."""
+    return json.dumps(list(values), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
 def write_rows(connection: Connection, table: Table, lines: GzipFile) -> int:
     """Writes the table; returns its number of rows."""
-    lines.write(_line([column.name for column in table.columns]))
-    rows = select(table).order_by(*table.primary_key.columns)
+    lines.write(line_of(names_of(table)))
     count = 0
-    for row in connection.execution_options(yield_per=_BATCH).execute(rows):
-        lines.write(_line(list(row)))
+    for row in rows_of(connection, table):
+        lines.write(line_of(row.values()))
         count += 1
     return count
 
@@ -52,17 +88,17 @@ def read_rows(connection: Connection, table: Table, lines: GzipFile) -> int:
     known = {column.name for column in table.columns}
     if names is None or not all(isinstance(n, str) for n in names) or set(names) != known:
         raise damaged(f"{where} has other columns than its schema")
+    return insert_rows(connection, table, (_record(names, row, where) for row in parsed))
+
+
+def insert_rows(connection: Connection, table: Table, rows: Iterator[dict[str, Any]]) -> int:
+    """Fills the table, which is empty; returns its number of rows."""
     count = 0
-    rows = (_record(names, row, where) for row in parsed)
     while batch := list(islice(rows, _BATCH)):
         connection.execute(insert(table), batch)
         count += len(batch)
     _number_on(connection, table)
     return count
-
-
-def _line(values: list[Any]) -> bytes:
-    return json.dumps(values, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 def _parsed(lines: GzipFile, where: str) -> Iterator[list[Any]]:

@@ -27,6 +27,8 @@ from db.backup.layout import (
     table_member,
 )
 from db.backup.rows import kept_tables, write_rows
+from db.engine import without_time_limits
+from db.pipelines import shared_as
 from db.schema import stored_schema
 from db.sql_store import SqlStore
 from tuner.artifact_storage import LostFileError
@@ -52,13 +54,22 @@ class BackedUp:
     missing: list[str]
 
 
-class _Wanted(NamedTuple):
+class Wanted(NamedTuple):
     """A file that rows refer to: its name in the backup, its size, and what reads it. That raises
     ``StoreError`` or ``OSError`` for a file that is lost or damaged."""
 
     name: str
     size: int
     read: Callable[[], bytes]
+
+    def whole(self) -> bytes | None:
+        """Its bytes, with the digest that its name says; ``None`` if it is lost or damaged."""
+        try:
+            data = self.read()
+            require_known(self.name, digest_of_bytes(data))
+        except (FileNotFoundError, LostFileError, UserError):  # as fetching it would show too
+            return None
+        return data
 
 
 def write_backup(store: SqlStore, place: Path, note: Note = lambda done, total: None) -> BackedUp:
@@ -116,14 +127,14 @@ class _Writer:
 
     def _tables(
         self, archive: tarfile.TarFile, scratch: Path
-    ) -> tuple[str, dict[str, int], list[_Wanted]]:
+    ) -> tuple[str, dict[str, int], list[Wanted]]:
         """Adds all tables as of one moment; returns the schema, the number of rows of each, and the
         files that they refer to."""
         counts: dict[str, int] = {}
-        with _one_moment(self._store) as connection:
+        with one_moment(self._store) as connection:
             tables = {table.name: table for table in kept_tables(connection)}
             schema = stored_schema(connection)
-            wanted = list(_referred_to(self._store, connection, tables))
+            wanted = list(referred_to(self._store, connection, tables))
             self._total = sum(one.size for one in wanted)
             for name, table in tables.items():
                 with tempfile.TemporaryFile(dir=scratch) as packed:
@@ -135,14 +146,12 @@ class _Writer:
                     self._add(archive, table_member(name), packed, size)
         return schema, counts, wanted
 
-    def _file_of(self, archive: tarfile.TarFile, one: _Wanted) -> None:
-        try:
-            data = one.read()
-            require_known(one.name, digest_of_bytes(data))
-        except (FileNotFoundError, LostFileError, UserError):  # as fetching it would show too
+    def _file_of(self, archive: tarfile.TarFile, one: Wanted) -> None:
+        data = one.whole()
+        if data is None:
             self._missing.append(one.name)
-            return
-        self._add(archive, one.name, io.BytesIO(data), len(data))
+        else:
+            self._add(archive, one.name, io.BytesIO(data), len(data))
 
     def _add(self, archive: tarfile.TarFile, name: str, data: IO[bytes], size: int) -> None:
         about = tarfile.TarInfo(name)
@@ -155,25 +164,28 @@ class _Writer:
 
 
 @contextmanager
-def _one_moment(store: SqlStore) -> Iterator[Connection]:
+def one_moment(store: SqlStore) -> Iterator[Connection]:
     """A connection that sees the database as it is now, whatever others commit meanwhile, as each
     transaction of SQLite does."""
     with store.reading() as session:
         is_server = session.get_bind().dialect.name == "postgresql"
         options = {"isolation_level": "REPEATABLE READ"} if is_server else {}
-        yield session.connection(execution_options=options)
+        connection = session.connection(execution_options=options)
+        without_time_limits(connection)
+        yield connection
 
 
-def _referred_to(
+def referred_to(
     store: SqlStore, connection: Connection, tables: dict[str, Table]
-) -> Iterator[_Wanted]:
+) -> Iterator[Wanted]:
+    """The files that the rows of ``tables`` need, and those that commands keep without a row."""
     artifacts, pipelines = tables.get("artifacts"), tables.get("pipelines")
     if artifacts is not None:
         columns = (artifacts.c.digest, artifacts.c.file_digest, artifacts.c.stored_bytes)
         for digest, file_digest, size in connection.execute(select(*columns).order_by(*columns)):
             key = store.files.key(digest, file_digest)
             read = partial(store.files.storage.read, key, file_digest)
-            yield _Wanted(f"artifacts/{key}", size, read)
+            yield Wanted(f"artifacts/{key}", size, read)
     for digest in sorted(packages.kept_digests()):
         path = packages.path_of(digest)
         yield _on_disk(f"{packages.FOLDER}/{path.parent.name}/{path.name}", path)
@@ -183,8 +195,14 @@ def _referred_to(
         digests.update(connection.scalars(select(pipelines.c.digest)))
     for digest in sorted(digests):
         path = uploads.path_of(digest)
-        yield _on_disk(f"{uploads.FOLDER}/{path.parent.name}/{path.name}", path)
+        name = f"{uploads.FOLDER}/{path.parent.name}/{path.name}"
+        key = shared_as(digest)
+        shared = None if path.is_file() else store.files.storage.size(key)
+        if shared is None:
+            yield _on_disk(name, path)
+        else:  # uploaded to another machine
+            yield Wanted(name, shared, partial(store.files.storage.read, key, digest))
 
 
-def _on_disk(name: str, path: Path) -> _Wanted:
-    return _Wanted(name, path.stat().st_size if path.is_file() else 0, path.read_bytes)
+def _on_disk(name: str, path: Path) -> Wanted:
+    return Wanted(name, path.stat().st_size if path.is_file() else 0, path.read_bytes)

@@ -182,7 +182,7 @@ def _progress(session: Session, batches: Iterable[Batch]) -> Mapping[str, BatchP
         for member in batch.members:
             if (row := jobs.get(member.job)) is None:  # others may not see all of its jobs
                 continue
-            held = is_held(cast("JobRow", row))
+            held = is_held(session, cast("JobRow", row))
             finished, ok, pending, textbook, best = counted.get(member.job, (0, 0, 0, None, None))
             members.append(
                 MemberProgress(

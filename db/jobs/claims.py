@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,6 +18,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from db.catalogue import rows_changed
+from db.clock import DatabaseClock, database_time
 from db.models import JobRow
 from tuner.errors import UserError
 from tuner.records.trial import JobRequest, JobState
@@ -89,9 +89,28 @@ def this_host() -> str:
     return f"{socket.gethostname()}/{namespace}"
 
 
-LEASE_S = 60.0
-"""A claim from another machine counts as abandoned after this long without a heartbeat. A wrong
-guess costs repeated trials, never wrong rows (fencing)."""
+LEASE_VARIABLE = "HVXTUNE_LEASE_S"
+DEFAULT_LEASE_S = 60.0
+SHORTEST_LEASE_S, LONGEST_LEASE_S = 5.0, 3600.0
+
+
+@lru_cache(maxsize=1)
+def lease_s() -> float:
+    """A claim from another machine counts as abandoned after this long without a heartbeat. A wrong
+    guess costs repeated trials, never wrong rows (fencing). ``UserError`` for a value of
+    ``HVXTUNE_LEASE_S`` that cannot be used."""
+    text = os.environ.get(LEASE_VARIABLE) or str(DEFAULT_LEASE_S)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not SHORTEST_LEASE_S <= seconds <= LONGEST_LEASE_S:
+        raise UserError(
+            f"{LEASE_VARIABLE} is '{text[:40]}'",
+            accepted=f"seconds from {SHORTEST_LEASE_S:g} to {LONGEST_LEASE_S:g}",
+        )
+    return seconds
+
 
 NO_OWNER = {
     "requested": None,
@@ -113,8 +132,9 @@ def owner_of(row: JobRow) -> Owner | None:
     return Owner(row.owner_host, row.owner_pid, row.owner_started_at)
 
 
-def is_held(row: JobRow) -> bool:
-    """Whether a live process holds the job; its lease decides where the process is out of sight."""
+def is_held(session: Session, row: JobRow) -> bool:
+    """Whether a live process holds the job. Its lease decides where the process is out of sight, by
+    the clock of the database."""
     owner = owner_of(row)
     if owner is None:
         return False
@@ -122,7 +142,7 @@ def is_held(row: JobRow) -> bool:
         return (row.id, row.fencing_token) in _held_here
     alive = owner.is_alive
     if alive is None:
-        return (row.lease_expires_at or 0.0) > time.time()
+        return (row.lease_expires_at or 0.0) > database_time(session)
     return alive
 
 
@@ -136,7 +156,7 @@ def locked(session: Session, job_id: str) -> JobRow:
 
 def take(session: Session, row: JobRow) -> int:
     """Claims the job of ``row`` (read for update) for this process; returns the new token."""
-    if is_held(row):
+    if is_held(session, row):
         owner = owner_of(row)
         label = owner.label if owner else "another process"
         raise UserError(
@@ -149,16 +169,21 @@ def take(session: Session, row: JobRow) -> int:
     row.fencing_token += 1
     row.state, row.paused, row.requested, row.note = JobState.RUNNING, False, None, ""
     row.owner_host, row.owner_pid, row.owner_started_at = me.host, me.pid, me.started_at
-    row.lease_expires_at = time.time() + LEASE_S
+    row.lease_expires_at = _end_of_lease()
     session.flush()
     return row.fencing_token
+
+
+def _end_of_lease() -> Any:
+    """That of a lease which begins now, as a term of statements."""
+    return DatabaseClock() + lease_s()
 
 
 def hold(session: Session, job_id: str, token: int, **values: Any) -> None:
     """Sets columns of a claimed job, extends its lease, and keeps other writers out until the
     transaction ends. ``StoreError`` if the claim is no longer this writer's.
     """
-    _write_as_owner(session, job_id, token, lease_expires_at=time.time() + LEASE_S, **values)
+    _write_as_owner(session, job_id, token, lease_expires_at=_end_of_lease(), **values)
 
 
 def requested(session: Session, job_id: str, token: int) -> tuple[JobRequest | None, bool]:
@@ -166,23 +191,23 @@ def requested(session: Session, job_id: str, token: int) -> tuple[JobRequest | N
 
     ``StoreError`` if the claim is no longer this writer's. Only reads.
     """
-    row = session.execute(
-        select(JobRow.requested, JobRow.lease_expires_at).where(
+    found = session.execute(
+        select(JobRow.requested, JobRow.lease_expires_at < DatabaseClock() + lease_s() / 2).where(
             JobRow.id == job_id, JobRow.fencing_token == token, JobRow.owner_pid.is_not(None)
         )
     ).one_or_none()
-    if row is None:
+    if found is None:
         raise claim_lost(job_id)
-    asked = None if row.requested is None else JobRequest(row.requested)
-    return asked, (row.lease_expires_at or 0.0) < time.time() + LEASE_S / 2
+    asked, due = found
+    return None if asked is None else JobRequest(asked), bool(due)
 
 
-def ask(row: JobRow, request: JobRequest) -> bool:
+def ask(session: Session, row: JobRow, request: JobRequest) -> bool:
     """Notes ``request`` for the holder of the job of ``row`` (read for update), if there is one.
 
     Says whether there is. To cancel outweighs all; to resume takes back to pause.
     """
-    if not is_held(row):
+    if not is_held(session, row):
         return False
     if request is JobRequest.RESUME:
         row.requested = row.requested if row.requested == JobRequest.CANCEL else None

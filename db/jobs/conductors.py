@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, select, text
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from db.jobs.claims import LEASE_S, Owner
+from db.clock import database_now
+from db.jobs.claims import Owner, lease_s
 from db.service_models import ConductorRow
-from tuner.machine.fitness import Abilities, Lack
+from tuner.machine.fitness import Abilities, Capacity, Lack
 
 if TYPE_CHECKING:
     from db.sql_store import SqlStore
@@ -26,6 +27,7 @@ class Conductor:
 
     It is fit if it ``lacks`` nothing that every job needs. ``without`` are the measurers that do
     not work there. ``clock_offset_s`` is how far its clock is ahead of the database's.
+    ``executor`` is the address of the one it uses, which several may share, of ``capacity``.
     """
 
     id: str
@@ -37,6 +39,8 @@ class Conductor:
     lacks: tuple[Lack, ...] = ()
     without: tuple[Lack, ...] = ()
     clock_offset_s: float = 0.0
+    executor: str = ""
+    capacity: Capacity = field(default_factory=Capacity)
     seen_at: float = field(default=0.0, compare=False)
 
     @property
@@ -55,15 +59,6 @@ class Conductor:
         return "; ".join(lack.text for lack in self.lacks)
 
 
-def database_now(session: Session) -> float:
-    """Unix seconds by the clock of the database, now and not at the begin of the transaction."""
-    if session.get_bind().dialect.name == "postgresql":
-        query = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)"
-    else:
-        query = "SELECT (julianday('now') - 2440587.5) * 86400.0"
-    return float(session.execute(text(query)).scalar_one())
-
-
 def renew(store: SqlStore, one: Conductor) -> None:
     """Writes or renews the row of ``one``, and sweeps those that are long gone."""
     with store.writing() as session:
@@ -75,7 +70,7 @@ def renew(store: SqlStore, one: Conductor) -> None:
                 pid=one.owner.pid,
                 started_at=one.owner.started_at,
                 seen_at=now,
-                expires_at=now + LEASE_S,
+                expires_at=now + lease_s(),
                 slots=one.slots,
                 version=one.version,
                 artifacts=one.artifacts,
@@ -113,6 +108,8 @@ def _report(one: Conductor) -> dict[str, Any]:
         "measurers": list(one.abilities.measurers),
         "devices": [list(tags) for tags in one.abilities.devices],
         "clock_offset_s": one.clock_offset_s,
+        "executor": one.executor,
+        "capacity": asdict(one.capacity),
     }
 
 
@@ -130,5 +127,7 @@ def _conductor(row: ConductorRow) -> Conductor:
         lacks=tuple(Lack(**lack) for lack in report["lacks"]),
         without=tuple(Lack(**lack) for lack in report["without"]),
         clock_offset_s=report["clock_offset_s"],
+        executor=report.get("executor", ""),  # of a release before 0.2, none
+        capacity=Capacity(**report.get("capacity", {})),
         seen_at=row.seen_at,
     )

@@ -92,7 +92,7 @@ def farm(store: SqlStore, window_s: float) -> Farm:
                 pending=counts.get(row.id, 0),
                 host=owner.host,
                 pid=owner.pid,
-                held=is_held(row),
+                held=is_held(session, row),
                 lease_expires_at=row.lease_expires_at or 0.0,
             )
             for row in session.scalars(running)

@@ -78,13 +78,17 @@ def summaries_of(session: Session, rows: Sequence[JobRow]) -> list[JobSummary]:
         if outcome is Outcome.OK:
             best[job_id] = cycles
     waits = waiting.reasons(session, rows)
-    return [_summary(row, counts[row.id], best.get(row.id), waits[row.id]) for row in rows]
+    return [_summary(session, row, counts[row.id], best.get(row.id), waits[row.id]) for row in rows]
 
 
 def _summary(
-    row: JobRow, counts: Mapping[Outcome | None, int], best_cycles: int | None, waits: str
+    session: Session,
+    row: JobRow,
+    counts: Mapping[Outcome | None, int],
+    best_cycles: int | None,
+    waits: str,
 ) -> JobSummary:
-    held = is_held(row)
+    held = is_held(session, row)
     return JobSummary(
         job=job_record(row),
         outcomes={outcome: counts[outcome] for outcome in Outcome if outcome in counts},
@@ -231,7 +235,7 @@ def _interrupted(session: Session) -> list[str]:
     """The jobs that run and have no living owner: only this machine can tell, not the database.
     There are no more running jobs than slots of conductors."""
     running = session.scalars(select(JobRow).where(JobRow.state == JobState.RUNNING))
-    return [row.id for row in running if not is_held(row)]
+    return [row.id for row in running if not is_held(session, row)]
 
 
 def open_jobs_on(store: SqlStore, kernel: str) -> list[str]:

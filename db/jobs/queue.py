@@ -13,7 +13,9 @@ jobs, the one with the highest priority goes first, plus a point for each minute
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -145,6 +147,7 @@ class JobQueue:
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
+        self._lately = _Lately()
 
     def take_next(
         self, skip: Collection[str] = (), can_run: CanRun = _runs_any
@@ -158,8 +161,9 @@ class JobQueue:
         with self._store.reading() as session:  # polls must not take the write lock
             now_open = _open_jobs(session)
             left_behind = [row for row in now_open.free if row.requested is not None]
-            if not left_behind and _choose(session, now_open, skip, can_run) is None:
+            if not left_behind and not _allowed(session, now_open, skip, can_run):
                 return None
+            self._lately.go_on(session, time.time())  # before others have to wait for it
         for row in left_behind:
             self._obey(row.id, JobRequest(row.requested))
         chosen: list[Waiting] = []
@@ -168,7 +172,7 @@ class JobQueue:
         def choose(session: Session) -> str | None:
             if session.get_bind().dialect.name == "postgresql":
                 session.execute(select(func.pg_advisory_xact_lock(_ONE_CHOOSES)))
-            found = _choose(session, _open_jobs(session), skip, can_run)
+            found = self._choose(session, _open_jobs(session), skip, can_run)
             if found is None or not _still_waits(session, found.job_id):
                 return None
             chosen[:] = [found]
@@ -199,10 +203,18 @@ class JobQueue:
             if mine is None or not now_open.free:
                 return False
             others = [row for row in now_open.held if row.id != running.id]
-            found = _choose(session, _Open(others, [*now_open.free, mine]), skip, can_run)
+            found = self._choose(session, _Open(others, [*now_open.free, mine]), skip, can_run)
             if found is None or found.job_id == running.id:
                 return False
             return found.user != running.user or found.priority > mine.priority
+
+    def _choose(
+        self, session: Session, now_open: _Open, skip: Collection[str], can_run: CanRun
+    ) -> Waiting | None:
+        waiting = _allowed(session, now_open, skip, can_run)
+        now = time.time()
+        several = len({job.user for job in waiting}) > 1
+        return next_in_line(waiting, self._lately.service(session, now) if several else {}, now)
 
     def runs_elsewhere_with_same_toolchain(self, job_id: str) -> bool:
         """Whether somebody works on another job with the toolchain of this one."""
@@ -221,7 +233,7 @@ def _open_jobs(session: Session) -> _Open:
     held: list[Any] = []
     free: list[Any] = []
     for row in session.execute(wanted):
-        (held if is_held(cast("JobRow", row)) else free).append(row)
+        (held if is_held(session, cast("JobRow", row)) else free).append(row)
     return _Open(held, free)
 
 
@@ -231,16 +243,17 @@ def _still_waits(session: Session, job_id: str) -> bool:
     return not row.state.ended and not row.paused and row.requested is None
 
 
-def _choose(
+def _allowed(
     session: Session, now_open: _Open, skip: Collection[str], can_run: CanRun
-) -> Waiting | None:
+) -> list[Waiting]:
+    """The jobs that could be taken up now, within the quotas of their users."""
     free = [
         row
         for row in now_open.free
         if row.id not in skip and can_run(row.measurer, row.device_tags, row.promote_to)
     ]
     if not free:
-        return None
+        return []
     now = time.time()
     running: dict[str, int] = {}
     for row in now_open.held:
@@ -248,7 +261,7 @@ def _choose(
     users = {row.submitted_by for row in free}
     limits = most_at_once(session, users & running.keys(), now)
     allowed = {u for u in users if u not in limits or running[u] < limits[u]}
-    waiting = [
+    return [
         Waiting(
             job_id=row.id,
             user=row.submitted_by,
@@ -259,8 +272,6 @@ def _choose(
         for row in free
         if row.submitted_by in allowed
     ]
-    service = _service(session, allowed, now) if len(allowed) > 1 else {}
-    return next_in_line(waiting, service, now)
 
 
 def most_at_once(session: Session, users: Collection[str], now: float) -> Mapping[str, int]:
@@ -283,8 +294,62 @@ def most_at_once(session: Session, users: Collection[str], now: float) -> Mappin
     }
 
 
-def _service(session: Session, users: Collection[str], now: float) -> Mapping[str, Service]:
-    """The service that ``users`` got lately."""
+_SETTLED_S = 10.0
+"""Trials are committed within this time after they end, save for few."""
+
+
+class _Lately:
+    """The service that users got lately, summed up as time goes on: a busy lab ends tens of
+    thousands of trials in :data:`WINDOW_S`, and to add them up takes longer than all the rest of a
+    claim, during which no other conductor may choose.
+
+    Trials that ended before ``_until`` are in the sums; only later ones are asked for each time.
+    Those that are committed too late for the sums count once these are made from scratch.
+    """
+
+    def __init__(self) -> None:
+        self._one_at_once = threading.Lock()
+        self._made_at = self._since = self._until = float("-inf")
+        self._sums: dict[str, Service] = {}
+
+    def service(self, session: Session, now: float) -> Mapping[str, Service]:
+        """By user."""
+        with self._one_at_once:
+            self._go_on(session, now - WINDOW_S, now - _SETTLED_S)
+            return _sum(self._sums, _service(session, self._until, float("inf")))
+
+    def go_on(self, session: Session, now: float) -> None:
+        """Brings the sums up to now, which takes long the first time."""
+        with self._one_at_once:
+            self._go_on(session, now - WINDOW_S, now - _SETTLED_S)
+
+    def _go_on(self, session: Session, since: float, until: float) -> None:
+        if not 0.0 <= since - self._made_at < WINDOW_S:  # or the clock was set
+            self._made_at = since
+            self._sums = _service(session, since, until)
+        elif until - self._until < _SETTLED_S:
+            return
+        else:
+            gone = defaultdict(Service, _service(session, self._since, since))
+            came = _sum(self._sums, _service(session, self._until, until))
+            self._sums = {
+                user: Service(max(0.0, got.trial_s - gone[user].trial_s), got.last_at)
+                for user, got in came.items()
+                if (got.last_at or 0.0) > since
+            }
+        self._since, self._until = since, until
+
+
+def _sum(one: Mapping[str, Service], later: Mapping[str, Service]) -> dict[str, Service]:
+    both = dict(one)
+    for user, got in later.items():
+        before = one.get(user, NO_SERVICE)
+        both[user] = Service(before.trial_s + got.trial_s, got.last_at)
+    return both
+
+
+def _service(session: Session, since: float, until: float) -> dict[str, Service]:
+    """The service by trials that ended after ``since`` and not after ``until``."""
     got = (
         select(
             JobRow.submitted_by,
@@ -292,7 +357,7 @@ def _service(session: Session, users: Collection[str], now: float) -> Mapping[st
             func.max(TrialRow.finished_at),
         )
         .join(JobRow, JobRow.id == TrialRow.job_id)
-        .where(TrialRow.finished_at > now - WINDOW_S, JobRow.submitted_by.in_(users))
+        .where(TrialRow.finished_at > since, TrialRow.finished_at <= until)
         .group_by(JobRow.submitted_by)
     )
     return {user: Service(spent or 0.0, last_at) for user, spent, last_at in session.execute(got)}

@@ -13,9 +13,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from db.access.audience import EVERYBODYS
+from db.clock import database_now
 from db.devices.models import DeviceRow
 from db.jobs.claims import is_held
-from db.jobs.conductors import Conductor, database_now, present
+from db.jobs.conductors import Conductor, present
 from db.jobs.queue import most_at_once
 from db.models import JobRow
 from tuner.machine.fitness import split_tags
@@ -42,7 +43,7 @@ def reasons(session: Session, rows: Sequence[JobRow]) -> dict[str, str]:
     """Why each job of ``rows`` waits; empty for one that does not. A few queries, however many
     they are, and none if all have ended."""
     found = {row.id: "" for row in rows}
-    waiting = [row for row in rows if _waits(row)]
+    waiting = [row for row in rows if _waits(session, row)]
     measured = [row for row in rows if row.state is JobState.RUNNING and _devices_of(row)]
     if not waiting and not measured:
         return found
@@ -52,8 +53,8 @@ def reasons(session: Session, rows: Sequence[JobRow]) -> dict[str, str]:
     return found
 
 
-def _waits(row: JobRow) -> bool:
-    return not row.state.ended and not is_held(row)
+def _waits(session: Session, row: JobRow) -> bool:
+    return not row.state.ended and not is_held(session, row)
 
 
 def _devices_of(row: JobRow) -> list[str]:
@@ -96,7 +97,9 @@ class _Situation:
         ]
         at_work = select(JobRow).where(JobRow.state == JobState.RUNNING)
         held = [
-            row for row in session.scalars(at_work.execution_options(**EVERYBODYS)) if is_held(row)
+            row
+            for row in session.scalars(at_work.execution_options(**EVERYBODYS))
+            if is_held(session, row)
         ]
         running: dict[str, int] = {}
         for row in held:

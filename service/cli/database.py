@@ -1,5 +1,5 @@
-"""The database as a whole: ``db backup``, ``db restore`` and ``db artifacts``; its schedules as one
-file: ``export`` and ``import``.
+"""The database as a whole: ``db upgrade``, ``db backup``, ``db restore``, ``db copy`` and
+``db artifacts``; its schedules as one file: ``export`` and ``import``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def shown(label: str) -> Iterator[Callable[[int, int], None]]:
             sys.stderr.flush()
 
 
-app = typer.Typer(help="Look after the database: backups, objects.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look after the database: schema, backups, copies, objects.", no_args_is_help=True
+)
 
 
 @app.command()
@@ -110,6 +112,76 @@ def restore(
     made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(done.made_at))
     print_line(f"restored {done.rows} rows and {done.files} files of the backup made {made}")
     print_line(f"its manifest has SHA-256 {done.manifest_sha256}")
+    _warn(done.missing)
+
+
+Url = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="URL",
+        help="sqlite:///FILE or postgresql://USER@HOST/DATABASE; else HVXTUNE_DATABASE_URL.",
+        show_default=False,
+    ),
+]
+ARTIFACTS_HELP = "Where its objects lie, if not where HVXTUNE_ARTIFACTS says."
+
+
+@app.command()
+def upgrade(url: Url = None, as_json: AsJson = False) -> None:
+    """Create the tables of a database, or bring them to the schema of this hvxtune."""
+    from db import open_store
+
+    with open_store(url) as store:
+        before, name = store.schema_before, store.place.name
+    from db.schema import SCHEMA_VERSION
+
+    if as_json:
+        print_json({"database": name, "before": before, "schema": SCHEMA_VERSION})
+    elif before == SCHEMA_VERSION:
+        print_line(f"{name}: nothing to do, it has schema {SCHEMA_VERSION}")
+    else:
+        was = f"from schema {before} to" if before else "(it was empty) to schema"
+        print_line(f"{name}: upgraded {was} {SCHEMA_VERSION}")
+
+
+@app.command()
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The URL of the database to copy.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="The URL of an empty database, without tables, too.")
+    ],
+    from_artifacts: Annotated[
+        str | None,
+        typer.Option("--from-artifacts", metavar="STORAGE", help=f"Of FROM: {ARTIFACTS_HELP}"),
+    ] = None,
+    to_artifacts: Annotated[
+        str | None,
+        typer.Option("--to-artifacts", metavar="STORAGE", help=f"Of TO: {ARTIFACTS_HELP}"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a database into another, such as SQLite into PostgreSQL, completely or not at all."""
+    from dataclasses import asdict
+
+    from db import open_store
+    from db.backup import copy_store
+    from db.sql_store import SqlStore
+
+    with (
+        SqlStore.open(source, artifacts=from_artifacts, as_it_is=True) as kept,
+        open_store(target, artifacts=to_artifacts) as made,
+        shown("copy") as show,
+    ):
+        done = copy_store(kept, made, show)
+        names = kept.place.name, made.place.name
+    if as_json:
+        print_json(asdict(done))
+        return
+    print_line(f"copied {names[0]} to {names[1]} and compared all of it")
+    for name, table in sorted(done.tables.items()):
+        if table.rows:
+            print_line(f"  {name:<20} {table.rows:>9} rows  SHA-256 {table.sha256}")
+    print_line(f"{done.rows} rows, {done.files} files of {done.bytes} bytes, SHA-256 {done.sha256}")
     _warn(done.missing)
 
 
@@ -169,7 +241,7 @@ def _print_inventory(found: Inventory, *, verified: bool, swept: int) -> None:
 def _warn(missing: list[str]) -> None:
     if missing:
         print_line(
-            f"warning: {len(missing)} files were lost or damaged before the backup was made,"
+            f"warning: {len(missing)} files were lost or damaged before,"
             f" {missing[0]} first; schedules that need them will be refused"
         )
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright._impl._driver import compute_driver_executable
@@ -56,18 +55,6 @@ def chromium() -> Iterator[Browser]:
         expect.set_options(timeout=_PATIENCE_MS)
         yield browser
         browser.close()
-
-
-def link_toolchain(state: Path) -> None:
-    """Lets a service on a new state directory use the simulator that is set up already."""
-    from tests.rig.simulators import link_simulators
-    from tuner.paths import cache_dir
-
-    (state / "cache").mkdir(parents=True, exist_ok=True)
-    link_simulators(state)
-    native = state / "cache" / "native"
-    if (cache_dir() / "native").is_dir() and not native.exists():
-        native.symlink_to(cache_dir() / "native")
 
 
 def patient(page: Page) -> Page:

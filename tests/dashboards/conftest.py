@@ -17,19 +17,19 @@ from service.app import create_app
 from service.auth.caller import Scope
 from service.auth.gate import Gate
 from service.settings import Settings
+from tests.conftest import UseDatabase
 from tests.dashboards.tokens import make_token
-from tests.databases import put_database
 from tests.rig.scale_u8 import KERNELS
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlStore]:
-    """A new database in a state directory of its own; the test kernels can be found."""
-    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
+def store(
+    tmp_path: Path, use_database: UseDatabase, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SqlStore]:
+    """A new database, and a state directory of its own; the test kernels can be found."""
+    use_database(tmp_path / "state")
     monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
-    put_database(tmp_path / "state")
     opened = open_store()
     yield opened
     opened.close()

@@ -18,7 +18,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from tests.dashboards.chromium import Visit, chromium, link_toolchain
+from tests.dashboards.chromium import Visit, chromium
 from tests.service.served import environment, served
 
 FOLDER = Path(__file__).parents[2] / "docs" / "img" / "pages"
@@ -160,8 +160,7 @@ def main() -> int:
     """Makes them all anew."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
-        state = Path(folder) / "state"
-        link_toolchain(state)
+        state = Path(folder)
         (state / "farm.toml").write_text(FARM)
         for arguments in JOBS:
             tune(state, arguments)

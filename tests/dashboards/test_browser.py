@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 
 from db import open_store
 from service.client import Client
-from tests.dashboards.chromium import Visit, chromium, lacking, link_toolchain
+from tests.dashboards.chromium import Visit, chromium, lacking
 from tests.rig.planned_networks import graph, stored_network, stored_plan
 from tests.service.served import Served, served
 
@@ -26,8 +26,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    state = tmp_path_factory.mktemp("lab") / "state"
-    link_toolchain(state)
+    state = tmp_path_factory.mktemp("lab")
     (state / "farm.toml").write_text('[[simulator]]\nname = "sim"\nslots = 2\ntags = ["lab"]\n')
     with served(state) as running:
         yield running

@@ -292,7 +292,7 @@ def test_uploaded_pipelines_are_among_the_kernels_of_the_form(
 def test_a_submitted_job_is_that_of_the_form(
     logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
+    monkeypatch.setattr("tuner.executor.executor.find_generator", lambda _: StandInGenerator)
     monkeypatch.setattr("tuner.measure.find_measurer", lambda _: StandInMeasurer)
     sent = {"kernel": "gemm_u8", "param_m": "64", "contract": "stride", "cache": "cold"}
     limits = {"trials": "7", "seconds": "2.5", "patience": "", "seed": "3", "priority": "5"}
@@ -327,7 +327,7 @@ def test_the_form_has_every_option(
 def test_a_set_becomes_a_job_for_each_workload(
     logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
+    monkeypatch.setattr("tuner.executor.executor.find_generator", lambda _: StandInGenerator)
     monkeypatch.setattr("tuner.measure.find_measurer", lambda _: StandInMeasurer)
     monkeypatch.setattr("tuner.tuning.space_of", lambda *_: SPACE)
     browser = logged_in(Scope.READ, Scope.SUBMIT)
@@ -351,7 +351,7 @@ def test_a_set_becomes_a_job_for_each_workload(
 def test_generator_transfer_and_label_come_from_the_form(
     logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
+    monkeypatch.setattr("tuner.executor.executor.find_generator", lambda _: StandInGenerator)
     monkeypatch.setattr("tuner.measure.find_measurer", lambda _: StandInMeasurer)
     monkeypatch.setattr("tuner.tuning.space_of", lambda *_: SPACE)
     browser = logged_in(Scope.READ, Scope.SUBMIT)
@@ -367,7 +367,7 @@ def test_generator_transfer_and_label_come_from_the_form(
 def test_goals_and_gain_come_from_the_form(
     logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.tuning.find_generator", lambda _: StandInGenerator)
+    monkeypatch.setattr("tuner.executor.executor.find_generator", lambda _: StandInGenerator)
     monkeypatch.setattr("tuner.measure.find_measurer", lambda _: StandInMeasurer)
     browser = logged_in(Scope.READ, Scope.SUBMIT)
     sent = {"kernel": "scale_u8", "objectives_code_bytes": "on"}

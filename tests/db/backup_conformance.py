@@ -14,18 +14,19 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+import db.backup.copying
 import db.backup.reading
 from db import pipelines
 from db.access.audit import add_entry, newest_entries
 from db.access.sessions import begin_session, token_of_session
 from db.access.tokens import Token, add_token, find_token
-from db.backup import restore_backup, write_backup
+from db.backup import copy_store, restore_backup, write_backup
 from db.backup.layout import MANIFEST
 from db.backup.rows import kept_tables
 from db.schema import SCHEMA_VERSION, stored_schema
 from db.sql_store import SqlStore
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
-from tuner.errors import StoreError, UserError
+from tuner.errors import InternalError, StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.uploaded import files as uploads
 
@@ -188,6 +189,75 @@ class BackupConformance(ABC):
         assert contents(other) == mine
         restore_backup(other, file, force=True)
         assert contents(other) == before
+
+    def test_a_copy_holds_what_its_source_holds_and_no_live_claim(
+        self, store: SqlStore, elsewhere: MakeStore
+    ) -> None:
+        fill(store)
+        before = contents(store)
+        [job] = store.jobs()
+        done = copy_store(store, other := elsewhere())
+        assert store.summary(job.id).owner is not None, "the source is left alone"
+        owned = contents(other).pop("jobs") != before.pop("jobs")
+        assert owned, "its job is nobody's"
+        assert {**contents(other), "jobs": None} == {**before, "jobs": None}
+        assert (other.summary(job.id).owner, other.summary(job.id).interrupted) == (None, True)
+        assert other.claim(job.id) > 0
+        assert done.rows == sum(len(rows) for rows in before.values()) + 1
+        assert {name: table.rows for name, table in done.tables.items() if name != "jobs"} == {
+            name: len(rows) for name, rows in before.items()
+        }
+        assert (done.files, done.missing) == (3, [])
+        for digest, *_ in before["artifacts"]:
+            assert other.artifact(digest) == store.artifact(digest)
+        assert note_down(other, "after") > newest_entries(store, 1)[0].number
+
+    def test_a_copy_of_a_copy_has_the_same_digests(
+        self, store: SqlStore, elsewhere: MakeStore
+    ) -> None:
+        fill(store)
+        other = elsewhere()
+        assert copy_store(store, other) == copy_store(other, elsewhere())
+
+    def test_a_copy_replaces_nothing(self, store: SqlStore, elsewhere: MakeStore) -> None:
+        fill(store)
+        other = elsewhere()
+        note_down(other, "mine")
+        mine = contents(other)
+        with pytest.raises(UserError, match="not empty"):
+            copy_store(store, other)
+        with pytest.raises(UserError, match="both source and target"):
+            copy_store(store, store)
+        assert contents(other) == mine
+
+    def test_a_copy_with_other_rows_than_its_source_is_undone(
+        self, store: SqlStore, elsewhere: MakeStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fill(store)
+        other = elsewhere()
+        empty = contents(other)
+        insert_rows = db.backup.copying.insert_rows
+
+        def spoil(connection: Any, table: Any, rows: Any) -> int:
+            return insert_rows(
+                connection,
+                table,
+                ({**row, "name": "eve"} if table.name == "tokens" else row for row in rows),
+            )
+
+        monkeypatch.setattr(db.backup.copying, "insert_rows", spoil)
+        with pytest.raises(InternalError, match="table tokens"):
+            copy_store(store, other)
+        assert contents(other) == empty
+
+    def test_a_copy_tells_of_files_that_its_source_has_lost(
+        self, store: SqlStore, elsewhere: MakeStore
+    ) -> None:
+        fill(store)
+        lost = next(path for path in sorted(kept_files(store)) if path.suffix == ".zip")
+        lost.unlink()
+        done = copy_store(store, elsewhere())
+        assert done.missing == [f"artifacts/{lost.relative_to(store.files.storage.root)}"]
 
     @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
     def test_one_that_was_cut_off_changes_nothing(

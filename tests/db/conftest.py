@@ -1,4 +1,5 @@
-"""Each test has a state directory of its own, and no database but the one in it."""
+"""Each test has a state directory of its own, and no database but the one in it, or the one that
+:func:`tests.conftest.use_database` gives it."""
 
 from __future__ import annotations
 
@@ -7,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from db.place import URL_VARIABLE
-from tests.databases import put_database
+from tests.conftest import UseDatabase
 from tuner.paths import STATE_DIR_VARIABLE
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> None:
+def database(state: Path, use_database: UseDatabase) -> None:
     """The test finds an empty database; without this it makes its own."""
-    put_database(tmp_path / "state")
+    use_database(state)
 
 
 @pytest.fixture(autouse=True)

@@ -5,11 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
 
 import pytest
 from sqlalchemy import insert, update
 
-from db.jobs.queue import ClaimedJob, JobQueue
+from db.jobs.queue import (
+    _SETTLED_S,
+    NO_SERVICE,
+    WINDOW_S,
+    ClaimedJob,
+    JobQueue,
+    _Lately,
+    _service,
+)
 from db.models import JobRow
 from db.service_models import TokenRow
 from db.sql_store import SqlStore
@@ -42,8 +52,6 @@ def give_token(store: SqlStore, user: str, running_jobs: int | None, **changes: 
 
 
 def just_ran(number: int, seconds: float) -> Trial:
-    from dataclasses import replace
-
     now = time.time()
     return replace(failed(number), started_at=now - seconds, finished_at=now)
 
@@ -75,6 +83,30 @@ class JobQueueConformance:
         assert first.id == ann[0]
         store.commit(first.id, first.token, finished=[just_ran(0, 5.0)])
         assert taken(store).id == bob
+
+    def test_service_is_summed_up_as_time_goes_on(self, store: SqlStore) -> None:
+        """As if all trials of the window had been added up, whenever somebody asks."""
+        submitted(store, "ann")
+        submitted(store, "bob")
+        mine = [taken(store), taken(store)]
+        random, lately, now = Random(3), _Lately(), 1e6
+        for number in range(90):
+            now += random.uniform(0.0, 25.0)
+            job = random.choice(mine)
+            trial = replace(failed(number), started_at=now - random.uniform(0.0, 9.0))
+            store.commit(job.id, job.token, finished=[replace(trial, finished_at=now)])
+            with store.reading() as session:
+                got = lately.service(session, now)
+                least = _service(session, now - WINDOW_S, now)
+                most = _service(session, now - WINDOW_S - 2 * _SETTLED_S, now)
+            assert least.keys() <= got.keys() <= most.keys()
+            for user, service in got.items():
+                known = least.get(user, NO_SERVICE).trial_s
+                assert known - 1e-6 <= service.trial_s <= most[user].trial_s + 1e-6
+                assert service.last_at == most[user].last_at
+        with store.reading() as session:
+            ever = _service(session, 0.0, now)
+        assert sum(one.trial_s for one in got.values()) < sum(one.trial_s for one in ever.values())
 
     def test_jobs_of_the_command_line_are_left_to_it(self, store: SqlStore) -> None:
         store.create_job(spec(), SPACE, TOOLCHAIN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -29,11 +30,13 @@ class TestSqliteBackup(BackupConformance):
 
     @pytest.fixture
     def elsewhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeStore]:
+        numbers = itertools.count(1)
         with ExitStack() as stack:
 
             def make() -> SqlStore:
-                put_database(tmp_path / "elsewhere")
-                monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "elsewhere"))
+                folder = tmp_path / f"elsewhere{next(numbers)}"
+                put_database(folder)
+                monkeypatch.setenv(STATE_DIR_VARIABLE, str(folder))
                 return stack.enter_context(closing(open_store()))
 
             yield make

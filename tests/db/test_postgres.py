@@ -1,30 +1,35 @@
-"""The same promises on PostgreSQL, against a real server started here."""
+"""PostgreSQL's own matters, against a real server started here: backups, migrations, failures.
+
+`make test-postgresql` runs the suites of stores, services and pages over it.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import func, select, text, update
+from sqlalchemy.orm import Session
 
 from db import models, open_store, service_models  # noqa: F401 - fills the metadata
-from db.backup import restore_backup, write_backup
+from db.access.tokens import Token, add_token
+from db.backup import copy_store, restore_backup, write_backup
+from db.backup.writing import one_moment
 from db.base import Base
+from db.clock import DatabaseClock, database_now
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
-from db.devices.roster import SqlRoster
 from db.engine import find_url, make_engine, place_of
+from db.jobs.claims import lease_s
+from db.jobs.queue import _ONE_CHOOSES, JobQueue
+from db.models import JobRow
 from db.place import URL_VARIABLE
 from db.schema import ensure_schema, upgrade
 from db.sql_store import SqlStore
-from tests.db.access_conformance import AccessConformance
 from tests.db.backup_conformance import BackupConformance, MakeStore, contents, fill, in_use
-from tests.db.job_queries_conformance import JobQueriesConformance
-from tests.db.job_queue_conformance import JobQueueConformance
 from tests.db.postgres_server import NEEDS_POSTGRES, databases
-from tests.db.serving_conformance import ServingConformance
-from tests.db.tenants_conformance import TenantsConformance
 from tests.db.test_kill import kill_rounds
 from tests.db.test_schema import down_and_up, shape
 from tests.db.test_two_processes import (
@@ -33,13 +38,10 @@ from tests.db.test_two_processes import (
 from tests.db.test_two_processes import (
     test_two_processes_commit_at_once_and_lose_nothing as commit_at_once,
 )
-from tests.tuner.measure.farm.roster_conformance import Clock, RosterConformance
-from tuner.conformance.best import BestConformance
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
-from tuner.conformance.stores import StoreConformance
 from tuner.errors import StoreError, UserError
 from tuner.paths import STATE_DIR_VARIABLE
-from tuner.store import TrialStore
+from tuner.records.trial import Submission
 
 pytestmark = [pytest.mark.slow, *NEEDS_POSTGRES]
 
@@ -49,70 +51,6 @@ def new_database() -> Iterator[Callable[..., str]]:
     """Makes empty databases, or copies of one that has the tables already."""
     with databases() as make:
         yield make
-
-
-class TestPostgresStore(StoreConformance):
-    @pytest.fixture
-    def store(self, new_database: Callable[..., str]) -> Iterator[TrialStore]:
-        store = open_store(new_database())
-        yield store
-        store.close()
-
-
-class TestBestInPostgres(BestConformance):
-    @pytest.fixture
-    def store(self, new_database: Callable[..., str]) -> Iterator[TrialStore]:
-        with closing(open_store(new_database())) as store:
-            yield store
-
-
-class TestPostgresJobQueries(JobQueriesConformance):
-    @pytest.fixture
-    def store(self, new_database: Callable[..., str]) -> Iterator[SqlStore]:
-        store = open_store(new_database())
-        yield store
-        store.close()
-
-
-class TestPostgresQueue(JobQueueConformance):
-    @pytest.fixture
-    def store(self, new_database: Callable[..., str]) -> Iterator[SqlStore]:
-        store = open_store(new_database())
-        yield store
-        store.close()
-
-
-class TestPostgresServing(ServingConformance):
-    @pytest.fixture
-    def store(self, new_database: Callable[..., str]) -> Iterator[SqlStore]:
-        with closing(open_store(new_database())) as store:
-            yield store
-
-
-class TestPostgresAccess(AccessConformance):
-    @pytest.fixture
-    def store(self, new_database: Callable[..., str]) -> Iterator[SqlStore]:
-        store = open_store(new_database())
-        yield store
-        store.close()
-
-
-class TestPostgresTenants(TenantsConformance):
-    @pytest.fixture
-    def store(
-        self, new_database: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> Iterator[SqlStore]:
-        monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path))
-        store = open_store(new_database())
-        yield store
-        store.close()
-
-
-class TestPostgresRoster(RosterConformance):
-    @pytest.fixture
-    def roster(self, clock: Clock, new_database: Callable[..., str]) -> Iterator[SqlRoster]:
-        with closing(open_store(new_database())) as store:
-            yield SqlRoster(store, clock)
 
 
 class TestPostgresBackup(BackupConformance):
@@ -169,6 +107,31 @@ class TestPostgresBackup(BackupConformance):
         other = elsewhere()
         restore_backup(other, tmp_path / "backup.tar")
         assert contents(other) == before
+
+    def test_sqlite_is_copied_here_and_back(
+        self,
+        elsewhere: MakeStore,
+        new_database: Callable[..., str],
+        tmp_path: Path,
+        state: Path,
+    ) -> None:
+        """In whatever order the server's language has text; objects go into the database."""
+        english = "template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C.UTF-8'"
+        with (
+            closing(open_store(f"sqlite:///{tmp_path / 'one.sqlite'}")) as source,
+            closing(open_store(new_database(english), artifacts="database:")) as server,
+            closing(open_store(f"sqlite:///{tmp_path / 'two.sqlite'}")) as back,
+        ):
+            fill(source)
+            for name in ("k-z", "kB", "ka", "k_a"):
+                assert add_token(source, Token(name, "ann", "0" * 64, ["read"], {}))
+            there = copy_store(source, server)
+            assert there.missing == []
+            assert [one.bytes for one in server.files.storage.files()]
+            assert copy_store(server, back) == there
+            before, after = contents(source), contents(back)
+            assert before.pop("jobs") != after.pop("jobs"), "a claim is left behind"
+            assert after == before
 
 
 def test_migrations_make_what_the_models_say(new_database: Callable[..., str]) -> None:
@@ -260,3 +223,76 @@ def test_the_last_migrations_go_down_and_up_with_data_in_them(
     url = new_database()
     with closing(open_store(url)) as store:
         down_and_up(store, lambda: open_store(url))
+
+
+def test_sessions_have_time_limits_that_the_url_may_change(
+    new_database: Callable[..., str],
+) -> None:
+    def limits(url: str) -> list[str]:
+        with closing(open_store(url)) as store, store.reading() as session:
+            names = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
+            return [str(session.scalar(text(f"SHOW {name}"))) for name in names]
+
+    url = new_database()
+    assert limits(url) == ["30s", "5min", "30s"]
+    assert limits(f"{url}&options=-c%20lock_timeout%3D7s") == ["7s", "5min", "30s"]
+    with closing(open_store(url)) as store, one_moment(store) as connection:
+        assert connection.scalar(text("SHOW statement_timeout")) == "0"
+
+
+def test_a_conductor_frozen_in_mid_transaction_does_not_keep_the_others_from_choosing(
+    new_database: Callable[..., str],
+) -> None:
+    url = new_database()
+    soon = f"{url}&options=-c%20idle_in_transaction_session_timeout%3D200ms"
+    with closing(open_store(url)) as store, closing(open_store(soon)) as frozen:
+        job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
+
+        def freeze(session: Session) -> str:
+            session.execute(select(func.pg_advisory_xact_lock(_ONE_CHOOSES)))
+            claimed = JobQueue(store).take_next()  # waits until the other's session has ended
+            assert claimed is not None
+            assert claimed.id == job.id
+            return job.id
+
+        with pytest.raises(StoreError, match="cannot be used"):
+            frozen.claim_one(freeze)
+        assert store.summary(job.id).owner is not None
+
+
+def test_leases_end_by_the_clock_of_the_database(
+    new_database: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conductor whose clock is a day ahead neither takes jobs from others nor keeps its own."""
+    with closing(open_store(new_database())) as store:
+        job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
+        started = database_clock(store)
+        monkeypatch.setattr(time, "time", lambda now=time.time: now() + 86_400)
+        token = store.claim(job.id)
+        assert started < lease_end(store) < database_clock(store) + 2 * lease_s()
+        set_job(store, owner_host="lab7/1", owner_pid=1)
+        with pytest.raises(UserError, match="process 1 on lab7"):
+            store.claim(job.id)
+        assert JobQueue(store).take_next() is None
+        set_job(store, lease_expires_at=DatabaseClock() - 1.0)
+        assert store.heartbeat(job.id, token) is None
+        assert lease_end(store) > database_clock(store), "extended, as it had ended"
+        set_job(store, lease_expires_at=DatabaseClock() - 1.0)
+        claimed = JobQueue(store).take_next()
+        assert claimed is not None
+        assert claimed.token > token
+
+
+def set_job(store: SqlStore, **columns: object) -> None:
+    with store.writing() as session:
+        session.execute(update(JobRow).values(**columns))
+
+
+def database_clock(store: SqlStore) -> float:
+    with store.reading() as session:
+        return database_now(session)
+
+
+def lease_end(store: SqlStore) -> float:
+    with store.reading() as session:
+        return session.scalars(select(JobRow.lease_expires_at)).one() or 0.0

@@ -1,4 +1,4 @@
-"""The store over SQLite: the contract, wherever its artifacts lie."""
+"""The store over a database: the contract, wherever its artifacts lie."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tuner.store import TrialStore
 pytestmark = pytest.mark.usefixtures("database")
 
 
-class TestSqliteStore(StoreConformance):
+class TestSqlStore(StoreConformance):
     @pytest.fixture
     def store(self) -> Iterator[TrialStore]:
         store = open_store()
@@ -23,7 +23,7 @@ class TestSqliteStore(StoreConformance):
         store.close()
 
 
-class TestSqliteStoreWithArtifactsInside(StoreConformance):
+class TestSqlStoreWithArtifactsInside(StoreConformance):
     @pytest.fixture
     def store(self) -> Iterator[TrialStore]:
         with open_store(artifacts="database:") as store:
@@ -36,7 +36,7 @@ def new_bucket() -> Iterator[NewBucket]:
         yield make
 
 
-class TestSqliteStoreWithArtifactsInABucket(StoreConformance):
+class TestSqlStoreWithArtifactsInABucket(StoreConformance):
     """Of a stand-in for S3 (:mod:`tests.db.files.stand_in_bucket`)."""
 
     @pytest.fixture
@@ -47,7 +47,7 @@ class TestSqliteStoreWithArtifactsInABucket(StoreConformance):
             yield store
 
 
-class TestBestInSqlite(BestConformance):
+class TestBestInSqlStore(BestConformance):
     @pytest.fixture
     def store(self) -> Iterator[TrialStore]:
         with open_store() as store:

@@ -19,7 +19,7 @@ from db.sql_store import SqlStore
 from service import openapi
 from service.app import create_app
 from service.settings import Settings
-from tests.databases import put_database
+from tests.conftest import UseDatabase
 from tests.rig.scale_u8 import KERNELS
 from tests.service.gates import OpenGate
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
@@ -68,12 +68,12 @@ def one_minute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlStore]:
-    """A new database in a state directory of its own; the test kernels can be found."""
-    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
+def store(
+    tmp_path: Path, use_database: UseDatabase, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SqlStore]:
+    """A new database, and a state directory of its own; the test kernels can be found."""
+    use_database(tmp_path / "state")
     monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
-    put_database(tmp_path / "state")
     opened = open_store()
     yield opened
     opened.close()

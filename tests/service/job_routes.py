@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from db.sql_store import SqlStore
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
-from tuner import measure, tuning
+from tuner import codegen, measure
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, spec
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState, Submission, Trial
@@ -17,7 +17,7 @@ from tuner.records.trial import JobState, Submission, Trial
 
 def use_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled: the fingerprint is that of stand-ins."""
-    find_generator, find_measurer = tuning.find_generator, measure.find_measurer
+    find_generator, find_measurer = codegen.find_generator, measure.find_measurer
 
     def generator(name: str) -> Any:
         return StandInGenerator if find_generator(name) else None
@@ -25,7 +25,7 @@ def use_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     def measurer(name: str) -> Any:
         return StandInMeasurer if find_measurer(name) else None
 
-    monkeypatch.setattr(tuning, "find_generator", generator)
+    monkeypatch.setattr("tuner.executor.executor.find_generator", generator)
     monkeypatch.setattr(measure, "find_measurer", measurer)
 
 

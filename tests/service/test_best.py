@@ -17,7 +17,6 @@ from db.sql_store import SqlStore
 from service.auth import Caller, Scope
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.service.stored import a_config, problem, store_schedule
-from tuner import tuning
 from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner.records.candidate import Problem
 from tuner.space import Config
@@ -313,7 +312,7 @@ def test_a_config_that_is_invalid_for_the_asked_shape_is_passed_over(
 def test_a_miss_can_submit_a_job_once(
     client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "find_generator", lambda name: StandInGenerator)
+    monkeypatch.setattr("tuner.executor.executor.find_generator", lambda name: StandInGenerator)
     monkeypatch.setattr("tuner.measure.find_measurer", lambda name: partial(StandInMeasurer, len))
     first = client.get(URL, params={**ASKED, "on_miss": "enqueue"})
     assert first.status_code == 202, first.text

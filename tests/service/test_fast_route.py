@@ -13,7 +13,7 @@ from tests.service.stored import problem, store_schedule
 from tests.service.test_best import ASKED, SHAPE, URL, best
 
 
-@pytest.mark.parametrize("way", ["plain", "by the schema"])
+@pytest.mark.parametrize("way", [pytest.param("plain", marks=pytest.mark.sqlite), "by the schema"])
 def test_both_ways_to_an_answer_give_the_same(
     client: TestClient, store: SqlStore, way: str, monkeypatch: pytest.MonkeyPatch, app: FastAPI
 ) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import pytest
 from fastapi import FastAPI
-from sqlalchemy import select
+from sqlalchemy import select, update
 from starlette.testclient import TestClient
 
+from db.jobs.claims import Owner
+from db.jobs.conductors import Conductor, renew
+from db.models import JobRow
 from db.service_models import HeartbeatRow
 from db.sql_store import SqlStore
+from db.tallies import count_all
 from service import health as readiness
 from service.health import Readiness
 from tests.service.stored import unfit_conductor
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError
-from tuner.records.trial import JobRequest
+from tuner.machine.fitness import Abilities, Capacity
+from tuner.records.trial import JobRequest, Timings
 
 KNOWN = {"Authorization": "Bearer of the gate that is open"}
 
@@ -164,3 +169,69 @@ def test_metrics_are_given_while_the_database_is_away(
     found = figures(client)
     assert found["hvxtune_database_up"] == 0
     assert not any(name.startswith("hvxtune_jobs") for name in found)
+
+
+def test_metrics_time_compiling_and_measuring(client: TestClient, store: SqlStore) -> None:
+    job = store.create_job(spec(), SPACE, TOOLCHAIN)
+    token = store.claim(job.id)
+    times = [Timings(0.2, 0.1, 0.05, 0.01), Timings(3.0, 0.5, 7.0, 0.0), Timings(90.0, 0, 0, 0)]
+    store.commit(job.id, token, started=[pending(number) for number in range(4)])
+    trials = [ok(n, artifact(n), timings=found) for n, found in enumerate(times)]
+    store.commit(job.id, token, finished=trials, artifacts=[artifact(n) for n in range(3)])
+    found = figures(client)
+
+    def compiled(limit: str) -> float:
+        return found[f'hvxtune_compile_seconds_bucket{{generator="halide",le="{limit}"}}']
+
+    def measured(limit: str) -> float:
+        return found[f'hvxtune_measure_seconds_bucket{{le="{limit}",measurer="qemu"}}']
+
+    assert [compiled(one) for one in ("0.1", "0.25", "5.0", "60.0", "+Inf")] == [0, 1, 2, 2, 3]
+    assert [measured(one) for one in ("0.1", "0.25", "5.0", "10.0", "+Inf")] == [0, 1, 1, 2, 2]
+    assert found['hvxtune_measure_seconds_sum{measurer="qemu"}'] == pytest.approx(7.65)
+    assert found['hvxtune_measure_seconds_count{measurer="qemu"}'] == 2
+    assert found["hvxtune_candidates_in_flight"] == 1
+
+
+def test_metrics_tell_how_long_the_queue_waits(client: TestClient, store: SqlStore) -> None:
+    assert figures(client)["hvxtune_queue_oldest_seconds"] == 0
+    job = store.create_job(spec(), SPACE, TOOLCHAIN)
+    with store.writing() as session:
+        session.execute(update(JobRow).values(created_at=JobRow.created_at - 1000.0))
+    assert 1000 <= count_all(store).oldest_s < 2000
+    store.request(job.id, JobRequest.PAUSE)
+    assert count_all(store).oldest_s == 0
+
+
+def test_metrics_count_what_executors_have(client: TestClient, store: SqlStore) -> None:
+    unfit_conductor(store)
+    for number, (executor, capacity) in enumerate(
+        [
+            ("threads", Capacity(1, 4)),
+            ("threads", Capacity(1, 2)),
+            ("dask://lab:8786", Capacity(3, 12)),
+            ("dask://lab:8786", Capacity(2, 8)),
+        ]
+    ):
+        owner = Owner("elsewhere", number + 1, 1.0)
+        renew(
+            store,
+            Conductor(
+                f"c{number}",
+                owner,
+                2,
+                "0.2.0",
+                "x",
+                Abilities(("qemu",)),
+                executor=executor,
+                capacity=capacity,
+            ),
+        )
+    found = figures(client)
+    assert found['hvxtune_conductors{state="fit"}'] == 4
+    assert found['hvxtune_conductors{state="unfit"}'] == 1
+    assert found["hvxtune_conductor_slots"] == 8
+    assert found['hvxtune_executor_workers{executor="threads"}'] == 2
+    assert found['hvxtune_executor_slots{executor="threads"}'] == 6
+    assert found['hvxtune_executor_workers{executor="dask://lab:8786"}'] == 3
+    assert found['hvxtune_executor_slots{executor="dask://lab:8786"}'] == 12

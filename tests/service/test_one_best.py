@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from db import open_store
-from db.place import URL_VARIABLE
 from db.schedules.serving import FirstRows, ServingRow, values_of
 from db.sql_store import SqlStore
 from service.app import create_app
@@ -23,8 +22,7 @@ from service.cli import main
 from service.client import Client, RefusedError
 from service.fetching.sources import LocalSource
 from service.settings import Settings
-from tests.databases import put_database
-from tests.db.postgres_server import NEEDS_POSTGRES, databases
+from tests.conftest import UseDatabase
 from tests.service.gates import CallerGate, OpenGate
 from tests.service.live import live
 from tuner.conformance.best import ROWS, BestConformance, Row
@@ -34,12 +32,6 @@ from tuner.store import TrialStore
 
 BEST = "/v1/schedules/best"
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Callable[..., str]]:
-    with databases() as make:
-        yield make
 
 
 def words(row: Row) -> list[str]:
@@ -65,21 +57,14 @@ def query(row: Row) -> dict[str, Any]:
 
 
 class AtEntrance(BestConformance):
-    """An entrance over each database."""
+    """An entrance over a new database."""
 
-    @pytest.fixture(
-        params=["sqlite", pytest.param("postgresql", marks=[*NEEDS_POSTGRES, pytest.mark.slow])]
-    )
+    @pytest.fixture
     def store(
-        self, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, use_database: UseDatabase, monkeypatch: pytest.MonkeyPatch
     ) -> Iterator[SqlStore]:
-        monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
         monkeypatch.delenv("HVXTUNE_SERVER", raising=False)
-        if request.param == "sqlite":
-            monkeypatch.delenv(URL_VARIABLE, raising=False)
-            put_database(tmp_path / "state")
-        else:
-            monkeypatch.setenv(URL_VARIABLE, request.getfixturevalue("postgres")())
+        use_database(tmp_path / "state")
         with closing(open_store()) as opened:
             yield opened
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,16 +20,7 @@ from tests.service.gates import OpenGate
 from tests.tuner.packages.broken import edit, good_package
 from tuner.conformance.patience import PATIENCE_S
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
-from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 from tuner.packages.files import read_folder
-
-
-@pytest.fixture(scope="module", autouse=True)
-def simulator() -> Iterator[None]:
-    """This machine's: the state directory of each test has none."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(QEMU_VARIABLE, find_simulator().command[-1])
-        yield
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from db.access.audit import newest_entries
 from db.jobs.queue import ClaimedJob
 from db.sql_store import SqlStore
 from service.conductor.conductor import Conductor
-from service.request_ids import NamesRequests
+from service.logs import NamesRequests
 from tests.service.job_routes import use_stand_ins
 from tuner.records.trial import JobState
 from tuner.search.stopping import StopRequest

@@ -30,7 +30,6 @@ from service.token_text import new_token_text
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.service.described import document
-from tuner import tuning
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.conformance.stores import NETWORK, new_job
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
@@ -71,7 +70,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("HVXTUNE_STATE_DIR", str(folder / "state"))
         patch.delenv("HVXTUNE_DATABASE_URL", raising=False)
         patch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
-        patch.setattr(tuning, "find_generator", lambda name: StandInGenerator)
+        patch.setattr("tuner.executor.executor.find_generator", lambda name: StandInGenerator)
         patch.setattr("tuner.measure.find_measurer", lambda name: partial(StandInMeasurer, len))
         with open_store() as store:
             fill(store)

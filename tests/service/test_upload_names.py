@@ -155,6 +155,7 @@ def test_file_names_are_suggested_in_one_place() -> None:
     assert elsewhere == []
 
 
+@pytest.mark.sqlite
 def test_sqlite_is_asked_for_names_by_an_index(store: SqlStore) -> None:
     assert store.place.path is not None
     with sqlite3.connect(store.place.path) as connection:

@@ -1,4 +1,4 @@
-"""Tokens and the audit on SQLite."""
+"""Tokens and the audit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.db.access_conformance import AccessConformance
 pytestmark = pytest.mark.usefixtures("database")
 
 
-class TestSqliteAccess(AccessConformance):
+class TestAccess(AccessConformance):
     @pytest.fixture
     def store(self) -> Iterator[SqlStore]:
         with open_store() as opened:

@@ -1,4 +1,4 @@
-"""Owners on SQLite."""
+"""Owners."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.db.tenants_conformance import TenantsConformance
 pytestmark = pytest.mark.usefixtures("database")
 
 
-class TestSqliteTenants(TenantsConformance):
+class TestTenants(TenantsConformance):
     @pytest.fixture
     def store(self) -> Iterator[SqlStore]:
         with open_store() as opened:

@@ -1,4 +1,4 @@
-"""The roster over SQLite: the contract."""
+"""The roster over a database: the contract."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.tuner.measure.farm.roster_conformance import Clock, RosterConformance
 pytestmark = pytest.mark.usefixtures("database")
 
 
-class TestSqliteRoster(RosterConformance):
+class TestSqlRoster(RosterConformance):
     @pytest.fixture
     def roster(self, clock: Clock) -> Iterator[SqlRoster]:
         with open_store() as store:

@@ -89,6 +89,7 @@ def test_what_was_open_is_closed_and_that_is_told_once(
     assert caplog.records == []
 
 
+@pytest.mark.sqlite
 def test_a_folder_with_other_uses_is_left_as_it_is(state: Path, database: None) -> None:
     (state / "somebody's").mkdir()
     loosen(state)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from contextlib import closing
-from pathlib import Path
 
 import psutil
 import pytest
+from sqlalchemy import select, update
 
 from db import open_store
 from db.jobs.claims import Owner, this_host, this_process
+from db.models import JobRow
 from db.sql_store import SqlStore
 from tests.db.writer import start_writer
 from tuner.conformance.patience import until
@@ -35,11 +35,15 @@ def new_job() -> str:
         return store.create_job(spec(), SPACE, TOOLCHAIN).id
 
 
-def set_owner(state: Path, **columns: object) -> None:
+def set_owner(**columns: object) -> None:
     """Writes what a process elsewhere would have written."""
-    with sqlite3.connect(state / "hvxtune.sqlite") as raw:
-        names = ", ".join(f"{name} = ?" for name in columns)
-        raw.execute(f"UPDATE jobs SET {names}", list(columns.values()))  # noqa: S608
+    with opened() as elsewhere, elsewhere.writing() as session:
+        session.execute(update(JobRow).values(**columns))
+
+
+def lease_end() -> float:
+    with opened() as store, store.reading() as session:
+        return session.scalars(select(JobRow.lease_expires_at)).one() or 0.0
 
 
 def test_a_live_process_keeps_its_job_and_is_named() -> None:
@@ -60,38 +64,36 @@ def test_a_live_process_keeps_its_job_and_is_named() -> None:
         process.wait()
 
 
-def test_a_stopped_process_that_wakes_after_a_takeover_is_refused(state: Path) -> None:
+def test_a_stopped_process_that_wakes_after_a_takeover_is_refused() -> None:
     job_id = new_job()
     with opened() as store:
         token = store.claim(job_id)
         store.commit(job_id, token, started=[pending(0)])
         # As if this process had been away longer than its lease, and another machine came.
-        set_owner(state, fencing_token=token + 1, owner_host="lab7/1", owner_pid=1)
+        set_owner(fencing_token=token + 1, owner_host="lab7/1", owner_pid=1)
         with pytest.raises(StoreError, match="took it over"):
             store.commit(job_id, token, finished=[failed(0)])
         assert store.trials(job_id) == []
 
 
-def test_an_owner_on_another_machine_is_believed_until_its_lease_ends(state: Path) -> None:
+def test_an_owner_on_another_machine_is_believed_until_its_lease_ends() -> None:
     job_id = new_job()
     with opened() as store:
         store.claim(job_id)
-        set_owner(state, owner_host="lab7/1", owner_pid=1, lease_expires_at=time.time() + 60)
+        set_owner(owner_host="lab7/1", owner_pid=1, lease_expires_at=time.time() + 60)
         with pytest.raises(UserError, match="process 1 on lab7"):
             store.claim(job_id)
-        set_owner(state, lease_expires_at=time.time() - 1)
+        set_owner(lease_expires_at=time.time() - 1)
         assert store.claim(job_id) == 2
 
 
-def test_every_commit_extends_the_lease(state: Path) -> None:
+def test_every_commit_extends_the_lease() -> None:
     job_id = new_job()
     with opened() as store:
         token = store.claim(job_id)
-        set_owner(state, lease_expires_at=5.0)
+        set_owner(lease_expires_at=5.0)
         store.commit(job_id, token, spent_s=1.0)
-        with sqlite3.connect(state / "hvxtune.sqlite") as raw:
-            (expires,) = raw.execute("SELECT lease_expires_at FROM jobs").fetchone()
-        assert expires > time.time()
+        assert lease_end() > time.time()
 
 
 def test_a_closed_store_leaves_its_job_interrupted_and_free() -> None:

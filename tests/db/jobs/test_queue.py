@@ -1,4 +1,4 @@
-"""The queue, and queries about jobs, on SQLite."""
+"""The queue, and queries about jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.db.job_queue_conformance import JobQueueConformance
 pytestmark = pytest.mark.usefixtures("database")
 
 
-class TestSqliteQueries(JobQueriesConformance):
+class TestJobQueries(JobQueriesConformance):
     @pytest.fixture
     def store(self) -> Iterator[SqlStore]:
         store = open_store()
@@ -22,7 +22,7 @@ class TestSqliteQueries(JobQueriesConformance):
         store.close()
 
 
-class TestSqliteQueue(JobQueueConformance):
+class TestQueue(JobQueueConformance):
     @pytest.fixture
     def store(self) -> Iterator[SqlStore]:
         store = open_store()

@@ -1,4 +1,4 @@
-"""Look-ups of schedules on SQLite, also by the connection of their own."""
+"""Look-ups of schedules, on SQLite also by a connection of their own."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ def store() -> Iterator[SqlStore]:
     opened.close()
 
 
-class TestSqliteServing(ServingConformance):
+class TestServing(ServingConformance):
     pass
 
 
+@pytest.mark.sqlite
 def test_the_first_row_is_the_first_of_all(store: SqlStore) -> None:
     of = problem(**SHAPE)
     reads = FirstRows(store)
@@ -40,6 +41,7 @@ def test_the_first_row_is_the_first_of_all(store: SqlStore) -> None:
     reads.close()
 
 
+@pytest.mark.sqlite
 def test_the_version_changes_with_every_commit_elsewhere_and_with_nothing_else(
     store: SqlStore,
 ) -> None:
@@ -53,6 +55,7 @@ def test_the_version_changes_with_every_commit_elsewhere_and_with_nothing_else(
     reads.close()
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("statement", [_RANKED, _THE_ROW])
 def test_a_look_up_sorts_nothing_and_scans_nothing(store: SqlStore, statement: str) -> None:
     path = store.place.path
@@ -67,6 +70,7 @@ def test_a_look_up_sorts_nothing_and_scans_nothing(store: SqlStore, statement: s
         assert "COVERING INDEX ix_schedules_standings" in found[0], "no row of a schedule is read"
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("change", ["quarantined", "faster", "deleted", "the id given away"])
 def test_a_row_that_changes_between_the_two_looks_is_not_taken_for_what_it_was(
     store: SqlStore, change: str
@@ -103,6 +107,7 @@ def test_a_row_that_changes_between_the_two_looks_is_not_taken_for_what_it_was(
     reads.close()
 
 
+@pytest.mark.sqlite
 def test_looking_up_holds_no_transaction_open(store: SqlStore) -> None:
     of = problem(**SHAPE)
     store_schedule(store, of, 100)

@@ -85,6 +85,7 @@ async def until(what: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+@pytest.mark.sqlite  # only its single answers take no turn
 def test_other_requests_are_answered_while_batches_are_under_way(
     app: FastAPI, held: HeldLookers, store: SqlStore
 ) -> None:

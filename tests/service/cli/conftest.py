@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pytest
 
 from service.cli import main
-from tests.databases import put_database
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer, standing_in_for
 from tuner import one_config, tuning
 from tuner.errors import CandidateError
+from tuner.executor import executor
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.records.candidate import CacheState, Fidelity
 from tuner.records.outcome import Outcome
@@ -50,15 +50,16 @@ def bare_state(tmp_path):
 
 
 @pytest.fixture
-def hvxtune(request, tmp_path, monkeypatch, capsys):
+def hvxtune(request, tmp_path, use_database, monkeypatch, capsys):
     """``hvxtune("jobs", "--json")`` gives an :class:`Answer`.
 
     There is an empty database, unless the test asks for a ``bare_state``.
     """
-    if "bare_state" not in request.fixturenames:
-        put_database(tmp_path / "state")
-    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
+    if "bare_state" in request.fixturenames:
+        monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
+        monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
+    else:
+        use_database(tmp_path / "state")
     monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["hvxtune"])
@@ -109,7 +110,7 @@ def bench(monkeypatch):
         stand_in = standing_in_for(name, Generator)
         return lambda workers=1: stand_in(workers, fault=made.fault)
 
-    for module in (tuning, one_config):
+    for module in (executor, one_config):
         monkeypatch.setattr(module, "find_generator", find_stand_in)
 
     def find(name: str) -> type[StandInMeasurer]:

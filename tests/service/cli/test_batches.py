@@ -20,7 +20,6 @@ from tuner.records.trial import JobState, Submission
 
 @pytest.fixture
 def tune(hvxtune, bench, tmp_path, monkeypatch):
-    monkeypatch.setattr(set_tuning, "find_generator", tuning.find_generator)
     (tmp_path / "net.toml").write_text(LAYERS)
 
     def run(*arguments: str):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from db import open_store
+from db import open_store, schema
+from db.engine import find_url, make_engine
 from db.sql_store import SqlStore
 from service.cli import database as long_work
 from service.cli import main
@@ -96,6 +97,46 @@ def test_what_cannot_be_done_is_said_in_a_line(
     assert written.out == ""
     assert says in written.err
     assert written.err.count("\n") == 1
+
+
+def test_a_copy_is_compared_and_its_digests_are_printed(
+    filled: SqlStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, one, two = (
+        f"sqlite:///{path}" for path in (filled.place.path, tmp_path / "1.db", tmp_path / "2.db")
+    )
+    assert main(["db", "copy", source, one, "--to-artifacts", "database:", "--json"]) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert (done["files"], done["missing"]) == (3, [])
+    assert done["rows"] == sum(table["rows"] for table in done["tables"].values())
+    assert done["tables"]["trials"]["rows"] == 2
+    given = ["--from-artifacts", "database:", "--to-artifacts", f"folder:{tmp_path / 'objects'}"]
+    assert main(["db", "copy", one, two, *given]) == 0
+    shown = capsys.readouterr().out
+    assert done["sha256"] in shown
+    assert done["tables"]["jobs"]["sha256"] in shown
+    assert main(["db", "copy", source, two]) == 2
+    assert "is not empty (1 jobs, 0 schedules, 1 tokens" in capsys.readouterr().err
+
+
+def test_what_is_no_database_of_this_schema_is_not_copied(
+    filled: SqlStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older, target = f"sqlite:///{tmp_path / 'older.db'}", f"sqlite:///{tmp_path / 'new.db'}"
+    with make_engine(find_url(older), 1.0).begin() as connection:
+        schema.upgrade(connection, "0021")
+    assert main(["db", "copy", older, target]) == 1
+    assert "older.db has schema 0021" in (said := capsys.readouterr().err)
+    assert "hvxtune db upgrade" in said
+    assert main(["db", "copy", f"sqlite:///{tmp_path / 'none.db'}", target]) == 1
+    assert "none.db: no such file" in capsys.readouterr().err
+    assert not (tmp_path / "none.db").exists()
+    assert main(["db", "upgrade", older]) == 0
+    assert f"upgraded from schema 0021 to {schema.SCHEMA_VERSION}" in capsys.readouterr().out
+    assert main(["db", "upgrade", older, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["before"], told["schema"]) == (schema.SCHEMA_VERSION,) * 2
+    assert main(["db", "copy", older, target]) == 0
 
 
 def test_it_shows_how_far_it_is_once_it_takes_long(

@@ -29,12 +29,12 @@ def test_doctor_looks_at_every_part(hvxtune, tmp_path):
 @pytest.mark.slow
 def test_doctor_fails_if_a_needed_part_is_missing_and_says_how_to_get_it(hvxtune, monkeypatch):
     python = doctor.examine()[0]
-    lost = replace(python, name="halide", present=False, found="missing", remedy="make setup")
+    lost = replace(python, name="halide", present=False, found="missing", remedy="install it")
     monkeypatch.setattr(doctor, "examine", lambda: [python, lost])
     answer = hvxtune("doctor")
     assert answer.status == 1
     assert "MISSING" in answer.out
-    assert "halide: make setup" in answer.out
+    assert "halide: install it" in answer.out
     assert hvxtune("doctor", "--json").json["ok"] is False
 
 

@@ -86,12 +86,12 @@ def test_an_error_is_an_object_with_json(hvxtune, bench):
 
 def test_a_broken_installation_is_status_1(hvxtune, monkeypatch):
     def fail(*arguments):
-        raise ToolchainError("qemu-hexagon is missing", next_step="run `make setup`")
+        raise ToolchainError("qemu-hexagon is missing", next_step="run `hvxtune setup`")
 
     monkeypatch.setattr(catalogue, "read_problem", fail)
     answer = hvxtune("space", "scale_u8")
     assert answer.status == 1
-    assert answer.error_line == "error: qemu-hexagon is missing. run `make setup`."
+    assert answer.error_line == "error: qemu-hexagon is missing. run `hvxtune setup`."
 
 
 def test_a_fault_of_our_own_is_one_line_and_shows_more_on_request(hvxtune, monkeypatch):

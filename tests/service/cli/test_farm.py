@@ -11,7 +11,8 @@ from db import open_store
 from db.access.audit import newest_entries
 from tests.rig.stand_in_devices import SCRIPTS, Script, stand_in_phones
 from tests.rig.stand_ins import StandInGenerator, standing_in_for
-from tuner import one_config, tuning
+from tuner import one_config
+from tuner.executor import executor
 from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
 from tuner.space import Config
 
@@ -53,7 +54,7 @@ def objects(monkeypatch: pytest.MonkeyPatch) -> Objects:
         stand_in = standing_in_for(name)
         return lambda workers=1: stand_in(workers, object_of=lambda c: made.text(c))
 
-    for module in (tuning, one_config):
+    for module in (executor, one_config):
         monkeypatch.setattr(module, "find_generator", find_stand_in)
     return made
 

@@ -101,11 +101,9 @@ bytes_per_us = 4000.0
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A state directory of the test's own, with the simulator of the user's."""
-    from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
+    """A state directory of the test's own."""
     from tuner.paths import STATE_DIR_VARIABLE
 
-    monkeypatch.setenv(QEMU_VARIABLE, find_simulator().command[-1])
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
 
 

@@ -10,7 +10,6 @@ from itertools import count
 import pytest
 
 from tests.rig.stand_ins import StandInMeasurer
-from tuner import set_tuning
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import DeviceError
 
@@ -30,9 +29,6 @@ kernel = "scale_u8"
 
 @pytest.fixture
 def tune(hvxtune, bench, tmp_path, monkeypatch):
-    from tuner import tuning
-
-    monkeypatch.setattr(set_tuning, "find_generator", tuning.find_generator)
     (tmp_path / "net.toml").write_text(LAYERS)
 
     def run(*arguments: str):

@@ -8,6 +8,7 @@ from itertools import count, pairwise
 
 import pytest
 
+from db import open_store
 from tuner.errors import ToolchainError
 
 TUNE = ["tune", "scale_u8", "--trials", "12", "--workers", "1", "--seed", "3"]
@@ -66,7 +67,8 @@ def test_tune_reads_as_a_table_that_says_what_to_run_next(hvxtune, bench):
     assert f"job {job} done: 12 trials" in text
     for row in ("default schedule", "textbook HVX", "best found"):
         assert row in text
-    assert "hvxtune.sqlite" in text
+    with open_store() as store:
+        assert f"stored in {store.place.name}" in text
     assert "hvxtune best scale_u8 -p h=4 -p n=512 --target hexagon-v66 --contract static" in text
     assert f"hvxtune show {job}" in text
 
@@ -130,7 +132,7 @@ def test_a_broken_machine_stops_the_job_and_says_how_to_go_on(hvxtune, bench):
 
     def lose_the_simulator():
         if next(calls) > 5:
-            raise ToolchainError("qemu-hexagon is gone", next_step="run `make setup`")
+            raise ToolchainError("qemu-hexagon is gone", next_step="run `hvxtune setup`")
 
     bench.on_measure = lose_the_simulator
     stopped = hvxtune(*TUNE)
@@ -138,7 +140,7 @@ def test_a_broken_machine_stops_the_job_and_says_how_to_go_on(hvxtune, bench):
     assert stopped.status == 1
     assert stopped.out == ""
     assert stopped.err.splitlines()[-1] == (
-        f"error: qemu-hexagon is gone. run `make setup`; then: hvxtune resume {listed['job']}."
+        f"error: qemu-hexagon is gone. run `hvxtune setup`; then: hvxtune resume {listed['job']}."
     )
     assert listed["outcomes"] == {"ok": 5}
 

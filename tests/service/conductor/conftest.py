@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 
 from db import open_store
-from db.place import URL_VARIABLE
 from db.sql_store import SqlStore
+from tests.conftest import UseDatabase
 from tests.rig.scale_u8 import KERNELS
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlStore]:
+def store(
+    tmp_path: Path, use_database: UseDatabase, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SqlStore]:
     """A new database, which processes started by the test find too."""
-    monkeypatch.setenv(URL_VARIABLE, f"sqlite:///{tmp_path}/hvxtune.sqlite")
+    use_database(tmp_path)
     monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
     store = open_store()
     yield store

@@ -151,9 +151,9 @@ def test_a_job_before_its_quantum_is_not_disturbed(store: SqlStore) -> None:
 
 def test_a_fault_of_the_machine_is_waited_out(store: SqlStore) -> None:
     job_id = submitted(store)
-    broken = Broken(ToolchainError("no compiler", next_step="run make setup"))
+    broken = Broken(ToolchainError("no compiler", next_step="run hvxtune setup"))
     with conducting(Conductor(store, run=broken, troubles=Troubles(first_wait_s=0.01))):
-        until(lambda: "no compiler. run make setup" in store.job(job_id).note)
+        until(lambda: "no compiler. run hvxtune setup" in store.job(job_id).note)
         until(lambda: broken.attempts >= 5)
         broken.mended = True
         until(is_in(store, job_id, JobState.DONE))

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text, update
 
+from db.jobs.claims import lease_s
 from db.jobs.conductors import conductors
 from db.service_models import ConductorRow
 from db.sql_store import SqlStore
 from service.conductor.conductor import Conductor
-from service.conductor.fitness import CLOCK_TOLERANCE_S, Fitness
+from service.conductor.fitness import TOLERANCES_PER_LEASE, Fitness
 from tests.service.conductor.test_conductor import Work, conducting, is_in, submitted
 from tuner.conformance.patience import until
 from tuner.machine.fitness import Abilities, Examined, Lack
@@ -60,7 +61,7 @@ def test_a_clock_that_is_wrong_is_a_reason(store: SqlStore, ahead_s: float) -> N
     found = Fitness(store, tools=Tools(), clock=lambda: time.time() + ahead_s).check()
     assert [lack.part for lack in found.lacks] == ["clock"]
     assert ("ahead of" if ahead_s > 0 else "behind") in found.reason
-    assert f"accepted: {CLOCK_TOLERANCE_S:g} s" in found.reason
+    assert f"accepted: {lease_s() / TOLERANCES_PER_LEASE:g} s" in found.reason
     assert found.clock_offset_s == pytest.approx(ahead_s, abs=60.0)
 
 

@@ -1,0 +1,284 @@
+"""Jobs and trials in PostgreSQL beside a load of best-queries.
+
+    python -m benchmarks.database [--seconds 60] [--queries 100] [--url URL] [--json]
+
+100 jobs with 1,000 trials each are stored first, by 10 users, a third of them within the last ten
+minutes. Then conductors, each a process with a store of its own, claim jobs and commit trials with
+new objects at a steady pace, 60 a second in all, one more submits the jobs that they take, and
+`hvxtune serve` answers ``--queries`` best-queries a second for all of the stored workloads. Jobs of
+every user wait all the time. The first claim of each conductor is left out: it adds up what users
+got in the last ten minutes, which later ones go on from.
+
+Without ``--url`` a PostgreSQL server is started with its defaults, `fsync` included, in the
+temporary directory (`TMPDIR`); the database at a URL must be empty, and keeps what is written to
+it.
+
+The exit status is 1 unless the 99th percentiles of submitting, claiming and committing are at most
+20 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from itertools import count
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from statistics import quantiles
+from typing import Any
+from urllib.parse import urlencode
+
+from sqlalchemy import func, insert, select, text
+
+from benchmarks.service import served
+from db import open_store
+from db.jobs.queue import WINDOW_S, JobQueue
+from db.models import MeasurementRow, TrialRow
+from db.sql_store import SqlStore
+from tests.db.postgres_server import running_server
+from tests.service.stored import problem, store_schedule
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
+from tuner.records.trial import JobState, Submission
+
+LIMIT_MS = 20.0
+JOBS, TRIALS_EACH, USERS = 100, 1000, 10
+CONDUCTORS, PACE_S, TRIALS = 6, 0.1, 10
+"""Conductors commit a trial each this often: 60 a second in all, of jobs with 10 trials."""
+OPERATIONS = ("submit", "claim", "commit")
+
+Timed = dict[str, list[float]]
+
+
+def stored(store: SqlStore) -> list[str]:
+    """Fills the database; the queries for its workloads."""
+    random = Random(1)
+    queries = []
+    for number in range(JOBS):
+        params = {"m": 8 + number, "n": 128, "k": 64}
+        submission = Submission(f"user{number % USERS}")
+        made = store_schedule(store, problem(**params), 1000, submission=submission)
+        _add_trials(store, made.partition("-")[0], random)
+        asked = {
+            "kernel": "gemm_u8",
+            "params": ",".join(f"{name}={value}" for name, value in params.items()),
+            "target": "hexagon-v66",
+            "contract": "static",
+        }
+        queries.append(f"/v1/schedules/best?{urlencode(asked)}")
+    return queries
+
+
+def _add_trials(store: SqlStore, job_id: str, random: Random) -> None:
+    """All trials of a job but its first, like that, in bulk."""
+    with store.writing() as session:
+        first = session.get_one(TrialRow, (job_id, 0))
+        measurement = first.measurement
+        assert measurement is not None  # noqa: S101 - the first trial of each is ok
+        last = session.scalar(select(func.max(MeasurementRow.id))) or 0
+        ids = range(last + 1, last + TRIALS_EACH)
+        kept = [c.name for c in MeasurementRow.__table__.columns if c.name != "id"]
+        values = {name: getattr(measurement, name) for name in kept}
+        session.execute(insert(MeasurementRow), [{**values, "id": one} for one in ids])
+        names = ("config", "config_digest", "origin", "outcome", "artifact_digest")
+        same = {name: getattr(first, name) for name in names}
+        rows = []
+        for number, measured in enumerate(ids, start=1):
+            ended = time.time() - random.uniform(0.0, 3 * WINDOW_S)
+            rows.append(
+                {
+                    **same,
+                    "job_id": job_id,
+                    "number": number,
+                    "measurement_id": measured,
+                    "started_at": ended - 1.0,
+                    "finished_at": ended,
+                }
+            )
+        session.execute(insert(TrialRow), rows)
+        session.execute(
+            select(func.setval(func.pg_get_serial_sequence("measurements", "id"), ids[-1]))
+        )
+
+
+@contextmanager
+def timed(into: list[float]) -> Iterator[None]:
+    """Adds the milliseconds of what is done within to a list."""
+    began = time.perf_counter()
+    yield
+    into.append((time.perf_counter() - began) * 1e3)
+
+
+def conduct(url: str, number: int, seconds: float, tell: Connection) -> None:
+    """One conductor. Tells how long its claims and commits took."""
+    claims: list[float] = []
+    commits: list[float] = []
+    numbers = count(1_000_000 * (number + 1))
+    with closing(open_store(url)) as store:
+        queue = JobQueue(store)
+        tell.send("here")
+        tell.recv()
+        took_one = False
+        next_at = ends_at = time.monotonic()
+        ends_at += seconds
+        while time.monotonic() < ends_at:
+            took: list[float] = []
+            with timed(took):
+                job = queue.take_next()
+            if job is None:
+                time.sleep(0.02)
+                continue
+            if took_one:  # the first adds up the trials of ten minutes, once
+                claims += took
+            took_one = True
+            store.commit(job.id, job.token, started=[pending(0)])
+            for trial in range(TRIALS):
+                next_at = max(next_at + PACE_S, time.monotonic())
+                time.sleep(max(0.0, next_at - time.monotonic()))
+                made = artifact(next(numbers))
+                finished, started = [ok(trial, made)], [pending(trial + 1)][: trial < TRIALS - 1]
+                with timed(commits):
+                    store.commit(
+                        job.id, job.token, finished=finished, started=started, artifacts=[made]
+                    )
+            store.release(job.id, job.token, JobState.DONE)
+    tell.send({"claim": claims, "commit": commits})
+
+
+def submit(store: SqlStore, seconds: float) -> list[float]:
+    """Submits jobs at the rate at which they are taken; the milliseconds of each."""
+    took: list[float] = []
+    every_s = PACE_S * TRIALS / CONDUCTORS
+    ends_at = time.monotonic() + seconds
+    for number in count():
+        if time.monotonic() >= ends_at:
+            return took
+        user = Submission(f"user{number % USERS}")
+        with timed(took):
+            store.create_job(spec(), SPACE, TOOLCHAIN, user)
+        time.sleep(every_s)
+    raise AssertionError
+
+
+def measure(url: str, state: Path, given: argparse.Namespace) -> dict[str, Any]:
+    """The milliseconds of all operations, and what the load of best-queries got."""
+    spawned = multiprocessing.get_context("spawn")
+    with closing(open_store(url)) as store:
+        paths = state / "queries"
+        paths.write_text("\n".join(stored(store)) + "\n")
+        with store.writing() as session:
+            trials = session.scalar(select(func.count()).select_from(TrialRow))
+            session.execute(text("ANALYZE"))  # as the server does by itself after a minute
+        for number in range(2 * USERS):
+            store.create_job(spec(), SPACE, TOOLCHAIN, Submission(f"user{number % USERS}"))
+        pipes = [spawned.Pipe() for _ in range(CONDUCTORS)]
+        conductors = [
+            spawned.Process(target=conduct, args=(url, number, given.seconds, there))
+            for number, (_, there) in enumerate(pipes)
+        ]
+        for one in conductors:
+            one.start()
+        for here, _ in pipes:
+            here.recv()
+        with served(state, url) as server:
+            client = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "benchmarks.load_client", "--port", str(server.port)),
+                    *("--paths", str(paths), "--connections", "8"),
+                    *("--rate", str(given.queries)),
+                    *("--seconds", str(given.seconds), "--slice", "1"),
+                    *("--token", server.token, "--pid", str(server.process.pid)),
+                ],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for here, _ in pipes:
+                here.send("begin")
+            found: Timed = {"submit": submit(store, given.seconds), "claim": [], "commit": []}
+            for here, _ in pipes:
+                for name, took in here.recv().items():
+                    found[name] += took
+            slices = [json.loads(line) for line in client.communicate()[0].splitlines()]
+        for one in conductors:
+            one.join()
+    for line in slices:
+        if not set(line["statuses"]) <= {"200"} or line["lost"]:
+            sys.exit(f"not every best-query was answered with 200: {line}")
+    seconds = [line for line in slices if line["p99_ms"] is not None]
+    return {
+        "stored_jobs": JOBS,
+        "stored_trials": trials,
+        "conductors": CONDUCTORS,
+        "operations": {name: summary(found[name]) for name in OPERATIONS},
+        "best_queries_per_s": sum(one["requests_per_s"] for one in seconds) / len(seconds),
+        "best_query_p99_ms": max(one["p99_ms"] for one in seconds),
+        "limit_ms": LIMIT_MS,
+    }
+
+
+def summary(took: list[float]) -> dict[str, float]:
+    """Percentiles of milliseconds."""
+    cuts = quantiles(took, n=100)
+    return {"count": len(took), "p50_ms": cuts[49], "p99_ms": cuts[98], "most_ms": max(took)}
+
+
+@contextmanager
+def database(url: str | None) -> Iterator[str]:
+    """The URL of an empty database: the one given, or one in a server started for it."""
+    if url is not None:
+        yield url
+        return
+    with running_server(durable=True) as socket_folder:
+        yield f"postgresql://hvxtune@/postgres?host={socket_folder}"
+
+
+def report(found: dict[str, Any]) -> None:
+    """The table."""
+    print(
+        f"{found['stored_jobs']} jobs and {found['stored_trials']:,} trials stored, "
+        f"{found['conductors']} conductors, {os.cpu_count()} processors, load average "
+        f"{os.getloadavg()[0]:.1f}; best-queries: {found['best_queries_per_s']:,.0f} a second, "
+        f"p99 of the worst second {found['best_query_p99_ms']:.1f} ms\n"
+    )
+    print(f"{'operation':<10}{'count':>8}{'p50 ms':>10}{'p99 ms':>10}{'most ms':>10}")
+    for name, one in found["operations"].items():
+        print(
+            f"{name:<10}{one['count']:8}{one['p50_ms']:10.1f}{one['p99_ms']:10.1f}"
+            f"{one['most_ms']:10.1f}"
+        )
+    print(f"\nbar: p99 at most {LIMIT_MS:g} ms: {'met' if met(found) else 'missed'}")
+
+
+def met(found: dict[str, Any]) -> bool:
+    """Whether no operation is over the bar."""
+    return all(one["p99_ms"] <= LIMIT_MS for one in found["operations"].values())
+
+
+def main() -> int:
+    """Prints a table; the exit status says whether the bar is met."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--queries", type=float, default=100.0, help="best-queries a second")
+    parser.add_argument("--url", help="an empty PostgreSQL database, rather than a new server")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    given = parser.parse_args()
+    with database(given.url) as url, tempfile.TemporaryDirectory() as state:
+        os.environ["HVXTUNE_STATE_DIR"] = state
+        found = measure(url, Path(state), given)
+    if given.json:
+        print(json.dumps(found))
+    else:
+        report(found)
+    return 0 if met(found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
