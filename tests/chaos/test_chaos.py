@@ -1,0 +1,20 @@
+"""The promises of a lab hold while it is broken."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chaos.__main__ import run_alone
+from tests.chaos.lab import missing
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_every_job_ends_and_nothing_is_lost_doubled_or_stale(seed: int) -> None:
+    reason = missing()
+    if reason:
+        pytest.skip(reason)
+    found = run_alone(seed)
+    assert found.wrong == []
+    assert (found.lost, found.doubled, found.stale) == (0, 0, 0)
