@@ -18,9 +18,12 @@ from service.auth.gate import Gate
 from service.auth.guard import Guard
 from service.health import Metrics, MetricsMiddleware, Readiness
 from service.request_ids import RequestIds
+from service.request_spans import RequestSpans
 from service.routers import include_all
 from service.schedules.answers import Answers, FastRoute
 from service.settings import Settings
+from service.sub_path import SubPath
+from tuner import tracing
 
 
 def create_app(
@@ -51,14 +54,19 @@ def create_app(
     app.state.readiness = Readiness(store)
     app.state.lookups = Lookups(store, lookers)
     app.state.metrics = Metrics(store, lambda: app.state.conductors_alive())
+    if settings.root_path:
+        # Innermost: limits and the fast route go by the paths that the proxy forwards.
+        app.add_middleware(SubPath, root_path=settings.root_path)
     app.add_middleware(Shares)
     app.add_middleware(FastRoute, answers=app.state.answers)
     app.add_middleware(BodyLimit, uploads=settings.upload_limits)
     app.add_middleware(Guard)
     app.add_middleware(HeadRequests)
-    app.add_middleware(MetricsMiddleware, metrics=app.state.metrics)
+    app.add_middleware(MetricsMiddleware, metrics=app.state.metrics, root_path=settings.root_path)
     app.add_middleware(UnreadBodies)
     app.add_middleware(UnfinishedRequests)
+    if tracing.active():
+        app.add_middleware(RequestSpans)
     app.add_middleware(RequestIds)
     if settings.trusted_proxies:
         # Outermost: all within, and the server's log of requests, see the address it finds.

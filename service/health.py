@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from db.files.disk import prove_writable
 from db.sql_store import SqlStore
-from db.tallies import Tallies, count_all
+from db.tallies import BUCKETS_S, Tallies, Times, count_all
 from tuner.errors import StoreError
+from tuner.executor import DEFAULT_EXECUTOR
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
@@ -117,15 +124,93 @@ def _families(counted: Tallies) -> Iterator[Metric]:
     for (kind, state), count in counted.devices.items():
         devices.add_metric([kind, state], count)
     yield devices
+    yield from _of_devices(counted)
+    yield from _of_queue(counted)
+    yield from _of_executors(counted)
+    yield _histogram(
+        "hvxtune_compile_seconds", "Time to compile a candidate.", "generator", counted.compile
+    )
+    yield _histogram(
+        "hvxtune_measure_seconds",
+        "Time to link, run and verify a candidate.",
+        "measurer",
+        counted.measure,
+    )
+
+
+def _of_devices(counted: Tallies) -> Iterator[Metric]:
+    trials = CounterMetricFamily("hvxtune_device_trials", "Candidates run.", labels=["kind"])
+    faults = CounterMetricFamily("hvxtune_device_faults", "Faults of devices.", labels=["kind"])
+    busy = CounterMetricFamily(
+        "hvxtune_device_busy_seconds", "Time in which devices ran candidates.", labels=["kind"]
+    )
+    for kind, work in counted.work.items():
+        trials.add_metric([kind], work.trials)
+        faults.add_metric([kind], work.faults)
+        busy.add_metric([kind], work.busy_s)
+    yield from (trials, faults, busy)
+
+
+def _of_queue(counted: Tallies) -> Iterator[Metric]:
+    yield GaugeMetricFamily(
+        "hvxtune_queue_oldest_seconds",
+        "How long the oldest queued job has waited since it was submitted; 0 without one.",
+        value=counted.oldest_s,
+    )
+    yield GaugeMetricFamily(
+        "hvxtune_candidates_in_flight",
+        "Candidates of running jobs that were handed out and lack an outcome.",
+        value=counted.in_flight,
+    )
+
+
+def _of_executors(counted: Tallies) -> Iterator[Metric]:
+    conductors = GaugeMetricFamily(
+        "hvxtune_conductors", "Conductors on this database.", labels=["state"]
+    )
+    fit = [one for one in counted.conductors if one.fit]
+    conductors.add_metric(["fit"], len(fit))
+    conductors.add_metric(["unfit"], len(counted.conductors) - len(fit))
+    yield conductors
+    yield GaugeMetricFamily(
+        "hvxtune_conductor_slots",
+        "Jobs that fit conductors run at once.",
+        value=sum(one.slots for one in fit),
+    )
+    workers = GaugeMetricFamily(
+        "hvxtune_executor_workers",
+        "Processes that compile and measure for fit conductors.",
+        labels=["executor"],
+    )
+    slots = GaugeMetricFamily(
+        "hvxtune_executor_slots", "Candidates that these take at once.", labels=["executor"]
+    )
+    for executor in dict.fromkeys(one.executor for one in fit if one.executor):
+        theirs = [one.capacity for one in fit if one.executor == executor]
+        # Threads are each conductor's own; a cluster is shared, and looked at by each.
+        total = sum if executor == DEFAULT_EXECUTOR else max
+        workers.add_metric([executor], total([one.workers for one in theirs]))
+        slots.add_metric([executor], total([one.slots for one in theirs]))
+    yield from (workers, slots)
+
+
+def _histogram(name: str, about: str, label: str, times: Mapping[str, Times]) -> Metric:
+    family = HistogramMetricFamily(name, about, labels=[label])
+    limits = [*(str(limit) for limit in BUCKETS_S), "+Inf"]
+    for value, found in times.items():
+        counts = accumulate(found.counts)
+        family.add_metric([value], list(zip(limits, counts, strict=True)), found.sum_s)
+    return family
 
 
 class MetricsMiddleware:
     """Times every request, by the template of its route. Plain ASGI: a few microseconds, where
     Starlette's ``BaseHTTPMiddleware`` takes as long as an empty route."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, root_path: str = "") -> None:
         self._app = app
         self._metrics = metrics
+        self._root_path = root_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -147,7 +232,8 @@ class MetricsMiddleware:
             route = getattr(scope.get("route"), "path", _NO_ROUTE)
             self._metrics.observe(
                 method if method in _METHODS else "other",
-                scope.get("root_path", "") + route,  # where an application is mounted in ours
+                # Where an application is mounted in ours, wherever a proxy publishes that.
+                scope.get("root_path", "").removeprefix(self._root_path) + route,
                 status,
                 time.perf_counter() - began,
             )

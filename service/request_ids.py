@@ -7,34 +7,30 @@ conductor works under the id of the request that submitted the job.
 
 from __future__ import annotations
 
-import logging
 import re
-import secrets
-from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from service.token_text import PREFIX, RedactingFormatter
+from service.token_text import PREFIX
+from tuner.tracing import REQUEST, bind, ids, new_request_id
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADER = "X-Request-ID"
-NONE = "-"
-"""In logs, outside of requests."""
 
 _HEADER = HEADER.lower().encode()
-_ACCEPTED = re.compile(rb"[A-Za-z0-9._:+/=@-]{1,100}")
-_current: ContextVar[str] = ContextVar("request_id", default="")
+_ACCEPTED = re.compile(r"[A-Za-z0-9._:+/=@-]{1,100}")
+_TRACEPARENT = b"traceparent"
 
 
 def current_request_id() -> str:
     """The id of the current request; empty outside of requests."""
-    return _current.get()
+    return ids().get(REQUEST, "")
 
 
 def work_for(request_id: str) -> None:
     """Makes ``request_id`` the current request of this thread or task."""
-    _current.set(request_id)
+    bind(**{REQUEST: request_id})
 
 
 class RequestIds:
@@ -51,9 +47,9 @@ class RequestIds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _given(scope) or secrets.token_hex(8)
+        request_id = _given(scope) or new_request_id(header_of(scope, _TRACEPARENT))
         # Never reset: the task ends with the request, and a fault is answered outside of here.
-        _current.set(request_id)
+        work_for(request_id)
         header = (_HEADER, request_id.encode())
 
         async def naming(message: Message) -> None:
@@ -65,36 +61,17 @@ class RequestIds:
         await self._app(scope, receive, naming)
 
 
+def header_of(scope: Scope, wanted: bytes) -> str:
+    """The first header called ``wanted`` (small letters); empty without one."""
+    for name, value in scope["headers"]:
+        if name == wanted:
+            text: bytes = value
+            return text.decode("latin-1")
+    return ""
+
+
 def _given(scope: Scope) -> str | None:
     """The client's name for the request; ``None`` without one, or for an unacceptable one: too
     long, with blanks that would break log lines, or a token."""
-    for name, value in scope["headers"]:
-        if name == _HEADER:
-            text: bytes = value
-            if _ACCEPTED.fullmatch(text) and PREFIX.encode() not in text.lower():
-                return text.decode()
-            return None
-    return None
-
-
-class NamesRequests(logging.Filter):
-    """Gives every log record a ``request_id``."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Lets every record pass."""
-        record.request_id = current_request_id() or NONE
-        return True
-
-
-def log_to_stderr() -> None:
-    """Sends this process's log to standard error, with request ids and without tokens."""
-    handler = logging.StreamHandler()
-    handler.addFilter(NamesRequests())
-    handler.setFormatter(
-        RedactingFormatter(
-            "%(asctime)s %(process)d %(levelname)s %(name)s [%(request_id)s]: %(message)s"
-        )
-    )
-    logging.basicConfig(handlers=[handler], force=True)
-    for name in ("hvxtune", "uvicorn.access"):
-        logging.getLogger(name).setLevel(logging.INFO)
+    text = header_of(scope, _HEADER)
+    return text if _ACCEPTED.fullmatch(text) and PREFIX not in text.lower() else None

@@ -69,6 +69,9 @@ class Settings:
     trusted_proxies: tuple[str, ...] = ()
     """Networks whose members may say, by ``X-Forwarded-For`` and ``X-Forwarded-Proto``, where a
     request comes from and whether by TLS; nobody else is believed."""
+    root_path: str = ""
+    """Where a proxy publishes the service, such as ``/hvx``: it takes that off the requests it
+    forwards, and addresses in answers begin with it."""
     webhook_allow: tuple[str, ...] = ()
     """Networks (CIDR) that webhooks may lead to beside public addresses."""
     pages: str = "dashboards"

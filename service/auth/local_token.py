@@ -19,6 +19,7 @@ from service.token_text import parse
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.machine.whole_files import written_whole
 from tuner.paths import PRIVATE_FILE_MODE, for_this_user, state_dir, writable
+from tuner.shipped import with_places
 
 if TYPE_CHECKING:
     from db.sql_store import SqlStore
@@ -137,7 +138,7 @@ def check_exposure(store: SqlStore, settings: Settings) -> list[str]:
         warning = (
             f"warning: tokens and objects travel unencrypted to {settings.host}: give"
             " --tls-certificate and --tls-key, or listen on 127.0.0.1 behind a proxy that ends"
-            " TLS (docs/service.md)"
+            f" TLS ({with_places('docs/service.md')})"
         )
         return [warning]
     return []

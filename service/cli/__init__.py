@@ -58,6 +58,9 @@ def _run(given: list[str]) -> int:
 
 
 def _report(error: HvxtuneError, *, as_json: bool) -> int:
+    from tuner.shipped import with_places
+
+    error.accepted, error.next_step = with_places(error.accepted), with_places(error.next_step)
     if as_json:
         import json
 

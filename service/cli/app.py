@@ -12,6 +12,7 @@ import typer
 from service.cli import (
     calibration,
     catalogue,
+    cluster,
     compilation,
     database,
     diagnosis,
@@ -63,10 +64,14 @@ for command in (
     calibration.calibrate,
     searching.bench_search,
     conducting.conductor,
+    cluster.scheduler,
+    cluster.worker,
     tokens.audit,
     linking.runtime,
     linking.simulate,
+    diagnosis.setup,
     diagnosis.doctor,
+    diagnosis.where,
 ):
     app.command(cls=Command)(command)
 app.command("export")(exchange.export_schedules)

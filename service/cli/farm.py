@@ -24,6 +24,7 @@ from service.cli.options import (
 )
 from service.cli.output import print_json, print_line, print_table
 from tuner.problem.target import DEFAULT_TARGET
+from tuner.shipped import with_places
 
 if TYPE_CHECKING:
     from db import SqlStore
@@ -84,7 +85,7 @@ def list_devices(on: DeviceTags = "", as_json: AsJson = False) -> None:
         now = time.time()
         print_json({"devices": [one.as_dict(now) for one in found]})
     elif not found:
-        print_line("no device; docs/devices.md shows how to name some in a farm file")
+        print_line(with_places("no device; docs/devices.md shows how to name some in a farm file"))
     else:
         _print(found)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand
 
+from service.logs import LOG_FORMAT_VARIABLE, LogFormat
 from service.schemas import params
 from tuner.errors import UserError
 from tuner.records.candidate import CacheState
@@ -225,3 +226,15 @@ def read_problem(kernel: str, params: Sequence[str] | None, target: str, contrac
         with open_store() as store:
             kernel = kernel_of(store, kernel, local_user())
     return find_problem(kernel, read_params(params), target, contract)
+
+
+LogFormatOption = Annotated[
+    LogFormat,
+    typer.Option(
+        "--log-format",
+        help="The log on standard error: lines for people, or JSON with the ids of request, job, "
+        "trial and device.",
+        envvar=LOG_FORMAT_VARIABLE,
+        show_envvar=False,
+    ),
+]

@@ -1,5 +1,5 @@
-"""How a running job shows itself on standard error: a bar on a terminal that can draw, lines
-elsewhere."""
+"""How running jobs and the set-up show themselves on standard error: a bar on a terminal that can
+draw, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -49,11 +49,37 @@ Show = Callable[[JobProgress], None]
 @contextmanager
 def shown(label: str) -> Iterator[Show]:
     """Yields a function to call with each progress of the job called ``label``."""
-    if sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in _CANNOT_DRAW:
+    if _can_draw():
         with _bar(label) as show:
             yield show
     else:
         yield _lines(label)
+
+
+def _can_draw() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in _CANNOT_DRAW
+
+
+class StepLines:
+    """A line for each step, and below it how much of its download has come."""
+
+    def begin(self, step: str) -> None:
+        """``step`` begins."""
+        self.end()
+        sys.stderr.write(f"{step}\n")
+        sys.stderr.flush()
+
+    def reached(self, percent: float) -> None:
+        """``percent`` of the step's download have come."""
+        if _can_draw():
+            sys.stderr.write(f"\r{percent:5.0f} %")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        """The last step has ended, or failed."""
+        if _can_draw():
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 def job_progress(progress: Progress) -> JobProgress:

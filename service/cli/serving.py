@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
-from service.cli.options import AsJson
+from service.cli.options import AsJson, LogFormatOption
 from service.cli.output import print_line
+from service.logs import LogFormat
 from service.settings import (
     DEFAULT_HOST,
     DEFAULT_PORT,
@@ -68,6 +70,16 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    root_path: Annotated[
+        str,
+        typer.Option(
+            "--root-path",
+            metavar="PATH",
+            help="The path below which a proxy publishes the service, such as /hvx; it takes that "
+            "off the requests that it forwards.",
+            show_default=False,
+        ),
+    ] = "",
     webhook_allow: Annotated[
         list[str] | None,
         typer.Option(
@@ -88,14 +100,29 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            "--executor",
+            metavar="EXECUTOR",
+            help="The place of compiling and measuring: threads of conductors, or the workers of "
+            "a cluster, dask://HOST:PORT (threads).",
+            envvar="HVXTUNE_EXECUTOR",
+            show_envvar=False,
+            show_default=False,
+        ),
+    ] = None,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request on standard error.")
     ] = False,
+    log_format: LogFormatOption = LogFormat.TEXT,
     as_json: AsJson = False,
 ) -> None:
     """Serve jobs and schedules over REST until Ctrl-C."""
     from service.server.serving import serve as run
+    from service.sub_path import read_root_path
 
+    _use_executor(executor)
     settings = Settings(
         host=host,
         port=port,
@@ -105,11 +132,12 @@ def serve(
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         trusted_proxies=read_trusted(trusted_proxy or ()),
+        root_path=read_root_path(root_path),
         webhook_allow=tuple(webhook_allow or ()),
         artifacts=artifacts,
     )
     announce = _print_as_json if as_json else _print
-    run(settings, announce, conductor=CONDUCTOR, access_log=access_log)
+    run(settings, announce, conductor=CONDUCTOR, access_log=access_log, log_format=log_format)
 
 
 def _print_as_json(about: Mapping[str, Any]) -> None:
@@ -146,13 +174,37 @@ def conductor(
             show_default=False,
         ),
     ] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            "--executor",
+            metavar="EXECUTOR",
+            help="The place of compiling and measuring: threads of conductors, or the workers of "
+            "a cluster, dask://HOST:PORT (threads).",
+            envvar="HVXTUNE_EXECUTOR",
+            show_envvar=False,
+            show_default=False,
+        ),
+    ] = None,
     until_eof: Annotated[
         bool, typer.Option("--until-eof", help="Leave when standard input ends, too.")
     ] = False,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Run jobs that were submitted to a service, until told to leave."""
     from service.conductor.process import conduct
-    from service.request_ids import log_to_stderr
+    from service.logs import log_to_stderr
 
-    log_to_stderr()
+    _use_executor(executor)
+    log_to_stderr(log_format, "hvxtune-conductor")
     conduct(slots=slots, workers=workers, until_eof=until_eof)
+
+
+def _use_executor(given: str | None) -> None:
+    """Makes ``given`` the executor of this process and of those that it starts. ``UserError`` if
+    there is no such one."""
+    from tuner.executor import EXECUTOR_VARIABLE, find_executor
+
+    if given is not None:
+        find_executor(given).check(given)
+        os.environ[EXECUTOR_VARIABLE] = given

@@ -7,9 +7,9 @@ builds that run at the same time see all of one or nothing.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ from typing import Any
 from tuner.errors import StoreError
 from tuner.identity import digest_of, digest_of_bytes
 from tuner.machine.whole_files import write_whole
-from tuner.paths import writable
+from tuner.paths import cached, earlier_places
+
+_FOLDER = "client"
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class KeptAnswer:
 
 
 class ClientCache:
-    """Files and answers kept in ``folder``; by default in the state directory.
+    """Files and answers kept in ``folder``; by default in the machine's cache.
 
     An unusable cache is not an error: nothing is found in it, and nothing kept. A file whose
     content does not match its name is not found either."""
@@ -44,12 +46,21 @@ class ClientCache:
         self._folder = folder
 
     def _place(self, *parts: str) -> Path:
-        folder = self._folder or writable("client")
+        folder = self._folder or cached(_FOLDER)
         return folder.joinpath(*parts)
+
+    def _kept(self, *parts: str) -> bytes | None:
+        """The content of a file; ``None`` if it is not there or cannot be read."""
+        with contextlib.suppress(OSError, StoreError):
+            return self._place(*parts).read_bytes()
+        for folder in earlier_places(_FOLDER) if self._folder is None else ():
+            with contextlib.suppress(OSError):
+                return folder.joinpath(*parts).read_bytes()
+        return None
 
     def object(self, digest: str) -> bytes | None:
         """The file with that SHA-256."""
-        content = _read(lambda: self._place("objects", digest[:2], digest))
+        content = self._kept("objects", digest[:2], digest)
         return content if content is not None and digest_of_bytes(content) == digest else None
 
     def keep_object(self, content: bytes) -> str:
@@ -62,7 +73,7 @@ class ClientCache:
     def answer(self, server: str, question: Any) -> KeptAnswer | None:
         """The last good answer of ``server`` to ``question``."""
         name = f"{digest_of([server, question])}.json"
-        content = _read(lambda: self._place("answers", name))
+        content = self._kept("answers", name)
         try:
             kept = json.loads(content or b"null")
             return KeptAnswer(kept["body"], str(kept["etag"]), float(kept["at"]))
@@ -88,10 +99,3 @@ class ClientCache:
             write_whole(place, content)
         except (OSError, StoreError):
             return  # this build has what it asked for; only the next one loses
-
-
-def _read(place: Callable[[], Path]) -> bytes | None:
-    try:
-        return place().read_bytes()
-    except (OSError, StoreError):
-        return None

@@ -20,6 +20,7 @@ from tuner import tuning
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.records.trial import JobState
 from tuner.search.stopping import StopRequest
+from tuner.tracing import bind
 
 QUANTUM_S = 60.0
 """How long a job runs before it gives way to one whose turn it is. To resume it costs about half a
@@ -160,6 +161,7 @@ class Conductor:
     def _work(self, job: ClaimedJob, stop: JobStop) -> None:
         """A slot's thread. Whatever goes wrong with the job ends here."""
         work_for(job.request_id)  # the job's lines in the log can be found by it
+        bind(job=job.id)
         _log.info("job %s of %s: taken up", job.id, job.user)
         try:
             state = self._run(job, self._store, stop)

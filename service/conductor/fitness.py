@@ -14,18 +14,20 @@ import uuid
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 
-from db.jobs.claims import LEASE_S, this_process
-from db.jobs.conductors import Conductor, database_now, leave, renew
+from db.clock import database_now
+from db.jobs.claims import lease_s, this_process
+from db.jobs.conductors import Conductor, leave, renew
 from db.schema import SCHEMA_VERSION, stored_schema
 from db.sql_store import SqlStore
 from tuner.errors import HvxtuneError, StoreError
-from tuner.machine.fitness import Abilities, Examined, Lack, examine_tools
+from tuner.executor import examine_executor, executor_address
+from tuner.machine.fitness import Abilities, Examined, Lack
 
 CHECK_S = 10.0
-CLOCK_TOLERANCE_S = LEASE_S / 6
-"""How far this machine's clock may be from the database's. Leases of jobs end by the clock of
-the one who looks, :data:`~db.jobs.claims.LEASE_S` after their last renewal, which comes after half
-of that at the latest: a third of the rest is left for pauses of the network."""
+TOLERANCES_PER_LEASE = 6
+"""How far this machine's clock may be from the database's, as a part of a lease. Leases of jobs end
+by the clock of the one who looks, :func:`~db.jobs.claims.lease_s` after their last renewal, which
+comes after half of that at the latest: a third of the rest is left for pauses of the network."""
 
 _log = logging.getLogger("hvxtune.conductor")
 
@@ -39,7 +41,7 @@ class Fitness:
         store: SqlStore,
         *,
         slots: int = 1,
-        tools: Callable[[], Examined] = examine_tools,
+        tools: Callable[[], Examined] = examine_executor,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -81,6 +83,8 @@ class Fitness:
             lacks=(*of_database, *self._examine_artifacts(), *tools.lacks),
             without=tools.without,
             clock_offset_s=round(offset_s, 3),
+            executor=executor_address(),
+            capacity=tools.capacity,
         )
         before, self._found = self._found, found
         _tell(before, found)
@@ -140,12 +144,13 @@ def _of_schema(schema: str) -> Iterator[Lack]:
 
 def _of_clock(offset_s: float, took_s: float) -> Iterator[Lack]:
     # Half of the question's way is not known to be one way's.
-    if abs(offset_s) > CLOCK_TOLERANCE_S + took_s / 2:
+    tolerance_s = lease_s() / TOLERANCES_PER_LEASE
+    if abs(offset_s) > tolerance_s + took_s / 2:
         way = "ahead of" if offset_s > 0 else "behind"
         yield Lack(
             "clock",
             f"this machine is {abs(offset_s):.1f} s {way} the database (accepted: "
-            f"{CLOCK_TOLERANCE_S:g} s); synchronize both by NTP",
+            f"{tolerance_s:g} s); synchronize both by NTP",
         )
 
 

@@ -33,6 +33,7 @@ from service.schemas.jobs import (
     Submitted,
 )
 from service.settings import Settings
+from service.sub_path import published
 from tuner.errors import UserError
 from tuner.records.trial import Job, JobRequest
 
@@ -73,16 +74,17 @@ def submit(
     taken = take(
         store, caller, body, request, key=idempotency_key, default_workers=settings.workers
     )
-    return submitted(taken)
+    return submitted(taken, request)
 
 
-def submitted(taken: Taken) -> Response:
+def submitted(taken: Taken, request: Request) -> Response:
     """The answer to a request that made jobs, with the place of what it made."""
     headers = {"Idempotency-Replayed": "true"} if taken.replayed else {}
     if taken.answer["batch"] is None:
-        headers["Location"] = f"/v1/jobs/{taken.answer['jobs'][0]['job']}"
+        made = f"/v1/jobs/{taken.answer['jobs'][0]['job']}"
     else:
-        headers["Location"] = f"/v1/networks/{taken.answer['batch']}"
+        made = f"/v1/networks/{taken.answer['batch']}"
+    headers["Location"] = published(request, made)
     return JSONResponse(dict(taken.answer), 201, headers)
 
 

@@ -72,7 +72,7 @@ def tune(
     gate.charge(caller, len(body.workloads) - 1)  # the request itself counted as one
     workers = settings.workers
     taken = submit(store, caller, body, request, key=idempotency_key, default_workers=workers)
-    return submitted(taken)
+    return submitted(taken, request)
 
 
 @router.get(

@@ -21,6 +21,7 @@ from service.problem_details import HttpError, not_found
 from service.schemas import paging
 from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.packages import PackageBody, PackageForm, PackageList
+from service.sub_path import published
 from tuner.packages.files import Package
 
 router = APIRouter(prefix="/v1", tags=["packages"])
@@ -57,7 +58,7 @@ async def register(
     await run_in_threadpool(check_upload, store, caller, len(data))
     package = await to_thread.run_sync(_checked, data, limiter=_CHECKS)
     await run_in_threadpool(_keep, request, store, caller, package, len(data))
-    response.headers["Location"] = f"/v1/kernels/{package.kernel}"
+    response.headers["Location"] = published(request, f"/v1/kernels/{package.kernel}")
     return package_json(package)
 
 

@@ -20,6 +20,7 @@ from service.problem_details import not_found
 from service.schemas import paging
 from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.pipelines import PipelineForm, PipelineList, UploadQuery
+from service.sub_path import published
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
@@ -65,7 +66,7 @@ async def upload(
     stored, is_new = await run_in_threadpool(_keep, request, store, data, query, caller)
     derived = await run_in_threadpool(_derived, stored)
     response.status_code = 201 if is_new else 200
-    response.headers["Location"] = f"/v1/pipelines/{stored.digest}"
+    response.headers["Location"] = published(request, f"/v1/pipelines/{stored.digest}")
     return {**pipeline_json(stored), **derived}
 
 

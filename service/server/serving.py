@@ -29,7 +29,7 @@ from service.admission.lookups import ProcessLookers
 from service.app import create_app
 from service.auth.gate import Gate
 from service.auth.local_token import check_exposure, ensure_token, local_token_notes
-from service.request_ids import log_to_stderr
+from service.logs import LogFormat, log_to_stderr
 from service.server.supervision import Conductors
 from service.settings import Settings
 from service.webhooks.sending import Sender
@@ -51,6 +51,7 @@ def serve(
     *,
     conductor: Sequence[str] = (),
     access_log: bool = False,
+    log_format: LogFormat = LogFormat.TEXT,
 ) -> None:
     """Serves until SIGTERM or SIGINT; from the main thread. ``conductor`` is the
     command that starts a conductor, if ``settings`` ask for any.
@@ -60,7 +61,7 @@ def serve(
     which loses no committed trial. Raises ``UserError`` for an address that cannot be
     bound and for unusable TLS files, ``StoreError`` for the database, all before it listens.
     """
-    log_to_stderr()
+    log_to_stderr(log_format, "hvxtune-service")
     _require_tls(settings)
     _ = settings.webhook_networks  # refused before anything starts
     with _listening(settings) as listener:

@@ -19,7 +19,6 @@ from tests.examples.building import (
     Project,
     build_environment,
     gemm_checksum,
-    new_state,
     simulate,
 )
 from tests.service.served import Served, served
@@ -34,7 +33,7 @@ SCHEDULED = {**SHAPE, "m": 32}
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     """A service that knows a schedule for the example."""
-    state = new_state(tmp_path_factory.mktemp("service") / "state")
+    state = tmp_path_factory.mktemp("service") / "state"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HVXTUNE_STATE_DIR", str(state))
         with open_store() as store:
@@ -53,6 +52,7 @@ def project(service: Served, tmp_path: Path) -> Project:
     environment = build_environment(
         tmp_path / "state",
         tmp_path / "zig",
+        HVXTUNE_CACHE_DIR=str(tmp_path / "cache"),  # where fetched files are kept
         HVXTUNE_SERVER=service.url,
         HVXTUNE_TOKEN=service.token,
     )
@@ -116,7 +116,7 @@ def test_a_lock_file_takes_another_machine_to_the_same_object(project, tmp_path)
     pinned = (project.build / "hvxtune.lock").read_bytes()
     objects = [next(project.build.rglob("gemm.o")).read_bytes()]
     shutil.rmtree(project.build)
-    shutil.rmtree(tmp_path / "state")
+    shutil.rmtree(tmp_path / "cache")
     project.build.mkdir()
     (project.build / "hvxtune.lock").write_bytes(pinned)
     with service_down(project):

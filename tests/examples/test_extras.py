@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.rig.wheels import pip, wheel_of
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 from tuner.paths import STATE_DIR_VARIABLE
 
@@ -81,30 +82,6 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Installation:
         "HVXTUNE_DATABASE_URL": f"sqlite:///{folder}/hvxtune.sqlite",
     }
     return Installation(folder, environment)
-
-
-def pip(*arguments: str | Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def wheel_of(project: Path, folder: Path) -> Path:
-    """The wheel of a project, built from a copy of its tracked files, with what is installed."""
-    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    names = subprocess.run(listed, cwd=project, check=True, capture_output=True, text=True).stdout
-    source = folder / "source" / project.name
-    for name in filter(None, names.split("\0")):
-        if (project / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(project / name, source / name)
-    out = folder / "wheels" / project.name
-    pip("wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", out, source)
-    (wheel,) = out.glob("*.whl")
-    return wheel
 
 
 def test_the_wheels_are_what_is_imported(installation: Installation) -> None:

@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 from service.cli import main
-from tests.examples.building import ROOT, Project, build_environment, new_state, simulate
+from tests.examples.building import ROOT, Project, build_environment, simulate
 from tests.rig.models.builder import Builder
 from tests.rig.models.quantized import Quantizing, quantized
 from tests.service.served import Served, served
@@ -56,7 +56,7 @@ def right_output(model: Path) -> str:
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Path]]:
     """A service where the network was tuned, and the archive that was made there."""
     folder = tmp_path_factory.mktemp("service")
-    state = new_state(folder / "state")
+    state = folder / "state"
     model = save_model(folder / "two.onnx")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HVXTUNE_STATE_DIR", str(state))
@@ -84,6 +84,7 @@ def project(service: Served, tmp_path: Path) -> Project:
     environment = build_environment(
         tmp_path / "state",
         tmp_path / "zig",
+        HVXTUNE_CACHE_DIR=str(tmp_path / "cache"),  # where fetched files are kept
         HVXTUNE_SERVER=service.url,
         HVXTUNE_TOKEN=service.token,
     )
@@ -149,7 +150,7 @@ def test_another_machine_makes_the_same_of_the_lock(project: Project, tmp_path: 
     good(project.configure())
     first = bundle_in(project)
     lock = (project.build / "hvxtune.lock").read_bytes()
-    for folder in (project.build, tmp_path / "state"):
+    for folder in (project.build, tmp_path / "cache"):
         shutil.rmtree(folder)
     project.build.mkdir()
     (project.build / "hvxtune.lock").write_bytes(lock)
@@ -181,7 +182,7 @@ def test_a_file_takes_the_schedules_to_a_machine_without_a_network(
     good(project.configure())
     first = bundle_in(project)
     shutil.rmtree(project.build)
-    shutil.rmtree(project.environment["HVXTUNE_STATE_DIR"])
+    shutil.rmtree(project.environment["HVXTUNE_CACHE_DIR"])
     service_down()
     good(project.configure("-DMORE=FROM;two.zip"))
     assert bundle_in(project) == first

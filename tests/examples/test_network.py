@@ -19,7 +19,6 @@ from tests.rig.models.quantized import Quantizing, quantized
 from tests.test_docs import session_of
 from tests.tuner.network.running.test_steps import expected
 from tuner.conformance.patience import PATIENCE_S
-from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 from tuner.network.reading import model_file
 from tuner.network.shipping.edges import within_edges
 
@@ -30,7 +29,6 @@ def test_the_page_on_networks_leads_from_a_model_to_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it prints is what the page shows, and what the references of the kernels make."""
-    monkeypatch.setenv(QEMU_VARIABLE, find_simulator().command[-1])  # not of this state
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.defpath])
     monkeypatch.setenv("PATH", programs)

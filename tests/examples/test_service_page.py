@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.building import ROOT, build_environment, gemm_checksum, new_state
+from tests.examples.building import ROOT, build_environment, gemm_checksum
 from tests.service.served import served
 from tuner.conformance.patience import PATIENCE_S
 
@@ -45,7 +45,7 @@ def test_six_commands_lead_to_a_program_that_ran(tmp_path: Path) -> None:
     assert len(commands) == 6
     for folder in ("cmake", "examples", "tuner/measure/harness"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    state = new_state(tmp_path / "state")
+    state = tmp_path / "state"
     kept = {k: v for k, v in os.environ.items() if not k.startswith("HVXTUNE_")}
     tools = Path(sys.executable).parent
     environment = {
@@ -72,7 +72,7 @@ def test_the_python_shown_for_clients_runs(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "client.md").read_text()
     block = re.search(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert block
-    state = new_state(tmp_path / "state")
+    state = tmp_path / "state"
     with served(state) as service:
         environment = {**os.environ, **build_environment(state, tmp_path / "zig")}
         done = subprocess.run(
