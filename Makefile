@@ -16,14 +16,14 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-slow nightly lint format bench-tuning bench-kernels bench-service bench-load bench-simulator bench-verification bench-anchors bench-phones bench-hand bench-everyday bench-networks bench-watch bench-search search-tables option-table lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo test test-fast test-slow test-postgresql nightly lint format bench-tuning bench-kernels bench-service bench-database bench-load bench-simulator bench-verification bench-anchors bench-phones bench-hand bench-everyday bench-networks bench-scale bench-scaling bench-watch bench-search chaos search-tables option-table lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: $(VENV)/.installed ## make .venv with the hvxtune command, and fetch the simulator
 	@$(BIN)/python -m compileall -q tuner db service dashboards
-	@$(BIN)/python -m tuner.machine.provision
+	@$(BIN)/hvxtune setup
 
 demo: setup ## start a service, tune one kernel through it, ask for the best (about a minute)
 	@$(BIN)/python -m service.demo
@@ -35,6 +35,9 @@ test-fast: setup $(VENV)/.dev ## the tests that need seconds
 
 test-slow: setup $(VENV)/.dev ## the tests that need minutes: compilers, simulator, killed processes
 	$(BIN)/pytest -m "slow and not nightly" -n logical --maxprocesses 2 --dist loadscope
+
+test-postgresql: setup $(VENV)/.dev ## the fast tests of stores, services and pages over PostgreSQL (needs its server)
+	HVXTUNE_TEST_DATABASE=postgresql $(BIN)/pytest -m "not slow and not nightly and not sqlite" -n logical --maxprocesses 4 tests/db tests/service tests/dashboards
 
 nightly: setup $(VENV)/.dev ## the long proofs (hundreds of mutations, killed processes): an hour or more
 	$(BIN)/pytest -m nightly -n logical --maxprocesses 2 --dist loadscope
@@ -62,6 +65,9 @@ bench-service: setup ## load on the best-query with a million schedules stored (
 bench-load: setup ## health checks and best-queries beside batches of misses, half-open connections and large uploads (same database)
 	$(BIN)/python -m benchmarks.load
 
+bench-database: setup $(VENV)/.dev ## submit, claim and commit in PostgreSQL with 100,000 trials stored, beside best-queries (needs its server)
+	$(BIN)/python -m benchmarks.database
+
 bench-simulator: setup $(VENV)/.dev ## price the simulator: overhead, determinism, what assumptions decide
 	$(BIN)/python -m benchmarks.simulator
 
@@ -85,6 +91,15 @@ bench-networks: setup $(VENV)/.dev ## MobileNetV2 and ResNet-50 end to end: one 
 
 bench-watch: setup ## from a save to the new figure in `hvxtune package watch`, for a small C kernel
 	$(BIN)/python -m benchmarks.package_watch
+
+bench-scale: setup $(VENV)/.dev ## 1 to 16 workers of a cluster on work that sleeps, and what a trial costs more than here
+	$(BIN)/python -m benchmarks.scale
+
+bench-scaling: setup $(VENV)/.dev ## measure what a trial costs here, and simulate laboratories of up to 7,296 devices with it (needs PostgreSQL)
+	$(BIN)/python -m benchmarks.scaling --plots docs/img/scaling
+
+chaos: setup $(VENV)/.dev ## break a lab of real processes while jobs run, SEEDS times (needs root)
+	$(BIN)/python -m tests.chaos --seeds $(or $(SEEDS),3)
 
 bench-search: setup ## replay every search on the tables of measured configs
 	$(BIN)/python -m benchmarks.searches
@@ -111,7 +126,7 @@ lock: ## pin the dependencies anew (UPGRADE=--upgrade takes newer versions)
 	$(PYTHON) -m venv build/lock-tool
 	build/lock-tool/bin/pip install --quiet uv==0.13.8
 	$(COMPILE_LOCK) --output-file $(LOCK)/runtime.txt pyproject.toml
-	$(COMPILE_LOCK) --group dev --extra calibrate --extra cmaes --extra network --extra plan --extra postgres --extra s3 --constraint $(LOCK)/runtime.txt \
+	$(COMPILE_LOCK) --group dev --extra calibrate --extra cmaes --extra dask --extra network --extra otel --extra plan --extra postgres --extra s3 --constraint $(LOCK)/runtime.txt \
 		--output-file $(LOCK)/dev.txt pyproject.toml
 
 clean: ## remove what make made here (state directory and cache stay)

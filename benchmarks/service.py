@@ -172,14 +172,15 @@ class Server:
 
 
 @contextmanager
-def served(place: Path) -> Iterator[Server]:
-    """The service over the database at ``place``, in a process of its own."""
+def served(place: Path, database: str = "") -> Iterator[Server]:
+    """The service with the state directory ``place``, in a process of its own, over the database in
+    it or at the URL ``database``."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(2048)
         process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.service", "--serve", str(listener.fileno())],
-            env={**os.environ, "HVXTUNE_STATE_DIR": str(place), "HVXTUNE_DATABASE_URL": ""},
+            env={**os.environ, "HVXTUNE_STATE_DIR": str(place), "HVXTUNE_DATABASE_URL": database},
             pass_fds=[listener.fileno()],
             stdout=subprocess.PIPE,
             text=True,

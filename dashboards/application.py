@@ -26,6 +26,7 @@ from dashboards.explaining import Explanations
 from dashboards.session import LOGIN, LoginNeeded, SignedCookies
 from dashboards.templating import render
 from service.problem_details import HttpError, for_strangers, status_of
+from service.sub_path import published
 from tuner.errors import HvxtuneError, InternalError
 
 ROOT = "/ui"
@@ -76,9 +77,12 @@ def add_pages(service: FastAPI) -> None:
 
     # People type the address that `hvxtune serve` prints.
     @service.get("/", include_in_schema=False)
+    async def front(request: Request) -> RedirectResponse:
+        return RedirectResponse(published(request, f"{ROOT}/jobs"), 303)
+
     @pages.get("/")
-    async def front() -> RedirectResponse:
-        return RedirectResponse(f"{ROOT}/jobs", 303)
+    async def first_page(request: Request) -> RedirectResponse:
+        return RedirectResponse(published(request, "/jobs"), 303)
 
 
 class SecurityHeaders:
@@ -94,7 +98,7 @@ class SecurityHeaders:
                 for name, value in SECURITY_HEADERS.items():
                     headers[name] = value
                 # Revalidated by ETag: an upgrade must not leave old scripts with new pages.
-                static = scope["path"].startswith(f"{ROOT}/static/")
+                static = scope["path"].removeprefix(scope["root_path"]).startswith("/static/")
                 headers.setdefault("Cache-Control", "no-cache" if static else "no-store")
             await send(message)
 

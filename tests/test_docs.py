@@ -14,7 +14,6 @@ import typer
 
 from service.cli.app import app
 from tests import option_table
-from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 from tuner.packages.manifest import schema
 
 ROOT = Path(__file__).parents[1]
@@ -132,8 +131,9 @@ def test_no_term_is_defined_twice() -> None:
 
 
 GENERAL = {
-    *("address", "cidr", "days", "default", "dir", "file", "folder", "name", "percent", "priority"),
-    *("promote", "seconds", "seed", "share", "text", "textbook", "best", "url", "value", "when"),
+    *("address", "best", "cidr", "days", "default", "dir", "file", "folder", "from", "host"),
+    *("name", "path", "percent", "place", "port", "priority", "promote", "seconds", "seed"),
+    *("share", "text", "textbook", "to", "url", "value", "when"),
 }
 """Words of placeholders that are not terms of hvxtune."""
 
@@ -260,8 +260,7 @@ def test_the_page_on_packages_works_as_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From nothing to a program that runs: its commands, in a new state directory, with no program
-    on the PATH but those that `make setup` brings."""
-    monkeypatch.setenv(QEMU_VARIABLE, find_simulator().command[-1])  # not of this state
+    on the PATH but those that come with hvxtune."""
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     page = ROOT / "docs" / "packages.md"

@@ -18,6 +18,7 @@ from service.app_state import store_of
 from service.auth.caller import Scope
 from service.devices import steer, unknown_device, verbs_for
 from service.json_forms import conductors_json
+from service.sub_path import published
 from tuner.errors import UserError
 from tuner.measure import FARM
 
@@ -83,4 +84,4 @@ def act(
     """Takes a device out, or lets it come back."""
     reason = form.text("reason")[:MOST_REASON_CHARS]
     steer(store, form.viewer.caller, name, verb, reason, request)
-    return RedirectResponse(f"{request.scope['root_path']}/farm/{quote(name, safe='')}", 303)
+    return RedirectResponse(published(request, f"/farm/{quote(name, safe='')}"), 303)

@@ -29,6 +29,7 @@ from service.auth.audit import record
 from service.auth.caller import Scope
 from service.job_requests import may_steer, require_may_steer
 from service.problem_details import HttpError, not_found
+from service.sub_path import published
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobRequest
 from tuner.space import Config
@@ -129,7 +130,7 @@ def act(
     with store.transaction():
         store.request(view.id, ACTIONS[action])
         record(store, form.viewer.caller, f"job.{action}", view.id, request=request)
-    return RedirectResponse(f"{request.scope['root_path']}/jobs/{view.id}", 303)
+    return RedirectResponse(published(request, f"/jobs/{view.id}"), 303)
 
 
 def actions_for(view: JobView) -> list[str]:

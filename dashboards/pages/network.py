@@ -16,6 +16,7 @@ from service.app_state import store_of
 from service.auth.caller import Scope
 from service.job_requests import may_steer, request_of_all
 from service.problem_details import not_found
+from service.sub_path import published
 from tuner.batch_progress import BatchTable
 from tuner.errors import UserError
 from tuner.plan_totals import plan_totals
@@ -82,4 +83,4 @@ def act(
         raise not_found(f"nothing called '{action}' can be asked of a network")
     batch = find_table(store, network).progress.batch
     request_of_all(store, form.viewer.caller, batch, ACTIONS[action], request)
-    return RedirectResponse(f"{request.scope['root_path']}/networks/{batch.id}", 303)
+    return RedirectResponse(published(request, f"/networks/{batch.id}"), 303)

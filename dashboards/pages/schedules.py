@@ -23,6 +23,7 @@ from service.app_state import store_of
 from service.auth.audit import record
 from service.auth.caller import Caller, Scope
 from service.problem_details import HttpError, not_found
+from service.sub_path import published
 from tuner.kernels import find_kernel, kernel_names
 from tuner.problem.contract import Contract
 from tuner.problem.target import DEFAULT_TARGET, TARGETS
@@ -145,7 +146,7 @@ def schedule(
     found = _find(store, public_id)
     job, _, number = public_id.removesuffix("p").rpartition("-")
     if number.isdigit() and find_trial(store, job, int(number)) is not None:
-        return RedirectResponse(f"{request.scope['root_path']}/jobs/{job}/trials/{number}", 303)
+        return RedirectResponse(published(request, f"/jobs/{job}/trials/{number}"), 303)
     return render(
         request,
         "schedule.html",
@@ -176,7 +177,7 @@ def act(
         else:
             raise not_found(f"nothing called '{action}' can be asked of a schedule")
         record(store, form.viewer.caller, f"schedule.{action}", public_id, request=request)
-    return RedirectResponse(f"{request.scope['root_path']}/schedules", 303)
+    return RedirectResponse(published(request, "/schedules"), 303)
 
 
 def _find(store: SqlStore, public_id: str) -> StoredSchedule:

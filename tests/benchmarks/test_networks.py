@@ -12,7 +12,6 @@ import pytest
 from benchmarks import networks
 from benchmarks.networks import GAINS, HEADING, Bench, Row, main, too_slow
 from tests.rig.models.builder import Builder
-from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 from tuner.network.planning.topology import read_topology
 from tuner.paths import STATE_DIR_VARIABLE
 
@@ -56,7 +55,6 @@ def residual(pixels: int, classes: int) -> onnx.ModelProto:
 def test_a_network_is_made_tuned_and_run_each_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(QEMU_VARIABLE, find_simulator().command[-1])
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
     monkeypatch.setitem(networks.NETWORKS, "residual", residual)
     bench = Bench(tmp_path, read_topology(PHONE), 1.0, 1, pixels=24, classes=16)

@@ -13,13 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.examples.building import new_state
 from tuner.conformance.patience import PATIENCE_S, until
 
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    state = new_state(tmp_path / "state")
+    state = tmp_path / "state"
     kept = {k: v for k, v in os.environ.items() if not k.startswith("HVXTUNE_")}
     process = subprocess.Popen(
         [sys.executable, "-m", "service.demo", "6"],

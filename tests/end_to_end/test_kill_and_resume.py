@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,23 +42,23 @@ def kill_at(
     environment: dict[str, str],
     reached: Callable[[], bool],
     then_s: float,
-) -> bool:
-    """Runs ``command`` and kills it ``then_s`` after ``reached``; false if it had ended before."""
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    while process.poll() is None and not reached():
-        time.sleep(0.02)
-    try:
-        process.wait(timeout=then_s)
-        return False
-    except subprocess.TimeoutExpired:
-        children = psutil.Process(process.pid).children(recursive=True)
-        process.kill()
-        process.wait()
+) -> None:
+    """Runs ``command`` and kills it ``then_s`` after ``reached``; it must not end before."""
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(command, env=environment, stdout=said, stderr=said)
+        while process.poll() is None and not reached():
+            time.sleep(0.02)
+        try:
+            status = process.wait(timeout=then_s)
+        except subprocess.TimeoutExpired:
+            children = psutil.Process(process.pid).children(recursive=True)
+            process.kill()
+            process.wait()
+        else:
+            said.seek(0)
+            pytest.fail(f"ended with {status} before the kill: {said.read()}")
     _, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
     assert not alive, f"left behind: {[p.cmdline() for p in alive]}"
-    return True
 
 
 @pytest.mark.parametrize(
@@ -68,8 +69,11 @@ def kill_at(
     ],
 )
 def test_ten_kills_lose_and_repeat_nothing(environment, workers, seed):
+    trials_in_all = TRIALS * workers  # more than a fast machine gets done between ten kills
     with db.open_store() as store:
-        job = tuner.submit("scale_u8", store=store, trials=TRIALS, workers=workers, seed=seed)
+        job = tuner.submit(
+            "scale_u8", store=store, trials=trials_in_all, workers=workers, seed=seed
+        )
     resume = [str(HVXTUNE), "resume", job.id, "--json"]
     points = random.Random(seed)
     rows: dict[int, object] = {}
@@ -81,7 +85,7 @@ def test_ten_kills_lose_and_repeat_nothing(environment, workers, seed):
             with db.open_store() as store:
                 return len(store.trials(job.id)) >= wanted
 
-        assert kill_at(resume, environment, reached, points.uniform(0.05, 0.2))
+        kill_at(resume, environment, reached, points.uniform(0.05, 0.2))
         with db.open_store() as store:
             now = {t.number: t for t in store.trials(job.id)}
         assert now.items() >= rows.items(), "a committed trial was lost or changed"
@@ -89,11 +93,11 @@ def test_ten_kills_lose_and_repeat_nothing(environment, workers, seed):
     done = subprocess.run(resume, env=environment, capture_output=True, text=True, check=True)
     with db.open_store() as store:
         trials, pending = store.trials(job.id), store.pending(job.id)
-    assert [t.number for t in trials] == list(range(TRIALS))
-    assert len({t.config for t in trials}) == TRIALS
+    assert [t.number for t in trials] == list(range(trials_in_all))
+    assert len({t.config for t in trials}) == trials_in_all
     assert pending == []
     answer = json.loads(done.stdout)
-    assert sum(answer["outcomes"].values()) == TRIALS
+    assert sum(answer["outcomes"].values()) == trials_in_all
     assert answer["best"]["verified"] is True
 
 

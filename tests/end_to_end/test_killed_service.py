@@ -17,7 +17,6 @@ from sqlalchemy import Select, func, select
 from db import open_store
 from db.models import JobRow, TrialRow
 from db.sql_store import SqlStore
-from tests.rig.simulators import link_simulators
 from tests.service.served import Served, served
 from tuner.conformance import patience
 from tuner.conformance.patience import PATIENCE_S
@@ -30,10 +29,9 @@ OPEN_JOBS = 3
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state directory with nothing in it but the simulator."""
+    """A state directory with nothing in it."""
     folder = tmp_path / "state"
     folder.mkdir()
-    link_simulators(folder)
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(folder))
     return folder
 
@@ -121,7 +119,7 @@ def kill(service: Served) -> None:
 @pytest.mark.parametrize(
     "kills",
     [
-        pytest.param(20, marks=pytest.mark.slow),
+        pytest.param(8, marks=pytest.mark.slow),
         pytest.param(200, marks=pytest.mark.nightly),
     ],
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.rig.arithmetic_pipelines import EXPRESSIONS, SIZE, arithmetic_pipeline
-from tests.rig.simulators import link_simulators
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen import find_generator
 from tuner.codegen.halide.uploads.contents import checked, is_read
@@ -16,7 +15,8 @@ from tuner.codegen.halide.uploads.intrinsics import INTRINSICS
 from tuner.executor.evaluation import Evaluator
 from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
-from tuner.paths import STATE_DIR_VARIABLE
+from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
+from tuner.paths import CACHE_DIR_VARIABLE, STATE_DIR_VARIABLE
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate
@@ -30,9 +30,10 @@ NOT_WRITTEN = {"sorted_avg", "promise_clamped", "if_then_else"}
 
 @pytest.fixture(autouse=True)
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A state directory without kept references, but with the simulator."""
-    link_simulators(tmp_path)
+    """State directory and cache without kept pipelines and references; with the simulator."""
+    monkeypatch.setenv(QEMU_VARIABLE, find_simulator().command[-1])
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
 
 
 def outcome_without_schedule(data: bytes, sizes: dict[str, int]) -> tuple[Outcome, str]:

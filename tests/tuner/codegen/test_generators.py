@@ -17,7 +17,6 @@ from tuner.conformance.generators import GeneratorConformance
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
-from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 from tuner.packages.files import read_folder
 from tuner.packages.kernel import kept_here
 from tuner.paths import STATE_DIR_VARIABLE
@@ -107,7 +106,6 @@ class TestPackage(GeneratorConformance):
     def _kept(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
     ) -> None:
-        monkeypatch.setenv(QEMU_VARIABLE, find_simulator().command[-1])  # not of this state
         monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path))
         package = read_folder(request.config.rootpath / "examples/packages/stencil3x3")
         monkeypatch.setattr(type(self), "kernel", kept_here(package).name)

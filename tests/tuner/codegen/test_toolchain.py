@@ -90,4 +90,4 @@ def test_a_missing_compiler_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ToolchainError) as caught:
         find_toolchain()
-    assert "make setup" in caught.value.next_step
+    assert "pip install --force-reinstall --no-deps ziglang==" in caught.value.next_step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,10 @@ from tuner.packages.skeletons import skeleton_names
 from tuner.problem.target import find_target
 
 
-def checks(folder: Path) -> list[Checked]:
+def checks(folder: Path) -> Iterator[Checked]:
     kernel = opened(folder)
     keep(kernel.package)
-    return list(checked(kernel, find_target("hexagon-v66")))
+    yield from checked(kernel, find_target("hexagon-v66"))
 
 
 @pytest.mark.slow
@@ -31,7 +32,7 @@ def checks(folder: Path) -> list[Checked]:
 )
 def test_a_skeleton_is_right_as_it_is_and_uses_hvx(kind: str, tmp_path: Path) -> None:
     folder = good_package(tmp_path / "package", kind)
-    found = checks(folder)
+    found = list(checks(folder))
     assert [one.error for one in found if one.explanation is None] == []
     assert {one.problem.contract.value for one in found} == {
         *opened(folder).package.manifest.contracts
@@ -52,7 +53,7 @@ def test_ready_objects_are_chosen_by_knobs(tmp_path: Path) -> None:
     begin, end = text.index("[knobs.UNROLL]"), text.index('[[constraints]]\nrequire = "ROWS <= h')
     text = text[:begin] + text[end:]
     (folder / "kernel.toml").write_text(text.replace("ROWS = 1\nUNROLL = 1", "ROWS = 8"))
-    found = checks(folder)
+    found = list(checks(folder))
     assert [one.outcome for one in found] == ["ok"] * 6
     cycles = {one.name: one.as_dict()["cycles"] for one in found[:2]}
     assert cycles["baseline"] < cycles["default"]
@@ -108,7 +109,7 @@ def test_a_fault_that_a_build_or_a_run_shows(what: str, tmp_path: Path) -> None:
     kind = {"blur.S": "asm", "make.py": "python"}.get(file, "c")
     folder = good_package(tmp_path / "package", kind)
     edit(folder, old, new, file)
-    first = checks(folder)[0]
+    first = next(checks(folder))
     assert first.outcome == (outcome or "compile_error"), first.error
     assert [part for part in said if part not in first.error] == []
     if what == "wrong output":
@@ -178,6 +179,6 @@ def test_a_reference_that_fails_names_its_line(
     folder = good_package(tmp_path / "package")
     edit(folder, old, new, "reference.py")
     with pytest.raises(UserError) as refused:
-        checks(folder)
+        list(checks(folder))
     assert [part for part in said if part not in str(refused.value)] == []
     assert refused.value.next_step

@@ -22,7 +22,6 @@ import pytest
 
 from tests.rig.phones import Fault, Phone, Setting, require_rig, running_phones
 from tests.tuner.measure.farm.rig_jobs import TRIALS, Busy, KeptObjects, Ran, Truth, run_job
-from tuner import tuning
 from tuner.conformance.patience import PATIENCE_S
 from tuner.measure.android import call
 from tuner.measure.android.link import background
@@ -124,7 +123,7 @@ class Switch:
 def patched() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HVXTUNE_ADB", str(require_rig().adb))
-        patch.setattr(tuning, "find_generator", lambda name: KeptObjects)
+        patch.setattr("tuner.executor.executor.find_generator", lambda name: KeptObjects)
         patch.setattr(
             call, "_START_S", 8.0
         )  # a driver that hangs at once is not waited for as long

@@ -200,7 +200,10 @@ class Precompiled(StandInGenerator):
 def generator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Precompiled:
     made = Precompiled()
     monkeypatch.setattr(counting, "find_generator", lambda name: lambda workers: made)
-    monkeypatch.setattr(counting, "FOLDER", f"calibration-{tmp_path.name}")
+    # What was counted is kept with the machine's cache otherwise, and found by the next run of tests.
+    kept = tmp_path / "cache" / counting.FOLDER
+    kept.mkdir(parents=True)
+    monkeypatch.setattr(counting, "cached", lambda name: kept)
     return made
 
 
