@@ -200,7 +200,7 @@ class Precompiled(StandInGenerator):
 def generator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Precompiled:
     made = Precompiled()
     monkeypatch.setattr(counting, "find_generator", lambda name: lambda workers: made)
-    # What was counted is kept with the machine's cache otherwise, and found by the next run of tests.
+    # In the cache of this machine, the next run of the tests would find what this one counted.
     kept = tmp_path / "cache" / counting.FOLDER
     kept.mkdir(parents=True)
     monkeypatch.setattr(counting, "cached", lambda name: kept)
