@@ -186,10 +186,12 @@ def _reason(resolution: Resolution, tolerance: float, noise: float) -> str:
     if resolution.largest_share == 0:
         return "no sample depends on it"
     known = f"known to {resolution.relative:.0%}: "
-    if resolution.rival is not None:
-        return f"{known}{resolution.rival:.3g} fits nearly as well"
+    rival = f"{resolution.rival:.3g} fits nearly as well" if resolution.rival is not None else ""
     if resolution.alone <= tolerance and resolution.confused_with:
-        return f"{known}confused with {' and '.join(resolution.confused_with[:2])}"
+        confused = f"{known}confused with {' and '.join(resolution.confused_with[:2])}"
+        return f"{confused}, and {rival}" if rival else confused
+    if rival:
+        return known + rival
     share = resolution.largest_share
     return f"{known}at most {share:.1%} of a sample's cycles depend on it, and noise is {noise:.1%}"
 
