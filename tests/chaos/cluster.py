@@ -102,8 +102,24 @@ class Cluster:
         """To the database, from outside of all hosts."""
         return psycopg.connect(self.database_url, autocommit=True, connect_timeout=2)
 
+    def submit(self, user: str, body: Mapping[str, Any], key: str, within_s: float) -> str:
+        """The job that ``body`` asks for. Repeated until the service answers, as clients do: the
+        ``key`` makes that safe. ``TimeoutError`` with the logs after ``within_s`` without one."""
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            if made := self.ask("POST", "/v1/jobs", user, body, {"Idempotency-Key": key}):
+                [job] = made["jobs"]
+                return str(job["job"])
+            time.sleep(0.5)
+        raise TimeoutError(f"no answer to a submission in {within_s:.0f} s\n{self.logs()}")
+
     def ask(
-        self, method: str, path: str, user: str = USERS[0], body: Mapping[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        user: str = USERS[0],
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
         """The service's answer as JSON, bytes if it is none; ``None`` if there is no good one."""
         request = urllib.request.Request(  # noqa: S310 - an address of the lab
@@ -113,6 +129,7 @@ class Cluster:
             headers={
                 "Authorization": f"Bearer {self.tokens[user]}",
                 "Content-Type": "application/json",
+                **(headers or {}),
             },
         )
         try:
