@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from tuner.codegen import find_generator, generator_of, starts_of
 from tuner.errors import CandidateError, UserError
+from tuner.executor import find_executor
 from tuner.kernels import find_kernel
-from tuner.measure import DeviceAccess, open_measurer
+from tuner.measure import DeviceAccess
 from tuner.measure.farm.roster import Roster
 from tuner.records.candidate import Artifact, CacheState, Candidate, Problem
 from tuner.records.trial import Trial
@@ -43,10 +44,12 @@ def measure(
     on: str = "",
     cache: CacheState = "warm",
     roster: Roster | None = None,
+    executor: str | None = None,
 ) -> tuple[Trial, Artifact | None]:
     """Compiles, verifies and times one config, without a job and without storing anything.
 
-    ``on`` and ``roster`` as in :func:`tuner.tuning.plan`.
+    ``on`` and ``roster`` as in :func:`tuner.tuning.plan`, ``executor`` as in
+    :func:`tuner.executor.find_executor`.
 
     ``config`` must be a point of the space of ``generator`` (``Space.config`` makes sure), by
     default that of :func:`tuner.codegen.generator_of`. Returns a
@@ -56,9 +59,10 @@ def measure(
     from tuner.executor.evaluation import Evaluator
 
     candidate = _candidate(problem, config, generator)
+    made_by = find_executor(executor)
     with (
-        find_generator(candidate.generator)(1) as codegen,
-        open_measurer(measurer, cache, DeviceAccess(on, roster)) as device,
+        made_by.generator(candidate.generator, 1) as codegen,
+        made_by.measurer(measurer, cache, DeviceAccess(on, roster)) as device,
     ):
         device.require(problem.target)
         evaluation = Evaluator(codegen, device).evaluate(candidate, number=0, origin="measure")
@@ -94,9 +98,10 @@ def _candidate(problem: Problem, config: Config, generator: str) -> Candidate:
 def explain(
     problem: Problem, artifact: Artifact, *, measurer: str = "qemu", cache: CacheState = "warm"
 ) -> Explanation:
-    """Runs a compiled config once more and says where its cycles go.
+    """Runs a compiled config once more, by the executor of this process, and says where its cycles
+    go.
 
     Raises ``UserError`` if the measurer cannot tell, ``CandidateError`` if the candidate is bad.
     """
-    with open_measurer(measurer, cache=cache) as device:
+    with find_executor().measurer(measurer, cache, DeviceAccess()) as device:
         return device.explain(problem, artifact)

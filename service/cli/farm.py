@@ -220,6 +220,7 @@ def run(
     """
     from db import open_store
     from service.json_forms import peak_cycles, problem_json, trial_json
+    from tuner.executor import DEFAULT_EXECUTOR
     from tuner.measure import FARM
     from tuner.one_config import measure
 
@@ -233,6 +234,7 @@ def run(
             measurer=FARM,
             on=on,
             roster=store.roster(),
+            executor=DEFAULT_EXECUTOR,  # the devices of this machine
         )
     if as_json:
         print_json({**problem_json(problem), **trial_json(trial, peak_cycles(problem))})

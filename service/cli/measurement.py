@@ -15,10 +15,12 @@ from service.cli.options import (
     AsJson,
     CacheName,
     ContractName,
+    ExecutorAddress,
     KernelName,
     ParamTexts,
     TargetName,
     read_problem,
+    use_executor,
 )
 from service.cli.output import print_json, print_line
 from service.cli.summary import print_config, print_loose, print_measurement
@@ -72,12 +74,14 @@ def measure(
             show_default=False,
         ),
     ] = None,
+    executor: ExecutorAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Compile, check and time one schedule of KERNEL.
 
     Nothing is stored.
     """
+    use_executor(executor)
     problem = read_problem(kernel, param, target, contract)
     asked = {"--config": config} | ({} if against is None else {"--against": against})
     candidates = [read_config(problem, cache, option, text) for option, text in asked.items()]

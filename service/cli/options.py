@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -95,6 +96,18 @@ ServerAddress = Annotated[
         "--server",
         metavar="URL",
         help="A service to ask; HVXTUNE_SERVER by default. With neither, this machine does it.",
+        show_default=False,
+    ),
+]
+ExecutorAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--executor",
+        metavar="EXECUTOR",
+        help="The place of compiling and measuring: threads of this machine, or the workers of a "
+        "cluster, dask://HOST:PORT (threads).",
+        envvar="HVXTUNE_EXECUTOR",
+        show_envvar=False,
         show_default=False,
     ),
 ]
@@ -210,6 +223,16 @@ def kernel_in(given: str) -> str:
     from tuner.packages.kernel import kept_here
 
     return kept_here(read_folder(Path(given))).name
+
+
+def use_executor(given: str | None) -> None:
+    """Makes ``given`` the executor of this process and of those that it starts. ``UserError`` if
+    there is no such one."""
+    from tuner.executor import EXECUTOR_VARIABLE, find_executor
+
+    if given is not None:
+        find_executor(given).check(given)
+        os.environ[EXECUTOR_VARIABLE] = given
 
 
 def read_problem(kernel: str, params: Sequence[str] | None, target: str, contract: str) -> Problem:

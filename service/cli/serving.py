@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
-from service.cli.options import AsJson, LogFormatOption
+from service.cli.options import AsJson, ExecutorAddress, LogFormatOption, use_executor
 from service.cli.output import print_line
 from service.logs import LogFormat
 from service.settings import (
@@ -100,18 +99,7 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    executor: Annotated[
-        str | None,
-        typer.Option(
-            "--executor",
-            metavar="EXECUTOR",
-            help="The place of compiling and measuring: threads of conductors, or the workers of "
-            "a cluster, dask://HOST:PORT (threads).",
-            envvar="HVXTUNE_EXECUTOR",
-            show_envvar=False,
-            show_default=False,
-        ),
-    ] = None,
+    executor: ExecutorAddress = None,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request on standard error.")
     ] = False,
@@ -122,7 +110,7 @@ def serve(
     from service.server.serving import serve as run
     from service.sub_path import read_root_path
 
-    _use_executor(executor)
+    use_executor(executor)
     settings = Settings(
         host=host,
         port=port,
@@ -174,18 +162,7 @@ def conductor(
             show_default=False,
         ),
     ] = None,
-    executor: Annotated[
-        str | None,
-        typer.Option(
-            "--executor",
-            metavar="EXECUTOR",
-            help="The place of compiling and measuring: threads of conductors, or the workers of "
-            "a cluster, dask://HOST:PORT (threads).",
-            envvar="HVXTUNE_EXECUTOR",
-            show_envvar=False,
-            show_default=False,
-        ),
-    ] = None,
+    executor: ExecutorAddress = None,
     until_eof: Annotated[
         bool, typer.Option("--until-eof", help="Leave when standard input ends, too.")
     ] = False,
@@ -195,16 +172,6 @@ def conductor(
     from service.conductor.process import conduct
     from service.logs import log_to_stderr
 
-    _use_executor(executor)
+    use_executor(executor)
     log_to_stderr(log_format, "hvxtune-conductor")
     conduct(slots=slots, workers=workers, until_eof=until_eof)
-
-
-def _use_executor(given: str | None) -> None:
-    """Makes ``given`` the executor of this process and of those that it starts. ``UserError`` if
-    there is no such one."""
-    from tuner.executor import EXECUTOR_VARIABLE, find_executor
-
-    if given is not None:
-        find_executor(given).check(given)
-        os.environ[EXECUTOR_VARIABLE] = given

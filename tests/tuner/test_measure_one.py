@@ -31,7 +31,7 @@ class FickleGenerator(StandInGenerator):
 @pytest.fixture
 def problem(monkeypatch: pytest.MonkeyPatch) -> Problem:
     monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
-    monkeypatch.setattr(one_config, "find_generator", lambda name: FickleGenerator)
+    monkeypatch.setattr("tuner.executor.executor.find_generator", lambda name: FickleGenerator)
     monkeypatch.setattr("tuner.measure.find_measurer", lambda name: StandInMeasurer)
     return ScaleU8().problem(None, Contract.STATIC, find_target("hexagon-v66"))
 

@@ -18,7 +18,14 @@ from tuner.errors import OutOfTimeError, UserError
 from tuner.executor.cluster.connection import Cluster, cluster, dask_address
 from tuner.executor.cluster.encryption import certificates
 from tuner.executor.cluster.offers import compile_resource, fingerprint_digest, tag_resources
-from tuner.executor.cluster.tasks import Answer, Upload, compile_here, measure_here, upload_of
+from tuner.executor.cluster.tasks import (
+    Answer,
+    Upload,
+    compile_here,
+    explain_here,
+    measure_here,
+    upload_of,
+)
 from tuner.executor.executor import EXECUTOR_VARIABLE, ThreadExecutor
 from tuner.measure.measurer import DeviceAccess, Measurer, Timed
 from tuner.problem.target import Target
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from distributed import Future
 
     from tuner.machine.fitness import Examined
+    from tuner.measure.explanation import Explanation
 
 AHEAD = 1.25
 """Candidates in flight for each slot of the cluster: while one's answer travels, another runs."""
@@ -151,7 +159,6 @@ class RemoteMeasurer(Measurer):
     def measure(
         self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
     ) -> Timed:
-        needs = [self._offer.resource(problem.target.name), *tag_resources(self._on)]
         timed, _ = self._calls.run(
             measure_here,
             problem,
@@ -161,10 +168,27 @@ class RemoteMeasurer(Measurer):
             self._on,
             budget_cycles,
             _upload_of(problem),
-            needs=needs,
+            needs=self._needs(problem),
         )
         assert isinstance(timed, Timed)  # noqa: S101
         return timed
+
+    def explain(self, problem: Problem, artifact: Artifact) -> Explanation:
+        told: Explanation
+        told, _ = self._calls.run(
+            explain_here,
+            problem,
+            artifact,
+            self.name,
+            self._cache,
+            self._on,
+            _upload_of(problem),
+            needs=self._needs(problem),
+        )
+        return told
+
+    def _needs(self, problem: Problem) -> list[str]:
+        return [self._offer.resource(problem.target.name), *tag_resources(self._on)]
 
     def close(self) -> None:
         self._calls.give_up()

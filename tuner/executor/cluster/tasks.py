@@ -34,6 +34,7 @@ from tuner.tracing import bind, continued
 
 if TYPE_CHECKING:
     from tuner.codegen import CodeGenerator
+    from tuner.measure.explanation import Explanation
 
 T = TypeVar("T")
 _log = logging.getLogger("hvxtune.trial")
@@ -183,13 +184,34 @@ def measure_here(
     upload: Upload | None,
 ) -> Answer[Timed]:
     """Measures ``artifact``, or what a :func:`compile_here` before it gave."""
+
+    def measured(device: Measurer) -> Timed:
+        made = artifact.result() if isinstance(artifact, Answer) else artifact
+        return device.measure(problem, made, budget_cycles=budget_cycles)
+
+    return _with_device(measurer, cache, on, upload, measured)
+
+
+def explain_here(
+    problem: Problem,
+    artifact: Artifact,
+    measurer: str,
+    cache: CacheState,
+    on: str,
+    upload: Upload | None,
+) -> Answer[Explanation]:
+    """Says where the cycles of ``artifact`` go."""
+    return _with_device(measurer, cache, on, upload, lambda one: one.explain(problem, artifact))
+
+
+def _with_device(
+    measurer: str, cache: CacheState, on: str, upload: Upload | None, work: Callable[[Measurer], T]
+) -> Answer[T]:
     where, _ = _this_worker()
     try:
         if upload is not None:
             upload.keep()
-        made = artifact.result() if isinstance(artifact, Answer) else artifact
-        device = OPENED.measurer(measurer, cache, on, f"worker {where}")
-        return Answer(where, device.measure(problem, made, budget_cycles=budget_cycles))
+        return Answer(where, work(OPENED.measurer(measurer, cache, on, f"worker {where}")))
     except HvxtuneError as error:
         return Answer(where, failure=Failure.of(error))
 
