@@ -90,6 +90,19 @@ def stored_schema(connection: Connection) -> str:
     return str(connection.execute(query).scalar_one())
 
 
+def require_still_ours(connection: Connection) -> None:
+    """``StoreError`` once another hvxtune has changed the schema since the database was opened.
+
+    A job begun before may go on, as rows that are merely wider do no harm; nothing new is begun.
+    """
+    found = stored_schema(connection)
+    if found != SCHEMA_VERSION:
+        raise StoreError(
+            f"the database is at schema {found}, this hvxtune knows {SCHEMA_VERSION}",
+            next_step="install the hvxtune that upgraded it",
+        )
+
+
 def upgrade(connection: Connection, revision: str = "head") -> None:
     """Runs the migrations up to ``revision`` within the caller's transaction."""
     from alembic import command

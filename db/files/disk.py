@@ -15,6 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from db.files.folder import prove_folder_writable
 from db.place import Place
+from db.schema import require_still_ours
 from db.service_models import HeartbeatRow
 
 if TYPE_CHECKING:
@@ -52,13 +53,14 @@ class Reserve:
 
 def prove_writable(store: SqlStore) -> None:
     """Writes a row, a file beside the database and one among the artifacts, and reads the mark of
-    these; ``StoreError`` says what fails, and why. Blocks while another writer holds the
-    database."""
+    these; ``StoreError`` says what fails, and why: that a newer hvxtune has upgraded the database,
+    too. Blocks while another writer holds the database."""
     if store.place.path is not None:
         prove_folder_writable(store.place.path.parent)
     store.prove_artifacts()
     now = time.time()
     with store.writing() as session:
+        require_still_ours(session.connection())
         dialect = postgresql if session.get_bind().dialect.name == "postgresql" else sqlite
         row = dialect.insert(HeartbeatRow).values(machine=socket.gethostname()[:100], at=now)
         session.execute(row.on_conflict_do_update(index_elements=["machine"], set_={"at": now}))

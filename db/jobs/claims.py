@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from db.catalogue import rows_changed
 from db.clock import DatabaseClock, database_time
 from db.models import JobRow
+from db.schema import require_still_ours
 from tuner.errors import UserError
 from tuner.records.trial import JobRequest, JobState
 from tuner.store import claim_lost
@@ -155,7 +156,11 @@ def locked(session: Session, job_id: str) -> JobRow:
 
 
 def take(session: Session, row: JobRow) -> int:
-    """Claims the job of ``row`` (read for update) for this process; returns the new token."""
+    """Claims the job of ``row`` (read for update) for this process; returns the new token.
+
+    ``StoreError`` if a newer hvxtune has upgraded the database meanwhile: its jobs are its own.
+    """
+    require_still_ours(session.connection())
     if is_held(session, row):
         owner = owner_of(row)
         label = owner.label if owner else "another process"

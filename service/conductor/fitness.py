@@ -17,7 +17,7 @@ from importlib.metadata import version
 from db.clock import database_now
 from db.jobs.claims import lease_s, this_process
 from db.jobs.conductors import Conductor, leave, renew
-from db.schema import SCHEMA_VERSION, stored_schema
+from db.schema import require_still_ours
 from db.sql_store import SqlStore
 from tuner.errors import HvxtuneError, StoreError
 from tuner.executor import examine_executor, executor_address
@@ -117,29 +117,24 @@ class Fitness:
         """How far the clock is ahead of the database's, and what is wrong with either."""
         try:
             with self._store.reading() as session:
-                schema = stored_schema(session.connection())
+                of_schema = []
+                try:
+                    require_still_ours(session.connection())
+                except StoreError as error:
+                    of_schema = [Lack("schema", str(error))]
                 before = self._clock()
                 now = database_now(session)
                 after = self._clock()
         except StoreError as error:
             return 0.0, [Lack("database", str(error))]
         offset_s = (before + after) / 2 - now
-        return offset_s, [*_of_schema(schema), *_of_clock(offset_s, after - before)]
+        return offset_s, [*of_schema, *_of_clock(offset_s, after - before)]
 
     def _examine_artifacts(self) -> Iterator[Lack]:
         try:
             self._store.prove_artifacts()
         except HvxtuneError as error:
             yield Lack("artifacts", str(error))
-
-
-def _of_schema(schema: str) -> Iterator[Lack]:
-    if schema != SCHEMA_VERSION:
-        yield Lack(
-            "schema",
-            f"the database is at schema {schema}, this hvxtune knows {SCHEMA_VERSION}; install the "
-            "hvxtune that upgraded it",
-        )
 
 
 def _of_clock(offset_s: float, took_s: float) -> Iterator[Lack]:
