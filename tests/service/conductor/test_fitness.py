@@ -10,14 +10,18 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text, update
 
+from db.files.disk import prove_writable
 from db.jobs.claims import lease_s
 from db.jobs.conductors import conductors
+from db.jobs.queue import JobQueue
+from db.schema import SCHEMA_VERSION
 from db.service_models import ConductorRow
 from db.sql_store import SqlStore
 from service.conductor.conductor import Conductor
 from service.conductor.fitness import TOLERANCES_PER_LEASE, Fitness
 from tests.service.conductor.test_conductor import Work, conducting, is_in, submitted
 from tuner.conformance.patience import until
+from tuner.errors import StoreError
 from tuner.machine.fitness import Abilities, Examined, Lack
 from tuner.paths import STATE_DIR_VARIABLE
 from tuner.records.trial import JobState
@@ -72,6 +76,24 @@ def test_so_is_a_schema_that_another_version_made(store: SqlStore) -> None:
         session.execute(text("UPDATE alembic_version SET version_num = '0999'"))
     assert [lack.part for lack in fitness.check().lacks] == ["schema"]
     assert "0999" in fitness.check().reason
+
+
+def test_nothing_is_claimed_from_the_moment_of_an_upgrade(store: SqlStore) -> None:
+    """Not even before the next examination; what is held is written on."""
+    held, waiting = submitted(store), submitted(store)
+    token = store.claim(held)
+    with store.writing() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '0999'"))
+    told = f"the database is at schema 0999, this hvxtune knows {SCHEMA_VERSION}"
+    with pytest.raises(StoreError, match=told):
+        JobQueue(store).take_next()
+    with pytest.raises(StoreError, match=told):
+        store.claim(waiting)
+    with pytest.raises(StoreError, match=told):
+        prove_writable(store)
+    assert store.job(waiting).state is JobState.QUEUED
+    store.release(held, token, JobState.QUEUED)
+    assert store.job(held).state is JobState.QUEUED
 
 
 def test_so_are_artifacts_that_cannot_be_written(store: SqlStore) -> None:
