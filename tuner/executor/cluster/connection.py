@@ -116,8 +116,9 @@ class Cluster:
             self._listed = (time.monotonic(), found)
         return found
 
-    def measurer(self, name: str, cache: str) -> MeasurerOffer:
-        """The measurer as most workers have it; targets are those that any of them runs.
+    def measurer(self, name: str, cache: str, on: str = "") -> MeasurerOffer:
+        """The measurer as most workers have it, of a farm with a device tagged ``on``; targets are
+        those that any of them runs.
 
         ``ToolchainError`` if no worker has it, with what they lack.
         """
@@ -126,10 +127,11 @@ class Cluster:
             for _, slots, offer in self.workers()
             if offer.fit
             for one in offer.measurers
-            if (one.name, one.cache) == (name, cache)
+            if (one.name, one.cache) == (name, cache) and one.serves(on)
         ]
         if not offers:
-            raise self._nobody(f"has {name} with {cache} caches", name)
+            what = f"a device tagged '{on}'" if on else f"{name} with {cache} caches"
+            raise self._nobody(f"has {what}", name)
         counted = Counter[str]()
         for one, slots in offers:
             counted[one.digest] += slots

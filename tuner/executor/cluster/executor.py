@@ -135,7 +135,7 @@ class RemoteMeasurer(Measurer):
         self._cache: CacheState = cache
         self._on = on
         self._where = where
-        self._offer = where.measurer(name, cache)
+        self._offer = where.measurer(name, cache, on)
         self._calls = _Calls(where)
         self.fidelity = self._offer.fidelity  # type: ignore[assignment]
         self.counted = frozenset(self._offer.counted)

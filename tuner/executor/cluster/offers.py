@@ -7,20 +7,23 @@ goes where the very toolchain of its job is. Dask compares the names; what they 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tuner.errors import HvxtuneError
 from tuner.identity import digest_of
 from tuner.machine.fitness import Abilities, Examined, Lack, examine_tools, split_tags
-from tuner.measure.measurer import Measurer
+from tuner.measure import FARM, DeviceAccess, Measurer, open_measurer
+from tuner.measure.device import Member
+from tuner.problem.target import TARGETS
 
 _DIGITS = 16
 
 
 @dataclass(frozen=True)
 class MeasurerOffer:
-    """A measurer under one state of the caches, as a worker has it."""
+    """A measurer under one state of the caches, as a worker has it. That of a farm is of devices
+    that are alike; ``devices`` are the tags of each."""
 
     name: str
     cache: str
@@ -28,6 +31,12 @@ class MeasurerOffer:
     fidelity: str
     counted: tuple[str, ...]
     targets: tuple[str, ...]
+    devices: tuple[tuple[str, ...], ...] = ()
+
+    def serves(self, on: str) -> bool:
+        """Whether it has a device with all the tags ``on``, if any are asked for."""
+        wanted = split_tags(on)
+        return not wanted or any(wanted <= set(tags) for tags in self.devices)
 
     @property
     def digest(self) -> str:
@@ -82,6 +91,7 @@ class Offer:
                     "fingerprint": dict(one.fingerprint),
                     "counted": list(one.counted),
                     "targets": list(one.targets),
+                    "devices": [list(tags) for tags in one.devices],
                 }
                 for one in self.measurers
             ],
@@ -97,7 +107,12 @@ class Offer:
             data["generators"],
             tuple(
                 MeasurerOffer(
-                    **{**one, "counted": tuple(one["counted"]), "targets": tuple(one["targets"])}
+                    **{
+                        **one,
+                        "counted": tuple(one["counted"]),
+                        "targets": tuple(one["targets"]),
+                        "devices": tuple(tuple(tags) for tags in one["devices"]),
+                    }
                 )
                 for one in data["measurers"]
             ),
@@ -128,14 +143,18 @@ def fingerprint_digest(fingerprint: Mapping[str, str]) -> str:
 
 
 def examine() -> Offer:
-    """The offer of this machine now. Takes tenths of a second."""
-    found = examine_tools()
+    """The offer of this machine now. Takes tenths of a second, and as long as the checks of devices
+    that are due for one."""
+    from tuner.executor.cluster.devices import devices
+
+    found, farm = examine_tools(), devices()
+    names = [name for name in found.abilities.measurers if name != FARM]
     return Offer(
         generators=dict(_generators()),
-        measurers=tuple(_measurers(found.abilities.measurers)),
-        devices=found.abilities.devices,
+        measurers=(*_measurers(names), *_of_devices(farm.members)),
+        devices=tuple(tuple(sorted(member.tags)) for member in farm.members),
         lacks=found.lacks,
-        without=found.without,
+        without=(*(lack for lack in found.without if lack.part != FARM), *farm.lacks),
     )
 
 
@@ -151,25 +170,44 @@ def _generators() -> Iterable[tuple[str, str]]:
 
 
 def _measurers(names: Iterable[str]) -> Iterable[MeasurerOffer]:
-    from tuner.measure import open_measurer
-    from tuner.problem.target import TARGETS
     from tuner.records.candidate import CACHE_STATES
 
     for name in names:
         for cache in CACHE_STATES:
             try:
                 with open_measurer(name, cache) as measurer:
-                    targets = tuple(t.name for t in TARGETS.values() if _runs(measurer, t.name))
-                    yield MeasurerOffer(
-                        name,
-                        cache,
-                        dict(measurer.fingerprint()),
-                        measurer.fidelity,
-                        tuple(sorted(measurer.counted)),
-                        targets,
-                    )
+                    yield _offered(measurer, name, cache)
             except HvxtuneError:
                 continue  # such as cold caches on a phone
+
+
+def _of_devices(members: Iterable[Member]) -> Iterable[MeasurerOffer]:
+    """An offer for each group of devices that are alike: their numbers can be compared."""
+    from tuner.executor.cluster.devices import ROSTER
+
+    alike: dict[tuple[str, tuple[str, ...]], MeasurerOffer] = {}
+    for member in members:
+        try:
+            with open_measurer(FARM, "warm", DeviceAccess(member.name, ROSTER)) as measurer:
+                found = _offered(measurer, FARM, "warm")
+        except HvxtuneError:
+            continue  # it went away just now
+        of_group = alike.setdefault((found.digest, found.targets), found)
+        tags = (*of_group.devices, tuple(sorted(member.tags)))
+        alike[found.digest, found.targets] = replace(of_group, devices=tags)
+    return alike.values()
+
+
+def _offered(measurer: Measurer, name: str, cache: str) -> MeasurerOffer:
+    targets = tuple(t.name for t in TARGETS.values() if _runs(measurer, t.name))
+    return MeasurerOffer(
+        name,
+        cache,
+        dict(measurer.fingerprint()),
+        measurer.fidelity,
+        tuple(sorted(measurer.counted)),
+        targets,
+    )
 
 
 def _runs(measurer: Measurer, target: str) -> bool:

@@ -25,6 +25,7 @@ from tuner.errors import (
     ToolchainError,
     UserError,
 )
+from tuner.executor.cluster.devices import ROSTER
 from tuner.kernels import PIPELINE_PREFIX
 from tuner.measure import DeviceAccess, open_measurer
 from tuner.measure.measurer import Measurer, Timed
@@ -131,7 +132,7 @@ class _Opened:
         key = (name, cache, on)
         with self._lock:
             if key not in self._measurers:
-                opened = open_measurer(name, cache, DeviceAccess(on, None, holder))
+                opened = open_measurer(name, cache, DeviceAccess(on, ROSTER, holder))
                 self._measurers[key] = self._stack.enter_context(opened)
             return self._measurers[key]
 

@@ -363,7 +363,7 @@ class Caretaker:
                 if not enrolled:
                     enrol(self._farm, self._roster)
                     enrolled = True
-                for result in self.check(self._due()):
+                for result in self.check_due():
                     if result.failure:
                         _log.warning("device %s: %s", result.record.name, result.failure)
             except HvxtuneError as error:
@@ -378,6 +378,10 @@ class Caretaker:
             for member in self._farm.members
             if is_due(records[member.name], self._farm.limits, now, tuple(records.values()))
         ]
+
+    def check_due(self) -> Iterator[CheckResult]:
+        """:meth:`check` for those that are due; all are enrolled."""
+        return self.check(self._due())
 
     def check(self, members: Iterable[Member]) -> Iterator[CheckResult]:
         """Checks devices of the farm now, several at once; each as it is done."""

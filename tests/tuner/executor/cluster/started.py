@@ -32,7 +32,12 @@ class Started:
     scheduler_pid: int = 0
 
     def add(
-        self, name: str, *, slots: int = 2, more: Mapping[str, str] | None = None
+        self,
+        name: str,
+        *,
+        slots: int = 2,
+        options: tuple[str, ...] = (),
+        more: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[str]:
         """A worker with a state directory of its own."""
         state = self.folder / name
@@ -41,7 +46,7 @@ class Started:
         process = subprocess.Popen(
             [
                 *(*COMMAND, "worker", "--scheduler", place, "--slots", str(slots)),
-                *("--name", name, *self.options),
+                *("--name", name, *self.options, *options),
             ],
             env={
                 **os.environ,
