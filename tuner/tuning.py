@@ -270,6 +270,7 @@ def run(
     space = space_of(spec.generator, kernel, spec.problem)
     if job.state.ended:
         return result(job.id, store)
+    _require_same_code(job, kernel)
     workers = min(spec.workers, most_workers or spec.workers)
     roster, holder = store.roster(), f"job {job.id} on {socket.gethostname()}"
     # Devices take bundles of candidates that wait; more compilers than processors help nobody.
@@ -325,12 +326,23 @@ def require_same_tools(
     now = {**_toolchain(generator, measurer), "space": space.digest}
     for part in sorted({*then, *now} - {_OURS}, key=lambda part: (part != "space", part)):
         if then.get(part) != now.get(part):
-            raise UserError(
-                f"job {job.id} began with {part} {then.get(part, 'none')[:16]}, here it is "
-                f"{now.get(part, 'none')[:16]}: its cycles could not be compared",
-                next_step="start a new job with `hvxtune tune`, or install the versions it began "
-                "with",
-            )
+            raise _began_with_another(job, part, then.get(part, "none"), now.get(part, "none"))
+
+
+def _require_same_code(job: Job, kernel: Kernel) -> None:
+    """``UserError`` if the job began with other code of its kernel: its trials would be stored for
+    code that they were not made of."""
+    source = job.spec.problem.workload.source
+    if source != kernel.source:
+        raise _began_with_another(job, f"code of {kernel.name}", source, kernel.source)
+
+
+def _began_with_another(job: Job, part: str, then: str, now: str) -> UserError:
+    return UserError(
+        f"job {job.id} began with {part} {then[:16]}, here it is {now[:16]}: its cycles could not "
+        "be compared",
+        next_step="start a new job with `hvxtune tune`, or install the versions it began with",
+    )
 
 
 def tune(

@@ -268,15 +268,16 @@ def test_what_the_previous_release_runs_is_kept(lab: Lab, service: Start, tmp_pa
 
 
 def same_tools(lab: Lab, one: str, other: str) -> bool:
-    """Whether two jobs had the same compilers, simulator and space, whatever their release."""
+    """Whether two jobs had the same kernel, compilers, simulator and space, whatever their
+    release."""
     found = []
     for job in (one, other):
-        [(tools, space)] = lab.rows(
+        [(tools, *others)] = lab.rows(
             text(
-                "SELECT t.fingerprint, j.space_digest FROM jobs j"
+                "SELECT t.fingerprint, j.space_digest, j.problem_id FROM jobs j"
                 " JOIN toolchains t ON t.id = j.toolchain_id WHERE j.id = :id"
             ).bindparams(id=job)
         )
         parts = dict(json.loads(tools) if isinstance(tools, str) else tools)
-        found.append(({k: v for k, v in parts.items() if k != "hvxtune"}, space))
+        found.append(({k: v for k, v in parts.items() if k != "hvxtune"}, others))
     return found[0] == found[1]

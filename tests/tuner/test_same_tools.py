@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.tuner.search.test_loop import PROBLEM, SPACE
 from tuner import tuning
-from tuner.errors import UserError
+from tuner.errors import ToolchainError, UserError
+from tuner.executor.cluster import tasks
+from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure.qemu import measurer as qemu
 from tuner.memory_store import MemoryStore
 from tuner.records.trial import Job, JobSpec
@@ -57,3 +61,17 @@ def test_rules_that_make_other_cycles_are_another_tool(
     assert digest() == before == qemu.QemuMeasurer().fingerprint()["timing rules"]
     cycles.write_text(cycles.read_text() + "\nEXTRA = 1\n")
     assert digest() != before
+
+
+def test_a_job_on_other_code_of_its_kernel_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither here, nor on a worker with another installation."""
+    monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
+    store, source = MemoryStore(), PROBLEM.workload.source
+    was = replace(PROBLEM, workload=replace(PROBLEM.workload, source="0" * 16))
+    job = store.create_job(JobSpec(problem=was, trials=1), SPACE, HERE)
+    told = f"began with code of scale_u8 0000000000000000, here it is {source}: its cycles"
+    with pytest.raises(UserError, match=told):
+        tuning.run(job.id, store)
+    with pytest.raises(ToolchainError, match=f"the code of scale_u8 is {source} on this worker"):
+        tasks._require_same_code(was)
+    tasks._require_same_code(PROBLEM)

@@ -26,7 +26,7 @@ from tuner.errors import (
     UserError,
 )
 from tuner.executor.cluster.devices import ROSTER
-from tuner.kernels import PIPELINE_PREFIX
+from tuner.kernels import PIPELINE_PREFIX, find_kernel
 from tuner.measure import DeviceAccess, open_measurer
 from tuner.measure.measurer import Measurer, Timed
 from tuner.records.candidate import Artifact, CacheState, Candidate, Problem
@@ -168,6 +168,7 @@ def compile_here(
     try:
         if upload is not None:
             upload.keep()
+        _require_same_code(candidate.problem)
         generator = OPENED.generator(candidate.generator, slots)
         generator.limit(limit_s)
         return Answer(where, generator.compile(candidate, with_assembly=with_assembly))
@@ -187,6 +188,7 @@ def measure_here(
     """Measures ``artifact``, or what a :func:`compile_here` before it gave."""
 
     def measured(device: Measurer) -> Timed:
+        _require_same_code(problem)
         made = artifact.result() if isinstance(artifact, Answer) else artifact
         return device.measure(problem, made, budget_cycles=budget_cycles)
 
@@ -215,6 +217,17 @@ def _with_device(
         return Answer(where, work(OPENED.measurer(measurer, cache, on, f"worker {where}")))
     except HvxtuneError as error:
         return Answer(where, failure=Failure.of(error))
+
+
+def _require_same_code(problem: Problem) -> None:
+    """``ToolchainError`` if the kernel of ``problem`` has other code on this worker."""
+    kernel, asked = find_kernel(problem.workload.kernel), problem.workload.source
+    if kernel.source != asked:
+        raise ToolchainError(
+            f"the code of {kernel.name} is {kernel.source[:16]} on this worker, that of the job is "
+            f"{asked[:16]}",
+            next_step="install one version of hvxtune, and of your own kernels, on all workers",
+        )
 
 
 def upload_of(problem: Problem) -> Upload | None:
