@@ -34,4 +34,44 @@
       button.hidden = true;
     }
   });
+  // Browsers that go back restore what was chosen, not what the page was made for.
+  addEventListener("pageshow", () => {
+    for (const form of document.querySelectorAll("form[data-auto]")) form.reset();
+  });
+
+  // A page that cannot ask any more says so, and takes nothing for the present.
+  let answeredAt = new Date();
+  function tellConnection(lost) {
+    const place = document.getElementById("connection");
+    if (!lost) answeredAt = new Date();
+    if (!place || lost === !place.hidden) return;
+    document.documentElement.toggleAttribute("data-lost", lost);
+    place.hidden = !lost;
+    place.textContent = lost
+      ? `Connection lost: this page is as of ${answeredAt.toLocaleTimeString()}. It goes on by itself when the service answers.`
+      : "";
+  }
+  for (const name of ["htmx:sendError", "htmx:timeout"]) {
+    document.addEventListener(name, () => tellConnection(true));
+  }
+  document.addEventListener("htmx:afterOnLoad", (event) => {
+    tellConnection(event.detail.xhr.status >= 500);
+  });
+
+  // Tables that are replaced while they are read stay where they were scrolled to, and ticked.
+  const scrolled = new Map();
+  let ticked = new Set();
+  const boxes = () => document.querySelectorAll("input[name=ticked]");
+  document.addEventListener("htmx:beforeSwap", () => {
+    ticked = new Set([...boxes()].filter((box) => box.checked).map((box) => box.value));
+    for (const region of document.querySelectorAll(".scroll[aria-label]")) {
+      scrolled.set(region.getAttribute("aria-label"), region.scrollLeft);
+    }
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    for (const box of boxes()) box.checked ||= ticked.has(box.value);
+    for (const region of document.querySelectorAll(".scroll[aria-label]")) {
+      region.scrollLeft = scrolled.get(region.getAttribute("aria-label")) ?? 0;
+    }
+  });
 })();
