@@ -1,8 +1,9 @@
 """Events and parameters to cycles: one pure function, so that other parameters need no new run.
 
-A stretch of serial code costs what issue and dependency stalls cost, or what its transfers from
-and to DDR take if that is longer, plus a cost for each of the other events. Waits for DDR are
-counted in groups that overlap. The tasks of a parallel loop go to the first thread that is free;
+A stretch of serial code costs what issue, dependency stalls and waits for DDR cost, or what its
+transfers from and to DDR take if that is longer (a load waits for just such a transfer: both at
+once, not one after the other), plus a cost for each of the other events. Waits for DDR are counted
+in groups that overlap. The tasks of a parallel loop go to the first thread that is free;
 the loop takes as long as its slowest thread, but no less than HVX contexts, L2 and DDR need for
 all tasks together.
 """
@@ -134,7 +135,7 @@ def serial_parts(counts: Counts, parameters: Parameters) -> dict[str, Floats]:
     for name, cause in _CAUSE_OF_EVENT.items():
         parts[cause] = parts[cause] + costs[..., INDEX[name]]
     parts[DDR_LATENCY] = costs[..., WAITS:].sum(axis=-1)
-    busy = parts[ISSUE] + parts[DEPENDENCY]
+    busy = parts[ISSUE] + parts[DEPENDENCY] + parts[DDR_LATENCY]
     parts[DDR_BANDWIDTH] = np.maximum(_transfer(counts, parameters) - busy, 0)
     return parts
 

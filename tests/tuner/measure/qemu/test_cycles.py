@@ -98,6 +98,17 @@ def test_transfers_hide_behind_the_work_or_the_work_behind_them() -> None:
     assert total(events({"packets": 2000, **moved})) == 3000
 
 
+def test_transfers_go_on_while_a_load_waits_for_one_of_them() -> None:
+    found = events({"packets": 500, "ddr_read_bytes": 3000 * NOMINAL.ddr_bandwidth})
+    found.counts[0, wait(16, 0)] = 10
+    waits = 10 * NOMINAL.ddr_latency
+    assert waits < 2500
+    assert total(found) == 3000
+    assert cycles_of(found, NOMINAL, 4).parts["DDR latency"] == waits
+    found.counts[0, wait(16, 0)] = 100
+    assert total(found) == 500 + 100 * NOMINAL.ddr_latency
+
+
 @pytest.mark.parametrize(("overlap", "groups"), [(4, 80), (16, 20), (12, 30), (24, 15), (128, 5)])
 def test_groups_of_waits_are_interpolated_between_the_distances_counted(
     overlap: float, groups: float

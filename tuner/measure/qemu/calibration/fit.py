@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tuner.errors import ToolchainError
 from tuner.measure.qemu.cycles import makespan, weights
-from tuner.measure.qemu.events import INDEX, Events
+from tuner.measure.qemu.events import INDEX, WAITS, Events
 from tuner.measure.qemu.model import Parameters, ParameterSpecs, parameters_of
 
 Floats = NDArray[np.float64]
@@ -80,8 +80,10 @@ class Predictor:
 
     def log_cycles(self, parameters: Parameters) -> Floats:
         """Natural logarithms of the model's cycles, one for each observation."""
-        alone = self._counts @ weights(parameters)
-        serial = alone + np.maximum(self._moved / parameters.ddr_bandwidth - self._busy, 0)
+        costs = weights(parameters)
+        alone = self._counts @ costs
+        busy = self._busy + self._counts[:, WAITS:] @ costs[WAITS:]
+        serial = alone + np.maximum(self._moved / parameters.ddr_bandwidth - busy, 0)
         totals = np.bincount(self._owners, serial[self._serial], self._count)
         for loop in self._loops:
             totals[loop.owner] += max(

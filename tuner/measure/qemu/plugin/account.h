@@ -8,6 +8,7 @@ struct account {
     struct events *events;
     const struct costs *costs;
     uint64_t extra;     /* cost of all events but packets and stalls, in 1/256 packet times */
+    uint64_t waits;     /* the part of it that waits for DDR: transfers go on meanwhile */
     uint64_t ddr_bytes; /* read and written */
 };
 

@@ -115,8 +115,8 @@ static uint64_t spent(void) {
     uint64_t alone = work() - shared_out - (depth > 0 ? share(work() - loop_began) : 0);
     if (loops > 0)
         return alone > transfers ? alone : transfers;
-    uint64_t core = session->results.cycles << 8;
-    return (core > transfers ? core : transfers) + account.extra;
+    uint64_t core = (session->results.cycles << 8) + account.waits;
+    return (core > transfers ? core : transfers) + account.extra - account.waits;
 }
 
 void timing_block_entered(struct known_block *block) {

@@ -43,10 +43,12 @@ void wait_for_memory(uint64_t time, uint64_t lead) {
         if (joins) { /* waits longer than the group did so far */
             account.events->count[event_of(w, group->lead)]--;
             account.extra -= account.costs->of_event[event_of(w, group->lead)];
+            account.waits -= account.costs->of_event[event_of(w, group->lead)];
             group->lead = index;
         } else {
             *group = (struct group){time, index, account.events};
         }
         charge(event_of(w, index), 1);
+        account.waits += account.costs->of_event[event_of(w, index)];
     }
 }

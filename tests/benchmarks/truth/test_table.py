@@ -1,0 +1,84 @@
+"""The truth table: ratios, tau and goals, and the rows of docs/truth.md simulated again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.truth.__main__ import TARGET, is_met, main, summary, table
+from benchmarks.truth.families import (
+    BEYOND,
+    INSIDE,
+    ISSUE,
+    Comparison,
+    Line,
+    least_tau,
+)
+from benchmarks.truth.figures import read_figures
+from benchmarks.truth.programs import Chain
+
+PAGE = Path(__file__).parents[3] / "docs" / "truth.md"
+
+
+def line(silicon: float, model: float, device: str = "a chip", remark: str = "") -> Line:
+    return Line(ISSUE, "a loop", device, silicon, model, "pcycles", "somewhere", remark)
+
+
+def test_the_ratio_is_that_of_the_model_to_silicon() -> None:
+    assert line(16.0, 12.0).ratio == 0.75
+
+
+def test_tau_is_the_least_of_the_devices() -> None:
+    agrees = [line(1, 10), line(2, 20)]
+    assert least_tau(agrees) == 1
+    assert least_tau([*agrees, line(2, 10, "another"), line(1, 20, "another")]) == -1
+    assert least_tau([line(1, 10), line(1, 10, "another")]) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "tau", "met"),
+    [
+        ([line(16.0, 16.1)], 1.0, True),
+        ([line(16.0, 16.2)], 1.0, False),
+        ([line(16.0, 12.0, remark="known")], 1.0, True),
+        ([line(16.0, 16.0)], 0.8, False),
+        ([line(16.0, 16.0)], None, False),
+    ],
+)
+def test_a_goal_takes_ratios_and_tau(lines: list[Line], tau: float | None, met: bool) -> None:
+    assert is_met(ISSUE, lines, tau) is met
+
+
+def test_a_row_of_the_table_says_why_it_is_off() -> None:
+    assert list(table([line(16.0, 12.0, remark="known")]))[-1] == (
+        "| a loop | a chip | 16 pcycles | 12 | 0.75 | somewhere; known |"
+    )
+
+
+def test_an_unknown_target_or_family_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--target", "hexagon-v6"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    with pytest.raises(SystemExit):
+        main(["rates"])
+    assert "known are issue rates" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def compared() -> Iterator[Comparison]:
+    with Chain(TARGET) as chain:
+        yield Comparison(read_figures(), chain)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [ISSUE, INSIDE, BEYOND])
+def test_one_thread_meets_its_goals_and_the_page_shows_it(
+    compared: Comparison, family: str
+) -> None:
+    lines, tau = compared.lines(family), compared.tau(family)
+    assert is_met(family, lines, tau), [(one.what, one.ratio) for one in lines]
+    page = PAGE.read_text().splitlines()
+    changed = [row for row in [*table(lines), summary(family, lines, tau)] if row not in page]
+    assert not changed, "run `make bench-truth` and take its tables over into docs/truth.md"
+    assert f"a clock of {compared.clock_ghz:.3f} GHz" in PAGE.read_text()
