@@ -21,9 +21,9 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
-setup: $(VENV)/.installed ## make .venv with the hvxtune command, and fetch the simulator
+setup: $(VENV)/.installed ## make .venv with the hvxtune command, and fetch the simulator (TARGETS=v73 builds one for newer targets)
 	@$(BIN)/python -m compileall -q tuner db service dashboards
-	@$(BIN)/hvxtune setup
+	@$(BIN)/hvxtune setup $(TARGETS:%=--target %)
 
 demo: setup ## start a service, tune one kernel through it, ask for the best (about a minute)
 	@$(BIN)/python -m service.demo

@@ -45,6 +45,7 @@ app = typer.Typer(
 for command in (
     catalogue.kernels,
     catalogue.space,
+    catalogue.targets,
     pipelines.pipelines,
     tuning.tune,
     schedules.best,

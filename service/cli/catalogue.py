@@ -1,4 +1,4 @@
-"""The kernels and their spaces: ``kernels`` and ``space``."""
+"""What can be tuned, and for what: ``kernels``, ``space`` and ``targets``."""
 
 from __future__ import annotations
 
@@ -38,6 +38,50 @@ def kernels(as_json: AsJson = False) -> None:
     print_table(
         ["kernel", "parameters and defaults", "what it computes"],
         [[k.name, " ".join(f"{p.name}={p.default}" for p in k.params), k.summary] for k in found],
+    )
+
+
+def targets(as_json: AsJson = False) -> None:
+    """List the targets with contexts, memories, clock and DDR bandwidth, and their sources."""
+    from tuner.problem.target import TARGET_ROWS, target_sources
+
+    rows, sources = TARGET_ROWS, target_sources()
+    if as_json:
+        listed = [
+            {
+                **row.target.as_dict(),
+                "chip": row.chip or None,
+                "figures": {
+                    key: {"value": figure.value, "source": sources[figure.source]}
+                    for key, figure in row.figures.items()
+                },
+            }
+            for row in rows.values()
+        ]
+        print_json({"targets": listed, "default": DEFAULT_TARGET})
+        return
+    print_table(
+        ["target", "chip", "HVX contexts", "VTCM", "L2", "L1D", "clock", "DDR read / write"],
+        [
+            [
+                name,
+                row.chip,
+                row.known("hvx_contexts"),
+                *(f"{row.known(key)} KiB" for key in ("vtcm_kib", "l2_kib", "l1d_kib")),
+                f"{row.known('clock_ghz')} GHz" if row.known("clock_ghz") else "",
+                f"{row.known('ddr_read_gb_s')} / {row.known('ddr_write_gb_s')} GB/s"
+                if row.known("ddr_read_gb_s")
+                else "",
+            ]
+            for name, row in rows.items()
+        ],
+    )
+    for name, row in rows.items():
+        if row.known("note") and row.target.soc is None:
+            print_line(f"{name}: {row.known('note')}")
+    print_line(
+        f"`hvxtune targets --json` names the source of each figure; without --target it is "
+        f"{DEFAULT_TARGET}"
     )
 
 

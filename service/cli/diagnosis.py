@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -24,15 +25,26 @@ def setup(
             show_default=False,
         ),
     ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            metavar="TARGET",
+            help="See that the simulator runs this target or arch (v73), and build a newer one "
+            "if need be; several times, or with commas.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Fetch the simulator unless this machine has one; no root needed.
 
-    Ctrl-C stops it; what was downloaded by then is kept for the next time.
+    Ctrl-C stops it; what was downloaded or built by then is kept for the next time.
     """
     from tuner.machine.doctor import compilers
     from tuner.machine.provision import build, provision
 
+    archs = _archs(target or ())
     for part in compilers():
         if not part.present:
             raise ToolchainError(
@@ -40,7 +52,10 @@ def setup(
             )
     steps = StepLines()
     try:
-        simulator = provision(steps) if qemu is None else build(qemu.expanduser(), steps)
+        if qemu is None:
+            simulator = provision(steps, archs)
+        else:
+            simulator = build(qemu.expanduser(), steps, archs)
     finally:
         steps.end()
     program, version = simulator.command[-1], simulator.version
@@ -48,6 +63,15 @@ def setup(
         print_json({"simulator": {"program": program, "version": version}})
     else:
         print_line(f"using {program} ({version}); `hvxtune doctor` shows its targets")
+
+
+def _archs(targets: Sequence[str]) -> list[str]:
+    """The archs of ``targets``: names of archs or targets, several with commas between them."""
+    from tuner.problem.target import find_target
+
+    names = [name.strip() for text in targets for name in text.split(",") if name.strip()]
+    full = [name if name.startswith("hexagon-") else f"hexagon-{name}" for name in names]
+    return sorted({find_target(name).arch for name in full})
 
 
 def doctor(as_json: AsJson = False) -> None:

@@ -108,16 +108,8 @@ class PrivateApt:
         own, distribution = system.get("VERSION_CODENAME", ""), system["ID"]
         if not own or (own == release and not with_backports):
             return []
-        keys = Path(f"/usr/share/keyrings/{distribution}-archive-keyring.gpg")
-        options = f"[signed-by={keys}] " if keys.exists() else ""
-        form = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)"
-        rows = self._run(
-            "apt-get", "indextargets", "--format", form, "Created-By: Packages"
-        ).stdout.splitlines()
         lines = []
-        for address, suite, component, origin in (
-            r.split(" ", 3) for r in rows if r.count(" ") > 2
-        ):
+        for address, suite, component, origin in self._indices():
             if suite not in (own, f"{own}-updates", f"{own}-security"):
                 continue
             if origin.lower() != distribution:
@@ -125,10 +117,43 @@ class PrivateApt:
             suites = [suite.replace(own, release)]
             if suite == own and with_backports:
                 suites.append(f"{release}-backports")
+            options = _signed_by(distribution)
             lines += [f"deb {options}{address} {name} {component}" for name in suites]
         return lines
 
-    def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def source_lines(self, suites: Iterable[str]) -> list[str]:
+        """Lines for the source packages of Debian's ``suites``, in the archive that the machine's
+        own packages come from. Empty if that is not Debian's, or its lists were never fetched."""
+        own = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+        options = _signed_by("debian")
+        return [
+            f"deb-src {options}{address} {name} {component}"
+            for address, suite, component, origin in self._indices()
+            if origin == "Debian" and suite == own and component == "main"
+            for name in suites
+        ]
+
+    def _indices(self) -> list[list[str]]:
+        """Address, release, component and origin of each list of packages that was fetched."""
+        form = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)"
+        rows = self._run(
+            "apt-get", "indextargets", "--format", form, "Created-By: Packages"
+        ).stdout.splitlines()
+        return [row.split(" ", 3) for row in rows if row.count(" ") > 2]
+
+    def download_source(self, package: str, version: str, folder: Path) -> str | None:
+        """Puts the upstream tarball of a source package into ``folder``, as apt checked it; gives
+        apt's complaint if it did not come."""
+        command = ("source", "--download-only", "--tar-only", f"{package}={version}")
+        done = self._run("apt-get", *command, folder=folder)
+        if done.returncode == 0:
+            return None
+        lines = [line for line in done.stderr.splitlines() if line.startswith(("E:", "  "))]
+        return " ".join(line.removeprefix("E:").strip() for line in lines[:2])[:300] or "no word"
+
+    def _run(
+        self, program: str, *arguments: str, folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
         told, telling = os.pipe()
         follower = threading.Thread(target=self._follow, args=[told], daemon=True)
         follower.start()
@@ -139,6 +164,7 @@ class PrivateApt:
                 text=True,
                 errors="replace",
                 stdin=subprocess.DEVNULL,
+                cwd=folder,
                 env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"},
                 pass_fds=[telling],
                 timeout=_RUN_SECONDS,
@@ -161,6 +187,12 @@ class PrivateApt:
                 if kind == "dlstatus":
                     with suppress(ValueError):
                         self._reached(float(rest.split(":")[1]))
+
+
+def _signed_by(distribution: str) -> str:
+    """The option that names the distribution's keys, where they are a file of their own."""
+    keys = Path(f"/usr/share/keyrings/{distribution}-archive-keyring.gpg")
+    return f"[signed-by={keys}] " if keys.exists() else ""
 
 
 def unpack(packages: Iterable[Path], programs: Collection[str], folder: Path) -> None:

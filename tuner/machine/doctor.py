@@ -10,13 +10,17 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuner.errors import HvxtuneError
 from tuner.finding import Finding
 from tuner.paths import CACHE_DIR_VARIABLE, STATE_DIR_VARIABLE, cached, writable
 from tuner.requirements import reinstall
+
+if TYPE_CHECKING:
+    from tuner.problem.target import Target
 
 LEAST_FREE_BYTES = 1 << 30
 """Free space below which a few long jobs could fill the disk with artifacts."""
@@ -29,7 +33,7 @@ def examine() -> list[Finding]:
     """Looks at every part once, those that kinds of devices need and code generators of installed
     packages included. Needs no network and changes nothing but state directory and cache, which it
     creates."""
-    return [*(check() for check in _CHECKS), *_devices(), *_generators()]
+    return [*(check() for check in _CHECKS), *_devices(), *_generators(), *_targets()]
 
 
 def _devices() -> Iterator[Finding]:
@@ -101,30 +105,62 @@ def _zig() -> Finding:
     )
 
 
-def _runnable_targets() -> Finding:
-    """Which targets can be measured here, and with what; for the others code can be compiled."""
-    from tuner.measure import refusals
-    from tuner.problem.target import TARGETS
+def _targets() -> list[Finding]:
+    """What can be done for each arch, and the commands that bring the rest; then whether there is
+    any target at all that can be tuned for here."""
+    from tuner.problem.target import DEFAULT_TARGET, TARGETS
 
-    runs: dict[str, list[str]] = {}
-    compiles: dict[str, list[str]] = {}
-    for target in TARGETS.values():
-        refused = refusals(target)
-        able = [name for name, error in refused.items() if error is None]
-        if able:
-            runs.setdefault(", ".join(able), []).append(target.name)
-        else:
-            needed = [f"for {name}, {error.next_step}" for name, error in refused.items() if error]
-            compiles.setdefault("; ".join(needed), []).append(target.name)
-    found = [f"{names} runs {', '.join(targets)}" for names, targets in runs.items()]
-    found += [f"only compiled: {', '.join(t)} ({needed})" for needed, t in compiles.items()]
-    return Finding(
-        "targets",
-        bool(runs),
-        "; ".join(found),
-        "tuning for them",
-        "; ".join(compiles) or "choose a target that runs here with --target",
+    findings = []
+    measured = []
+    for arch in dict.fromkeys(target.arch for target in TARGETS.values()):
+        finding, measurers = _arch(arch, [t for t in TARGETS.values() if t.arch == arch])
+        findings.append(finding)
+        if measurers:
+            measured.append(f"{arch} ({', '.join(measurers)})")
+    return [
+        Finding(
+            "targets",
+            bool(measured),
+            f"can be measured: {', '.join(measured) or 'none'}; the default is {DEFAULT_TARGET}",
+            "tuning for them",
+            "; ".join(dict.fromkeys(one.remedy for one in findings)),
+        ),
+        *findings,
+    ]
+
+
+def _arch(arch: str, targets: Sequence[Target]) -> tuple[Finding, list[str]]:
+    """The finding of one arch, and the measurers that can run code for a target of it."""
+    from tuner.codegen.halide.compilation import halide_arch
+    from tuner.measure import FARM, refusals
+    from tuner.measure.qemu.simulator import QEMU_VARIABLE
+    from tuner.measure.qemu.sources import buildable_archs
+
+    refused = [refusals(target) for target in targets]
+    able = sorted({name for each in refused for name, error in each.items() if error is None})
+    simulators = [name for name in able if name != FARM]
+    of_halide = halide_arch(arch)
+    simulating = (
+        f"run `hvxtune setup --target {arch}`"
+        if arch in buildable_archs()
+        else f"no QEMU built here runs it; {QEMU_VARIABLE} may name one that does"
     )
+    phone = "name one in the farm file, docs/devices.md"
+    found = [
+        "compile: yes" + ("" if of_halide == arch else f" (Halide's is {of_halide} code)"),
+        f"simulate: {', '.join(simulators) or f'no ({simulating})'}",
+        "phone: " + ("yes" if FARM in able else f"no ({phone})"),
+    ]
+    steps = [*([] if simulators else [simulating]), *([] if FARM in able else [f"phone: {phone}"])]
+    finding = Finding(
+        f"hexagon-{arch}",
+        bool(able),
+        "; ".join(found),
+        "code for " + ", ".join(target.name for target in targets),
+        "; ".join(steps) or "nothing is missing",
+        required=False,
+    )
+    return finding, able
 
 
 def _state_directory() -> Finding:
@@ -194,7 +230,6 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     _python,
     _halide,
     _zig,
-    _runnable_targets,
     _state_directory,
     _cache,
     _repeatable_objects,

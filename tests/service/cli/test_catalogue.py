@@ -41,3 +41,14 @@ def test_the_space_is_that_of_a_job_by_default(hvxtune):
     text = hvxtune("space", "scale_u8").out
     knob, *choices = next(line for line in text.splitlines() if "halide-clang" in line).split()[:3]
     assert (knob, choices) == ("generator", ["halide", "halide-clang"])
+
+
+def test_targets_are_listed_with_their_sources(hvxtune) -> None:
+    listed = hvxtune("targets", "--json").json
+    rows = {row["name"]: row for row in listed["targets"]}
+    assert listed["default"] in rows
+    assert rows["hexagon-v81"]["hvx_contexts"] == 8
+    assert all(f["source"] for row in rows.values() for f in row["figures"].values())
+    text = hvxtune("targets").out
+    assert "Snapdragon 8 Gen 2" in text
+    assert "1.435 GHz" in text

@@ -55,16 +55,25 @@ def test_a_full_or_closed_state_directory_is_found(hvxtune, bare_state):
 
 
 @pytest.mark.slow
-def test_doctor_tells_what_runs_each_target_and_what_the_others_would_take(hvxtune, monkeypatch):
+def test_doctor_tells_what_each_target_can_do_and_what_brings_the_rest(hvxtune, monkeypatch):
     old = UserError("QEMU 7.2 cannot", next_step="build QEMU 8.1")
 
     def refusals(target):
-        return {"qemu": None if target.arch in ("v65", "v66") else old}
+        phone = None if target.soc == "sm8750" else UserError("no such phone")
+        return {"qemu": None if target.arch in ("v65", "v66") else old, "farm": phone}
 
     monkeypatch.setattr(measure, "refusals", refusals)
     findings = {f["name"]: f for f in hvxtune("doctor", "--json").json["findings"]}
-    runs, compiled = findings["targets"]["found"].split("; ")
-    assert runs == "qemu runs hexagon-v65, hexagon-v66, hexagon-v66-sm8150"
-    assert compiled.startswith("only compiled: hexagon-v68")
-    assert "hexagon-v73" in compiled
-    assert compiled.endswith("(for qemu, build QEMU 8.1)")
+    told = findings["targets"]["found"]
+    assert told.startswith("can be measured: v65 (qemu), v66 (qemu), v79 (farm); ")
+    compiled, simulated, phone = findings["hexagon-v73"]["found"].split("; ")
+    assert compiled == "compile: yes (Halide's is v68 code)"
+    assert simulated == "simulate: no (run `hvxtune setup --target v73`)"
+    assert phone == "phone: no (name one in the farm file, docs/devices.md)"
+    assert "`hvxtune setup --target v73`" in findings["hexagon-v73"]["remedy"]
+    assert not findings["hexagon-v73"]["present"]
+    assert findings["hexagon-v66"]["present"]
+    assert "simulate: qemu" in findings["hexagon-v66"]["found"]
+    newer = findings["hexagon-v79"]
+    assert "no QEMU built here runs it" in newer["found"]
+    assert "phone: yes" in newer["found"]

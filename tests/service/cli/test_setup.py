@@ -13,7 +13,7 @@ import pytest
 
 from tests.tuner.machine.test_provision import put_program
 from tuner.conformance.patience import PATIENCE_S, until
-from tuner.machine import doctor
+from tuner.machine import doctor, provision
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 from tuner.paths import CACHE_DIR_VARIABLE
 
@@ -44,6 +44,27 @@ def test_a_file_that_is_no_tarball_is_refused(hvxtune, tmp_path, monkeypatch) ->
     assert answer.status == 2
     assert "cannot be unpacked" in answer.err
     assert "accepted: a release tarball of QEMU" in answer.err
+
+
+def test_targets_are_asked_of_the_simulator(hvxtune, monkeypatch) -> None:
+    """Several at once, by arch or in full; the machine's simulator serves, so nothing is built."""
+    asked: list[list[str]] = []
+
+    def provide(steps, archs):
+        asked.append(archs)
+        return find_simulator()
+
+    monkeypatch.setattr(provision, "provision", provide)
+    answer = hvxtune("setup", "--target", "v73,hexagon-v68-sm8350", "--target", "v66")
+    assert "using" in answer.out
+    assert asked == [["v66", "v68", "v73"]]
+
+
+def test_a_target_that_nobody_can_run_is_refused_in_one_line(hvxtune) -> None:
+    answer = hvxtune("setup", "--target", "v79")
+    assert answer.status == 2
+    assert answer.error_line.startswith("error: no QEMU that can be built here runs v79 code.")
+    assert "error: unknown target 'hexagon-v74'" in hvxtune("setup", "--target", "v74").err
 
 
 def test_folders_are_told_one_by_one_and_together(hvxtune, tmp_path) -> None:

@@ -1,20 +1,28 @@
-"""Building a newer QEMU, with stand-ins for its sources and for the tools."""
+"""Building a newer QEMU, with stand-ins for its sources, the tools and apt."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
+import re
 import sys
 import tarfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.tuner.machine.silent import Silent
 from tuner.errors import HvxtuneError, ToolchainError, UserError
+from tuner.machine import building, provision
+from tuner.machine.building import fetch_source
 from tuner.machine.provision import build
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
+from tuner.measure.qemu.sources import buildable_archs, qemu_sources
 from tuner.paths import CACHE_DIR_VARIABLE
 
 CONFIGURE = "#!/bin/sh\necho configured with $*\n"
@@ -68,29 +76,30 @@ def sources(configure: str = CONFIGURE) -> dict[str, str]:
         f"{top}/VERSION": "99.1\n",
         f"{top}/configure": configure,
         f"{top}/target/hexagon/meson.build": "",
+        f"{top}/python/wheels/meson.whl": "",  # as releases have it: nothing has to be fetched
     }
 
 
 @pytest.mark.slow
 def test_what_was_built_is_used_from_then_on(machine: Path, tmp_path: Path) -> None:
-    killed = tmp_path / "cache/qemu/.building-before"
+    killed = tmp_path / "cache/qemu/.building-before"  # of an earlier version
     killed.mkdir(parents=True)
     built = build(tarball(tmp_path, sources()), Silent())
     assert find_simulator() == built
     assert built.command[-1].startswith(str(tmp_path / "cache/qemu/built-"))
-    assert not list((tmp_path / "cache/qemu").glob(".building-*"))
+    assert not list((tmp_path / "cache/qemu").glob(".building*"))
 
 
 @pytest.mark.slow
 def test_the_newest_build_is_used(machine: Path, tmp_path: Path) -> None:
     build(tarball(tmp_path, sources()), Silent())
     (built,) = (tmp_path / "cache/qemu").glob("built-*")
-    for version in ("9.2", "10.1", "10.0"):
+    for version in ("9.2", "98.1", "98.0"):
         other = tmp_path / "cache/qemu" / f"built-{version}"
         other.mkdir()
         (other / "qemu-hexagon").write_bytes((built / "qemu-hexagon").read_bytes())
         (other / "qemu-hexagon").chmod(0o755)
-    assert "/built-10.1/" in find_simulator().command[-1]
+    assert "/built-98.1/" in find_simulator().command[-1]
 
 
 def test_missing_tools_are_named_with_their_packages(
@@ -115,6 +124,7 @@ def test_missing_tools_are_named_with_their_packages(
         ({"../../outside": "x", **sources()}, "cannot be unpacked"),
         (sources("#!/bin/sh\necho ERROR: glib is too old\nexit 1\n"), "glib is too old"),
         (sources("#!/bin/sh\nkill -9 $$\n"), "configure failed"),
+        ({**sources(), "qemu-99.1/VERSION": "7.2.0\n"}, "holds QEMU 7.2.0, which runs no more"),
     ],
 )
 def test_a_build_that_fails_says_why_and_leaves_nothing(
@@ -125,8 +135,139 @@ def test_a_build_that_fails_says_why_and_leaves_nothing(
 ) -> None:
     with pytest.raises(HvxtuneError, match=says):
         build(tarball(tmp_path, files), Silent())
-    assert {*os.listdir(tmp_path / "cache/qemu")} <= {"build.log", ".lock"}
+    # What may be needed again stays in a folder that is never taken for a simulator.
+    assert {*os.listdir(tmp_path / "cache/qemu")} <= {"build.log", ".lock", ".building"}
     assert not (tmp_path / "outside").exists()
+
+
+def test_a_file_that_passes_for_a_known_source_is_refused(machine: Path, tmp_path: Path) -> None:
+    known = qemu_sources()[0]
+    place = tmp_path / known.file
+    place.write_bytes(b"another")
+    with pytest.raises(UserError, match=re.escape(known.version)) as caught:
+        build(place, Silent())
+    assert "is not the source of QEMU" in caught.value.message
+    assert caught.value.accepted == known.sha256
+    assert "download it again" in caught.value.next_step
+
+
+@pytest.mark.slow
+def test_a_build_goes_on_where_it_was_stopped(machine: Path, tmp_path: Path) -> None:
+    """Ctrl-C comes while ninja runs: what it started ends, nothing is installed, and the next run
+    does not configure again."""
+    ninja, whole = machine / "ninja", (machine / "ninja").read_text()
+    put_program(
+        ninja,
+        f"#!/bin/sh\nsleep 600 &\necho $! > {tmp_path}/child\n"
+        f"echo '[3/4] Compiling'\nkill -INT {os.getpid()}\nwait\n",
+    )
+    stopped = Silent()
+    with pytest.raises(KeyboardInterrupt):
+        build(tarball(tmp_path, sources()), stopped)
+    assert stopped.percents == [75.0]
+    assert ended(int((tmp_path / "child").read_text()))
+    assert not list((tmp_path / "cache/qemu").glob("built-*"))
+
+    put_program(ninja, whole)
+    steps = Silent()
+    build(tarball(tmp_path, sources()), steps)
+    assert [step.split()[0] for step in steps.begun] == ["compiling"]
+    assert list((tmp_path / "cache/qemu").glob("built-*"))
+
+
+def ended(process: int) -> bool:
+    """Whether ``process`` ends within 10 s; a zombie has."""
+    for _ in range(1000):
+        with suppress(OSError):
+            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                time.sleep(0.01)
+                continue
+        return True
+    return False
+
+
+class Archive:
+    """A stand-in for apt that serves one file for each version."""
+
+    served: dict[str, tuple[str, bytes]] = {}  # noqa: RUF012
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def update(self) -> None:
+        """Its lists are empty."""
+
+    def source_lines(self, suites: Iterable[str]) -> list[str]:
+        return [f"deb-src archive {suite} main" for suite in suites]
+
+    def download_source(self, package: str, version: str, folder: Path) -> str | None:
+        if version not in self.served:
+            return f"404 Not Found ({package})"
+        name, content = self.served[version]
+        (folder / name).write_bytes(content)
+        return None
+
+
+@pytest.fixture
+def archive(monkeypatch: pytest.MonkeyPatch) -> type[Archive]:
+    monkeypatch.setattr(building, "PrivateApt", Archive)
+    monkeypatch.setattr(Archive, "served", {})
+    return Archive
+
+
+def test_the_next_source_is_taken_where_the_preferred_one_is_not_served(
+    archive: type[Archive], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = qemu_sources()[:2]
+    second = replace(second, sha256=hashlib.sha256(b"x").hexdigest())
+    monkeypatch.setattr(building, "qemu_sources", lambda: (first, second))
+    archive.served = {second.version: (second.file, b"x")}
+    steps = Silent()
+    found = fetch_source(tmp_path, ["v73"], steps)
+    assert found.name == second.file
+    assert [first.version in step for step in steps.begun] == [False, True, False]
+    archive.served = {}
+    assert fetch_source(tmp_path, ["v73"], Silent()) == found  # it is not fetched again
+
+
+def test_a_source_of_another_digest_is_refused(archive: type[Archive], tmp_path: Path) -> None:
+    first = qemu_sources()[0]
+    archive.served = {first.version: (first.file, b"another")}
+    with pytest.raises(UserError, match="its SHA-256 is") as caught:
+        fetch_source(tmp_path, ["v73"], Silent())
+    assert caught.value.accepted == first.sha256
+
+
+def test_where_no_source_is_served_the_user_is_told_what_serves(
+    archive: type[Archive], tmp_path: Path
+) -> None:
+    with pytest.raises(ToolchainError, match="404 Not Found") as caught:
+        fetch_source(tmp_path, ["v73"], Silent())
+    assert qemu_sources()[0].file in caught.value.accepted
+    assert "`hvxtune setup --qemu FILE`" in caught.value.next_step
+
+
+def test_nothing_is_built_where_the_simulator_runs_the_arch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(provision, "fetch_source", None)
+    assert provision.provision(Silent(), ["v66"]) == find_simulator()
+
+
+def test_an_arch_that_nobody_can_run_is_refused_before_anything_is_fetched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(provision, "fetch_source", None)
+    with pytest.raises(UserError, match="no QEMU that can be built here runs v81 code") as caught:
+        provision.provision(Silent(), ["v66", "v81"])
+    assert caught.value.accepted == ", ".join(buildable_archs())
+    assert "phone" in caught.value.next_step
+
+
+def test_a_simulator_is_asked_what_it_runs() -> None:
+    simulator = find_simulator()
+    assert simulator.runs("v66")
+    assert not simulator.runs("v99")
 
 
 @pytest.mark.parametrize(

@@ -7,26 +7,94 @@ from pathlib import Path
 
 import pytest
 
-from tuner.errors import UserError
+from tuner.errors import ToolchainError, UserError
 from tuner.measure.qemu.model import find_model
-from tuner.problem.target import KIB, TARGETS, find_target
+from tuner.problem.target import (
+    KIB,
+    TARGET_ROWS,
+    TARGETS,
+    find_target,
+    read_targets,
+    target_sources,
+)
 
 PAGE = Path(__file__).parents[3] / "docs/simulator.md"
 
 
-def test_the_archs_of_the_simulator_have_a_target_each() -> None:
-    assert {"v65", "v66", "v68", "v69", "v73"} <= {t.arch for t in TARGETS.values()}
+ROW = """
+[sources]
+manual = "a manual"
+[[target]]
+arch = "v73"
+hvx_contexts = [4, "manual"]
+vtcm_kib = [4096, "manual"]
+l2_kib = [1024, "manual"]
+l1d_kib = [16, "manual"]
+"""
+CHIP = '[[target]]\narch = "v73"\nsoc = "sm8550"\n'
+
+
+def test_every_arch_of_the_simulator_and_of_todays_phones_has_a_target() -> None:
+    archs = {t.arch for t in TARGETS.values()}
+    assert archs == {"v65", "v66", "v68", "v69", "v73", "v75", "v79", "v81"}
+
+
+def test_the_table_has_chips_of_2_4_6_and_8_contexts() -> None:
+    assert {t.hvx_contexts for t in TARGETS.values() if t.soc} == {2, 4, 6, 8}
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_documents_show_every_figure_and_where_it_is_from(name: str) -> None:
-    target = TARGETS[name]
+    target, given = TARGETS[name], TARGET_ROWS[name]
     row = re.search(rf"^\| `{name}` \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
     assert row is not None
-    *figures, source = row[1].split(" | ")
+    chip, *figures, source = row[1].split(" | ")
     sizes = (target.vtcm_bytes, target.l2_bytes, target.l1d_bytes)
-    assert figures == [str(target.hvx_contexts), *(f"{size // KIB} KiB" for size in sizes)]
+    clock, read, write = map(given.known, ("clock_ghz", "ddr_read_gb_s", "ddr_write_gb_s"))
+    assert chip == (given.chip or "-")
+    assert figures == [
+        str(target.hvx_contexts),
+        *(f"{size // KIB} KiB" for size in sizes),
+        f"{clock} GHz" if clock else "-",
+        f"{read} / {write} GB/s" if read else "-",
+    ]
     assert source
+
+
+def test_a_chip_has_the_figures_of_its_arch_that_it_does_not_state() -> None:
+    rows = read_targets(ROW + CHIP + 'vtcm_kib = [8192, "manual"]\nclock_ghz = [1.4, "manual"]\n')
+    arch, chip = rows["hexagon-v73"], rows["hexagon-v73-sm8550"]
+    assert chip.target.vtcm_bytes == 2 * arch.target.vtcm_bytes
+    assert chip.target.l1d_bytes == arch.target.l1d_bytes
+    assert chip.known("clock_ghz") == 1.4
+    assert arch.known("clock_ghz") is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (CHIP + "vtcm_kib = 8192\n", "hexagon-v73-sm8550: vtcm_kib = 8192 has no source"),
+        (CHIP + "vtcm_kib = [8192]\n", r"vtcm_kib = \[8192\] has no source"),
+        (CHIP + 'clock_ghz = [1.4, "hearsay"]\n', "clock_ghz has the unknown source 'hearsay'"),
+        (CHIP + 'vtcm_kib = ["8 MiB", "manual"]\n', "vtcm_kib = '8 MiB'"),
+        (CHIP + 'vtcm_kib = [-1, "manual"]\n', "vtcm_kib = -1"),
+        (CHIP + 'lanes = [4, "manual"]\n', "lanes is unknown"),
+        (CHIP + CHIP, "hexagon-v73-sm8550 is listed twice"),
+        ('[[target]]\narch = "v75"\nvtcm_kib = [1, "manual"]\n', "hexagon-v75 lacks hvx_contexts"),
+        ('[[target]]\nsoc = "sm8550"\n', "a row has arch = None"),
+        ("[[target]\n", "the table of targets cannot be used"),
+    ],
+)
+def test_a_row_without_a_source_or_with_nonsense_is_refused(rows: str, says: str) -> None:
+    with pytest.raises(ToolchainError, match=says) as caught:
+        read_targets(ROW + rows)
+    assert caught.value.accepted
+    assert "targets.toml" in caught.value.next_step
+
+
+def test_every_source_is_told_in_full_and_used() -> None:
+    used = {figure.source for row in TARGET_ROWS.values() for figure in row.figures.values()}
+    assert used == {*target_sources()}
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -37,5 +105,5 @@ def test_the_timing_model_can_lay_out_the_caches_of_every_target(name: str) -> N
 
 def test_an_unknown_target_names_those_there_are() -> None:
     with pytest.raises(UserError, match="hexagon-v73-sm8550") as caught:
-        find_target("hexagon-v37")
+        find_target("hexagonv73")
     assert "hexagon-v73" in caught.value.next_step

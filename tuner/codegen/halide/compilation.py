@@ -48,8 +48,12 @@ def halide_target(target: Target) -> str:
 
     An arch Halide does not know gets code for the newest one before it, which every later one runs.
     """
-    arch = max(known for known in _HALIDE_ARCHS if known <= int(target.arch[1:]))
-    return f"hexagon-32-noos-hvx_{target.vector_bytes}-hvx_v{arch}-no_runtime"
+    return f"hexagon-32-noos-hvx_{target.vector_bytes}-hvx_{halide_arch(target.arch)}-no_runtime"
+
+
+def halide_arch(arch: str) -> str:
+    """The arch that Halide makes code for where ``arch`` is wanted: ``v68`` for ``v73``."""
+    return f"v{max(known for known in _HALIDE_ARCHS if known <= int(arch[1:]))}"
 
 
 def compile_request(request: Mapping[str, Any]) -> None:

@@ -21,12 +21,8 @@ from tuner.measure.measurer import Measurer, Timed
 from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders
 from tuner.measure.qemu.simulation import Runs, Simulation, simulate
-from tuner.measure.qemu.simulator import (
-    PLUGIN,
-    find_simulator,
-    first_release_running,
-    runnable_archs,
-)
+from tuner.measure.qemu.simulator import PLUGIN, find_simulator
+from tuner.measure.qemu.sources import buildable_archs
 from tuner.objectives import OBJECTIVES
 from tuner.problem.target import TARGETS, Target
 from tuner.records.candidate import (
@@ -92,20 +88,17 @@ class QemuMeasurer(Measurer):
 
     def require(self, target: Target) -> None:
         simulator = find_simulator()
-        runnable = runnable_archs(simulator.release)
-        if target.arch in runnable:
+        if simulator.runs(target.arch):
             return
-        needed = first_release_running(target.arch)
+        release = ".".join(map(str, simulator.release))
         instead = (
-            f"build QEMU {needed[0]}.{needed[1]} or newer, which can, with "
-            "`hvxtune setup --qemu TARBALL`"
-            if needed
-            else "measure with Qualcomm's simulator or a phone: no QEMU can so far"
+            f"run `hvxtune setup --target {target.arch}`, which builds a newer one"
+            if target.arch in buildable_archs()
+            else "measure with Qualcomm's simulator or a phone: no QEMU built here runs it"
         )
         raise UserError(
-            f"the embedded simulator (QEMU {simulator.release[0]}.{simulator.release[1]}) cannot "
-            f"run {target.arch} code",
-            accepted=", ".join(t.name for t in TARGETS.values() if t.arch in runnable),
+            f"the embedded simulator (QEMU {release}) cannot run {target.arch} code",
+            accepted=", ".join(t.name for t in TARGETS.values() if simulator.runs(t.arch)),
             next_step=f"{instead}, or choose another --target",
         )
 

@@ -9,7 +9,9 @@ import contextlib
 import os
 import re
 import shutil
+import struct
 import subprocess
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -35,23 +37,6 @@ _CLASS_BITS = np.uint32(0xF0000000)
 
 Release = tuple[int, int]
 """Major and minor version of QEMU."""
-
-_ARCHS: tuple[tuple[Release, tuple[str, ...]], ...] = (
-    ((6, 2), ("v65", "v66")),
-    ((8, 1), ("v67", "v68", "v69", "v71", "v73")),
-)
-"""Archs whose integer code runs, by the first release of QEMU that runs it: 6.2 brought HVX up to
-v66, 8.1 "Add support for v68/v69/v71/v73" (commits of 2021 and 2023 in target/hexagon)."""
-
-
-def runnable_archs(release: Release) -> tuple[str, ...]:
-    """The archs whose integer code QEMU of ``release`` executes, oldest first."""
-    return tuple(arch for first, archs in _ARCHS if first <= release for arch in archs)
-
-
-def first_release_running(arch: str) -> Release | None:
-    """The first release of QEMU that runs integer code for ``arch``; ``None`` if none does."""
-    return next((first for first, archs in _ARCHS if arch in archs), None)
 
 
 def release_of(version: str) -> Release:
@@ -156,6 +141,10 @@ class Simulator:
     def release(self) -> Release:
         """Major and minor version of this QEMU."""
         return release_of(self.version)
+
+    def runs(self, arch: str) -> bool:
+        """Whether it executes code for ``arch``: it is asked, by a program of four packets."""
+        return _runs(self.command, arch)
 
     def start(self, session: Session) -> list[str]:
         """The command of a run with ``session``: options and the program are to follow."""
@@ -270,6 +259,38 @@ def probe(command: tuple[str, ...]) -> Simulator:
             next_step=f"set {QEMU_VARIABLE} to such a build",
         )
     return plain
+
+
+_PACKETS = (0x1C20C0E0, 0x7800CBC6, 0x7800C000, 0x5400C004)
+"""``{ v0 = vxor(v0,v0) } { r6 = #94 } { r0 = #0 } { trap0(#1) }``: an HVX packet, then exit_group,
+the same words on every arch."""
+
+
+@cache
+def _runs(command: tuple[str, ...], arch: str) -> bool:
+    with tempfile.NamedTemporaryFile(suffix=f"-{arch}") as file:
+        file.write(_program_for(arch))
+        file.flush()
+        os.fchmod(file.fileno(), 0o700)
+        try:
+            return _run([*command, file.name]).returncode == 0
+        except ToolchainError:
+            return False
+
+
+def _program_for(arch: str) -> bytes:
+    """A static ELF program of :data:`_PACKETS`. The arch is in the header's flags, 0x66 for v66,
+    by which QEMU chooses the processor or refuses the file."""
+    base, header, entry = 0x10000, 52, 52 + 32
+    words = struct.pack(f"<{len(_PACKETS)}I", *_PACKETS)
+    ident = b"\x7fELF\x01\x01\x01".ljust(16, b"\0")  # 32 bits, little-endian
+    executable, hexagon, version = 2, 164, 1
+    flags = int(arch.removeprefix("v"), 16)
+    fields = (executable, hexagon, version, base + entry, header, 0, flags, header, 32, 1, 40, 0, 0)
+    size = entry + len(words)
+    load, readable, alignment = 1, 5, 0x1000
+    segment = struct.pack("<8I", load, 0, base, base, size, size, readable, alignment)
+    return ident + struct.pack("<HHIIIIIHHHHHH", *fields) + segment + words
 
 
 def _failure_to_load(simulator: Simulator) -> str | None:
