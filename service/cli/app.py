@@ -27,6 +27,7 @@ from service.cli import (
     searching,
     serving,
     tokens,
+    top,
     tuning,
 )
 from service.cli import database as exchange
@@ -37,7 +38,6 @@ from tuner.errors import UserError
 app = typer.Typer(
     name="hvxtune",
     help="Finds fast schedules for Hexagon HVX kernels and hands them to compilers.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: importing Rich would double the time to the first line
 )
@@ -52,6 +52,7 @@ for command in (
     measurement.measure,
     compilation.compile,
     jobs.jobs,
+    top.top,
     jobs.show,
     jobs.watch,
     jobs.cancel,

@@ -21,13 +21,21 @@ from tuner.records.request import JobOptions, Option, by_name
 if TYPE_CHECKING:
     from tuner.records.candidate import Problem
 
-KernelName = Annotated[
-    str, typer.Argument(metavar="KERNEL", help="A kernel's name; `hvxtune kernels` lists them.")
-]
-OptionalKernelName = Annotated[
-    str | None,
-    typer.Argument(metavar="KERNEL", help="A kernel's name; `hvxtune kernels` lists them."),
-]
+
+def _kernels(incomplete: str) -> list[str]:
+    """For the completion of shells, as is :func:`_choices`."""
+    from tuner.kernels import kernel_names
+
+    return [name for name in kernel_names() if name.startswith(incomplete)]
+
+
+_KERNEL = typer.Argument(
+    metavar="KERNEL",
+    help="A kernel's name; `hvxtune kernels` lists them.",
+    autocompletion=_kernels,
+)
+KernelName = Annotated[str, _KERNEL]
+OptionalKernelName = Annotated[str | None, _KERNEL]
 ParamTexts = Annotated[
     list[str] | None,
     typer.Option(
@@ -58,7 +66,22 @@ def _of_job(name: str) -> Any:
     """An option of the command line as the definition of a job's options has it."""
     option = _OPTIONS[name]
     metavar = option.metavar or (name.upper() if isinstance(option.choices, str) else None)
-    return typer.Option(*option.flags, metavar=metavar, help=option.help, show_default=False)
+    return typer.Option(
+        *option.flags,
+        metavar=metavar,
+        help=option.help,
+        show_default=False,
+        autocompletion=_choices(option) if isinstance(option.choices, str) else None,
+    )
+
+
+def _choices(option: Option) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        from tuner.choices import choices_of
+
+        return [name for name in choices_of(option) if name.startswith(incomplete)]
+
+    return complete
 
 
 def _help_text(option: Option) -> str:

@@ -48,9 +48,9 @@ def pipelines(
 
 def _newest(address: str | None, limit: int) -> list[dict[str, Any]]:
     if address is not None:
-        from service.client import Client
+        from service.cli.connecting import connected
 
-        with Client(address) as client:
+        with connected(address) as client:
             return list(islice(client.pipelines(), limit))
     from db import open_store
     from db.pipelines import newest
