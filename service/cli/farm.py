@@ -23,7 +23,7 @@ from service.cli.options import (
     TargetName,
     read_problem,
 )
-from service.cli.output import console, print_json, print_line, print_table, table
+from service.cli.output import console, print_json, print_line, print_table, sentence, table
 from service.cli.statuses import Exit
 from service.cli.watching import Watch, refuse_json, shown_until_stopped
 from tuner.problem.target import DEFAULT_TARGET
@@ -84,7 +84,7 @@ def list_devices(on: DeviceTags = "", watch: Watch = False, as_json: AsJson = Fa
     def draw() -> RenderableType:
         found = _known(on)
         none = with_places("no device; docs/devices.md shows how to name some in a farm file")
-        return _devices_table(found) if found else none
+        return _devices_table(found) if found else sentence(none)
 
     if watch:
         refuse_json(as_json)

@@ -27,6 +27,7 @@ from service.cli.output import (
     print_line,
     print_sentence,
     print_table,
+    sentence,
     table,
     time_text,
 )
@@ -64,7 +65,8 @@ def jobs(
 
     def draw() -> RenderableType:
         found = _newest(address, limit, members=members)
-        return _jobs_table(found) if found else "no job yet; start one with `hvxtune tune KERNEL`"
+        none = "no job yet; start one with `hvxtune tune KERNEL`"
+        return _jobs_table(found) if found else sentence(none)
 
     if watch:
         refuse_json(as_json)
@@ -317,7 +319,7 @@ def conductors(watch: Watch = False, server: ServerAddress = None, as_json: AsJs
     def draw() -> RenderableType:
         found = _conductors(address)
         none = "no conductor runs; start one with `hvxtune serve` or `hvxtune conductor`"
-        return _conductors_table(found) if found else none
+        return _conductors_table(found) if found else sentence(none)
 
     if watch:
         refuse_json(as_json)

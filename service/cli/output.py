@@ -59,9 +59,14 @@ def print_line(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
 
+def sentence(text: str, indent: str = "") -> str:
+    """``text`` in lines, folded between words to the width of the terminal."""
+    return "\n".join(_folded(text, indent, " " * len(indent) + _INDENT))
+
+
 def print_sentence(text: str, indent: str = "") -> None:
-    """A line on standard output, folded between words to the width of the terminal."""
-    print_line("\n".join(_folded(text, indent, " " * len(indent) + _INDENT)))
+    """:func:`sentence` on standard output."""
+    print_line(sentence(text, indent))
 
 
 def print_command(lead: str, command: str) -> None:
@@ -98,7 +103,8 @@ def table(
     widths = _widths(columns, texts, numeric)
     if widths is None:
         return Text("\n".join(line for row in texts for line in _listed(columns, row)))
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    whole = sum(widths) + _GAP * (len(widths) - 1)  # Rich would cut what is wider than the console
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, width=whole)
     for name, columns_wide in zip(columns, widths, strict=True):
         made.add_column(name, justify="right" if name in numeric else "left", width=columns_wide)
     for row in texts:

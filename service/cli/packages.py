@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli.options import AsJson, Command, ServerAddress, TargetName, read_server
-from service.cli.output import print_json, print_line, print_table
+from service.cli.output import print_json, print_line, print_sentence, print_table
 from service.cli.statuses import Exit
 from service.json_forms import package_json
 from tuner.errors import UserError
@@ -209,7 +209,7 @@ def list_packages(server: ServerAddress = None, as_json: AsJson = False) -> None
     if as_json:
         print_json({"packages": found})
     elif not found:
-        print_line("no package yet; make one with `hvxtune package new --from c DIR`")
+        print_sentence("no package yet; make one with `hvxtune package new --from c DIR`")
     else:
         columns = ["package", "version", "kernel", "build", "summary"]
         print_table(columns, [[one[name] for name in columns] for one in found])

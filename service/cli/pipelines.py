@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli.options import AsJson, ServerAddress, read_server
-from service.cli.output import print_json, print_line, print_table, time_text
+from service.cli.output import print_json, print_sentence, print_table, time_text
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def pipelines(
     if as_json:
         print_json({"pipelines": found})
     elif not found:
-        print_line("no upload yet; make one with `hvxtune tune --pipeline FILE`")
+        print_sentence("no upload yet; make one with `hvxtune tune --pipeline FILE`")
     else:
         print_table(
             ["name", "owner", "visibility", "uploaded", "bytes", "kernel"],

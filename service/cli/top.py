@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from service.cli.options import AsJson, ServerAddress, read_server
-from service.cli.output import print_json, table
+from service.cli.output import print_json, sentence, table
 from service.cli.summary import form_label, state_text
 from service.cli.watching import shown_until_stopped
 
@@ -60,7 +60,7 @@ def snapshot(address: str | None) -> dict[str, Any]:
 
 def _total(now: Mapping[str, Any]) -> float:
     at_work = (job for job in now["jobs"] if job["state"] == "running" and not job["interrupted"])
-    return round(sum(job["trials_per_minute"] for job in at_work), 1)
+    return round(sum(float(job["trials_per_minute"]) for job in at_work), 1)
 
 
 _Found = tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]], str]
@@ -123,8 +123,8 @@ def _screen(now: Mapping[str, Any]) -> RenderableType:
     fit = sum(bool(one["fit"]) for one in now["conductors"])
     clock = time.strftime("%H:%M:%S", time.localtime(now["at"]))
     parts: list[RenderableType] = [
-        Text(f"{now['place']} at {clock}"),
-        Text(
+        sentence(f"{now['place']} at {clock}"),
+        sentence(
             f"{running} running, {len(jobs) - running} queued; "
             f"{now['trials_per_minute']:,.1f} trials a minute; "
             f"{fit} of {len(now['conductors'])} conductors fit"

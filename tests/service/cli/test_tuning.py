@@ -110,6 +110,9 @@ def test_ctrl_c_stops_in_order_and_resume_finishes(hvxtune, bench):
     assert stopped.json["interrupted"] is True
     assert 4 <= sum(stopped.json["outcomes"].values()) < 12
     job = stopped.json["job"]
+    assert f"job {job} stopped: " in hvxtune("show", job).out
+    (row,) = (line for line in hvxtune("jobs").out.splitlines() if job in line)
+    assert row.split()[:2] == [job, "stopped"]
 
     resumed = hvxtune("resume", job, "--json")
     assert resumed.status == 0
