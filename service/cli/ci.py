@@ -138,7 +138,7 @@ def _compared(row: Row, best: Offer, allowed: float) -> Row:
 def _print(rows: list[Row], lock: Path, slower: int, missing: int) -> None:
     figures = ["pinned cycles", "best cycles", "change"]
     print_table(
-        ["pin", "", *figures, "what"],
+        ["pin", "verdict", *figures, "what"],
         [
             [
                 row.name,

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from tuner.records.candidate import Problem
 
 
-def _kernels(incomplete: str) -> list[str]:
-    """For the completion of shells, as is :func:`_choices`."""
+def _kernels(_context: Any, _parameter: Any, incomplete: str) -> list[str]:
+    """For the completion of shells, as is :func:`_choices`. (Typer's own form, ``autocompletion``,
+    has the signature of each inspected at every start.)"""
     from tuner.kernels import kernel_names
 
     return [name for name in kernel_names() if name.startswith(incomplete)]
@@ -32,7 +33,7 @@ def _kernels(incomplete: str) -> list[str]:
 _KERNEL = typer.Argument(
     metavar="KERNEL",
     help="A kernel's name; `hvxtune kernels` lists them.",
-    autocompletion=_kernels,
+    shell_complete=_kernels,
 )
 KernelName = Annotated[str, _KERNEL]
 OptionalKernelName = Annotated[str | None, _KERNEL]
@@ -71,12 +72,12 @@ def _of_job(name: str) -> Any:
         metavar=metavar,
         help=option.help,
         show_default=False,
-        autocompletion=_choices(option) if isinstance(option.choices, str) else None,
+        shell_complete=_choices(option) if isinstance(option.choices, str) else None,
     )
 
 
-def _choices(option: Option) -> Callable[[str], list[str]]:
-    def complete(incomplete: str) -> list[str]:
+def _choices(option: Option) -> Callable[[Any, Any, str], list[str]]:
+    def complete(_context: Any, _parameter: Any, incomplete: str) -> list[str]:
         from tuner.choices import choices_of
 
         return [name for name in choices_of(option) if name.startswith(incomplete)]

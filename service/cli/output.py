@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -21,6 +20,7 @@ _GAP = 3
 _NARROWEST_TEXT = 20
 """A column of sentences is not folded to less: the row becomes a list of its cells first."""
 _INDENT = "  "
+_BETWEEN = "   "
 
 
 def print_json(value: Any) -> None:
@@ -47,11 +47,6 @@ def console(*, stderr: bool = False) -> Console:
         emoji=False,
         soft_wrap=not terminal,
     )
-
-
-def _has_terminal() -> bool:
-    """Whether lines must fit: what is written goes to a terminal, or ``COLUMNS`` stands for one."""
-    return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
 def print_line(text: str = "") -> None:
@@ -92,8 +87,8 @@ def table(
     """A table that fits the terminal. Columns named in ``numeric`` are aligned to the right.
 
     Where room is short, cells are folded between words. Nothing is ever cut: where the words
-    themselves have no room side by side, each row is a list of its cells below the first one, or in
-    a pipe the table is as wide as they need.
+    themselves have no room side by side, each row is a list of its cells, which begins in the line
+    of the first one: `hvxtune jobs | grep failed` finds the job.
     """
     from rich import box
     from rich.table import Table
@@ -121,15 +116,13 @@ def _widths(
     words = [
         max((_cells(w) for text in column for w in text.split()), default=0) for column in cells
     ]
-    narrowest = _NARROWEST_TEXT if _has_terminal() else 0
     least = [
-        whole if name in numeric else max(word, min(whole, narrowest))
+        whole if name in numeric else max(word, min(whole, _NARROWEST_TEXT))
         for name, whole, word in zip(columns, wanted, words, strict=True)
     ]
     room = width() - _GAP * (len(columns) - 1)
     if sum(least) > room:
-        # In a pipe a row begins on one line, whatever its width: `hvxtune jobs | grep running`.
-        return None if _has_terminal() else least
+        return None
     while sum(wanted) > room:  # the widest gives way first
         _, place = max((w, place) for place, w in enumerate(wanted) if w > least[place])
         wanted[place] -= 1
@@ -143,14 +136,13 @@ def _cells(text: str) -> int:
 
 
 def _listed(columns: Sequence[str], row: Sequence[str]) -> list[str]:
-    """A row as lines: its first cell, and below it the others that say something, by name."""
+    """A row as lines: its first cell, and behind and below it the others that say something."""
     heads = 1 if columns[0] else 2
     items = [f"{name}: {text}" for name, text in zip(columns, row, strict=True) if text]
-    lines = [" ".join(filter(None, row[:heads]))]
-    line = _INDENT
+    lines, line = [], " ".join(filter(None, row[:heads]))
     for item in items[sum(map(bool, row[:heads])) :]:
-        if line.strip() and _cells(line) + len("   ") + _cells(item) <= width():
-            line += f"   {item}"
+        if line.strip() and _cells(line) + len(_BETWEEN) + _cells(item) <= width():
+            line += _BETWEEN + item
             continue
         lines += [line] * bool(line.strip())
         *folded, line = _folded(item, _INDENT, 2 * _INDENT)

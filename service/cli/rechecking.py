@@ -159,7 +159,7 @@ def _print(rows: list[dict[str, Any]], counts: dict[str, int]) -> None:
     told = [row for row in rows if row["verdict"] != "same"]
     if told:
         print_table(
-            ["", *figures, "what", "why"],
+            ["verdict", *figures, "what", "why"],
             [
                 [
                     row["verdict"],

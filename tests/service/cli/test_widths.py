@@ -94,7 +94,7 @@ def stop(_seconds: float) -> None:
     raise KeyboardInterrupt
 
 
-def test_in_a_pipe_sentences_are_folded_and_rows_stay_rows(hvxtune, lab, monkeypatch):
+def test_a_pipe_has_80_columns_and_a_row_begins_in_one_line(hvxtune, lab, monkeypatch):
     monkeypatch.delenv("COLUMNS")
     for command in (["doctor"], ["space", "gemm_u8"]):
         lines = lines_of(hvxtune, command, lab)
