@@ -252,6 +252,7 @@ class _Follower:
             self._show(self._progress())
 
     def _add_trial(self, event: Event) -> None:
+        self._waits = ""  # it did when it was asked; now somebody is at work
         self._outcomes[str(event.data["outcome"])] += 1
         self._best = event.data.get("best_cycles")
         figures = [event.data.get(name) for name in self._objectives]
