@@ -17,7 +17,7 @@ _LIBRARIES: tuple[Library, ...] = ("pandas", "polars")
 def frame_of(trials: Sequence[Trial], library: Library | None = None) -> Any:
     """``trials`` as a ``DataFrame`` of ``library``, by default of the first one installed.
 
-    Raises ``ToolchainError`` with the command that installs one if there is none.
+    Without either, ``ToolchainError`` names the command that installs one.
     """
     if library is not None and library not in _LIBRARIES:
         raise UserError(f"library='{library}'", accepted=" or ".join(_LIBRARIES))

@@ -51,14 +51,14 @@ class TuneResult:
         """The trials as a ``DataFrame``, a row each, of pandas or polars, whichever is installed
         or asked for. Cycles are those of the fidelity beside them; knobs are ``config_NAME``.
 
-        Raises ``ToolchainError`` with the command that installs one if there is none.
+        Without either, ``ToolchainError`` names the command that installs one.
         """
         from tuner.frames import frame_of
 
         return frame_of(self.trials, library)
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """The table that notebooks show."""
         from tuner.notebook import result_html
 
         return result_html(self)

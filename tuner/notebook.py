@@ -123,5 +123,5 @@ def _outcomes(outcomes: Mapping[str, int]) -> str:
 
 
 def cycles_text(fidelity: str) -> str:
-    """What cycles of this fidelity are called."""
+    """The name of cycles of this fidelity."""
     return "model cycles" if fidelity == "model" else "cycles"

@@ -80,7 +80,7 @@ def ci(
         raise NotStoredError(f"{lock} pins nothing", next_step="`hvxtune fetch` pins schedules")
     pinning = Pinning(lock, update=False, offline=False, server=server, archive=archive)
     with pinning.source() as source:
-        assert source is not None  # noqa: S101 - only offline there is none
+        assert source is not None  # noqa: S101 - it is None only offline
         rows = [_row(pinned, source, allowed) for pinned in _pinned(pins)]
     slower = sum(row.verdict == SLOWER for row in rows)
     missing = sum(row.verdict == NOT_STORED for row in rows)

@@ -21,22 +21,13 @@ from tuner.records.request import JobOptions, Option, by_name
 if TYPE_CHECKING:
     from tuner.records.candidate import Problem
 
-
-def _kernels(_context: Any, _parameter: Any, incomplete: str) -> list[str]:
-    """For the completion of shells, as is :func:`_choices`. (Typer's own form, ``autocompletion``,
-    has the signature of each inspected at every start.)"""
-    from tuner.kernels import kernel_names
-
-    return [name for name in kernel_names() if name.startswith(incomplete)]
-
-
-_KERNEL = typer.Argument(
-    metavar="KERNEL",
-    help="A kernel's name; `hvxtune kernels` lists them.",
-    shell_complete=_kernels,
-)
-KernelName = Annotated[str, _KERNEL]
-OptionalKernelName = Annotated[str | None, _KERNEL]
+KernelName = Annotated[
+    str, typer.Argument(metavar="KERNEL", help="A kernel's name; `hvxtune kernels` lists them.")
+]
+OptionalKernelName = Annotated[
+    str | None,
+    typer.Argument(metavar="KERNEL", help="A kernel's name; `hvxtune kernels` lists them."),
+]
 ParamTexts = Annotated[
     list[str] | None,
     typer.Option(
@@ -67,22 +58,7 @@ def _of_job(name: str) -> Any:
     """An option of the command line as the definition of a job's options has it."""
     option = _OPTIONS[name]
     metavar = option.metavar or (name.upper() if isinstance(option.choices, str) else None)
-    return typer.Option(
-        *option.flags,
-        metavar=metavar,
-        help=option.help,
-        show_default=False,
-        shell_complete=_choices(option) if isinstance(option.choices, str) else None,
-    )
-
-
-def _choices(option: Option) -> Callable[[Any, Any, str], list[str]]:
-    def complete(_context: Any, _parameter: Any, incomplete: str) -> list[str]:
-        from tuner.choices import choices_of
-
-        return [name for name in choices_of(option) if name.startswith(incomplete)]
-
-    return complete
+    return typer.Option(*option.flags, metavar=metavar, help=option.help, show_default=False)
 
 
 def _help_text(option: Option) -> str:
@@ -126,7 +102,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 class Command(TyperCommand):
-    """A command whose help lists the choices of its options, looked up when help is asked for."""
+    """A command whose choices are looked up when somebody asks: for its help, or a shell that
+    completes a word. Typer's ``autocompletion`` would inspect a function for each at every start.
+    """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Fills in the choices first."""
@@ -135,6 +113,29 @@ class Command(TyperCommand):
             if option is not None and getattr(parameter, "help", None) == option.help:
                 parameter.help = _help_text(option)  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Where a shell asks, each parameter is told what completes it first."""
+        if ctx.resilient_parsing:
+            for parameter in self.params:
+                if parameter.name == "kernel" or _has_names(_OPTIONS.get(parameter.name or "")):
+                    parameter._custom_shell_complete = _complete
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
+
+
+def _has_names(option: Option | None) -> bool:
+    return option is not None and isinstance(option.choices, str) and bool(option.choices)
+
+
+def _complete(_ctx: Any, parameter: Any, incomplete: str) -> list[str]:
+    """The kernels, or the choices of an option, that begin so."""
+    from tuner.choices import choices_of
+    from tuner.kernels import kernel_names
+
+    kernel = parameter.name == "kernel"
+    names = kernel_names() if kernel else choices_of(_OPTIONS[parameter.name])
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def takes_job_options(command: Callable[..., None]) -> Callable[..., None]:
