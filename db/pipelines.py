@@ -22,7 +22,7 @@ from db.files import durable as durable_files
 from db.files.inventory import UPLOADS
 from db.service_models import PipelineRow
 from db.sql_store import SqlStore
-from tuner.errors import UserError
+from tuner.errors import NotStoredError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX
 from tuner.uploaded import files, kernel_name
@@ -196,7 +196,7 @@ def named(store: SqlStore, asked: str, owner: str) -> Named:
                 return Named(found.kernel, found.label(owner), found.private)
         others = [_record(row) for row in session.scalars(_versions(name).limit(_MOST_NAMED))]
     if others:
-        raise UserError(
+        raise NotStoredError(
             f"'{asked[:100]}': {f'{tenant} has' if slash else 'you have'} uploaded nothing called"
             f" '{name[:80]}'",
             accepted=", ".join(dict.fromkeys(one.address for one in others)),

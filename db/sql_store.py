@@ -53,7 +53,7 @@ from db.schedules.serving import ServingRow, fitting_rows
 from db.schedules.validation import Validator
 from db.schema import SCHEMA_VERSION, ensure_schema, require_schema
 from tuner.best import Lookup, first_valid
-from tuner.errors import HvxtuneError, StoreError, UserError
+from tuner.errors import HvxtuneError, NotStoredError, StoreError
 from tuner.kernels import Kernel
 from tuner.measure.farm.roster import Roster
 from tuner.records.batch import Batch, BatchPlan, NewJob
@@ -409,7 +409,9 @@ class SqlStore(TrialStore):
         with self.reading() as session:
             row = session.get(ArtifactRow, digest)
         if row is None:
-            raise UserError(f"no artifact '{digest}'", accepted="the digest of a stored object")
+            raise NotStoredError(
+                f"no artifact '{digest}'", accepted="the digest of a stored object"
+            )
         return self.files.read(row.digest, row.symbol, row.file_digest)
 
     def best(self, lookup: Lookup) -> Schedule | None:

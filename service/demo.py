@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from service.cli.statuses import Exit
 from service.cli.summary import print_result
 from service.settings import Settings
 from tuner.paths import writable
@@ -24,7 +25,6 @@ from tuner.paths import writable
 PROBLEM = ("gemm_u8", "-p", "m=256", "-p", "n=256", "-p", "k=256", "--contract", "static")
 TRIALS = 100
 END_LIMIT_S = 60.0
-INTERRUPTED = 130
 _SCRIPT = Path(sys.executable).with_name("hvxtune")
 _HVXTUNE = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "service.cli"]
 
@@ -59,7 +59,7 @@ class _Commands:
         if then and out:
             then(out)
         if self._interrupted:
-            return INTERRUPTED
+            return Exit.INTERRUPTED
         status = self._running.returncode
         return status if status >= 0 else 128 - status
 
@@ -93,7 +93,7 @@ def main() -> int:
     if status == 0:
         _say("\nThe service has ended; what it found is kept. `hvxtune serve` starts it again, on")
         _say(f"{Settings().url}, for jobs and builds: docs/service.md")
-    elif status == INTERRUPTED:
+    elif status == Exit.INTERRUPTED:
         _say("The service has ended, too; with the next `hvxtune serve` the job goes on.")
     return status
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections.abc import Sequence
+from typing import Any, get_type_hints
 
 import pytest
 import typer
@@ -14,6 +16,7 @@ from service.schemas.jobs import BudgetBody, JobForm, SubmitBody
 from tuner.choices import choices_of, help_of
 from tuner.conformance.records import spec
 from tuner.errors import UserError
+from tuner.keywords import JobKeywords
 from tuner.records.request import (
     BUDGET,
     JobOptions,
@@ -25,7 +28,7 @@ from tuner.records.request import (
     options_of,
     told,
 )
-from tuner.tuning import plan
+from tuner.tuning import plan, submit, tune, tune_pipeline
 
 OPTIONS = options_of(JobOptions)
 TUNE = typer.main.get_command(app).commands["tune"]
@@ -63,13 +66,27 @@ def test_the_answer_has_every_option_that_a_job_keeps() -> None:
     assert kept <= JobForm.model_json_schema()["properties"].keys()
 
 
+def test_the_keywords_of_python_are_those_of_the_definition() -> None:
+    typed, defined = get_type_hints(JobKeywords), get_type_hints(JobOptions)
+    assert defined.pop("objectives") == tuple[str, ...]
+    assert typed.pop("objectives") == Sequence[str], "lists do, too"
+    assert typed == defined
+    for function in (tune, tune_pipeline, submit):
+        shown = inspect.signature(function).parameters
+        assert {o.name: shown[o.name].default for o in OPTIONS} == {
+            o.name: o.default for o in OPTIONS
+        }
+        described = " ".join(str(function.__doc__).split())
+        assert [o.name for o in OPTIONS if f"{o.name}: {help_of(o)}" not in described] == []
+
+
 def test_a_misspelt_keyword_names_the_nearest_option() -> None:
-    for submit in (
+    for ask in (
         lambda: plan("gemm_u8", until_gian=0.1),
         lambda: next(Operations("http://x", ClientCache()).submit("gemm_u8", until_gian=0.1)),
     ):
         with pytest.raises(UserError, match="unknown job option 'until_gian'") as refused:
-            submit()
+            ask()
         assert refused.value.next_step == "did you mean until_gain?"
         assert "until_gain" in refused.value.accepted
 

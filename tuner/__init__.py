@@ -39,6 +39,11 @@ add_family("hvxtune.kernels", "package:", "tuner.packages:Packages")
 add_family("hvxtune.kernels", "blocked:", "tuner.kernels.blocked:BlockedKernels")
 
 
+def __dir__() -> list[str]:
+    """With what is imported on first use: ``help(tuner)`` shows it."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name in __all__:
         from tuner import tuning

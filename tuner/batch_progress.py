@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
-from tuner.records.batch import Batch, BatchMember, NetworkLayer
+from tuner.records.batch import NOT_REACHED, Batch, BatchMember, NetworkLayer
 from tuner.records.candidate import Problem
 from tuner.records.trial import JobState
 from tuner.search.allocation import SearchState, best_shares, cycles_left, next_search
@@ -23,7 +23,8 @@ class MemberProgress:
     """The progress of one job of a batch.
 
     ``finished`` counts trials of every outcome, ``ok`` those with a measurement, ``pending`` those
-    under way. ``interrupted`` means that it says running, but its process is gone.
+    under way. ``interrupted`` means that it says running, but its process is gone. ``note`` is why
+    it ended, failed or waits.
     """
 
     member: BatchMember
@@ -36,12 +37,15 @@ class MemberProgress:
     textbook_cycles: int | None = None
     best_cycles: int | None = None
     spent_s: float = 0.0
+    note: str = ""
 
     @property
     def word(self) -> str:
         """The state in a word."""
         if self.interrupted:
             return "interrupted"
+        if self.note == NOT_REACHED:
+            return "not reached"
         return "paused" if self.paused and self.state is JobState.QUEUED else self.state.value
 
 
@@ -89,7 +93,7 @@ class BatchProgress:
     def state(self) -> str:
         """In a word: while jobs are open, the liveliest state of any. Then ``done`` if one is,
         unless a search that had begun was cancelled."""
-        words = {one.word for one in self.members}
+        words = {str(one.state) if one.state.ended else one.word for one in self.members}
         for word in ("running", "interrupted", "queued", "paused"):
             if word in words:
                 return word

@@ -52,6 +52,11 @@ class UserError(HvxtuneError):
     kind = "user"
 
 
+class NotStoredError(UserError):
+    """Nothing is stored under the name or for the question that was asked: no such job, schedule,
+    token or device. The request is sound; what it asks for must come to be first."""
+
+
 class ToolchainError(HvxtuneError):
     """The installation is broken; the operator of this machine must repair it."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from tuner.baselines import ORIGIN, is_foreign
 from tuner.best import lookup_of
@@ -15,6 +16,9 @@ from tuner.objectives import figures_of, front_of
 from tuner.records.trial import Job, Promotion, Schedule, Trial
 from tuner.space import Config
 from tuner.store import TrialStore
+
+if TYPE_CHECKING:
+    from tuner.frames import Library
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,24 @@ class TuneResult:
     for a job with one objective."""
     baseline: Trial | None = None
     headline: Headline | None = None
+    trials: Sequence[Trial] = field(default=(), repr=False)
+    """All of them, by number."""
+
+    def to_frame(self, library: Library | None = None) -> Any:
+        """The trials as a ``DataFrame``, a row each, of pandas or polars, whichever is installed
+        or asked for. Cycles are those of the fidelity beside them; knobs are ``config_NAME``.
+
+        Without either, ``ToolchainError`` names the command that installs one.
+        """
+        from tuner.frames import frame_of
+
+        return frame_of(self.trials, library)
+
+    def _repr_html_(self) -> str:
+        """The table that notebooks show."""
+        from tuner.notebook import result_html
+
+        return result_html(self)
 
 
 def result(job_id: str, store: TrialStore) -> TuneResult:
@@ -62,6 +84,7 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
     told = {"baseline": baseline, "textbook": textbook, "default": default}
     return TuneResult(
         job=job,
+        trials=trials,
         outcomes=Counter(t.outcome.value for t in trials),
         default=default,
         textbook=textbook,

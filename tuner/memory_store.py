@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple, Self
 
 from tuner.best import Lookup, Standing, first_valid, in_order
-from tuner.errors import InternalError, UserError
+from tuner.errors import InternalError, NotStoredError, UserError
 from tuner.identity import digest_of
 from tuner.measure.farm.roster import MemoryRoster
 from tuner.records.batch import Batch, BatchPlan, NewJob, made_batch, unrecorded
@@ -316,7 +316,7 @@ class MemoryStore(TrialStore):
         try:
             return self._artifacts[digest]
         except KeyError:
-            raise UserError(f"no artifact '{digest}'") from None
+            raise NotStoredError(f"no artifact '{digest}'") from None
 
     def best(self, lookup: Lookup) -> Schedule | None:
         with self._lock:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Self
 
 from tuner.best import Lookup
-from tuner.errors import InternalError, StoreError, UserError
+from tuner.errors import InternalError, NotStoredError, StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.measure.farm.roster import Roster
 from tuner.records.batch import Batch, BatchPlan, NewJob
@@ -268,7 +268,8 @@ def pick_job_id(given: str, ids: Iterable[str], batches: Iterable[str] = ()) -> 
             accepted="one of its jobs",
             next_step=f"`hvxtune show {given}` lists them",
         )
-    raise UserError(
+    error = UserError if matches else NotStoredError
+    raise error(
         f"'{given}' is the start of several jobs" if matches else f"no job '{given}'",
         accepted=", ".join((matches or known)[:5]),
         next_step="`hvxtune jobs` lists them" if known else "`hvxtune tune KERNEL` makes the first",
@@ -289,7 +290,8 @@ def pick_batch_id(given: str, ids: Iterable[str], jobs: Iterable[str] = ()) -> s
             accepted=", ".join(known[:5]),
             next_step=f"`hvxtune show {given}` shows it",
         )
-    raise UserError(
+    error = UserError if matches else NotStoredError
+    raise error(
         f"'{given}' is the start of several batches" if matches else f"no batch '{given}'",
         accepted=", ".join((matches or known)[:5]),
         next_step="`hvxtune jobs` lists them"

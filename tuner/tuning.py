@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from tuner import tracing
 from tuner.baselines import baseline_of
@@ -28,6 +28,7 @@ from tuner.errors import ToolchainError, UserError
 from tuner.executor import find_executor
 from tuner.job_result import TuneResult, result
 from tuner.kernels import Kernel, find_kernel
+from tuner.keywords import JobKeywords, explained
 from tuner.measure import FARM, DeviceAccess, measurer_names, open_measurer
 from tuner.measure.farm.roster import Roster
 from tuner.measure.measurer import AbandonableMeasurer, Measurer
@@ -182,6 +183,7 @@ def _require_counted(device: Measurer, objectives: Sequence[str]) -> None:
         )
 
 
+@explained
 def submit(
     kernel: str,
     params: Mapping[str, int] | None = None,
@@ -345,6 +347,7 @@ def _began_with_another(job: Job, part: str, then: str, now: str) -> UserError:
     )
 
 
+@explained
 def tune(
     kernel: str,
     params: Mapping[str, int] | None = None,
@@ -352,18 +355,29 @@ def tune(
     store: TrialStore | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     stop: threading.Event | None = None,
-    **options: Any,
+    **options: Unpack[JobKeywords],
 ) -> TuneResult:
-    """Submits a job and runs it; ``options`` are those of :func:`submit`.
+    """Searches for the fastest schedule of ``kernel`` with ``params``; the rest by default.
 
     Without a ``store`` nothing outlives the process; ``db.open_store()`` gives the store that the
-    command line uses.
+    command line uses. ``on_progress`` is called after every trial; a notebook shows the progress
+    without one. ``stop`` asks for an orderly end. Raises ``UserError`` for what cannot work, before
+    anything is run.
+
+    The result has the trials (``best``, ``textbook``, ``trials``, ``to_frame()``) and, as a table,
+    is what a notebook shows.
     """
     from tuner.memory_store import MemoryStore
 
     store = store or MemoryStore()
     job = submit(kernel, params, store=store, **options)
-    return run(job.id, store, on_progress=on_progress, stop=stop)
+    return run(job.id, store, on_progress=on_progress or _shown_in_notebooks(job), stop=stop)
+
+
+def _shown_in_notebooks(job: Job) -> Callable[[Progress], None] | None:
+    from tuner import notebook
+
+    return notebook.progress_display(job) if notebook.is_notebook() else None
 
 
 def keep_pipeline(pipeline: hl.Func | hl.Pipeline | bytes) -> str:
@@ -391,6 +405,7 @@ def keep_pipeline(pipeline: hl.Func | hl.Pipeline | bytes) -> str:
     return name
 
 
+@explained
 def tune_pipeline(
     pipeline: hl.Func | hl.Pipeline | bytes,
     params: Mapping[str, int] | None = None,
@@ -398,7 +413,7 @@ def tune_pipeline(
     store: TrialStore | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     stop: threading.Event | None = None,
-    **options: Any,
+    **options: Unpack[JobKeywords],
 ) -> TuneResult:
     """Tunes an unscheduled pipeline: :func:`keep_pipeline`, then :func:`tuner.tuning.tune`.
 

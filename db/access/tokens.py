@@ -14,7 +14,7 @@ from sqlalchemy import insert, select, update
 
 from db.catalogue import insert_unless_there, rows_changed
 from db.service_models import TokenRow
-from tuner.errors import UserError
+from tuner.errors import NotStoredError
 
 if TYPE_CHECKING:
     from db.sql_store import SqlStore
@@ -87,7 +87,7 @@ def revoke_token(store: SqlStore, token_id: str) -> Token:
     with store.writing() as session:
         row = session.get(TokenRow, token_id, populate_existing=True, with_for_update=True)
         if row is None:
-            raise UserError(
+            raise NotStoredError(
                 f"no token '{token_id[:40]}'",
                 accepted="the id of a token: the part between hvx_ and the next _",
                 next_step="`hvxtune token list` shows them",

@@ -170,7 +170,14 @@ def _progress(session: Session, batches: Iterable[Batch]) -> Mapping[str, BatchP
     )
     counted = {row[0]: tuple(row[1:]) for row in session.execute(counts)}
     columns = (
-        *(JobRow.id, JobRow.state, JobRow.paused, JobRow.spent_s, JobRow.fencing_token),
+        *(
+            JobRow.id,
+            JobRow.state,
+            JobRow.paused,
+            JobRow.spent_s,
+            JobRow.note,
+            JobRow.fencing_token,
+        ),
         *(JobRow.owner_host, JobRow.owner_pid, JobRow.owner_started_at, JobRow.lease_expires_at),
     )
     jobs = {
@@ -196,6 +203,7 @@ def _progress(session: Session, batches: Iterable[Batch]) -> Mapping[str, BatchP
                     textbook_cycles=textbook,
                     best_cycles=best,
                     spent_s=row.spent_s,
+                    note=row.note,
                 )
             )
         return BatchProgress(batch, tuple(members))

@@ -1,8 +1,8 @@
 """The ``hvxtune`` command: joins tuner and db in this process.
 
 :func:`main` is the entry point. Whatever goes wrong below it ends here as one line on standard
-error (one JSON object with ``--json``) and an exit status: 2 if the request must change, 1 if
-this machine or hvxtune must, 130 after Ctrl-C. Standard output then stays empty.
+error (one JSON object with ``--json``) and an exit status of :mod:`service.cli.statuses`. Standard
+output then stays empty.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tuner.errors import HvxtuneError, InternalError, StoreError, UserError
+from service.cli.statuses import Exit, status_of
+from tuner.errors import HvxtuneError, InternalError, StoreError
 
 DEBUG_VARIABLE = "HVXTUNE_DEBUG"
 """Set to anything, an unexpected error shows its traceback."""
-
-INTERRUPTED = 130
-"""The status shells report for a process that Ctrl-C ended (128 + SIGINT)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(given or ["--help"])
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     except HvxtuneError as error:
         return _report(error, as_json="--json" in given)
 
@@ -41,7 +39,7 @@ def _run(given: list[str]) -> int:
     except HvxtuneError:
         raise
     except typer.Abort:
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     except typer.TyperException as error:
         raise usage_error(error) from None
     except OSError as error:
@@ -54,7 +52,7 @@ def _run(given: list[str]) -> int:
             f"{type(error).__name__}: {error}",
             next_step=f"run it again with {DEBUG_VARIABLE}=1 and report what that prints",
         ) from error
-    return status if isinstance(status, int) else 0
+    return status if isinstance(status, int) else Exit.DONE
 
 
 def _report(error: HvxtuneError, *, as_json: bool) -> int:
@@ -68,7 +66,7 @@ def _report(error: HvxtuneError, *, as_json: bool) -> int:
     else:
         line = "error: " + " ".join(str(error).split())
     sys.stderr.write(line + "\n")
-    return 2 if isinstance(error, UserError) else 1
+    return status_of(error)
 
 
 __all__ = ["DEBUG_VARIABLE", "main"]

@@ -12,6 +12,7 @@ import typer
 from service.cli import (
     calibration,
     catalogue,
+    ci,
     cluster,
     compilation,
     database,
@@ -23,10 +24,12 @@ from service.cli import (
     networks,
     packages,
     pipelines,
+    rechecking,
     schedules,
     searching,
     serving,
     tokens,
+    top,
     tuning,
 )
 from service.cli import database as exchange
@@ -37,7 +40,6 @@ from tuner.errors import UserError
 app = typer.Typer(
     name="hvxtune",
     help="Finds fast schedules for Hexagon HVX kernels and hands them to compilers.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: importing Rich would double the time to the first line
 )
@@ -50,9 +52,12 @@ for command in (
     tuning.tune,
     schedules.best,
     schedules.fetch,
+    ci.ci,
+    rechecking.recheck,
     measurement.measure,
     compilation.compile,
     jobs.jobs,
+    top.top,
     jobs.show,
     jobs.watch,
     jobs.cancel,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from service.cli.output import print_json, print_line, print_table
-from service.cli.sets import INTERRUPTED, resume_batch
+from service.cli.output import print_command, print_json, print_line, print_sentence, print_table
+from service.cli.sets import resume_batch
+from service.cli.statuses import Exit
 from service.json_forms import batch_json, batch_table_json
 from tuner.errors import UserError
 from tuner.records.trial import JobRequest, JobState
@@ -58,9 +59,9 @@ def found_there(client: Client, given: str) -> dict[str, Any]:
 def network_named(name: str, address: str | None) -> dict[str, Any]:
     """The batch with this id, start of one, or name, layer by layer."""
     if address is not None:
-        from service.client import Client
+        from service.cli.connecting import connected
 
-        with Client(address) as client:
+        with connected(address) as client:
             return client.network(name)
     from db import open_store
     from db.jobs.batches import batch_table, id_of_batch
@@ -77,8 +78,8 @@ def label_of(form: Mapping[str, Any]) -> str:
 
 def print_batch(form: Mapping[str, Any], server: str | None = None) -> None:
     """The progress of a batch layer by layer, and what can be run next."""
-    print_line(f"{label_of(form)}, {', '.join(_targets(form))}")
-    print_line(
+    print_sentence(f"{label_of(form)}, {', '.join(_targets(form))}")
+    print_sentence(
         f"batch {form['batch']} {form['state']}: {form['finished']} trials ({form['ok']} ok); "
         f"jobs: {_states_text(form)}"
     )
@@ -93,8 +94,8 @@ def print_batch(form: Mapping[str, Any], server: str | None = None) -> None:
         numeric=figures,
     )
     print_line()
-    print_line(_total_text(form["total"]))
-    print_line("cycles of all calls; left: what more search could save at most, by estimate")
+    print_sentence(_total_text(form["total"]))
+    print_sentence("cycles of all calls; left: what more search could save at most, by estimate")
     _print_next(form, "" if server is None else f" --server {server}")
 
 
@@ -152,9 +153,9 @@ def _total_text(total: Mapping[str, Any]) -> str:
 
 def _print_next(form: Mapping[str, Any], where: str) -> None:
     step = form["next"]
-    is_open = form["jobs_by_state"].keys() - {"done", "failed", "cancelled"}
+    is_open = form["jobs_by_state"].keys() - {"done", "failed", "cancelled", "not reached"}
     if is_open and form["state"] != "running":
-        print_line(f"resume:      hvxtune resume {form['batch']}{where}")
+        print_command("resume:      ", f"hvxtune resume {form['batch']}{where}")
     if step is None:
         print_line("next:        the estimate leaves nothing to gain")
         return
@@ -166,13 +167,13 @@ def _print_next(form: Mapping[str, Any], where: str) -> None:
         whole = form["total"]["best_cycles"]
         share = f", {left / whole:.1%} of the total" if whole else ""
         could = f"could save up to {left:,} cycles{share}"
-    print_line(f"next:        {layers} {could}")
+    print_sentence(f"{layers} {could}", "next:        ")
     if is_open:
-        print_line(f"             its trials so far: hvxtune show {step['job']}{where}")
+        print_command("             its trials so far: ", f"hvxtune show {step['job']}{where}")
         return
     params = " ".join(f"-p {name}={value}" for name, value in step["params"].items())
     places = f"--target {step['target']} --contract {step['contract']}"
-    print_line(f"             hvxtune tune {step['kernel']} {params} {places}{where}")
+    print_command("             ", f"hvxtune tune {step['kernel']} {params} {places}{where}")
 
 
 def print_state(form: Mapping[str, Any], request: JobRequest | None = None) -> None:
@@ -255,10 +256,10 @@ def resume_all_here(store: SqlStore, batch: Batch, *, as_json: bool) -> None:
         print_batch(form)
     if stop.is_set():
         sys.stderr.write(f"stopped; continue with: hvxtune resume {batch.id}\n")
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(Exit.INTERRUPTED)
     if form["state"] != JobState.DONE:
         sys.stderr.write(f"error: batch {batch.id} {form['state']}\n")
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)
 
 
 def _runs(batch: str, state: str) -> UserError:

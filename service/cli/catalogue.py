@@ -14,7 +14,7 @@ from service.cli.options import (
     TargetName,
     read_problem,
 )
-from service.cli.output import print_json, print_line, print_table
+from service.cli.output import print_json, print_line, print_sentence, print_table
 from service.cli.summary import print_loose
 from service.json_forms import kernel_json, space_json
 from service.labels import problem_label
@@ -103,7 +103,7 @@ def space(
         return
     found = find_kernel(problem.workload.kernel)  # an upload may be given by its name
     knobs, starts = space_of(generator, found, problem), starts_of(generator, found, problem)
-    print_line(f"{problem_label(problem)}: {_size(knobs)}")
+    print_sentence(f"{problem_label(problem)}: {_size(knobs)}")
     print_loose(problem)
     _print_space(knobs, starts["default"], starts["textbook"])
 

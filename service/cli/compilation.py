@@ -19,6 +19,7 @@ from service.cli.options import (
     ObjectFile,
     ParamTexts,
     ScheduleFile,
+    ServerAddress,
     TargetName,
     read_problem,
 )
@@ -44,6 +45,7 @@ def compile(  # noqa: A001 - the command's name
     header_file: HeaderFile = None,
     schedule_file: ScheduleFile = None,
     assembly_file: AssemblyFile = None,
+    server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Compile one schedule of KERNEL without running it.
@@ -54,7 +56,7 @@ def compile(  # noqa: A001 - the command's name
     from tuner.measure import refusals
 
     problem = read_problem(kernel, param, target, contract)
-    chosen = read_config(problem, cache, "--config", config)
+    chosen = read_config(problem, cache, "--config", config, server)
     artifact = one_config.compiled(
         problem,
         chosen.config,

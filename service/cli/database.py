@@ -15,6 +15,7 @@ import typer
 
 from service.cli.options import AsJson, ServerAddress, read_server
 from service.cli.output import print_json, print_line
+from service.cli.statuses import Exit
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def artifacts(
     else:
         _print_inventory(found, verified=verify, swept=swept)
     if found.missing or found.damaged:
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)
 
 
 def _print_inventory(found: Inventory, *, verified: bool, swept: int) -> None:
@@ -262,9 +263,9 @@ def export_schedules(
     """Write the stored schedules, with their objects, to FILE."""
     address = read_server(server)
     if address is not None:
-        from service.client import Client
+        from service.cli.connecting import connected
 
-        with Client(address) as client:
+        with connected(address) as client:
             client.export(file, kernel, target)
         print_line(f"wrote {file}")
         return
@@ -302,9 +303,9 @@ def import_schedules(
 
 
 def _there(address: str, file: Path, any_toolchain: bool) -> dict[str, Any]:
-    from service.client import Client
+    from service.cli.connecting import connected
 
-    with Client(address) as client:
+    with connected(address) as client:
         return dict(client.import_(file, {"any_toolchain": any_toolchain}))
 
 

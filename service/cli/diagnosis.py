@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from service.cli.options import AsJson
-from service.cli.output import print_json, print_line, print_table
+from service.cli.output import print_json, print_line, print_sentence, print_table
 from service.cli.progress import StepLines
+from service.cli.statuses import Exit
 from tuner.errors import ToolchainError, UserError
 from tuner.shipped import FOLDERS, shipped, with_places
 
@@ -97,9 +98,9 @@ def doctor(as_json: AsJson = False) -> None:
         )
         for finding in findings:
             if not finding.present:
-                print_line(with_places(f"{finding.name}: {finding.remedy}"))
+                print_sentence(with_places(f"{finding.name}: {finding.remedy}"))
     if broken:
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.MISSING)
 
 
 def where(

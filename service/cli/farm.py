@@ -19,14 +19,19 @@ from service.cli.options import (
     DeviceTags,
     KernelName,
     ParamTexts,
+    ServerAddress,
     TargetName,
     read_problem,
 )
-from service.cli.output import print_json, print_line, print_table
+from service.cli.output import console, print_json, print_line, print_table, sentence, table
+from service.cli.statuses import Exit
+from service.cli.watching import Watch, refuse_json, shown_until_stopped
 from tuner.problem.target import DEFAULT_TARGET
 from tuner.shipped import with_places
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from db import SqlStore
     from tuner.measure.farm.farm_file import Farm
     from tuner.measure.farm.health import Caretaker, CheckResult
@@ -73,21 +78,32 @@ def _default(value: Any) -> str:
 
 
 @app.command("list")
-def list_devices(on: DeviceTags = "", as_json: AsJson = False) -> None:
+def list_devices(on: DeviceTags = "", watch: Watch = False, as_json: AsJson = False) -> None:
     """List the devices and their states."""
+
+    def draw() -> RenderableType:
+        found = _known(on)
+        none = with_places("no device; docs/devices.md shows how to name some in a farm file")
+        return _devices_table(found) if found else sentence(none)
+
+    if watch:
+        refuse_json(as_json)
+        shown_until_stopped(draw)
+    elif as_json:
+        now = time.time()
+        print_json({"devices": [one.as_dict(now) for one in _known(on)]})
+    else:
+        console().print(draw())
+
+
+def _known(on: str) -> list[DeviceRecord]:
+    """The devices of this database that have all tags in ``on``."""
     from db import open_store
 
     with open_store() as store:
         _enrol_ours(store.roster())
         wanted = {tag.strip() for tag in on.split(",")} - {""}
-        found = [one for one in store.roster().devices() if wanted <= set(one.tags)]
-    if as_json:
-        now = time.time()
-        print_json({"devices": [one.as_dict(now) for one in found]})
-    elif not found:
-        print_line(with_places("no device; docs/devices.md shows how to name some in a farm file"))
-    else:
-        _print(found)
+        return [one for one in store.roster().devices() if wanted <= set(one.tags)]
 
 
 def _enrol_ours(roster: Roster) -> Farm | None:
@@ -103,8 +119,8 @@ def _enrol_ours(roster: Roster) -> Farm | None:
     return farm
 
 
-def _print(found: list[DeviceRecord]) -> None:
-    print_table(
+def _devices_table(found: list[DeviceRecord]) -> RenderableType:
+    return table(
         ["device", "kind", "state", "why", "tags", "°C", "runs", "faults", "last check"],
         [
             [
@@ -164,7 +180,7 @@ def check(on: DeviceTags = "", as_json: AsJson = False) -> None:
     else:
         _print_checks(found)
     if any(one.failure or not one.checked for one in found):
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)
 
 
 def _caretaker(farm: Farm, roster: Roster) -> Caretaker:
@@ -212,6 +228,7 @@ def run(
     param: ParamTexts = None,
     target: TargetName = DEFAULT_TARGET,
     contract: ContractName = DEFAULT_CONTRACT,
+    server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Compile, check and time one schedule of KERNEL on a device of the farm.
@@ -225,7 +242,7 @@ def run(
     from tuner.one_config import measure
 
     problem = read_problem(kernel, param, target, contract)
-    chosen = read_config(problem, "warm", "--config", config)
+    chosen = read_config(problem, "warm", "--config", config, server)
     with open_store() as store:
         trial, _ = measure(
             problem,
@@ -241,7 +258,7 @@ def run(
     else:
         _print_trial(problem, trial)
     if trial.measurement is None:
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)
 
 
 def _print_trial(problem: Any, trial: Any) -> None:

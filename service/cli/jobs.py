@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,8 +21,18 @@ from service.cli.batches import (
     request_there,
 )
 from service.cli.options import AsJson, JobName, JobOrBatchName, ServerAddress, read_server
-from service.cli.output import print_json, print_line, print_table, time_text
-from service.cli.summary import count_text, form_label, print_result, result_json
+from service.cli.output import (
+    console,
+    print_json,
+    print_line,
+    print_sentence,
+    print_table,
+    sentence,
+    table,
+    time_text,
+)
+from service.cli.summary import count_text, form_label, print_result, result_json, state_text
+from service.cli.watching import Watch, refuse_json, shown_until_stopped
 from service.json_forms import (
     batch_json,
     batch_table_json,
@@ -37,31 +47,43 @@ from tuner.records.outcome import Outcome
 from tuner.records.request import SearchOptions, options_of, told
 from tuner.records.trial import JobRequest
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 
 def jobs(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most this many.")] = 50,
     members: Annotated[
         bool, typer.Option("--members", help="Each job of a network or set in a row of its own.")
     ] = False,
+    watch: Watch = False,
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """List the newest jobs; those of a network or set are one row."""
-    found = _newest(read_server(server), limit, members=members)
-    if as_json:
+    address = read_server(server)
+
+    def draw() -> RenderableType:
+        found = _newest(address, limit, members=members)
+        none = "no job yet; start one with `hvxtune tune KERNEL`"
+        return _jobs_table(found) if found else sentence(none)
+
+    if watch:
+        refuse_json(as_json)
+        shown_until_stopped(draw)
+    elif as_json:
+        found = _newest(address, limit, members=members)
         batches = [] if members else [form for form in found if is_batch(form)]
         print_json({"jobs": [f for f in found if not is_batch(f)], "batches": batches})
-    elif not found:
-        print_line("no job yet; start one with `hvxtune tune KERNEL`")
     else:
-        _print_jobs(found)
+        console().print(draw())
 
 
 def _newest(address: str | None, limit: int, *, members: bool) -> list[dict[str, Any]]:
     if address is not None:
-        from service.client import Client
+        from service.cli.connecting import connected
 
-        with Client(address) as client:
+        with connected(address) as client:
             grouped = {} if members else {"grouped": True}
             return list(islice(client.jobs(**grouped), limit))
     from db import open_store
@@ -78,14 +100,14 @@ def _newest(address: str | None, limit: int, *, members: bool) -> list[dict[str,
         ]
 
 
-def _print_jobs(found: list[dict[str, Any]]) -> None:
+def _jobs_table(found: list[dict[str, Any]]) -> RenderableType:
     rows = [_as_row(form) if is_batch(form) else form for form in found]
     # User and priority matter where several people submit jobs.
     with_user = any(row["user"] or row["priority"] for row in rows)
     asked = ["user", "priority"] if with_user else []
     of_search = {one.name: one for one in options_of(SearchOptions) if one.listed}
     listed = [name for name in of_search if any(row.get(name) for row in rows)]
-    print_table(
+    return table(
         ["job", "state", *asked, "made", "trials", "ok", "best cycles", "what", *listed, "note"],
         [
             [
@@ -129,7 +151,7 @@ def _as_row(form: Mapping[str, Any]) -> dict[str, Any]:
 def _state(row: dict[str, Any]) -> str:
     if row["interrupted"]:
         return "interrupted"
-    return "paused" if row["paused"] else str(row["state"])
+    return state_text(row)
 
 
 def show(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = False) -> None:
@@ -144,7 +166,7 @@ def show(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = Fa
         return
     print_result(form, address)
     settings = [f"{label} {text}" for label, text in told({**form, **form["budget"]})]
-    print_line(f"searched with: {'; '.join(settings)}")
+    print_sentence(f"searched with: {'; '.join(settings)}")
     print_line()
     if form["ladder"] is not None:
         print_ladder(form["ladder"])
@@ -155,10 +177,10 @@ def show(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = Fa
 def _whole(address: str | None, given: str) -> dict[str, Any]:
     """The result of a job, with its trials; or a batch, layer by layer."""
     if address is not None:
+        from service.cli.connecting import connected
         from service.cli.remote import as_result
-        from service.client import Client
 
-        with Client(address) as client:
+        with connected(address) as client:
             form = found_there(client, given)
             if is_batch(form):
                 return form
@@ -200,9 +222,9 @@ def pause(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = F
 def _request(request: JobRequest, job: str, server: str | None, *, as_json: bool) -> None:
     address = read_server(server)
     if address is not None:
-        from service.client import Client
+        from service.cli.connecting import connected
 
-        with Client(address) as client:
+        with connected(address) as client:
             form = found_there(client, job)
             if is_batch(form):
                 form = request_there(client, form["batch"], request)
@@ -254,7 +276,7 @@ def print_ladder(ladder: Mapping[str, Any]) -> None:
     print_line(f"promoted to {ladder['promote_to']}: {len(ended)} of {ladder['promote']}")
     if not promotions:
         return
-    print_line(_agreement_text(ladder["agreement"]))
+    print_sentence(_agreement_text(ladder["agreement"]))
     print_table(
         ["trial", "outcome", "cycles", "searched with", "device", "what"],
         [
@@ -290,30 +312,39 @@ def _agreement_text(found: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def conductors(server: ServerAddress = None, as_json: AsJson = False) -> None:
+def conductors(watch: Watch = False, server: ServerAddress = None, as_json: AsJson = False) -> None:
     """List the conductors, and why some take up no job."""
     address = read_server(server)
+
+    def draw() -> RenderableType:
+        found = _conductors(address)
+        none = "no conductor runs; start one with `hvxtune serve` or `hvxtune conductor`"
+        return _conductors_table(found) if found else sentence(none)
+
+    if watch:
+        refuse_json(as_json)
+        shown_until_stopped(draw)
+    elif as_json:
+        print_json({"conductors": _conductors(address)})
+    else:
+        console().print(draw())
+
+
+def _conductors(address: str | None) -> list[dict[str, Any]]:
     if address is not None:
-        from service.client import Client
+        from service.cli.connecting import connected
 
-        with Client(address) as client:
-            found = client.conductors()
-    else:
-        from db import open_store
-        from service.json_forms import conductors_json
+        with connected(address) as client:
+            return client.conductors()
+    from db import open_store
+    from service.json_forms import conductors_json
 
-        with open_store() as store:
-            found = conductors_json(store)
-    if as_json:
-        print_json({"conductors": found})
-    elif not found:
-        print_line("no conductor runs; start one with `hvxtune serve` or `hvxtune conductor`")
-    else:
-        _print_conductors(found)
+    with open_store() as store:
+        return conductors_json(store)
 
 
-def _print_conductors(found: list[dict[str, Any]]) -> None:
-    print_table(
+def _conductors_table(found: list[dict[str, Any]]) -> RenderableType:
+    return table(
         ["host", "process", "state", "jobs", "slots", "measures with", "artifacts", "why"],
         [
             [

@@ -18,15 +18,18 @@ from service.cli.options import (
     ExecutorAddress,
     KernelName,
     ParamTexts,
+    ServerAddress,
     TargetName,
     read_problem,
     use_executor,
+    read_server,
 )
 from service.cli.output import print_json, print_line
+from service.cli.statuses import Exit
 from service.cli.summary import print_config, print_loose, print_measurement
 from service.json_forms import peak_cycles, problem_json, trial_json
 from service.labels import problem_label
-from tuner.errors import UserError
+from tuner.errors import NotStoredError, UserError
 from tuner.problem.target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
@@ -75,16 +78,19 @@ def measure(
         ),
     ] = None,
     executor: ExecutorAddress = None,
+    server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compile, check and time one schedule of KERNEL.
+    """Compile, check and time one schedule of KERNEL, on this machine.
 
-    Nothing is stored.
+    Nothing is stored. A service is asked for the config that `best` means, and for no more.
     """
     use_executor(executor)
     problem = read_problem(kernel, param, target, contract)
     asked = {"--config": config} | ({} if against is None else {"--against": against})
-    candidates = [read_config(problem, cache, option, text) for option, text in asked.items()]
+    candidates = [
+        read_config(problem, cache, option, text, server) for option, text in asked.items()
+    ]
     explained = explain or against is not None
     tried = [
         _try(Path(name).name, chosen, cache, explained=explained)
@@ -95,7 +101,7 @@ def measure(
     else:
         _print(problem, tried)
     if any(one.trial.measurement is None for one in tried):
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)
 
 
 def _try(name: str, candidate: Candidate, cache: CacheState, *, explained: bool) -> Tried:
@@ -162,8 +168,11 @@ def _print_explained(problem: Problem, tried: list[Tried]) -> None:
         print_comparison(explained[0], explained[1], problem.symbol)
 
 
-def read_config(problem: Problem, cache: CacheState, option: str, text: str) -> Candidate:
-    """The candidate that ``text``, the value of ``option``, names: see ``CONFIG_FORMS``.
+def read_config(
+    problem: Problem, cache: CacheState, option: str, text: str, server: str | None = None
+) -> Candidate:
+    """The candidate that ``text``, the value of ``option``, names: see ``CONFIG_FORMS``. The best
+    one is that of the service (:func:`read_server` of ``server``), or of this machine.
 
     Of a file, the generator is the one it names beside its config, as the JSON of ``best`` does, or
     else the one that makes code of such a config.
@@ -173,6 +182,9 @@ def read_config(problem: Problem, cache: CacheState, option: str, text: str) -> 
     from tuner.one_config import named_config
 
     if text == "best":  # checked: it may be from a time when the space was another
+        address = read_server(server)
+        if address is not None:
+            return _checked(problem, *_best_there(address, problem, cache))
         best = _stored_best(problem, cache)
         return _checked(problem, best.config, best.generator)
     kernel = find_kernel(problem.workload.kernel)
@@ -211,6 +223,24 @@ def _candidate(problem: Problem, config: Config, generator: str) -> Candidate:
     from tuner.records.candidate import Candidate
 
     return Candidate(problem, config, generator)
+
+
+def _best_there(address: str, problem: Problem, cache: CacheState) -> tuple[Mapping[str, Any], str]:
+    """Config and generator of the best schedule that the service has under this very contract."""
+    from service.cli.connecting import connected
+    from service.fetching.sources import best_there
+    from tuner.best import Lookup
+
+    contract = problem.contract
+    with connected(address) as client:
+        form = best_there(client, Lookup(problem, (contract,), cache)).document
+    if form["contract"] != contract.value:
+        raise NotStoredError(
+            f"the best schedule at {address} for contract {contract} was made under "
+            f"{form['contract']}",
+            next_step=f"give --contract {form['contract']}",
+        )
+    return form["config"], form["generator"]
 
 
 def _stored_best(problem: Problem, cache: CacheState) -> Schedule:

@@ -544,10 +544,10 @@ def plan_network(
             done = plan_with(stored_cycles(store))
             kept = _keep_here(store, graph, done)
     else:
+        from service.cli.connecting import connected
         from service.cli.networks_there import cycles_there, keep_plan_there
-        from service.client import Client
 
-        with Client(address) as client:
+        with connected(address) as client:
             done = plan_with(cycles_there(client))
             kept = keep_plan_there(client, graph.name, found, done.record)
     plans.show_plan(graph, done, as_json=as_json)
@@ -680,10 +680,10 @@ def _tune_there(
     *,
     as_json: bool,
 ) -> None:
+    from service.cli.connecting import connected
     from service.cli.networks_there import cycles_there, tune_network_there
-    from service.client import Client
 
-    with Client(address) as client:
+    with connected(address) as client:
         batch = tune_network_there(client, graph.name, found, options, as_json=as_json)
         if units is None:
             return

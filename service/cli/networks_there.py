@@ -11,7 +11,8 @@ import typer
 
 from service.cli.batches import print_batch
 from service.cli.output import print_json
-from service.cli.sets import INTERRUPTED, LINE_INTERVAL_S
+from service.cli.sets import LINE_INTERVAL_S
+from service.cli.statuses import Exit
 from service.client import Client, RefusedError
 from service.fetching.sources import ServerSource
 from tuner.best import lookup_of
@@ -78,7 +79,7 @@ def watch_network(client: Client, batch: str, *, as_json: bool) -> None:
         print_batch(form, client.server)
     if form["state"] != JobState.DONE:
         sys.stderr.write(f"error: batch {batch} {form['state']}\n")
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)
 
 
 def _followed(client: Client, batch: str) -> dict[str, Any]:
@@ -91,14 +92,14 @@ def _followed(client: Client, batch: str) -> dict[str, Any]:
             form = client.network(batch)
             if not _OPEN & form["jobs_by_state"].keys():
                 return form
-            tell(form)
+            tell(form, _waits(client, form))
             time.sleep(_POLL_S)
     except KeyboardInterrupt:
         sys.stderr.write(
             f"\nbatch {batch} goes on at {client.server}; watch it with: "
             f"hvxtune watch {batch} {where}; end it with: hvxtune cancel {batch} {where}\n"
         )
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(Exit.INTERRUPTED) from None
     except UserError:
         raise
     except HvxtuneError as error:
@@ -106,21 +107,33 @@ def _followed(client: Client, batch: str) -> dict[str, Any]:
         raise
 
 
+def _waits(client: Client, form: Mapping[str, Any]) -> str:
+    """Why nobody works on any of its jobs, if that is so."""
+    if "running" in form["jobs_by_state"]:
+        return ""
+    waiting = (one["job"] for one in form["jobs"] if one["state"] in _OPEN)
+    first = next(waiting, None)
+    return "" if first is None else str(client.job(first).get("waits") or "")
+
+
 class _Lines:
     """Progress as lines on standard error, at most one every few seconds."""
 
     def __init__(self) -> None:
         self._begun = self._next = time.monotonic()
+        self._waits = ""
 
-    def __call__(self, form: Mapping[str, Any]) -> None:
+    def __call__(self, form: Mapping[str, Any], waits: str) -> None:
         now = time.monotonic()
-        if now < self._next:
+        if now < self._next and waits == self._waits:
             return
+        self._waits = waits
         self._next = now + LINE_INTERVAL_S
         states = ", ".join(f"{count} {state}" for state, count in form["jobs_by_state"].items())
         sys.stderr.write(
             f"{form['name']}: {now - self._begun:.0f} s, {form['finished']} trials, "
-            f"jobs: {states}; {form['total']['best_cycles']:,} cycles\n"
+            f"jobs: {states}; {form['total']['best_cycles']:,} cycles"
+            + (f"; waits: {waits}\n" if waits else "\n")
         )
         sys.stderr.flush()
 

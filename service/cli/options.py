@@ -115,7 +115,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 class Command(TyperCommand):
-    """A command whose help lists the choices of its options, looked up when help is asked for."""
+    """A command whose choices are looked up when somebody asks: for its help, or a shell that
+    completes a word. Typer's ``autocompletion`` would inspect a function for each at every start.
+    """
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Fills in the choices first."""
@@ -124,6 +126,29 @@ class Command(TyperCommand):
             if option is not None and getattr(parameter, "help", None) == option.help:
                 parameter.help = _help_text(option)  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Where a shell asks, each parameter is told what completes it first."""
+        if ctx.resilient_parsing:
+            for parameter in self.params:
+                if parameter.name == "kernel" or _has_names(_OPTIONS.get(parameter.name or "")):
+                    parameter._custom_shell_complete = _complete
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
+
+
+def _has_names(option: Option | None) -> bool:
+    return option is not None and isinstance(option.choices, str) and bool(option.choices)
+
+
+def _complete(_ctx: Any, parameter: Any, incomplete: str) -> list[str]:
+    """The kernels, or the choices of an option, that begin so."""
+    from tuner.choices import choices_of
+    from tuner.kernels import kernel_names
+
+    kernel = parameter.name == "kernel"
+    names = kernel_names() if kernel else choices_of(_OPTIONS[parameter.name])
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def takes_job_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli.options import AsJson, Command, ServerAddress, TargetName, read_server
-from service.cli.output import print_json, print_line, print_table
+from service.cli.output import print_json, print_line, print_sentence, print_table
+from service.cli.statuses import Exit
 from service.json_forms import package_json
 from tuner.errors import UserError
 from tuner.problem.target import DEFAULT_TARGET
@@ -70,7 +71,7 @@ def check(
     else:
         _print_sum(kernel, found)
     if not passed:
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)
 
 
 def _print_one(one: Checked) -> None:
@@ -182,9 +183,9 @@ def register(folder: PackageFolder, server: ServerAddress = None, as_json: AsJso
         kept_here(package)
         form = package_json(package)
     else:
-        from service.client import Client
+        from service.cli.connecting import connected
 
-        with Client(address) as client:
+        with connected(address) as client:
             form = client.register_package(package.data)
     if as_json:
         print_json(form)
@@ -201,14 +202,14 @@ def list_packages(server: ServerAddress = None, as_json: AsJson = False) -> None
 
         found = [package_json(one) for one in kept()]
     else:
-        from service.client import Client
+        from service.cli.connecting import connected
 
-        with Client(address) as client:
+        with connected(address) as client:
             found = list(client.packages())
     if as_json:
         print_json({"packages": found})
     elif not found:
-        print_line("no package yet; make one with `hvxtune package new --from c DIR`")
+        print_sentence("no package yet; make one with `hvxtune package new --from c DIR`")
     else:
         columns = ["package", "version", "kernel", "build", "summary"]
         print_table(columns, [[one[name] for name in columns] for one in found])
@@ -233,9 +234,9 @@ def remove(
     if address is None:
         form = _removed_here(wanted)
     else:
-        from service.client import Client
+        from service.cli.connecting import connected
 
-        with Client(address) as client:
+        with connected(address) as client:
             named = (one["digest"] for one in client.packages() if one["package"] == wanted)
             form = client.remove_package(next(named, wanted))
     if as_json:

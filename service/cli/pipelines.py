@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli.options import AsJson, ServerAddress, read_server
-from service.cli.output import print_json, print_line, print_table, time_text
+from service.cli.output import print_json, print_sentence, print_table, time_text
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def pipelines(
     if as_json:
         print_json({"pipelines": found})
     elif not found:
-        print_line("no upload yet; make one with `hvxtune tune --pipeline FILE`")
+        print_sentence("no upload yet; make one with `hvxtune tune --pipeline FILE`")
     else:
         print_table(
             ["name", "owner", "visibility", "uploaded", "bytes", "kernel"],
@@ -48,9 +48,9 @@ def pipelines(
 
 def _newest(address: str | None, limit: int) -> list[dict[str, Any]]:
     if address is not None:
-        from service.client import Client
+        from service.cli.connecting import connected
 
-        with Client(address) as client:
+        with connected(address) as client:
             return list(islice(client.pipelines(), limit))
     from db import open_store
     from db.pipelines import newest

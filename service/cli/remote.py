@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from service.cli.batches import found_there, is_batch, resume_all_there
+from service.cli.connecting import connected
 from service.cli.options import is_path
 from service.cli.output import print_json, print_line
 from service.cli.pipelines import read_file
 from service.cli.progress import JobProgress, Show, shown
+from service.cli.statuses import Exit
 from service.cli.summary import print_result, reached_text
-from service.client import Client
 from tuner.errors import HvxtuneError, UserError
 from tuner.objectives import Front
 from tuner.records.request import Visibility
 from tuner.records.trial import JobState, RemainingGain
 
 if TYPE_CHECKING:
-    from service.client import Event
+    from service.client import Client, Event
     from service.client.operations import BestOptions, FileKind
 
-INTERRUPTED = 130
 WAITS_EVERY_S = 5.0
 
 
@@ -43,7 +43,7 @@ def tune_there(
     as_json: bool,
 ) -> None:
     """Submits a job for a kernel, or for the pipeline in a file, and follows it to its end."""
-    with Client(server) as client:
+    with connected(server) as client:
         if pipeline is not None:
             wanted: Visibility = options.get("visibility") or "shared"
             uploaded = client.upload_pipeline(*read_file(pipeline), visibility=wanted)
@@ -70,7 +70,7 @@ def tune_set_there(server: str, name: str, options: Mapping[str, Any], *, as_jso
         }
         for member in found.members
     ]
-    with Client(server) as client:
+    with connected(server) as client:
         jobs = client.submit(workloads=workloads, name=found.name, **options)
     if as_json:
         print_json({"set": name, "batch": jobs[0]["batch"], "jobs": jobs})
@@ -85,7 +85,7 @@ def tune_set_there(server: str, name: str, options: Mapping[str, Any], *, as_jso
 
 def watch_there(server: str, job: str, *, as_json: bool) -> None:
     """Follows a job, or all of a network or set, to its end."""
-    with Client(server) as client:
+    with connected(server) as client:
         form = found_there(client, job)
         if is_batch(form):
             from service.cli.networks_there import watch_network
@@ -97,7 +97,7 @@ def watch_there(server: str, job: str, *, as_json: bool) -> None:
 
 def resume_there(server: str, job: str, *, as_json: bool) -> None:
     """Lets a paused job go on, and follows it; or all of a batch, without waiting."""
-    with Client(server) as client:
+    with connected(server) as client:
         form = found_there(client, job)
         if is_batch(form):
             resume_all_there(client, form, as_json=as_json)
@@ -116,7 +116,7 @@ def best_there(
     """The best schedule in the form that ``best --json`` prints, with files of ``kinds``."""
     from service.fetching.sources import age_text
 
-    with Client(server) as client:
+    with connected(server) as client:
         best = client.best(kernel, params, **options)
         files: dict[str, bytes] = {kind: client.file(best, kind) for kind in kinds}
     if best.from_cache:
@@ -154,6 +154,7 @@ def _follow(client: Client, job: str, *, as_json: bool) -> None:
             shown(str(form.get("display_name") or form["kernel"])) as show,
             _telling_waits(client, job, follower := _Follower(form, show)),
         ):
+            follower.begin()
             for event in follower.events(client.events(job)):
                 # Events tell of pauses that are over, too.
                 if event.data.get("paused") and client.job(job)["paused"]:
@@ -163,7 +164,7 @@ def _follow(client: Client, job: str, *, as_json: bool) -> None:
             f"\njob {job} goes on at {client.server}; watch it with: hvxtune watch {job} {where}; "
             f"end it with: hvxtune cancel {job} {where}\n"
         )
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(Exit.INTERRUPTED) from None
     except UserError:
         raise
     except HvxtuneError as error:
@@ -178,7 +179,7 @@ def _follow(client: Client, job: str, *, as_json: bool) -> None:
         state = "paused" if result["paused"] else result["state"]
         note = " ".join(str(result["note"]).split())
         sys.stderr.write(f"error: job {job} {state}: {note}\n")
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)
 
 
 @contextmanager
@@ -221,6 +222,11 @@ class _Follower:
         self._since = time.monotonic()
         self._waits = ""
 
+    def begin(self) -> None:
+        """Shows the job before anything has happened: a job that waits has no events."""
+        self._waits = str(self._form.get("waits") or "")
+        self._show(self._progress())
+
     def tell_waits(self, waits: str) -> None:
         """Shows why nobody works on the job, or that somebody does again."""
         if waits != self._waits:
@@ -246,6 +252,7 @@ class _Follower:
             self._show(self._progress())
 
     def _add_trial(self, event: Event) -> None:
+        self._waits = ""  # it did when it was asked; now somebody is at work
         self._outcomes[str(event.data["outcome"])] += 1
         self._best = event.data.get("best_cycles")
         figures = [event.data.get(name) for name in self._objectives]

@@ -319,9 +319,9 @@ class Pinning:
             with opened(self.archive) as store:
                 yield LocalSource(store)
         elif (address := read_server(self.server)) is not None:
-            from service.client import Client
+            from service.cli.connecting import connected
 
-            with Client(address) as client:
+            with connected(address) as client:
                 yield ServerSource(client)
         else:
             from db import open_trials

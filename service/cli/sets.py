@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli.options import require_no_service
-from service.cli.output import print_json, print_line, print_table
+from service.cli.output import print_json, print_line, print_sentence, print_table
 from service.cli.signals import stop_on_signal
+from service.cli.statuses import Exit
 from service.json_forms import peak_cycles, totals_json, trial_json
 from tuner.errors import UserError
 from tuner.records.request import JobOptions, by_name
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tuner.set_tuning import SetProgress, SetResult
     from tuner.workload_sets import Member, WorkloadSet
 
-INTERRUPTED = 130
 LINE_INTERVAL_S = 5.0
 _DEFAULT_TRIALS_OF_A_WORKLOAD = 10
 
@@ -147,13 +147,13 @@ def _run_and_print(
         _print(form)
     if result.interrupted:
         sys.stderr.write(f"stopped; continue with: {go_on}\n")
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(Exit.INTERRUPTED)
     if any(one["state"] == JobState.CANCELLED and one["trials"] for one in form["workloads"]):
         sys.stderr.write(f"error: batch {batch} cancelled on request\n")
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)
     if not form["total"]["layers"]:
         sys.stderr.write("error: no layer has a valid schedule\n")
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)
 
 
 class _Lines:
@@ -230,13 +230,15 @@ def _print(form: Mapping[str, Any]) -> None:
     total = form["total"]
     print_line()
     if total["layers"]:
-        print_line(
+        print_sentence(
             f"{form['set']}, {total['layers']} of {total['layers_of_set']} layers: "
             f"{total['best_cycles']:,} cycles, textbook {total['textbook_cycles']:,}: "
             f"{total['speedup']:.2f}x"
         )
-    print_line("speed-up against textbook; schedules without tuning (default) are not run in a set")
-    print_line(f"layer by layer, and what to do next: hvxtune show {form['batch']}")
+    print_sentence(
+        "speed-up against textbook; schedules without tuning (default) are not run in a set"
+    )
+    print_sentence(f"layer by layer, and what to do next: hvxtune show {form['batch']}")
 
 
 def _line(row: Mapping[str, Any]) -> list[object]:

@@ -6,9 +6,11 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from service.cli.output import print_line, print_table
+from service.cli.output import print_command, print_line, print_sentence, print_table
 from service.json_forms import job_json, measurement_json, peak_cycles, trial_json
 from service.suggested_files import suggested
+from tuner.records.batch import NOT_REACHED
+from tuner.records.trial import JobState
 
 if TYPE_CHECKING:
     from tuner.job_result import TuneResult
@@ -26,7 +28,7 @@ def print_loose(problem: Problem) -> None:
     workload = problem.workload
     buffers = find_kernel(workload.kernel).buffers(workload.params)
     for line in loose_lines(buffers, problem.contract):
-        print_line(f"  {line}")
+        print_sentence(line, "  ")
 
 
 def result_json(result: TuneResult, stored_in: str) -> dict[str, Any]:
@@ -74,16 +76,27 @@ def form_label(form: Mapping[str, Any]) -> str:
     return f"{label}, contract {form['contract']}, {form['target']}"
 
 
+def state_text(form: Mapping[str, Any]) -> str:
+    """The state of a job in a word, of its JSON form."""
+    state = str(form["state"])
+    if form["note"] == NOT_REACHED:
+        return "not reached"
+    if state != JobState.QUEUED:
+        return state
+    # Nobody but the command that made it takes up a job without a user: it was stopped.
+    return "paused" if form["paused"] else state if form["user"] else "stopped"
+
+
 def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
     """The result of a job, in the form of :func:`result_json`, as a short table, and what can be
     run next, against ``server`` if it came from there."""
-    print_line(form_label(result))
-    print_line(
-        f"job {result['job']} {result['state']}: {sum(result['outcomes'].values())} trials "
+    print_sentence(form_label(result))
+    print_sentence(
+        f"job {result['job']} {state_text(result)}: {sum(result['outcomes'].values())} trials "
         f"in {result['spent_s']:.0f} s ({outcomes_text(result['outcomes'])})"
     )
     if result.get("waits"):
-        print_line(f"waits: {result['waits']}")
+        print_sentence(f"waits: {result['waits']}")
     print_line()
     figures = ["cycles", "packets", "HVX peak", "speed-up"]
     told = result.get("told_against")
@@ -99,21 +112,21 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
         numeric=figures,
     )
     if told is not None:
-        print_line(f"speed-up against: {told['name']}, {told['cycles']:,} cycles")
+        print_sentence(f"speed-up against: {told['name']}, {told['cycles']:,} cycles")
     elif result["best"] is not None:
-        print_line("no speed-up is told: neither a baseline nor the textbook schedule is valid")
+        print_sentence("no speed-up is told: neither a baseline nor the textbook schedule is valid")
     if len(result["goals"]) > 1:
         _print_front(result)
     gain = result.get("remaining_gain")
     if gain is not None:
-        print_line(
+        print_sentence(
             f"further search is expected to save another {gain['expected']:.1%} of the cycles "
             f"(95 %: at most {gain['bound']:.1%})"
         )
     print_line()
     if result["best"] is not None:
         print_config(result["best"]["config"])
-        print_line(f"stored in {result['stored_in']}")
+        print_sentence(f"stored in {result['stored_in']}")
     print_line()
     _print_next(result, "" if server is None else f" --server {server}")
 
@@ -121,7 +134,7 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
 def _print_front(result: Mapping[str, Any]) -> None:
     goals = result["goals"]
     print_line()
-    print_line(f"no other trial is better in {' and '.join(goals)} than one of these:")
+    print_sentence(f"no other trial is better in {' and '.join(goals)} than one of these:")
     print_table(
         ["trial", *goals],
         [[trial["trial"], *(f"{trial[goal]:,}" for goal in goals)] for trial in result["pareto"]],
@@ -149,12 +162,12 @@ def print_figures(figures: Mapping[str, Any], name: str = "") -> None:
     if figures["temperature_c"] is not None:
         parts.append(f"at {figures['temperature_c']:.0f} °C")
     parts.append(f"{figures['share_of_peak']:.1%} of the HVX peak")
-    print_line(name + ", ".join([*parts, "outputs verified"]))
+    print_sentence(name + ", ".join([*parts, "outputs verified"]))
 
 
 def print_config(config: Mapping[str, object]) -> None:
     """The knobs of a config on one line."""
-    print_line("config " + " ".join(f"{knob}={value}" for knob, value in config.items()))
+    print_sentence("config " + " ".join(f"{knob}={value}" for knob, value in config.items()))
 
 
 def _figures(trial: Mapping[str, Any] | None, told: Mapping[str, Any] | None) -> list[str]:
@@ -183,14 +196,13 @@ def _program() -> str:
 def _print_next(result: Mapping[str, Any], where: str) -> None:
     job, program = result["job"], _program()
     if result["interrupted"]:
-        print_line(f"resume:      {program} resume {job}{where}")
+        print_command("resume:      ", f"{program} resume {job}{where}")
     if result["best"] is not None:
         name = result["kernel"]
         file = suggested(display_name(result))
         params = [f"-p {param}={value}" for param, value in result["params"].items()]
         places = [f"--target {result['target']}", f"--contract {result['contract']}"]
         options = " ".join([name, *params, *places])
-        print_line(
-            f"use it:      {program} best {options}{where} --object {file}.o --header {file}.h"
-        )
-    print_line(f"every trial: {program} show {job}{where}")
+        command = f"{program} best {options}{where} --object {file}.o --header {file}.h"
+        print_command("use it:      ", command)
+    print_command("every trial: ", f"{program} show {job}{where}")

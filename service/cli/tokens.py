@@ -10,7 +10,7 @@ import typer
 
 from service.auth.caller import Quotas, Reads, Scope
 from service.cli.options import AsJson
-from service.cli.output import print_json, print_line, print_table, time_text
+from service.cli.output import print_json, print_line, print_sentence, print_table, time_text
 
 if TYPE_CHECKING:
     from db.access.audit import AuditEntry
@@ -141,7 +141,7 @@ def list_tokens(
     if as_json:
         print_json({"tokens": shown})
     elif not shown:
-        print_line("no valid token; `hvxtune token create` makes one")
+        print_sentence("no valid token; `hvxtune token create` makes one")
     else:
         print_table(
             ["token", "user", "owner", "state", "scopes", "quotas", "expires", "last used"],
@@ -214,7 +214,7 @@ def audit(
     if as_json:
         print_json({"entries": [entry_json(entry) for entry in found]})
     elif not found:
-        print_line("nothing was changed through the service yet")
+        print_sentence("nothing was changed through the service yet")
     else:
         _print_entries(found)
 

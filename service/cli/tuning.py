@@ -27,6 +27,7 @@ from service.cli.pipelines import PipelineFile, kept_here, require_one
 from service.cli.progress import job_progress, shown
 from service.cli.sets import BatchName, SetName, tune_set
 from service.cli.signals import stop_on_signal
+from service.cli.statuses import Exit
 from service.cli.summary import print_result, result_json
 from tuner.errors import HvxtuneError, UserError
 from tuner.records.batch import Batch
@@ -35,8 +36,6 @@ from tuner.records.trial import JobState
 if TYPE_CHECKING:
     from db import SqlStore
     from tuner.job_result import TuneResult
-
-INTERRUPTED = 130
 
 
 @takes_job_options
@@ -143,11 +142,11 @@ def _run_and_print(job_id: str, store: SqlStore, *, as_json: bool) -> None:
     else:
         print_result(form)
     if result.interrupted:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(Exit.INTERRUPTED)
     if result.job.state is not JobState.DONE:
         note = " ".join(result.job.note.split())
         sys.stderr.write(f"error: job {job_id} {result.job.state}: {note}\n")
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.FAILED)
 
 
 def _run(job_id: str, store: SqlStore) -> TuneResult:

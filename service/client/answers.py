@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tuner.errors import HvxtuneError, InternalError, StoreError, ToolchainError, UserError
+from tuner.errors import (
+    HvxtuneError,
+    InternalError,
+    NotStoredError,
+    StoreError,
+    ToolchainError,
+    UserError,
+)
 from tuner.identity import digest_of_bytes
 
 T = TypeVar("T")
@@ -50,9 +57,12 @@ class Failure:
 
 @dataclass(frozen=True)
 class Pause:
-    """Time to let pass before the next request."""
+    """Time to let pass before the next request. ``reason`` says why, unless there is nothing to
+    tell; requests are sent again for ``left_s`` at most."""
 
     seconds: float
+    reason: str = ""
+    left_s: float = 0.0
 
 
 Steps = Generator[Request | Pause, Reply | Failure | None, T]
@@ -72,7 +82,11 @@ class RefusedError(UserError):
         self.problem = problem
 
 
-class EnqueuedError(UserError):
+class AbsentError(RefusedError, NotStoredError):
+    """The service has nothing under that name, or for that question: status 404."""
+
+
+class EnqueuedError(NotStoredError):
     """No schedule is stored yet; a job searches for one, submitted now or before."""
 
     def __init__(self, job: Json) -> None:
@@ -168,7 +182,7 @@ def require_good(reply: Reply, server: str) -> Reply:
 def error_of(status: int, problem: Json) -> HvxtuneError:
     """The error that a problem document stands for."""
     if status < 500:
-        return RefusedError(status, problem)
+        return (AbsentError if status == 404 else RefusedError)(status, problem)
     kinds: dict[str, type[HvxtuneError]] = {
         "toolchain": ToolchainError,
         "internal": ServiceFaultError,

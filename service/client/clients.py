@@ -33,8 +33,9 @@ class _Connection:
 
     ``server`` is by default the one ``HVXTUNE_SERVER`` names; ``token`` by default the one in
     ``HVXTUNE_TOKEN``, or what a service on this machine left for its user. ``patience_s`` is for
-    how long a request is tried again when the service is down or busy. ``cache`` keeps answers
-    and objects. ``options`` go to httpx (``verify``, ``transport``, ``proxy``, ...).
+    how long a request is tried again when the service is down or busy; ``on_wait`` is called before
+    each time with the reason and the seconds left. ``cache`` keeps answers and objects. ``options``
+    go to httpx (``verify``, ``transport``, ``proxy``, ...).
     """
 
     def __init__(
@@ -44,9 +45,11 @@ class _Connection:
         token: str | None = None,
         patience_s: float = PATIENCE_S,
         cache: ClientCache | None = None,
+        on_wait: Callable[[str, float], None] | None = None,
         **options: Any,
     ) -> None:
         self.server = find_server(server)
+        self._on_wait = on_wait
         self.operations = Operations(self.server, cache or ClientCache(), patience_s)
         self._options = {
             "base_url": self.server,
@@ -56,6 +59,10 @@ class _Connection:
             **({"mounts": _NO_PROXY} if is_loopback(self.server) else {}),
             **options,
         }
+
+    def _tell(self, pause: Pause) -> None:
+        if self._on_wait is not None and pause.reason:
+            self._on_wait(pause.reason, pause.left_s)
 
     def _stream_of(self, job: str, after: int) -> EventStream:
         return EventStream(job, after, self.server, self.operations.patience_s)
@@ -88,6 +95,7 @@ class Client(_Connection):
     kernels = blocking(Operations.kernels)
     targets = blocking(Operations.targets)
     conductors = blocking(Operations.conductors)
+    devices = blocking(Operations.devices)
     submit = blocking(Operations.submit)
     submit_network = blocking(Operations.submit_network)
     job = blocking(Operations.job)
@@ -169,7 +177,7 @@ class Client(_Connection):
             except httpx.HTTPError as error:
                 came_to = transfer.failure_of(error)
             if not stream.ended:
-                time.sleep(stream.pause(came_to))
+                self._sleep(stream.pause(came_to))
 
     def wait(self, job: str, on_event: Callable[[Event], None] | None = None) -> Json:
         """Waits until a job has ended and returns it; ``on_event`` sees what happens to it."""
@@ -187,6 +195,10 @@ class Client(_Connection):
             if cursor is None:
                 return
 
+    def _sleep(self, pause: Pause) -> None:
+        self._tell(pause)
+        time.sleep(pause.seconds)
+
     def _run(self, steps: Steps[T]) -> T:
         answer: Reply | Failure | None = None
         while True:
@@ -197,7 +209,7 @@ class Client(_Connection):
                 return result
             answer = None
             if isinstance(wish, Pause):
-                time.sleep(wish.seconds)
+                self._sleep(wish)
             else:
                 answer = self._send(wish)
 
@@ -222,6 +234,7 @@ class AsyncClient(_Connection):
     kernels = awaited(Operations.kernels)
     targets = awaited(Operations.targets)
     conductors = awaited(Operations.conductors)
+    devices = awaited(Operations.devices)
     submit = awaited(Operations.submit)
     submit_network = awaited(Operations.submit_network)
     job = awaited(Operations.job)
@@ -299,7 +312,7 @@ class AsyncClient(_Connection):
             except httpx.HTTPError as error:
                 came_to = transfer.failure_of(error)
             if not stream.ended:
-                await asyncio.sleep(stream.pause(came_to))
+                await self._sleep(stream.pause(came_to))
 
     async def wait(self, job: str, on_event: Callable[[Event], None] | None = None) -> Json:
         """See :meth:`Client.wait`."""
@@ -318,6 +331,10 @@ class AsyncClient(_Connection):
             if cursor is None:
                 return
 
+    async def _sleep(self, pause: Pause) -> None:
+        self._tell(pause)
+        await asyncio.sleep(pause.seconds)
+
     async def _run(self, steps: Steps[T]) -> T:
         answer: Reply | Failure | None = None
         while True:
@@ -328,7 +345,7 @@ class AsyncClient(_Connection):
                 return result
             answer = None
             if isinstance(wish, Pause):
-                await asyncio.sleep(wish.seconds)
+                await self._sleep(wish)
             else:
                 answer = await self._send(wish)
 

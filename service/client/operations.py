@@ -91,6 +91,10 @@ class Operations:
         """The conductors, and whether they are fit, like ``hvxtune conductors --json``."""
         return items_of((yield from self._get("/v1/conductors")), self.server)
 
+    def devices(self) -> Steps[list[Json]]:
+        """The devices of the farm and their states, like ``hvxtune farm list --json``."""
+        return items_of((yield from self._get("/v1/devices")), self.server)
+
     def submit(
         self,
         /,

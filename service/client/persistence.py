@@ -45,8 +45,8 @@ class Attempts:
         self.retry = _POLICY
         self.deadline = time.monotonic() + patience_s
 
-    def pause(self, reply: Reply | Failure) -> float | None:
-        """Seconds to wait after an attempt that ended in ``reply``; ``None`` to give up.
+    def pause(self, reply: Reply | Failure) -> Pause | None:
+        """The time to wait after an attempt that ended in ``reply``; ``None`` to give up.
 
         ``Retry-After`` comes on top of a random part, so that clients turned away together do not
         come back together.
@@ -56,8 +56,17 @@ class Attempts:
         if isinstance(reply, Reply) and "retry-after" in reply.headers:
             with contextlib.suppress(ValueError):  # not a time: ignored
                 seconds += self.retry.parse_retry_after(reply.headers["retry-after"])
-        late = time.monotonic() + seconds > self.deadline
-        return None if late or self.retry.is_exhausted() else seconds
+        left_s = self.deadline - time.monotonic()
+        if seconds > left_s or self.retry.is_exhausted():
+            return None
+        return Pause(seconds, _why(reply), left_s)
+
+
+def _why(reply: Reply | Failure) -> str:
+    """Why a request is sent again; empty after a stream that merely ended."""
+    if isinstance(reply, Failure):
+        return reply.reason
+    return "" if reply.status == 200 else f"it is busy (status {reply.status})"
 
 
 def persistently(request: Request, server: str, patience_s: float) -> Steps[Reply]:
@@ -71,9 +80,9 @@ def persistently(request: Request, server: str, patience_s: float) -> Steps[Repl
             raise InternalError("a request got no answer")
         if isinstance(reply, Reply) and reply.status not in RETRIED:
             return reply
-        seconds = attempts.pause(reply)
-        if seconds is not None:
-            yield Pause(seconds)
+        pause = attempts.pause(reply)
+        if pause is not None:
+            yield pause
         elif isinstance(reply, Reply):
             return reply
         else:
@@ -153,18 +162,18 @@ class EventStream:
         self._attempts = Attempts(self._patience_s)  # it works: time counts from here
         return event
 
-    def pause(self, reply: Reply | Failure) -> float:
-        """Seconds to wait before the stream is opened again, after it ended in ``reply``; raises
+    def pause(self, reply: Reply | Failure) -> Pause:
+        """The time to wait before the stream is opened again, after it ended in ``reply``; raises
         the error if that is not worth it.
         """
         if isinstance(reply, Reply) and reply.status == 204:  # the last event was seen before
             self.ended = True
-            return 0.0
+            return Pause(0.0)
         if isinstance(reply, Reply) and reply.status not in (*RETRIED, 200):
             require_good(reply, self._server)
-        seconds = self._attempts.pause(reply)
-        if seconds is not None:
-            return seconds
+        pause = self._attempts.pause(reply)
+        if pause is not None:
+            return pause
         if isinstance(reply, Reply):
             require_good(reply, self._server)
             raise unreachable(self._server, Failure("its stream of events keeps breaking off"))

@@ -14,7 +14,7 @@ from service.fetching.pins import FunctionPin, NetworkPin, Pin, held, read_pins,
 from service.fetching.sources import FileKind, Offer, Source, broken_promise
 from service.suggested_files import identifier
 from tuner.best import Lookup
-from tuner.errors import HvxtuneError, StoreError, UserError
+from tuner.errors import HvxtuneError, NotStoredError, StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.machine.whole_files import write_whole
 from tuner.problem.contract import find_contract
@@ -116,7 +116,7 @@ def fetch(
 
 def not_pinned(name: str, lock: Path) -> UserError:
     """The error for what must be in ``lock``, and is not."""
-    return UserError(
+    return NotStoredError(
         f"'{name}' is not pinned in {lock}, and offline nothing else can be asked",
         next_step="fetch it once with a service, without --offline",
     )

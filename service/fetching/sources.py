@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from service.client.answers import not_ours
 from service.suggested_files import way_to
 from tuner.best import Lookup, lookup_of
-from tuner.errors import UserError
+from tuner.errors import NotStoredError, UserError
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem
 
@@ -45,7 +45,7 @@ class Offer:
     """As :meth:`Source.workload`, where that is known without asking."""
 
 
-class NothingStoredError(UserError):
+class NothingStoredError(NotStoredError):
     """A source has no schedule that fits."""
 
 

@@ -31,7 +31,11 @@ class NetworkForm(BaseModel):
         "paused; then done, cancelled or failed.",
     )
     job_count: int
-    jobs_by_state: dict[str, int] = Field(examples=[{"done": 36, "running": 1}])
+    jobs_by_state: dict[str, int] = Field(
+        examples=[{"done": 36, "running": 1}],
+        description="Jobs that the budget did not reach are `not reached` here, and `cancelled` "
+        "by themselves.",
+    )
     finished: int = Field(description="Trials of every outcome.")
     ok: int = Field(description="Trials with a measurement.")
     pending: int = Field(description="Trials handed out and not finished.")

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.cli import main
+from service.cli.statuses import Exit
 from service.fetching.sources import LocalSource
 from service.settings import Settings
 from tests.service.gates import OpenGate
@@ -66,7 +67,7 @@ def test_no_entrance_serves_the_object_of_a_file_that_changed(
     with pytest.raises(UserError, match="no schedule is stored"):
         LocalSource(store).best(lookup_of(changed))
     capsys.readouterr()
-    assert main(["best", "shifted_u8"]) == 2
+    assert main(["best", "shifted_u8"]) == Exit.NOT_STORED
     assert "no schedule is stored" in capsys.readouterr().err
     found = store.near_trials(changed, before=3.0, problems=1, each=1)
     assert [one.trial.number for one in found] == [0], "a search may begin with it"

@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from itertools import product
 from pathlib import Path
 
-from tuner.errors import StoreError, UserError
+from tuner.errors import NotStoredError, StoreError, UserError
 from tuner.identity import canonical_json, digest_of_bytes
 from tuner.kernels import PACKAGE_PREFIX
 from tuner.packages.manifest import FILE, Manifest, fault_at, read_manifest
@@ -198,7 +198,7 @@ def unpacked(data: bytes) -> Package:
 def unknown(name: str) -> UserError:
     """The error for a kernel ``package:...`` that is not here."""
     known = ", ".join(dict.fromkeys(f"{PACKAGE_PREFIX}{one.manifest.name}" for one in kept()))
-    return UserError(
+    return NotStoredError(
         f"unknown package '{name[:100]}'",
         accepted=known or "none is kept here yet",
         next_step="name its folder, as ./DIR, or register it with `hvxtune package register DIR`",

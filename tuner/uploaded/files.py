@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tuner.errors import StoreError, UserError
+from tuner.errors import NotStoredError, StoreError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.paths import STATE_DIR_VARIABLE, for_this_user, state_dir, writable
 
@@ -22,7 +22,7 @@ def is_digest(text: str) -> bool:
 
 def unknown(name: str) -> UserError:
     """The error for a kernel ``pipeline:...`` that is not here, or not for the caller to know."""
-    return UserError(
+    return NotStoredError(
         f"unknown pipeline '{name[:100]}'",
         accepted="pipeline: and the name of an upload of yours, OWNER/NAME, or the first"
         f" {NAMED_DIGITS} digits of the digest of one that is kept here",

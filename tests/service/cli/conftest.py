@@ -63,6 +63,7 @@ def hvxtune(request, tmp_path, use_database, monkeypatch, capsys):
     monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["hvxtune"])
+    monkeypatch.setenv("COLUMNS", "160")  # what tests look for stands on one line
 
     def run(*arguments: str) -> Answer:
         capsys.readouterr()

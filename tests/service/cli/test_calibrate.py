@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from service.cli.statuses import Exit
 from tests.tuner.measure.qemu.made_events import KINDS, observed
 from tuner.measure.qemu import calibration
 from tuner.measure.qemu.model import load_model, model_path
@@ -152,6 +153,6 @@ def test_a_corrupt_parameter_file_is_named_with_its_line(
     broken.write_text("\n".join([*lines[:at], 'value = "six"', *lines[at + 1 :]]))
     monkeypatch.setenv("HVXTUNE_TIMING_MODEL", str(broken))
     answer = hvxtune("calibrate", "--samples", str(samples))
-    assert answer.status == 1
+    assert answer.status == Exit.MISSING
     assert f"line {at + 1}" in answer.error_line
     assert str(broken) in answer.error_line

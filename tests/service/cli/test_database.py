@@ -14,6 +14,7 @@ from db.engine import find_url, make_engine
 from db.sql_store import SqlStore
 from service.cli import database as long_work
 from service.cli import main
+from service.cli.statuses import Exit
 from tests.databases import put_database
 from tests.db.backup_conformance import contents, fill
 from tuner.paths import STATE_DIR_VARIABLE
@@ -125,7 +126,7 @@ def test_what_is_no_database_of_this_schema_is_not_copied(
     older, target = f"sqlite:///{tmp_path / 'older.db'}", f"sqlite:///{tmp_path / 'new.db'}"
     with make_engine(find_url(older), 1.0).begin() as connection:
         schema.upgrade(connection, "0021")
-    assert main(["db", "copy", older, target]) == 1
+    assert main(["db", "copy", older, target]) == Exit.UNREACHABLE
     assert "older.db has schema 0021" in (said := capsys.readouterr().err)
     assert "hvxtune db upgrade" in said
     assert main(["db", "copy", f"sqlite:///{tmp_path / 'none.db'}", target]) == 1
@@ -188,7 +189,7 @@ def test_artifacts_elsewhere_are_told_and_may_be_adopted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("HVXTUNE_ARTIFACTS", f"folder:{tmp_path / 'other'}")
-    assert main(["db", "artifacts"]) == 1
+    assert main(["db", "artifacts"]) == Exit.UNREACHABLE
     assert "and not in folder:" in capsys.readouterr().err
     assert main(["db", "artifacts", "--adopt"]) == 1, "two are missing there"
     assert "2 missing" in capsys.readouterr().out

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from service.cli.statuses import Exit
 from tuner import measure
 from tuner.codegen.confinement.confine import CHANGE_USER, LAYERS, has
 from tuner.errors import UserError
@@ -32,7 +33,7 @@ def test_doctor_fails_if_a_needed_part_is_missing_and_says_how_to_get_it(hvxtune
     lost = replace(python, name="halide", present=False, found="missing", remedy="install it")
     monkeypatch.setattr(doctor, "examine", lambda: [python, lost])
     answer = hvxtune("doctor")
-    assert answer.status == 1
+    assert answer.status == Exit.MISSING
     assert "MISSING" in answer.out
     assert "halide: install it" in answer.out
     assert hvxtune("doctor", "--json").json["ok"] is False
@@ -49,7 +50,7 @@ def test_doctor_only_mentions_an_optional_part(hvxtune, monkeypatch):
 def test_a_full_or_closed_state_directory_is_found(hvxtune, bare_state):
     bare_state.write_text("in the way")
     answer = hvxtune("doctor", "--json")
-    assert answer.status == 1
+    assert answer.status == Exit.MISSING
     broken = [f["name"] for f in answer.json["findings"] if f["required"] and not f["present"]]
     assert "state directory" in broken
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from service.cli import catalogue
+from service.cli.statuses import Exit
 from tuner.errors import ToolchainError
 
 WRONG_REQUESTS = {
@@ -46,9 +47,15 @@ WRONG_REQUESTS = {
         ["measure", "scale_u8", "--config", "value"],
         ["vectors=9", "5, 6, 7, 8"],
     ),
-    "nothing stored": (["best", "scale_u8"], ["scale_u8 h=4 n=512", "hvxtune tune scale_u8"]),
+}
+NOTHING_STORED = {
+    "no schedule": (["best", "scale_u8"], ["scale_u8 h=4 n=512", "hvxtune tune scale_u8"]),
+    "no schedule to pin": (["fetch", "scale_u8"], ["scale_u8 h=4 n=512", "hvxtune tune scale_u8"]),
     "unknown job": (["show", "zzz"], ["'zzz'"]),
     "unknown job to resume": (["resume", "zzz"], ["'zzz'"]),
+    "unknown batch": (["network", "show", "zzz"], ["'zzz'"]),
+    "unknown device": (["farm", "drain", "zzz"], ["'zzz'", "farm file"]),
+    "unknown upload": (["space", "pipeline:zzz"], ["zzz", "--pipeline FILE"]),
 }
 
 FILES = {
@@ -67,8 +74,17 @@ def files(tmp_path):
 
 @pytest.mark.parametrize(("arguments", "named"), WRONG_REQUESTS.values(), ids=WRONG_REQUESTS.keys())
 def test_a_wrong_request_is_one_line_that_helps(arguments, named, hvxtune, bench, files):
+    refused(hvxtune, arguments, named, Exit.USAGE)
+
+
+@pytest.mark.parametrize(("arguments", "named"), NOTHING_STORED.values(), ids=NOTHING_STORED.keys())
+def test_nothing_stored_is_told_from_wrong_usage(arguments, named, hvxtune, bench):
+    refused(hvxtune, arguments, named, Exit.NOT_STORED)
+
+
+def refused(hvxtune, arguments, named, status):
     answer = hvxtune(*arguments)
-    assert answer.status == 2
+    assert answer.status == status
     line = answer.error_line
     assert line.startswith("error: ")
     assert [text for text in named if text not in line] == []
@@ -84,13 +100,13 @@ def test_an_error_is_an_object_with_json(hvxtune, bench):
     assert error["next_step"] == "did you mean scale_u8?"
 
 
-def test_a_broken_installation_is_status_1(hvxtune, monkeypatch):
+def test_a_broken_installation_has_a_status_of_its_own(hvxtune, monkeypatch):
     def fail(*arguments):
         raise ToolchainError("qemu-hexagon is missing", next_step="run `hvxtune setup`")
 
     monkeypatch.setattr(catalogue, "read_problem", fail)
     answer = hvxtune("space", "scale_u8")
-    assert answer.status == 1
+    assert answer.status == Exit.MISSING
     assert answer.error_line == "error: qemu-hexagon is missing. run `hvxtune setup`."
 
 
@@ -113,7 +129,7 @@ def test_a_corrupt_database_is_named_and_kept(hvxtune, bare_state):
     database.parent.mkdir()
     database.write_bytes(b"no database" * 1000)
     answer = hvxtune("jobs")
-    assert answer.status == 1
+    assert answer.status == Exit.UNREACHABLE
     assert str(database) in answer.error_line
     assert database.read_bytes() == b"no database" * 1000
 
@@ -121,5 +137,5 @@ def test_a_corrupt_database_is_named_and_kept(hvxtune, bare_state):
 def test_a_state_directory_that_is_a_file_is_named(hvxtune, bare_state):
     bare_state.write_text("in the way")
     answer = hvxtune("jobs")
-    assert answer.status == 1
+    assert answer.status == Exit.UNREACHABLE
     assert str(bare_state) in answer.error_line

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from service.cli.statuses import Exit
 from tests.rig.stand_ins import StandInMeasurer
 from tests.service.cli.test_schedules import TUNE
 from tuner import measure
@@ -217,7 +218,7 @@ def test_the_best_stored_schedule_can_be_explained(hvxtune, explaining):
 def test_without_a_stored_schedule_best_says_how_to_get_one(hvxtune, explaining, option):
     given = {"--config": "default", "--against": "textbook", option: "best"}
     answer = hvxtune("measure", "scale_u8", *(text for pair in given.items() for text in pair))
-    assert answer.status == 2
+    assert answer.status == Exit.NOT_STORED
     assert "hvxtune tune scale_u8" in answer.error_line
 
 

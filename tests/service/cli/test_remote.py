@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from contextlib import contextmanager
 
@@ -12,8 +13,9 @@ import pytest
 from db import open_store
 from db.jobs.batches import plan_of
 from service.app import create_app
-from service.cli import networks_there, remote
-from service.client import Client
+from service.cli import measurement, networks_there, remote
+from service.cli.statuses import Exit
+from service.client import Client, persistence
 from service.schemas.new_network import NewLayerBody
 from service.settings import Settings
 from tests.rig.models import published
@@ -203,6 +205,38 @@ def test_fetch_without_a_pin_and_a_service_says_how_old_its_answer_is(
     assert "warning: scale: no service answers" in old.err
 
 
+def test_measure_takes_the_best_schedule_from_there(hvxtune, there, monkeypatch):
+    tuned = hvxtune(*TUNE, "--json").json
+    monkeypatch.setattr(measurement, "_stored_best", refuse)
+    best = hvxtune("measure", "scale_u8", "--config", "best", "--json").json
+    assert best["config"] == tuned["best"]["config"]
+    assert hvxtune("compile", "scale_u8", "--config", "best").status == 0
+    monkeypatch.setenv("HVXTUNE_SERVER", "")
+    given = hvxtune("measure", "scale_u8", "--config", "best", "--server", there, "--json").json
+    assert given["config"] == tuned["best"]["config"]
+
+
+def test_best_there_under_another_contract_is_named(hvxtune, there):
+    hvxtune(*TUNE, "--contract", "host")
+    answer = hvxtune("measure", "scale_u8", "--config", "best")
+    assert answer.status == Exit.NOT_STORED
+    assert "give --contract host" in answer.error_line
+
+
+def test_waiting_for_a_service_is_told_at_once(hvxtune, monkeypatch):
+    begin = persistence.Attempts.__init__
+    monkeypatch.setattr(persistence.Attempts, "__init__", lambda self, _: begin(self, 1.0))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there
+        nowhere = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        answer = hvxtune(*TUNE, "--server", nowhere)
+    assert answer.status == Exit.UNREACHABLE
+    first, *_, last = answer.err.splitlines()
+    assert first.startswith(f"waiting for {nowhere}: ")
+    assert first.endswith("trying again for 1 s, Ctrl-C to stop")
+    assert last.startswith(f"error: no service answers at {nowhere}")
+
+
 def refuse(*_args, **_options):
     import httpx
 
@@ -225,7 +259,7 @@ def test_fetch_there_pins_and_then_needs_nobody(hvxtune, there, tmp_path):
 
 def test_a_miss_there_says_how_to_tune(hvxtune, there):
     answer = hvxtune("best", "scale_u8")
-    assert answer.status == 2
+    assert answer.status == Exit.NOT_STORED
     assert "scale_u8" in answer.error_line
 
 
@@ -382,7 +416,7 @@ def test_watch_tells_why_a_job_waits(hvxtune, store, monkeypatch):
         yield told.append
 
     monkeypatch.setattr(remote, "shown", noting)
-    monkeypatch.setattr(remote, "WAITS_EVERY_S", 0.02)
+    monkeypatch.setattr(remote, "WAITS_EVERY_S", 10 * PATIENCE_S)  # it is told at once
     job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
 
     def cancel():

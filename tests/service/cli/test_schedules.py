@@ -7,6 +7,7 @@ import json
 import pytest
 
 from service.cli.schedules import write_file
+from service.cli.statuses import Exit
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 
@@ -48,7 +49,7 @@ def test_a_file_that_cannot_be_written_is_named(hvxtune, tuned):
 
 def test_best_knows_only_what_was_tuned(hvxtune, tuned):
     other = hvxtune("best", "scale_u8", "-p", "n=256", "--contract", "host")
-    assert other.status == 2
+    assert other.status == Exit.NOT_STORED
     assert "scale_u8 -p h=4 -p n=256 --target hexagon-v66 --contract host" in other.error_line
 
 

@@ -88,10 +88,18 @@ def test_what_the_time_cuts_short_is_no_trial_and_the_command_ends(tune, bench, 
     assert {row["state"] for row in answer.json["workloads"]} == {"cancelled"}
 
 
-def test_what_the_budget_did_not_reach_is_said(tune):
+def test_what_the_budget_did_not_reach_is_said(tune, hvxtune):
     text = tune("--trials", "1").out
     assert "not reached" in text
     assert "of 3 layers" in text
+    listed = hvxtune("jobs", "--members").out
+    assert "cancelled" not in listed
+    assert "not reached" in listed
+    (batch,) = hvxtune("jobs", "--json").json["batches"]
+    assert batch["jobs_by_state"] == {"done": 1, "not reached": 1}
+    shown = hvxtune("show", batch["batch"])
+    assert "1 done, 1 not reached" in shown.out
+    assert "its trials so far" not in shown.out, "all of it has ended"
 
 
 def test_jobs_of_a_set_are_not_taken_up_by_others_in_between(tune, hvxtune, bench):

@@ -9,6 +9,7 @@ from itertools import count, pairwise
 import pytest
 
 from db import open_store
+from service.cli.statuses import Exit
 from tuner.errors import ToolchainError
 
 TUNE = ["tune", "scale_u8", "--trials", "12", "--workers", "1", "--seed", "3"]
@@ -109,6 +110,9 @@ def test_ctrl_c_stops_in_order_and_resume_finishes(hvxtune, bench):
     assert stopped.json["interrupted"] is True
     assert 4 <= sum(stopped.json["outcomes"].values()) < 12
     job = stopped.json["job"]
+    assert f"job {job} stopped: " in hvxtune("show", job).out
+    (row,) = (line for line in hvxtune("jobs").out.splitlines() if job in line)
+    assert row.split()[:2] == [job, "stopped"]
 
     resumed = hvxtune("resume", job, "--json")
     assert resumed.status == 0
@@ -137,7 +141,7 @@ def test_a_broken_machine_stops_the_job_and_says_how_to_go_on(hvxtune, bench):
     bench.on_measure = lose_the_simulator
     stopped = hvxtune(*TUNE)
     listed = hvxtune("jobs", "--json").json["jobs"][0]
-    assert stopped.status == 1
+    assert stopped.status == Exit.MISSING
     assert stopped.out == ""
     assert stopped.err.splitlines()[-1] == (
         f"error: qemu-hexagon is gone. run `hvxtune setup`; then: hvxtune resume {listed['job']}."

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from tuner.errors import DeviceError, InternalError, UserError
+from tuner.errors import DeviceError, InternalError, NotStoredError, UserError
 from tuner.records.candidate import Fidelity
 
 RECENT_RUNS = 20
@@ -542,7 +542,7 @@ def is_told(before: DeviceRecord | None, after: DeviceRecord) -> bool:
 
 def unknown_device(name: str, known: Sequence[str]) -> UserError:
     """The error for a wrong name of a device."""
-    return UserError(
+    return NotStoredError(
         f"no device '{name[:100]}'",
         accepted=", ".join(known[:20]),
         next_step="`hvxtune farm list` shows them"

@@ -1,0 +1,154 @@
+"""``recheck`` and ``ci``: stored bests measured again, and what a project pins beside them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from db import open_store
+from service.cli import rechecking
+from service.cli.statuses import Exit
+from tests.rig.stand_ins import StandInMeasurer
+from tuner import tuning
+from tuner.errors import CandidateError
+from tuner.records.outcome import Outcome
+
+TUNE = ["tune", "scale_u8", "--trials", "4", "--workers", "1", "--generator", "halide", "--json"]
+
+
+@pytest.fixture
+def tuned(hvxtune, bench, monkeypatch):
+    """The bests of two shapes. The tools are those of the stand-ins."""
+    monkeypatch.setattr(tuning, "installed_toolchains", lambda: [{"simulator": "1"}])
+    return [hvxtune(*TUNE, "-p", f"n={n}").json for n in (512, 1024)]
+
+
+def recheck(hvxtune, *options):
+    answer = hvxtune("recheck", *options, "--json")
+    return answer, {row["params"]["n"]: row for row in answer.json["schedules"]}
+
+
+def test_gains_and_losses_are_told(hvxtune, bench, tuned, monkeypatch):
+    cycles = {n: one["best"]["cycles"] for n, one in zip((512, 1024), tuned, strict=True)}
+    by_default = bench.cycles
+    measured = iter([0.9, 1.1])
+    bench.cycles = lambda text: int(by_default(text) * next(measured))
+    answer, rows = recheck(hvxtune)
+    assert answer.status == 0
+    assert answer.json["counts"] == {"gain": 1, "loss": 1, "same": 0, "failed": 0, "not here": 0}
+    for row in rows.values():
+        assert row["cycles_before"] == cycles[row["params"]["n"]]
+        assert row["change"] == round(row["cycles"] / row["cycles_before"] - 1, 4)
+    shown = hvxtune("recheck").out
+    assert "gain" in shown
+    assert "loss" in shown
+    assert "2 schedules: 1 gain, 1 loss (model cycles)" in shown
+    stored = hvxtune("best", "scale_u8", "-p", "n=512", "--json").json
+    assert stored["cycles"] == cycles[512], "the database does not change"
+
+
+def test_a_recheck_goes_on_where_it_was_stopped(hvxtune, bench, tuned, monkeypatch):
+    measured = []
+    row = rechecking._row
+
+    def counted(schedule, lookup):
+        if len(measured) == 1 and not stopped:
+            stopped.append(True)
+            raise KeyboardInterrupt
+        measured.append(schedule.public_id)
+        return row(schedule, lookup)
+
+    stopped: list[bool] = []
+    monkeypatch.setattr(rechecking, "_row", counted)
+    assert hvxtune("recheck", "--json").status == Exit.INTERRUPTED
+    answer, _rows = recheck(hvxtune)
+    assert answer.json["counts"]["same"] == 2
+    assert len(set(measured)) == len(measured) == 2, "none is measured twice"
+    assert hvxtune("recheck", "--json").json == answer.json
+    assert len(measured) == 2
+    recheck(hvxtune, "--again")
+    assert len(measured) == 4
+    monkeypatch.setattr(tuning, "installed_toolchains", lambda: [{"simulator": "2"}])
+    recheck(hvxtune, "--kernel", "scale_u8")
+    assert len(measured) == 6, "other tools"
+    assert recheck(hvxtune, "--kernel", "add_u8")[1] == {}
+
+
+def test_what_no_longer_works_is_a_failure(hvxtune, bench, tuned, monkeypatch):
+    bench.fault = lambda config: CandidateError(Outcome.COMPILER_CRASH, "it aborted")
+    answer, rows = recheck(hvxtune)
+    assert answer.status == Exit.FAILED
+    assert {row["error"] for row in rows.values()} == {"compiler_crash: it aborted"}
+
+
+def test_what_a_device_measured_is_left_to_it(hvxtune, bench, tuned, monkeypatch):
+    monkeypatch.setattr(StandInMeasurer, "measure", None)  # nothing is measured here
+    with open_store() as store:
+        best = store.best
+        hardware = lambda lookup: on_hardware(best(lookup))  # noqa: E731
+        monkeypatch.setattr(type(store), "best", lambda self, lookup: hardware(lookup))
+        monkeypatch.setattr(rechecking, "_file", lambda: store.place.path.with_name("rows"))
+        answer, _rows = recheck(hvxtune)
+    assert answer.json["counts"]["not here"] == 2
+
+
+def on_hardware(schedule):
+    from dataclasses import replace
+
+    return replace(schedule, measurement=replace(schedule.measurement, fidelity="hardware"))
+
+
+@pytest.fixture
+def pinned(hvxtune, tuned):
+    for n in (512, 1024):
+        assert hvxtune("fetch", "scale_u8", "-p", f"n={n}", "--name", f"s{n}").status == 0
+
+
+def test_pins_that_are_best_pass(hvxtune, pinned):
+    answer = hvxtune("ci", "--json")
+    assert answer.status == 0
+    assert answer.json["ok"] is True
+    assert [(row["name"], row["verdict"], row["change"]) for row in answer.json["pins"]] == [
+        ("s1024", "best", 0.0),
+        ("s512", "best", 0.0),
+    ]
+    assert "no pin in hvxtune.lock is slower" in hvxtune("ci").out
+
+
+def test_a_pin_slower_than_what_is_stored_fails(hvxtune, pinned, tmp_path):
+    lock = tmp_path / "hvxtune.lock"
+    (row,) = (row for row in hvxtune("ci", "--json").json["pins"] if row["name"] == "s512")
+    best = row["best_cycles"]
+    slower = best + best // 20
+    lock.write_text(lock.read_text().replace(f"cycles = {best}\n", f"cycles = {slower}\n", 1))
+    answer = hvxtune("ci", "--json")
+    assert answer.status == Exit.FAILED
+    (worse,) = (row for row in answer.json["pins"] if row["verdict"] == "slower")
+    assert (worse["pinned_cycles"], worse["change"]) == (slower, round(slower / best - 1, 4))
+    shown = hvxtune("ci")
+    assert "1 of 2 pins are slower" in shown.out
+    assert f"{slower:,}" in shown.out
+    assert hvxtune("ci", "--tolerance", "6%").status == 0
+
+
+def test_a_pin_without_anything_to_compare_is_not_passed(hvxtune, pinned, tmp_path, monkeypatch):
+    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "another"))
+    monkeypatch.setenv("HVXTUNE_DATABASE_URL", f"sqlite:///{tmp_path}/another.sqlite")
+    answer = hvxtune("ci", "--json")
+    assert answer.status == Exit.NOT_STORED
+    assert {row["verdict"] for row in answer.json["pins"]} == {"not stored"}
+
+
+def test_fidelities_are_not_compared(hvxtune, pinned, tmp_path):
+    lock = tmp_path / "hvxtune.lock"
+    lock.write_text(lock.read_text().replace('fidelity = "model"', 'fidelity = "hardware"'))
+    rows = hvxtune("ci", "--json").json["pins"]
+    assert {(row["verdict"], row["change"]) for row in rows} == {("other fidelity", None)}
+    assert json.dumps(rows)
+
+
+def test_an_empty_lock_file_is_said(hvxtune, bench):
+    answer = hvxtune("ci")
+    assert answer.status == Exit.NOT_STORED
+    assert "hvxtune.lock pins nothing" in answer.error_line

@@ -1,0 +1,155 @@
+"""Tuning from Python: what ``help`` shows, data frames, and notebooks."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+from typing import Any
+
+import pandas as pd
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+import tuner
+from tests.rig.scale_u8 import KERNELS
+from tests.rig.stand_ins import StandInMeasurer, standing_in_for
+from tuner import frames, notebook
+from tuner.errors import CandidateError, ToolchainError, UserError
+from tuner.executor import executor
+from tuner.kernels import EXTRA_KERNELS_VARIABLE
+from tuner.memory_store import MemoryStore
+from tuner.records.outcome import Outcome
+from tuner.records.trial import Submission
+
+OPTIONS: dict[str, Any] = {"trials": 6, "workers": 1, "generator": "halide"}
+
+
+@pytest.fixture
+def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
+    monkeypatch.setattr(executor, "find_generator", standing_in_for)
+    monkeypatch.setattr("tuner.measure.find_measurer", lambda name: StandInMeasurer)
+
+
+def test_help_shows_every_option() -> None:
+    whole = pydoc.plain(pydoc.render_doc(tuner))
+    assert "tune(kernel: 'str', params" in whole
+    shown = pydoc.plain(pydoc.render_doc(tuner.tune))
+    assert "trials: int | None = None" in shown
+    assert "sampler: How to search: tpe, random, surrogate" in shown
+
+
+@pytest.mark.parametrize("function", [tuner.tune, tuner.tune_pipeline, tuner.submit])
+def test_a_misspelt_keyword_names_the_nearest_of_all(function: Any) -> None:
+    for given, meant in (("trails", "trials"), ("stor", "store")):
+        message = rf"{function.__name__}\(\) has no keyword '{given}'"
+        with pytest.raises(UserError, match=message) as refused:
+            function("scale_u8", **{given: 3})
+        assert refused.value.next_step == f"did you mean {meant}?"
+        assert meant in refused.value.accepted
+
+
+def test_former_names_still_work(stand_ins: None) -> None:
+    former: dict[str, Any] = {"goals": ("cycles", "code_bytes")}
+    found = tuner.tune("scale_u8", **OPTIONS, **former)
+    assert found.job.spec.objectives == ("cycles", "code_bytes")
+
+
+def test_trials_become_a_data_frame(stand_ins: None) -> None:
+    found = tuner.tune("scale_u8", **OPTIONS)
+    frame = found.to_frame()
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame["trial"]) == [trial.number for trial in found.trials] == list(range(6))
+    assert set(frame["outcome"]) == {"ok"}
+    assert set(frame["fidelity"]) == {"model"}
+    best = frame.loc[frame["cycles"].idxmin()]
+    assert found.best is not None
+    assert {
+        knob: best[f"config_{knob}"] for knob in found.best.config
+    } == found.best.config.as_dict()
+
+
+def test_a_frame_has_the_trials_that_failed(stand_ins: None, monkeypatch: Any) -> None:
+    def refuse(config: Any) -> CandidateError:
+        return CandidateError(Outcome.TIMEOUT, "over 20 s")
+
+    refusing = lambda name: lambda workers=1: standing_in_for(name)(workers, fault=refuse)  # noqa: E731
+    monkeypatch.setattr(executor, "find_generator", refusing)
+    frame = tuner.tune("scale_u8", **OPTIONS).to_frame("pandas")
+    assert set(frame["outcome"]) == {"timeout"}
+    assert set(frame["error"]) == {"over 20 s"}
+    assert frame["cycles"].isna().all()
+
+
+def test_without_a_library_the_command_is_named(stand_ins: None, monkeypatch: Any) -> None:
+    found = tuner.tune("scale_u8", **OPTIONS)
+    monkeypatch.setattr(frames, "find_spec", lambda name: None)
+    with pytest.raises(ToolchainError, match="pip install pandas"):
+        found.to_frame()
+    with pytest.raises(ToolchainError, match="pip install polars"):
+        found.to_frame("polars")
+    with pytest.raises(UserError, match="pandas or polars"):
+        found.to_frame("numpy")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def cell(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """IPython as Jupyter's kernel has it: what is displayed is captured."""
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    shell = InteractiveShell.instance()
+    shell.kernel = object()
+    with capture_output() as captured:
+        yield captured
+    InteractiveShell.clear_instance()
+
+
+def test_a_notebook_sees_progress_in_place(stand_ins: None, cell: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(notebook, "_EVERY_S", 0.0)
+    tuner.tune("scale_u8", **OPTIONS)
+    first, *others = cell.outputs
+    assert others
+    assert "scale_u8 h=4 n=512, contract static, hexagon-v66" in first.data["text/html"]
+    assert [one.update for one in (first, *others)] == [False] + [True] * len(others)
+    assert len({one.transient["display_id"] for one in cell.outputs}) == 1
+    last = others[-1].data["text/html"]
+    assert 'value="6" max="6"' in last
+    assert "6 of 6 trials" in last
+    assert "model cycles" in last
+
+
+def test_elsewhere_nothing_is_displayed(stand_ins: None, cell: Any) -> None:
+    del InteractiveShell.instance().kernel
+    tuner.tune("scale_u8", **OPTIONS)
+    assert cell.outputs == []
+
+
+def test_a_callers_progress_goes_before(stand_ins: None, cell: Any) -> None:
+    seen: list[int] = []
+    tuner.tune("scale_u8", **OPTIONS, on_progress=lambda progress: seen.append(progress.finished))
+    assert seen
+    assert cell.outputs == []
+
+
+def test_a_result_is_a_table(stand_ins: None) -> None:
+    found = tuner.tune("scale_u8", **OPTIONS)
+    assert found.best is not None
+    assert found.best.measurement is not None
+    table = found._repr_html_()
+    assert f"<td>best</td><td>{found.best.measurement.cycles:,}</td>" in table
+    assert "<th>model cycles</th>" in table
+    assert f"job {found.job.id} done: 6 ok" in table
+
+
+def test_names_of_others_are_text_in_a_table(stand_ins: None) -> None:
+    store = MemoryStore()
+    asked = Submission("ann", kernel_label="<b>crisp</b>")
+    job = tuner.submit("scale_u8", store=store, submission=asked, **OPTIONS)
+    assert "<b>crisp" not in tuner.run(job.id, store)._repr_html_()
+
+
+def test_the_signature_is_the_definition() -> None:
+    parameters = inspect.signature(tuner.tune).parameters
+    assert parameters["trials"].default is None
+    assert parameters["seed"].default == 0
+    assert parameters["kernel"].default is inspect.Parameter.empty
