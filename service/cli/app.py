@@ -16,6 +16,7 @@ from service.cli import (
     compilation,
     database,
     diagnosis,
+    documentation,
     farm,
     jobs,
     linking,
@@ -72,6 +73,7 @@ for command in (
     diagnosis.setup,
     diagnosis.doctor,
     diagnosis.where,
+    documentation.docs,
 ):
     app.command(cls=Command)(command)
 app.command("export")(exchange.export_schedules)
