@@ -92,7 +92,7 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
         "baseline" if result["generator"] == "package" else "textbook HVX": result["textbook"],
         "best found": result["best"],
     }
-    unit = _unit(marked.values())
+    unit = unit_of(marked.values())
     figures = [unit, "packets", "HVX peak", "speed-up"]
     print_table(
         ["", *figures],
@@ -158,7 +158,7 @@ def print_config(config: Mapping[str, object]) -> None:
     print_line("config " + " ".join(f"{knob}={value}" for knob, value in config.items()))
 
 
-def _unit(trials: Iterable[Mapping[str, Any] | None]) -> str:
+def unit_of(trials: Iterable[Mapping[str, Any] | None]) -> str:
     """``model cycles`` unless all that was measured ran on Qualcomm's simulator or a device."""
     measured = {trial["fidelity"] for trial in trials if trial is not None and trial["cycles"]}
     return "cycles" if measured and "model" not in measured else "model cycles"
