@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-slow test-postgresql nightly lint format bench-tuning bench-kernels bench-service bench-database bench-load bench-simulator bench-verification bench-anchors bench-truth bench-phones bench-hand bench-everyday bench-networks bench-scale bench-scaling bench-watch bench-search chaos search-tables option-table lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo docs test test-fast test-slow test-postgresql nightly lint format bench-tuning bench-kernels bench-service bench-database bench-load bench-simulator bench-verification bench-anchors bench-truth bench-phones bench-hand bench-everyday bench-networks bench-scale bench-scaling bench-watch bench-search chaos search-tables option-table lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -27,6 +27,9 @@ setup: $(VENV)/.installed ## make .venv with the hvxtune command, and fetch the 
 
 demo: setup ## start a service, tune one kernel through it, ask for the best (about a minute)
 	@$(BIN)/python -m service.demo
+
+docs: setup $(VENV)/.dev ## build the documentation site in build/site; a broken link fails
+	@$(BIN)/hvxtune docs --build build/site
 
 test: lint test-fast test-slow ## everything CI runs: lint, fast tests, slow tests
 
@@ -129,7 +132,7 @@ lock: ## pin the dependencies anew (UPGRADE=--upgrade takes newer versions)
 	$(PYTHON) -m venv build/lock-tool
 	build/lock-tool/bin/pip install --quiet uv==0.13.8
 	$(COMPILE_LOCK) --output-file $(LOCK)/runtime.txt pyproject.toml
-	$(COMPILE_LOCK) --group dev --extra calibrate --extra cmaes --extra dask --extra network --extra otel --extra plan --extra postgres --extra s3 --constraint $(LOCK)/runtime.txt \
+	$(COMPILE_LOCK) --group dev --extra calibrate --extra cmaes --extra dask --extra docs --extra network --extra otel --extra plan --extra postgres --extra s3 --constraint $(LOCK)/runtime.txt \
 		--output-file $(LOCK)/dev.txt pyproject.toml
 
 clean: ## remove what make made here (state directory and cache stay)

@@ -17,6 +17,7 @@ from service.cli import (
     compilation,
     database,
     diagnosis,
+    documentation,
     farm,
     jobs,
     linking,
@@ -78,6 +79,7 @@ for command in (
     diagnosis.setup,
     diagnosis.doctor,
     diagnosis.where,
+    documentation.docs,
 ):
     app.command(cls=Command)(command)
 app.command("export")(exchange.export_schedules)

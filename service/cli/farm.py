@@ -15,6 +15,7 @@ from service.cli.measurement import CONFIG_FORMS, read_config
 from service.cli.options import (
     DEFAULT_CONTRACT,
     AsJson,
+    Command,
     ContractName,
     DeviceTags,
     KernelName,
@@ -213,7 +214,7 @@ def _print_checks(found: list[CheckResult]) -> None:
     )
 
 
-@app.command()
+@app.command(cls=Command)
 def run(
     kernel: KernelName,
     config: Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_command, print_line, print_sentence, print_table
@@ -98,7 +98,6 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
     if result.get("waits"):
         print_sentence(f"waits: {result['waits']}")
     print_line()
-    figures = ["cycles", "packets", "HVX peak", "speed-up"]
     told = result.get("told_against")
     marked = {
         **({"baseline": result["baseline_trial"]} if result.get("baseline_trial") else {}),
@@ -106,13 +105,15 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
         "baseline" if result["generator"] == "package" else "textbook HVX": result["textbook"],
         "best found": result["best"],
     }
+    unit = unit_of(marked.values())
+    figures = [unit, "packets", "HVX peak", "speed-up"]
     print_table(
         ["", *figures],
         [[name, *_figures(trial, told)] for name, trial in marked.items()],
         numeric=figures,
     )
     if told is not None:
-        print_sentence(f"speed-up against: {told['name']}, {told['cycles']:,} cycles")
+        print_sentence(f"speed-up against: {told['name']}, {told['cycles']:,} {unit}")
     elif result["best"] is not None:
         print_sentence("no speed-up is told: neither a baseline nor the textbook schedule is valid")
     if len(result["goals"]) > 1:
@@ -168,6 +169,12 @@ def print_figures(figures: Mapping[str, Any], name: str = "") -> None:
 def print_config(config: Mapping[str, object]) -> None:
     """The knobs of a config on one line."""
     print_sentence("config " + " ".join(f"{knob}={value}" for knob, value in config.items()))
+
+
+def unit_of(trials: Iterable[Mapping[str, Any] | None]) -> str:
+    """``model cycles`` unless all that was measured ran on Qualcomm's simulator or a device."""
+    measured = {trial["fidelity"] for trial in trials if trial is not None and trial["cycles"]}
+    return "cycles" if measured and "model" not in measured else "model cycles"
 
 
 def _figures(trial: Mapping[str, Any] | None, told: Mapping[str, Any] | None) -> list[str]:

@@ -24,6 +24,8 @@ from tests.service.served import environment, served
 FOLDER = Path(__file__).parents[2] / "docs" / "img" / "pages"
 WIDTHS = {"wide": (1400, 900), "narrow": (400, 800)}
 TALLEST = 1500
+TOP = 860
+"""Height of the picture in the README, which shows the top of a job's page."""
 GEMM = ("gemm_u8", "-p", "n=128", "-p", "k=128", "--contract", "static")
 JOBS = (
     ("sobel_u8", "--trials", "20", "--measurer", "farm"),
@@ -143,7 +145,7 @@ def places(visit: Visit) -> dict[str, str]:
     }
 
 
-def shoot(visit: Visit, place: str, width: int, height: int) -> bytes:
+def shoot(visit: Visit, place: str, width: int, height: int, tallest: int = TALLEST) -> bytes:
     """The page at ``place`` from its top, as far down as is of use."""
     page = visit.page
     page.set_viewport_size({"width": width, "height": height})
@@ -152,7 +154,7 @@ def shoot(visit: Visit, place: str, width: int, height: int) -> bytes:
         page.locator("table.listing").first.wait_for()
     page.wait_for_timeout(600)  # charts draw after the load
     visit.check()
-    tall = min(TALLEST, max(400, int(page.evaluate("document.body.scrollHeight"))))
+    tall = min(tallest, max(400, int(page.evaluate("document.body.scrollHeight"))))
     return page.screenshot(clip={"x": 0, "y": 0, "width": width, "height": tall}, full_page=True)
 
 
@@ -178,6 +180,9 @@ def main() -> int:
                         png = paletted(blank, shoot(visit, place, width, height))
                         end = f"{name}-dark" if scheme == "dark" else name
                         (FOLDER / f"{picture}-{end}.png").write_bytes(png)
+                        if (picture, end) == ("job", "wide"):
+                            top = shoot(visit, place, width, height, TOP)
+                            (FOLDER / "job-top.png").write_bytes(paletted(blank, top))
                     context.close()
     return 0
 

@@ -10,6 +10,7 @@ import pytest
 
 from db import open_store
 from service.cli.statuses import Exit
+from service.cli.summary import unit_of
 from tuner.errors import ToolchainError
 
 TUNE = ["tune", "scale_u8", "--trials", "12", "--workers", "1", "--seed", "3"]
@@ -30,6 +31,22 @@ def test_tune_prints_one_object(hvxtune, bench):
     assert result["best"]["cycles"] <= min(result[n]["cycles"] for n in ("default", "textbook"))
     share = result["peak_cycles"] / result["best"]["cycles"]
     assert result["best"]["share_of_peak"] == pytest.approx(share, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("fidelities", "unit"),
+    [
+        (["model", "model"], "model cycles"),
+        ([None, "model"], "model cycles"),
+        ([], "model cycles"),
+        (["hardware", None], "cycles"),
+        (["cycle_accurate"], "cycles"),
+    ],
+)
+def test_cycles_of_the_model_are_called_so(fidelities, unit):
+    assert (
+        unit_of([None if f is None else {"cycles": 9, "fidelity": f} for f in fidelities]) == unit
+    )
 
 
 @pytest.mark.slow
