@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select, text, update
@@ -22,7 +23,7 @@ from db.base import Base
 from db.clock import DatabaseClock, database_now
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import find_url, make_engine, place_of
-from db.jobs.claims import lease_s
+from db.jobs.claims import lease_s, locked_claim
 from db.jobs.queue import _ONE_CHOOSES, JobQueue
 from db.models import JobRow
 from db.place import URL_VARIABLE
@@ -248,12 +249,12 @@ def test_a_conductor_frozen_in_mid_transaction_does_not_keep_the_others_from_cho
     with closing(open_store(url)) as store, closing(open_store(soon)) as frozen:
         job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
 
-        def freeze(session: Session) -> str:
+        def freeze(session: Session) -> Any:
             session.execute(select(func.pg_advisory_xact_lock(_ONE_CHOOSES)))
             claimed = JobQueue(store).take_next()  # waits until the other's session has ended
             assert claimed is not None
             assert claimed.id == job.id
-            return job.id
+            return locked_claim(session, job.id)
 
         with pytest.raises(StoreError, match="cannot be used"):
             frozen.claim_one(freeze)
