@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tuner.machine.fitness import Examined
 
 AHEAD = 2.0
-"""Candidates in flight for each slot of the cluster: while one runs, the next waits beside it, so that
-no slot is idle while an answer travels and the next candidate is chosen."""
+"""Candidates in flight for each slot of the cluster: while one runs, the next waits beside it,
+so that no slot is idle while an answer travels and the next candidate is chosen."""
 
 
 class DaskExecutor(ThreadExecutor):
