@@ -6,33 +6,28 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, CursorResult, insert, update
 from sqlalchemy.orm import Session
 
-from db import catalogue
 from db.files.artifacts import ArtifactFiles, StoredArtifact
-from db.models import ArtifactRow, JobRow, MeasurementRow
+from db.models import ArtifactRow, MeasurementRow
+from db.statements import insert_or_skip, table_of
 from tuner.errors import StoreError
 from tuner.records.candidate import Artifact, Measurement
 
 
 def add_artifact(
-    session: Session,
-    files: ArtifactFiles,
-    job_id: str,
-    artifact: Artifact,
-    stored: StoredArtifact | None,
-) -> None:
-    """The row of an artifact whose file is kept (``stored``).
+    connection: Connection, stored: StoredArtifact, toolchain_id: int
+) -> CursorResult[Any]:
+    """The row of an artifact whose file is kept, unless there is one."""
+    values = {"digest": stored.digest, "toolchain_id": toolchain_id, "created_at": time.time()}
+    statement = insert_or_skip(connection.dialect.name, ArtifactRow, ("digest",))
+    return connection.execute(statement, values | columns_of(stored))
 
-    If the artifact is known, the kinds of files it lacks are added, and a file that was lost or
-    damaged is written again.
-    """
-    if stored is not None:
-        toolchain = select(JobRow.toolchain_id).where(JobRow.id == job_id).scalar_subquery()
-        values = {"digest": stored.digest, "toolchain_id": toolchain, "created_at": time.time()}
-        if catalogue.insert_unless_there(session, ArtifactRow, values | columns_of(stored)):
-            return
+
+def complete_artifact(session: Session, files: ArtifactFiles, artifact: Artifact) -> None:
+    """Adds the kinds of files that a known artifact lacks, and writes a file that was lost or
+    damaged again."""
     row = session.get_one(
         ArtifactRow, artifact.digest, populate_existing=True, with_for_update=True
     )
@@ -70,6 +65,16 @@ def columns_of(stored: StoredArtifact) -> dict[str, Any]:
 def add_measurement(session: Session, measurement: Measurement, artifact_digest: str) -> int:
     """The row of a new measurement of a stored artifact."""
     values = measurement.as_dict() | {"artifact_digest": artifact_digest}
-    return session.execute(
-        insert(MeasurementRow).values(**values).returning(MeasurementRow.id)
-    ).scalar_one()
+    return session.connection().execute(_MEASURED.returning(MeasurementRow.id), values).scalar_one()
+
+
+def insert_measurement(
+    connection: Connection, measurement: Measurement, artifact_digest: str
+) -> None:
+    """The same without the row's id, for the next statement to take
+    (:class:`db.statements.LastId`)."""
+    values = measurement.as_dict() | {"artifact_digest": artifact_digest}
+    connection.execute(_MEASURED, values)
+
+
+_MEASURED = insert(table_of(MeasurementRow)).inline()

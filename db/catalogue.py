@@ -6,11 +6,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from sqlalchemy import CursorResult, Delete, Insert, Update, select, update
+from sqlalchemy import Connection, CursorResult, Delete, Insert, Update, bindparam, select, update
 from sqlalchemy.orm import Session
 
 from db.base import Base
 from db.models import ProblemRow, SpaceRow, TargetRow, ToolchainRow, WorkloadRow
+from db.statements import changed, insert_or_skip, table_of
 from tuner.identity import digest_of
 from tuner.problem.target import Target
 from tuner.problem.workload import Workload
@@ -26,16 +27,9 @@ def insert_unless_there(
 ) -> bool:
     """Inserts a row unless one with the same ``keys`` exists, or another transaction inserts it at
     the same time; returns whether it did."""
-    statement: Insert
-    if session.get_bind().dialect.name == "sqlite":
-        from sqlalchemy.dialects import sqlite
-
-        statement = sqlite.insert(model).on_conflict_do_nothing(index_elements=keys)
-    else:
-        from sqlalchemy.dialects import postgresql
-
-        statement = postgresql.insert(model).on_conflict_do_nothing(index_elements=keys)
-    return rows_changed(session, statement.values(**values)) == 1
+    connection = session.connection()
+    statement = insert_or_skip(connection.dialect.name, model, tuple(keys))
+    return changed(connection.execute(statement, values)) == 1
 
 
 def rows_changed(session: Session, statement: Insert | Update | Delete) -> int:
@@ -100,10 +94,16 @@ def toolchain_id(
 def used_toolchain_id(session: Session, fingerprint: Mapping[str, str]) -> int:
     """The row of a toolchain, which counts as used now: the current one."""
     found = toolchain_id(session, fingerprint)
-    session.execute(
-        update(ToolchainRow).where(ToolchainRow.id == found).values(last_used_at=time.time())
-    )
+    note_use(session.connection(), found)
     return found
+
+
+def note_use(connection: Connection, toolchain: int) -> None:
+    """The toolchain with this id counts as used now."""
+    connection.execute(_USED, {"used": toolchain, "last_used_at": time.time()})
+
+
+_USED = update(table_of(ToolchainRow)).where(ToolchainRow.id == bindparam("used"))
 
 
 def keep_space(session: Session, space: Space) -> None:

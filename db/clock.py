@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Double, select
+from sqlalchemy import Double, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
 
-class DatabaseClock(ColumnElement[float]):
+class DatabaseClock(FunctionElement[float]):
     """Unix seconds, now and not at the begin of the transaction, as a term of statements."""
 
     inherit_cache = True

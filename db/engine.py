@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sqlite3
 import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy import URL, Connection, Dialect, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DisconnectionError, NoSuchModuleError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from db.failure import wrong_url
 from db.place import URL_VARIABLE, Place
@@ -22,6 +24,14 @@ DATABASE_FILE = "hvxtune.sqlite"
 WRITING = {"hvxtune_begin": "BEGIN IMMEDIATE"}
 """Execution options of a transaction that will write. It takes SQLite's write lock at its start:
 a reader that becomes a writer half-way would be refused instead of waiting."""
+
+
+def reading_options(engine: Engine) -> dict[str, Any]:
+    """Execution options of transactions that only read. On PostgreSQL, where each statement sees
+    what is committed before it anyway, there is no transaction around them, which would take two
+    more round trips. In SQLite all statements see one state."""
+    return {"isolation_level": "AUTOCOMMIT"} if engine.dialect.name == "postgresql" else {}
+
 
 _WAL_RETRY_S = 0.02
 _MAPPED_BYTES = 16 << 30
@@ -111,14 +121,46 @@ def make_engine(url: URL, busy_timeout_s: float) -> Engine:
             url,
             json_serializer=partial(json.dumps, separators=(",", ":"), allow_nan=False),
             connect_args={"timeout": busy_timeout_s} if is_sqlite else _for_server(url),
-            pool_pre_ping=not is_sqlite,  # a server may have been restarted meanwhile
         )
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise wrong_url(place_of(url).name, error) from error
     if is_sqlite:
         event.listen(engine, "connect", partial(_set_up_sqlite, busy_timeout_s))
         event.listen(engine, "begin", _begin_sqlite)
+    else:
+        event.listen(engine, "checkout", partial(_require_connected, engine.dialect))
+        event.listen(engine, "checkin", _note_use)
     return engine
+
+
+_BELIEVED_S = 30.0
+"""A connection that was used within this time is asked nothing, unless it has something to say."""
+_USED_AT = "used_at"
+
+
+def _require_connected(
+    dialect: Dialect, connection: Any, record: ConnectionPoolEntry, _proxy: Any
+) -> None:
+    """Has a connection replaced whose server was restarted meanwhile.
+
+    A server that goes away ends its connections, which can then be read from: to look costs no
+    round trip, as a ping before each transaction would.
+    """
+    used_at = record.info.get(_USED_AT)
+    if used_at is None:
+        return  # made just now
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    if not poll.poll(0) and time.monotonic() - used_at < _BELIEVED_S:
+        return
+    try:
+        dialect.do_ping(connection)
+    except dialect.loaded_dbapi.Error as error:
+        raise DisconnectionError from error
+
+
+def _note_use(_connection: Any, record: ConnectionPoolEntry) -> None:
+    record.info[_USED_AT] = time.monotonic()
 
 
 def _set_up_sqlite(

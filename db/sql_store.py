@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
-from sqlalchemy import Engine, select, update
+from sqlalchemy import Engine, bindparam, select, update
 from sqlalchemy.orm import Session
 
 from db.access.audience import session_info
-from db.artifact_rows import add_artifact
+from db.artifact_rows import add_artifact, complete_artifact
 from db.devices.roster import SqlRoster
-from db.engine import WRITING, find_url, make_engine, place_of
+from db.engine import WRITING, find_url, make_engine, place_of, reading_options
 from db.failure import store_errors
 from db.files.artifacts import ArtifactFiles, StoredArtifact
 from db.files.mark import require_mark
@@ -52,6 +52,7 @@ from db.schedules.quarantine import quarantine, quarantine_row
 from db.schedules.serving import ServingRow, fitting_rows
 from db.schedules.validation import Validator
 from db.schema import SCHEMA_VERSION, ensure_schema, require_schema
+from db.statements import changed, together
 from tuner.best import Lookup, first_valid
 from tuner.errors import HvxtuneError, NotStoredError, StoreError
 from tuner.kernels import Kernel
@@ -96,6 +97,7 @@ class SqlStore(TrialStore):
     def __init__(self, engine: Engine, place: Place, artifacts: str | None = None) -> None:
         self.place = place
         self._engine = engine
+        self._reading_engine = engine.execution_options(**reading_options(engine))
         self._writing_engine = engine.execution_options(**WRITING)
         self._one_writer = threading.Lock()
         self._of_thread = _OfThread()
@@ -161,7 +163,7 @@ class SqlStore(TrialStore):
         with (
             store_errors(self.place),
             reading("a row"),
-            Session(self._engine, expire_on_commit=False, info=self._info()) as session,
+            Session(self._reading_engine, expire_on_commit=False, info=self._info()) as session,
             session.begin(),
         ):
             yield session
@@ -257,28 +259,33 @@ class SqlStore(TrialStore):
             return space_record(session.get_one(SpaceRow, find_job(session, job_id).space_digest))
 
     def claim(self, job_id: str) -> int:
-        claimed = self.claim_one(lambda session: find_job(session, job_id).id)
+        claimed = self.claim_one(
+            lambda session: claims.locked_claim(session, find_job(session, job_id).id)
+        )
         assert claimed is not None  # noqa: S101 - an unknown job raises
         return claimed[1]
 
-    def claim_one(self, choose: Callable[[Session], str | None]) -> tuple[str, int] | None:
-        """Claims the job whose id ``choose`` gives, in one transaction with the choice.
+    def claim_one(self, choose: Callable[[Session], Any]) -> tuple[Any, int] | None:
+        """Claims the job whose row ``choose`` locks (:func:`db.jobs.claims.locked_claim`), in one
+        transaction with the choice.
 
-        Returns id and token; ``None`` if it chose none. Otherwise as :meth:`claim`. ``StoreError``
+        Returns row and token; ``None`` if it chose none. Otherwise as :meth:`claim`. ``StoreError``
         if the artifacts of the database are not where this process would put its own: what the job
         finds would be lost to all others.
         """
         require_mark(self, make=True)
         with self.writing() as session:
-            job_id = choose(session)
-            if job_id is None:
+            row = choose(session)
+            if row is None:
                 return None
-            row = claims.locked(session, job_id)
-            token = claims.take(session, row)
-            job_events.add_state(session, job_id, JobState.RUNNING)
-        self._claims[job_id] = token
-        claims.remember(job_id, token)
-        return job_id, token
+            claims.require_free(session, row)
+            with together(session.connection()):
+                token = claims.take(session.connection(), row)
+                started = job_events.of_state(JobState.RUNNING)
+                job_events.add(session.connection(), row.id, row.event_count + 1, [started])
+        self._claims[row.id] = token
+        claims.remember(row.id, token)
+        return row, token
 
     def heartbeat(self, job_id: str, token: int) -> JobRequest | None:
         with self.reading() as session:
@@ -298,9 +305,10 @@ class SqlStore(TrialStore):
                 return job
             asked = as_requested(replace(job, state=JobState.QUEUED), request)
             if asked != job:
-                values = {**claims.NO_OWNER, **_state_columns(asked)}
+                event = row.event_count + 1
+                values = {**claims.NO_OWNER, **_state_columns(asked), "event_count": event}
                 session.execute(update(JobRow).where(JobRow.id == found).values(**values))
-                _tell_state(session, asked)
+                _tell_state(session, asked, event)
             return asked
 
     def events(self, job_id: str, after: int = 0, limit: int = 500) -> list[JobEvent]:
@@ -324,20 +332,29 @@ class SqlStore(TrialStore):
         on_disk = self._write_new(artifacts)
         # One transaction with the files, if they are rows.
         with self.transaction() as session:
-            claims.hold(session, job_id, token, **_progress_columns(spent_s, remaining))
+            events = job_events.of_commit(finished, promotions, remaining)
+            values = _progress_columns(spent_s, remaining)
+            held = claims.hold(session, job_id, token, events=len(events), **values)
+            connection = session.connection()
+            with together(connection):
+                added = {
+                    digest: add_artifact(connection, stored, held.toolchain_id)
+                    for digest, stored in on_disk.items()
+                }
+                ended = [results.finish_trial(connection, job_id, trial) for trial in finished]
+                begun = results.start_trials(connection, job_id, started) if started else None
+                job_events.add(connection, job_id, held.event_count, events)
             for artifact in artifacts:
-                stored = on_disk.get(artifact.digest)
-                add_artifact(session, self.files, job_id, artifact, stored)
-            for trial in finished:
-                results.finish_trial(session, job_id, trial)
-            for pending in started:
-                results.start_trial(session, job_id, pending)
-            job_events.add_trials(session, job_id, [trial.number for trial in finished])
+                new = added.pop(artifact.digest, None)
+                if new is None or changed(new) == 0:
+                    complete_artifact(session, self.files, artifact)
+            for trial, result in zip(finished, ended, strict=True):
+                if changed(result) == 0:
+                    raise results.ended_before(job_id, trial.number)
+            if begun is not None and changed(begun) < len(started):
+                results.require_pending(session, job_id, started)
             for promotion in promotions:
                 keep_promotion(session, job_id, promotion)
-            job_events.add_promotions(session, job_id, promotions)
-            if remaining is not None:
-                job_events.add_estimate(session, job_id, remaining)
             if schedule is not None:
                 offer_schedule(session, schedule)
 
@@ -347,9 +364,7 @@ class SqlStore(TrialStore):
             return {}
         digests = [artifact.digest for artifact in artifacts]
         with self.reading() as session:
-            known = set(
-                session.scalars(select(ArtifactRow.digest).where(ArtifactRow.digest.in_(digests)))
-            )
+            known = set(session.connection().scalars(_KNOWN, {"digests": digests}))
         written = {}
         for artifact in artifacts:
             require_named_by_object(artifact)
@@ -363,8 +378,9 @@ class SqlStore(TrialStore):
             released = replace(job_record(row), state=state, note=note)
             if row.requested is not None and state is JobState.QUEUED:
                 released = as_requested(released, JobRequest(row.requested))
-            claims.let_go(session, job_id, token, **_state_columns(released))
-            _tell_state(session, released)
+            values = _state_columns(released)
+            held = claims.let_go(session, job_id, token, events=1, **values)
+            _tell_state(session, released, held.event_count)
         self._claims.pop(job_id, None)
         claims.forget(job_id, token)
 
@@ -509,7 +525,14 @@ def _progress_columns(spent_s: float | None, remaining: RemainingGain | None) ->
     return columns
 
 
-def _tell_state(session: Session, job: Job) -> None:
-    job_events.add_state(session, job.id, job.state, paused=job.paused, note=job.note)
+_KNOWN = select(ArtifactRow.digest).where(
+    ArtifactRow.digest.in_(bindparam("digests", expanding=True))
+)
+
+
+def _tell_state(session: Session, job: Job, event: int) -> None:
+    """Stores the state of ``job`` as its event of that number."""
+    told = job_events.of_state(job.state, paused=job.paused, note=job.note)
+    job_events.add(session.connection(), job.id, event, [told])
     if job.state.ended:
         outbox.note_end(session, job)

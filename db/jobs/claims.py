@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import Connection, bindparam, select, update
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.dml import ReturningUpdate
 
-from db.catalogue import rows_changed
 from db.clock import DatabaseClock, database_time
 from db.models import JobRow
 from db.schema import require_still_ours
+from db.statements import table_of
 from tuner.errors import UserError
 from tuner.records.trial import JobRequest, JobState
 from tuner.store import claim_lost
@@ -155,8 +156,35 @@ def locked(session: Session, job_id: str) -> JobRow:
     return session.get_one(JobRow, job_id, populate_existing=True, with_for_update={"of": JobRow})
 
 
-def take(session: Session, row: JobRow) -> int:
-    """Claims the job of ``row`` (read for update) for this process; returns the new token.
+COLUMNS = (
+    JobRow.id,
+    JobRow.state,
+    JobRow.requested,
+    JobRow.fencing_token,
+    JobRow.owner_host,
+    JobRow.owner_pid,
+    JobRow.owner_started_at,
+    JobRow.lease_expires_at,
+)
+"""Of a job's row, those that tell about its claim."""
+
+
+def locked_claim(session: Session, job_id: str) -> Any:
+    """As :func:`locked`, but only :data:`COLUMNS`, ``paused``, ``event_count``, ``request_id`` and
+    ``submitted_by``."""
+    return session.connection().execute(_LOCKED_CLAIM, {"of_job": job_id}).one()
+
+
+_JOBS = table_of(JobRow)
+_LOCKED_CLAIM = (
+    select(*COLUMNS, JobRow.paused, JobRow.event_count, JobRow.request_id, JobRow.submitted_by)
+    .where(JobRow.id == bindparam("of_job"))
+    .with_for_update()
+)
+
+
+def require_free(session: Session, row: Any) -> None:
+    """``UserError`` if the job of ``row`` (:func:`locked_claim`) cannot be claimed.
 
     ``StoreError`` if a newer hvxtune has upgraded the database meanwhile: its jobs are its own.
     """
@@ -170,25 +198,47 @@ def take(session: Session, row: JobRow) -> int:
         )
     if row.state.ended:  # since the caller looked
         raise UserError(f"job {row.id} is {row.state}", accepted="a job that has not ended")
+
+
+def take(connection: Connection, row: Any) -> int:
+    """Claims the job of ``row``, which is free, for this process, and counts one event; returns the
+    new token."""
     me = this_process()
-    row.fencing_token += 1
-    row.state, row.paused, row.requested, row.note = JobState.RUNNING, False, None, ""
-    row.owner_host, row.owner_pid, row.owner_started_at = me.host, me.pid, me.started_at
-    row.lease_expires_at = _end_of_lease()
-    session.flush()
-    return row.fencing_token
+    values = {
+        "of_job": row.id,
+        "lease_s": lease_s(),
+        "fencing_token": row.fencing_token + 1,
+        "event_count": row.event_count + 1,
+        "state": JobState.RUNNING,
+        "paused": False,
+        "requested": None,
+        "note": "",
+        "owner_host": me.host,
+        "owner_pid": me.pid,
+        "owner_started_at": me.started_at,
+    }
+    connection.execute(_TAKE, values)
+    return int(values["fencing_token"])
 
 
-def _end_of_lease() -> Any:
-    """That of a lease which begins now, as a term of statements."""
-    return DatabaseClock() + lease_s()
+_END_OF_LEASE = DatabaseClock() + bindparam("lease_s")
+"""Of one that begins now."""
+_TAKE = update(_JOBS).where(JobRow.id == bindparam("of_job")).values(lease_expires_at=_END_OF_LEASE)
 
 
-def hold(session: Session, job_id: str, token: int, **values: Any) -> None:
-    """Sets columns of a claimed job, extends its lease, and keeps other writers out until the
-    transaction ends. ``StoreError`` if the claim is no longer this writer's.
+@dataclass(frozen=True)
+class Held:
+    """A job whose row its holder has just written: the number of its last event, its toolchain."""
+
+    event_count: int
+    toolchain_id: int
+
+
+def hold(session: Session, job_id: str, token: int, *, events: int = 0, **values: Any) -> Held:
+    """Sets columns of a claimed job, extends its lease, counts ``events`` to come, and keeps other
+    writers out until the transaction ends. ``StoreError`` if the claim is no longer this writer's.
     """
-    _write_as_owner(session, job_id, token, lease_expires_at=_end_of_lease(), **values)
+    return _write_as_owner(session, _HOLD, job_id, token, events, lease_s=lease_s(), **values)
 
 
 def requested(session: Session, job_id: str, token: int) -> tuple[JobRequest | None, bool]:
@@ -196,15 +246,19 @@ def requested(session: Session, job_id: str, token: int) -> tuple[JobRequest | N
 
     ``StoreError`` if the claim is no longer this writer's. Only reads.
     """
-    found = session.execute(
-        select(JobRow.requested, JobRow.lease_expires_at < DatabaseClock() + lease_s() / 2).where(
-            JobRow.id == job_id, JobRow.fencing_token == token, JobRow.owner_pid.is_not(None)
-        )
-    ).one_or_none()
+    mine = {"of_job": job_id, "of_token": token, "lease_s": lease_s()}
+    found = session.connection().execute(_REQUESTED, mine).one_or_none()
     if found is None:
         raise claim_lost(job_id)
     asked, due = found
     return None if asked is None else JobRequest(asked), bool(due)
+
+
+_REQUESTED = (
+    select(JobRow.requested, JobRow.lease_expires_at < DatabaseClock() + bindparam("lease_s") / 2)
+    .where(JobRow.id == bindparam("of_job"), JobRow.fencing_token == bindparam("of_token"))
+    .where(JobRow.owner_pid.is_not(None))
+)
 
 
 def ask(session: Session, row: JobRow, request: JobRequest) -> bool:
@@ -221,19 +275,36 @@ def ask(session: Session, row: JobRow, request: JobRequest) -> bool:
     return True
 
 
-def let_go(session: Session, job_id: str, token: int, **values: Any) -> None:
-    """Ends a claim and sets columns of the job. ``StoreError`` if it is not this writer's."""
-    _write_as_owner(session, job_id, token, **NO_OWNER, **values)
+def let_go(session: Session, job_id: str, token: int, *, events: int = 0, **values: Any) -> Held:
+    """Ends a claim, counts ``events`` to come and sets columns of the job. ``StoreError`` if it is
+    not this writer's."""
+    return _write_as_owner(session, _AS_OWNER, job_id, token, events, **NO_OWNER, **values)
 
 
-def _write_as_owner(session: Session, job_id: str, token: int, **values: Any) -> None:
-    mine = (
-        update(JobRow)
-        .where(JobRow.id == job_id, JobRow.fencing_token == token, JobRow.owner_pid.is_not(None))
-        .values(**values)
-    )
-    if rows_changed(session, mine) != 1:
+def _write_as_owner(
+    session: Session,
+    statement: ReturningUpdate[int, int],
+    job_id: str,
+    token: int,
+    events: int,
+    **values: Any,
+) -> Held:
+    mine = {"of_job": job_id, "of_token": token, "events": events, **values}
+    row = session.connection().execute(statement, mine).one_or_none()
+    if row is None:
         raise claim_lost(job_id)
+    return Held(*row)
+
+
+_MINE = (
+    update(_JOBS)
+    .where(JobRow.id == bindparam("of_job"), JobRow.fencing_token == bindparam("of_token"))
+    .where(JobRow.owner_pid.is_not(None))
+    .values(event_count=JobRow.event_count + bindparam("events"))
+)
+_WRITTEN = (JobRow.event_count, JobRow.toolchain_id)
+_AS_OWNER = _MINE.returning(*_WRITTEN)
+_HOLD = _MINE.values(lease_expires_at=_END_OF_LEASE).returning(*_WRITTEN)
 
 
 def remember(job_id: str, token: int) -> None:

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import case, func, insert, select, update
+from sqlalchemy import Connection, case, func, insert, select
 from sqlalchemy.orm import Session
 
 from db.jobs.trials import SEARCHED
 from db.models import JobEventRow, JobRow, MeasurementRow, TrialRow
 from db.records import trial_record
+from db.statements import table_of
 from tuner.baselines import is_foreign
 from tuner.records.trial import JobState, Promotion, RemainingGain, Trial
 
@@ -36,56 +37,44 @@ class JobEvent:
     data: Mapping[str, Any] = field(hash=False)
 
 
-def add_trials(session: Session, job_id: str, numbers: Sequence[int]) -> None:
-    """Trials with these numbers have finished."""
-    _add(session, job_id, "trial", [{"number": number} for number in numbers])
+NewEvent = tuple[str, dict[str, Any]]
+"""Its kind and data."""
 
 
-def add_promotions(session: Session, job_id: str, promotions: Sequence[Promotion]) -> None:
-    """Those of these that have an outcome have come back."""
-    told = [
-        {
-            "trial": one.trial,
-            "outcome": one.outcome.value,
-            "cycles": None if one.measurement is None else one.measurement.cycles,
-        }
-        for one in promotions
-        if one.outcome is not None
-    ]
-    _add(session, job_id, "promotion", told)
+def of_commit(
+    finished: Sequence[Trial], promotions: Sequence[Promotion], remaining: RemainingGain | None
+) -> list[NewEvent]:
+    """Trials have finished, the promotions that have an outcome have come back, and the remaining
+    gain was estimated again."""
+    events: list[NewEvent] = [("trial", {"number": trial.number}) for trial in finished]
+    for one in promotions:
+        if one.outcome is not None:
+            cycles = None if one.measurement is None else one.measurement.cycles
+            told = {"trial": one.trial, "outcome": one.outcome.value, "cycles": cycles}
+            events.append(("promotion", told))
+    if remaining is not None:
+        events.append(("estimate", asdict(remaining)))
+    return events
 
 
-def add_estimate(session: Session, job_id: str, remaining: RemainingGain) -> None:
-    """The remaining gain was estimated again."""
-    _add(session, job_id, "estimate", [asdict(remaining)])
-
-
-def add_state(
-    session: Session, job_id: str, state: JobState, *, paused: bool = False, note: str = ""
-) -> None:
+def of_state(state: JobState, *, paused: bool = False, note: str = "") -> NewEvent:
     """The job is in this state now."""
-    _add(session, job_id, "state", [{"state": state.value, "paused": paused, "note": note}])
+    return "state", {"state": state.value, "paused": paused, "note": note}
 
 
-def _add(session: Session, job_id: str, kind: str, data: Sequence[Mapping[str, Any]]) -> None:
-    if not data:
-        return
-    raised = (
-        update(JobRow)
-        .where(JobRow.id == job_id)
-        .values(event_count=JobRow.event_count + len(data))
-        .returning(JobRow.event_count)
-        .execution_options(synchronize_session=False)
-    )
-    last = session.scalars(raised).one()
+def add(connection: Connection, job_id: str, last: int, events: Sequence[NewEvent]) -> None:
+    """Stores events. ``last`` is the number of the last, to which the transaction raised the job's
+    ``event_count``."""
     at = time.time()
-    session.execute(
-        insert(JobEventRow),
-        [
-            {"job_id": job_id, "sequence": number, "at": at, "kind": kind, "data": dict(one)}
-            for number, one in enumerate(data, last - len(data) + 1)
-        ],
-    )
+    rows = [
+        {"job_id": job_id, "sequence": number, "at": at, "kind": kind, "data": data}
+        for number, (kind, data) in enumerate(events, last - len(events) + 1)
+    ]
+    if rows:
+        connection.execute(_ADD, rows)
+
+
+_ADD = insert(table_of(JobEventRow)).inline()
 
 
 def read_after(session: Session, job_id: str, sequence: int, limit: int) -> list[JobEvent]:

@@ -8,14 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import delete, insert
+from sqlalchemy import bindparam, delete, exists, insert, select
 from sqlalchemy.orm import Session
 
 from db import catalogue
 from db.jobs import events as job_events
-from db.models import BatchRow, JobRow
-from db.records import batch_values, job_record, option_values
+from db.models import BatchRow, JobRow, ProblemRow, SpaceRow, ToolchainRow
+from db.records import batch_values, option_values
 from db.service_models import IdempotencyRow
+from db.statements import table_of, together
+from tuner.identity import digest_of
 from tuner.records.batch import Batch, BatchPlan, NewJob, made_batch
 from tuner.records.trial import Job, JobSpec, JobState, Submission
 from tuner.space import Space
@@ -68,42 +70,78 @@ def insert_job(
 ) -> Job:
     """Stores a job in state ``queued``."""
     now = time.time()
-    job_id = _unused_id(session, now)
-    catalogue.keep_space(session, space)
-    session.execute(
-        insert(JobRow).values(
-            id=job_id,
-            problem_id=catalogue.problem_id(session, spec.problem),
-            space_digest=space.digest,
-            toolchain_id=catalogue.used_toolchain_id(session, toolchain),
-            state=JobState.QUEUED,
-            cutoff_factor=spec.cutoff_factor,
-            **option_values(spec),
-            created_at=now,
-            submitted_by=submission.user,
-            priority=submission.priority,
-            batch_id=submission.batch,
-            request_id=submission.request_id,
-            tenant=submission.owner,
-            audience=submission.audience,
-            kernel_label=submission.kernel_label,
-        )
-    )
-    job_events.add_state(session, job_id, JobState.QUEUED)
-    return job_record(session.get_one(JobRow, job_id))
+    problem = spec.problem
+    named = {
+        "space": space.digest,
+        "problem": problem.digest,
+        "toolchain": digest_of(dict(toolchain)),
+    }
+    job_id, known = _unused_id(session, now, named)
+    if known.space is None:
+        catalogue.keep_space(session, space)
+    values = {
+        "id": job_id,
+        "problem_id": known.problem or catalogue.problem_id(session, problem),
+        "space_digest": space.digest,
+        "toolchain_id": known.toolchain or catalogue.toolchain_id(session, toolchain),
+        "state": JobState.QUEUED,
+        "cutoff_factor": spec.cutoff_factor,
+        **option_values(spec),
+        "created_at": now,
+        "event_count": 1,
+        "submitted_by": submission.user,
+        "priority": submission.priority,
+        "batch_id": submission.batch,
+        "request_id": submission.request_id,
+        "tenant": submission.owner,
+        "audience": submission.audience,
+        "kernel_label": submission.kernel_label,
+    }
+    connection = session.connection()
+    with together(connection):
+        catalogue.note_use(connection, values["toolchain_id"])
+        connection.execute(_NEW_JOB, values)
+        job_events.add(connection, job_id, 1, [job_events.of_state(JobState.QUEUED)])
+    return Job(job_id, spec, JobState.QUEUED, toolchain, space.digest, now, submission=submission)
 
 
-def _unused_id(session: Session, now_s: float) -> str:
-    """An id that neither a job nor a batch has."""
+_NEW_JOB = insert(table_of(JobRow)).inline()
+
+
+def _unused_id(session: Session, now_s: float, named: Mapping[str, str]) -> tuple[str, Any]:
+    """An id that neither a job nor a batch has, and the rows there are of what a job refers to, by
+    their digests."""
     while True:
         made = new_job_id(now_s)
-        if session.get(JobRow, made) is None and session.get(BatchRow, made) is None:
-            return made
+        known = session.connection().execute(_KNOWN, {"made": made, **named}).one()
+        if not known.taken:
+            return made, known
+
+
+_KNOWN = select(
+    (
+        exists().where(JobRow.id == bindparam("made"))
+        | exists().where(BatchRow.id == bindparam("made"))
+    ).label("taken"),
+    select(SpaceRow.digest)
+    .where(SpaceRow.digest == bindparam("space"))
+    .scalar_subquery()
+    .label("space"),
+    select(ProblemRow.id)
+    .where(ProblemRow.digest == bindparam("problem"))
+    .scalar_subquery()
+    .label("problem"),
+    select(ToolchainRow.id)
+    .where(ToolchainRow.digest == bindparam("toolchain"))
+    .scalar_subquery()
+    .label("toolchain"),
+)
 
 
 def insert_batch(session: Session, plan: BatchPlan, jobs: Sequence[NewJob]) -> Batch:
     """Stores ``jobs`` in state ``queued``, and the batch they are."""
-    batch_id = _unused_id(session, time.time())
+    nothing = dict.fromkeys(("space", "problem", "toolchain"), "")
+    batch_id, _ = _unused_id(session, time.time(), nothing)
     made = []
     for one in jobs:
         submission = replace(one.submission, batch=batch_id)

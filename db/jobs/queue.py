@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from db.jobs.claims import is_held, locked
+from db.jobs.claims import COLUMNS as CLAIM_COLUMNS
+from db.jobs.claims import is_held, locked_claim
 from db.models import JobRow, TrialRow
 from db.service_models import TokenRow
+from db.statements import together
 from tuner.errors import UserError
 from tuner.records.trial import JobRequest, JobState
 
@@ -97,20 +99,14 @@ _ONE_CHOOSES = 0x4876_7851
 """PostgreSQL: the advisory lock under which conductors choose, one at a time. Otherwise two could
 each take a job of a user who may have one more. SQLite has one writer at a time anyway."""
 
+_LOCK_CHOICE = select(func.pg_advisory_xact_lock(_ONE_CHOOSES))
 _COLUMNS = (
-    JobRow.id,
+    *CLAIM_COLUMNS,
     JobRow.submitted_by,
     JobRow.priority,
     JobRow.created_at,
     JobRow.spent_s,
-    JobRow.state,
     JobRow.toolchain_id,
-    JobRow.requested,
-    JobRow.fencing_token,
-    JobRow.owner_host,
-    JobRow.owner_pid,
-    JobRow.owner_started_at,
-    JobRow.lease_expires_at,
     JobRow.measurer,
     JobRow.device_tags,
     JobRow.promote_to,
@@ -166,24 +162,26 @@ class JobQueue:
             self._lately.go_on(session, time.time())  # before others have to wait for it
         for row in left_behind:
             self._obey(row.id, JobRequest(row.requested))
-        chosen: list[Waiting] = []
-        request_ids: list[str] = []
 
-        def choose(session: Session) -> str | None:
-            if session.get_bind().dialect.name == "postgresql":
-                session.execute(select(func.pg_advisory_xact_lock(_ONE_CHOOSES)))
+        def choose(session: Session) -> Any:
+            connection = session.connection()
+            if connection.dialect.name == "postgresql":
+                with together(connection):  # with the begin of the transaction
+                    connection.execute(_LOCK_CHOICE)
             found = self._choose(session, _open_jobs(session), skip, can_run)
-            if found is None or not _still_waits(session, found.job_id):
-                return None
-            chosen[:] = [found]
-            request_ids[:] = [session.get_one(JobRow, found.job_id).request_id]
-            return found.job_id
+            row = None if found is None else locked_claim(session, found.job_id)
+            if row is None or row.state.ended or row.paused or row.requested is not None:
+                return None  # it is not any more as it was when it was chosen
+            return row
 
         try:
             claimed = self._store.claim_one(choose)
         except UserError:  # `hvxtune resume` was quicker
             return None
-        return None if claimed is None else ClaimedJob(*claimed, chosen[0].user, request_ids[0])
+        if claimed is None:
+            return None
+        row, token = claimed
+        return ClaimedJob(row.id, token, row.submitted_by, row.request_id)
 
     def _obey(self, job_id: str, request: JobRequest) -> None:
         """Does what was asked of an owner that died before it did."""
@@ -224,23 +222,19 @@ class JobQueue:
             return any(row.toolchain_id == toolchain and row.id != job_id for row in held)
 
 
+_OPEN = select(*_COLUMNS).where(
+    JobRow.state.in_((JobState.QUEUED, JobState.RUNNING)),
+    JobRow.paused.is_(False),
+    JobRow.submitted_by != "",
+)
+
+
 def _open_jobs(session: Session) -> _Open:
-    wanted = select(*_COLUMNS).where(
-        JobRow.state.in_((JobState.QUEUED, JobState.RUNNING)),
-        JobRow.paused.is_(False),
-        JobRow.submitted_by != "",
-    )
     held: list[Any] = []
     free: list[Any] = []
-    for row in session.execute(wanted):
+    for row in session.connection().execute(_OPEN):
         (held if is_held(session, cast("JobRow", row)) else free).append(row)
     return _Open(held, free)
-
-
-def _still_waits(session: Session, job_id: str) -> bool:
-    """Locks the job's row, and says whether it is as it was when it was chosen."""
-    row = locked(session, job_id)
-    return not row.state.ended and not row.paused and row.requested is None
 
 
 def _allowed(

@@ -2,41 +2,44 @@
 
 All functions expect that the transaction holds the claim on the job (:func:`db.jobs.claims.hold`).
 Statements are written out rather than left to the session's unit of work: their order matters,
-and a trial costs a fixed handful of them.
+and a trial costs a fixed handful of them (:mod:`db.statements`).
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, CursorResult, insert, null, select, update
 from sqlalchemy.orm import Session
 
 from db import catalogue
-from db.artifact_rows import add_measurement
+from db.artifact_rows import add_measurement, insert_measurement
 from db.models import PromotionRow, TrialRow
 from db.records import measurement_record, toolchain_record
+from db.statements import LastId, Upsert, insert_or_skip, upsert
 from tuner.errors import InternalError
 from tuner.records.outcome import Outcome
 from tuner.records.trial import PendingTrial, Promotion, Trial
 
 
-def finish_trial(session: Session, job_id: str, trial: Trial) -> None:
-    """The row of ``trial`` with its outcome: its pending row if it has one, else a new one.
-
-    A trial that has ended before breaks the primary key, and the transaction with it.
-    """
-    measurement_id = None
+def finish_trial(connection: Connection, job_id: str, trial: Trial) -> CursorResult[Any]:
+    """The row of ``trial`` with its outcome: its pending row if it has one, else a new one. Changes
+    nothing if the trial has ended before."""
+    measured = trial.measurement is not None
     if trial.measurement is not None:
         if trial.artifact_digest is None:
             raise InternalError(f"trial {trial.number} is ok but names no artifact")
-        measurement_id = add_measurement(session, trial.measurement, trial.artifact_digest)
+        insert_measurement(connection, trial.measurement, trial.artifact_digest)
     values = {
+        "job_id": job_id,
+        "number": trial.number,
         "config": trial.config.as_dict(),
         "config_digest": trial.config.digest,
         "origin": trial.origin,
         "outcome": trial.outcome,
-        "measurement_id": measurement_id,
         "artifact_digest": trial.artifact_digest,
         "duplicate_of": trial.duplicate_of,
         "error": trial.error,
@@ -47,27 +50,53 @@ def finish_trial(session: Session, job_id: str, trial: Trial) -> None:
         "started_at": trial.started_at,
         "finished_at": trial.finished_at,
     }
-    pending = update(TrialRow).where(
-        TrialRow.job_id == job_id, TrialRow.number == trial.number, TrialRow.outcome.is_(None)
+    return connection.execute(_finish(connection.dialect.name, measured), values)
+
+
+_TRIAL = ("job_id", "number")
+
+
+@lru_cache(maxsize=4)
+def _finish(dialect: str, measured: bool) -> Upsert:
+    """``measured`` trials have the measurement that was inserted just before."""
+    measurement: Any = LastId() if measured else null()
+    pending = TrialRow.outcome.is_(None)
+    return upsert(dialect, TrialRow, _TRIAL, where=pending, measurement_id=measurement)
+
+
+def start_trials(
+    connection: Connection, job_id: str, trials: Sequence[PendingTrial]
+) -> CursorResult[Any]:
+    """The rows of trials that are handed out. Handing out a pending one again changes nothing."""
+    now = time.time()
+    rows = [
+        {
+            "job_id": job_id,
+            "number": trial.number,
+            "config": trial.config.as_dict(),
+            "config_digest": trial.config.digest,
+            "origin": trial.origin,
+            "started_at": now,
+        }
+        for trial in trials
+    ]
+    return connection.execute(insert_or_skip(connection.dialect.name, TrialRow, _TRIAL), rows)
+
+
+def require_pending(session: Session, job_id: str, trials: Sequence[PendingTrial]) -> None:
+    """``InternalError`` if one of ``trials``, which were just handed out, has ended before."""
+    ended = select(TrialRow.number).where(
+        TrialRow.job_id == job_id,
+        TrialRow.number.in_([trial.number for trial in trials]),
+        TrialRow.outcome.is_not(None),
     )
-    if catalogue.rows_changed(session, pending.values(**values)) == 0:
-        session.execute(insert(TrialRow).values(job_id=job_id, number=trial.number, **values))
+    for number in session.scalars(ended):
+        raise ended_before(job_id, number)
 
 
-def start_trial(session: Session, job_id: str, trial: PendingTrial) -> None:
-    """The row of a trial that is handed out. Handing out a pending one again changes nothing."""
-    values = {
-        "job_id": job_id,
-        "number": trial.number,
-        "config": trial.config.as_dict(),
-        "config_digest": trial.config.digest,
-        "origin": trial.origin,
-        "started_at": time.time(),
-    }
-    if not catalogue.insert_unless_there(session, TrialRow, values, keys=("job_id", "number")):
-        row = session.get_one(TrialRow, (job_id, trial.number), populate_existing=True)
-        if row.outcome is not None:
-            raise InternalError(f"trial {trial.number} of job {job_id} has ended before")
+def ended_before(job_id: str, number: int) -> InternalError:
+    """A trial that has ended was handed out, or came back, once more."""
+    return InternalError(f"trial {number} of job {job_id} has ended before")
 
 
 def keep_promotion(session: Session, job_id: str, promotion: Promotion) -> None:

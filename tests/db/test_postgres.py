@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select, text, update
@@ -22,7 +24,7 @@ from db.base import Base
 from db.clock import DatabaseClock, database_now
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import find_url, make_engine, place_of
-from db.jobs.claims import lease_s
+from db.jobs.claims import lease_s, locked_claim
 from db.jobs.queue import _ONE_CHOOSES, JobQueue
 from db.models import JobRow
 from db.place import URL_VARIABLE
@@ -38,10 +40,11 @@ from tests.db.test_two_processes import (
 from tests.db.test_two_processes import (
     test_two_processes_commit_at_once_and_lose_nothing as commit_at_once,
 )
-from tuner.conformance.records import SPACE, TOOLCHAIN, spec
+from tests.db.wire import counted_turns
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError, UserError
 from tuner.paths import STATE_DIR_VARIABLE
-from tuner.records.trial import Submission
+from tuner.records.trial import JobState, Submission
 
 pytestmark = [pytest.mark.slow, *NEEDS_POSTGRES]
 
@@ -248,12 +251,12 @@ def test_a_conductor_frozen_in_mid_transaction_does_not_keep_the_others_from_cho
     with closing(open_store(url)) as store, closing(open_store(soon)) as frozen:
         job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
 
-        def freeze(session: Session) -> str:
+        def freeze(session: Session) -> Any:
             session.execute(select(func.pg_advisory_xact_lock(_ONE_CHOOSES)))
             claimed = JobQueue(store).take_next()  # waits until the other's session has ended
             assert claimed is not None
             assert claimed.id == job.id
-            return job.id
+            return locked_claim(session, job.id)
 
         with pytest.raises(StoreError, match="cannot be used"):
             frozen.claim_one(freeze)
@@ -281,6 +284,45 @@ def test_leases_end_by_the_clock_of_the_database(
         claimed = JobQueue(store).take_next()
         assert claimed is not None
         assert claimed.token > token
+
+
+def test_submissions_claims_and_trials_take_few_round_trips(
+    new_database: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A lab's server may be milliseconds away: what is done for every trial asks it seldom."""
+    url = new_database()
+    server = Path(url.partition("?host=")[2])
+    with TemporaryDirectory(prefix="wire-") as name, counted_turns(server, Path(name)) as turns:
+        url = url.replace(str(server), name)
+        with closing(open_store(url)) as store:
+            took: dict[str, int] = {}
+            queue = JobQueue(store)
+            for number in range(3):  # the first makes marks, and rows that later ones share
+                began = turns.count
+                store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
+                took["submit"] = turns.count - began
+                began = turns.count
+                claimed = queue.take_next()
+                took["claim"] = turns.count - began
+                assert claimed is not None
+                store.commit(claimed.id, claimed.token, started=[pending(0)])
+                made = artifact(number)
+                began = turns.count
+                store.commit(
+                    claimed.id,
+                    claimed.token,
+                    finished=[ok(0, made)],
+                    started=[pending(1)],
+                    artifacts=[made],
+                )
+                took["commit"] = turns.count - began
+                began = turns.count
+                store.heartbeat(claimed.id, claimed.token)
+                took["heartbeat"] = turns.count - began
+                store.release(claimed.id, claimed.token, JobState.DONE)
+    # A claim may go on with its sums, which is one more.
+    most = {"submit": 4, "claim": 10, "commit": 6, "heartbeat": 1}
+    assert {name for name, count in took.items() if count > most[name]} == set(), took
 
 
 def set_job(store: SqlStore, **columns: object) -> None:

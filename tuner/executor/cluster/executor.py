@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from tuner.machine.fitness import Examined
     from tuner.measure.explanation import Explanation
 
-AHEAD = 1.25
-"""Candidates in flight for each slot of the cluster: while one's answer travels, another runs."""
+AHEAD = 2.0
+"""Candidates in flight for each slot of the cluster: while one runs, the next waits beside it,
+so that no slot is idle while an answer travels and the next candidate is chosen."""
 
 
 class DaskExecutor(ThreadExecutor):

@@ -29,6 +29,14 @@ LOST_WORKERS = 1
 """Workers that a candidate may take with it and be run once more: with the next it is over."""
 KILLED = 137
 """Exit status after a second signal: that of a killed process."""
+_UNWATCHED = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "5s",
+}
+"""By default Dask looks 100 times a second at what a worker executes, 50 times at how late its
+event loop is, and twice at the machine. That was half of the processor time of a worker whose calls
+sleep half a second."""
 _NOWHERE = "127.0.0.1:0"
 """Dask insists on an HTTP server beside each process: without any route, for this machine alone."""
 _log = logging.getLogger("hvxtune.worker")
@@ -131,7 +139,8 @@ def run_worker(
 
 
 def _classes() -> tuple[type[Scheduler], type[Worker]]:
-    """Dask's, told to serve nothing over HTTP and to say no more than is worth reading."""
+    """Dask's, told to serve nothing over HTTP, to watch themselves no more than is of use without a
+    dashboard, and to say no more than is worth reading."""
     try:
         import dask
         from distributed import Scheduler, Worker
@@ -143,7 +152,7 @@ def _classes() -> tuple[type[Scheduler], type[Worker]]:
     routes: dict[str, list[str]] = {
         f"distributed.{role}.http.routes": [] for role in ("scheduler", "worker")
     }
-    dask.config.set(routes)
+    dask.config.set({**routes, **_UNWATCHED})
     logging.getLogger("distributed").setLevel(logging.WARNING)
     return Scheduler, Worker
 
