@@ -64,7 +64,7 @@ def columns_of(stored: StoredArtifact) -> dict[str, Any]:
 
 def add_measurement(session: Session, measurement: Measurement, artifact_digest: str) -> int:
     """The row of a new measurement of a stored artifact."""
-    values = measurement.as_dict() | {"artifact_digest": artifact_digest}
+    values = _measured(measurement, artifact_digest)
     return session.connection().execute(_MEASURED.returning(MeasurementRow.id), values).scalar_one()
 
 
@@ -73,8 +73,14 @@ def insert_measurement(
 ) -> None:
     """The same without the row's id, for the next statement to take
     (:class:`db.statements.LastId`)."""
+    connection.execute(_MEASURED, _measured(measurement, artifact_digest))
+
+
+def _measured(measurement: Measurement, artifact_digest: str) -> dict[str, object]:
     values = measurement.as_dict() | {"artifact_digest": artifact_digest}
-    connection.execute(_MEASURED, values)
+    if measurement.event_counts is not None:  # else the column would hold JSON's null
+        values["event_counts"] = measurement.event_counts
+    return values
 
 
 _MEASURED = insert(table_of(MeasurementRow)).inline()
