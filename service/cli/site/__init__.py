@@ -6,6 +6,7 @@ pages; MkDocs itself comes with the extra ``docs``.
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from tuner.errors import InternalError, ToolchainError
@@ -32,6 +33,8 @@ def build(folder: Path, *, strict: bool) -> None:
             next_step="install them with: pip install 'hvxtune[docs]'; or read the pages as they "
             f"are, in {shipped('docs')}",
         ) from None
+    warnings = _Warnings()
+    logging.getLogger("mkdocs").addHandler(warnings)
     config = load_config(
         str(CONFIG), docs_dir=str(shipped("docs")), site_dir=str(folder), strict=strict
     )
@@ -39,6 +42,19 @@ def build(folder: Path, *, strict: bool) -> None:
     try:
         build_site(config)
     except MkDocsException as error:
-        raise InternalError(f"the documentation site cannot be built: {error}") from error
+        reasons = "; ".join(warnings.texts) or str(error)
+        raise InternalError(f"the documentation site cannot be built: {reasons}") from error
     finally:
         config.plugins.on_shutdown()
+        logging.getLogger("mkdocs").removeHandler(warnings)
+
+
+class _Warnings(logging.Handler):
+    """Keeps the warnings of MkDocs, which says at its end only how many there were."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
