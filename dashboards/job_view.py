@@ -13,10 +13,7 @@ from tuner.headline import Headline
 from tuner.identity import digest_of
 from tuner.records.candidate import Problem
 from tuner.records.request import search_options, told
-from tuner.records.trial import NOT_REACHED, Job, JobState
-
-UNREACHED = "not reached"
-"""The word for a job of a set or network whose budget was spent before its turn."""
+from tuner.records.trial import NOT_REACHED, UNREACHED, Job, JobState
 
 
 def peak_of(problem: Problem) -> float | None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
-from tuner.records.batch import NOT_REACHED, Batch, BatchMember, NetworkLayer
+from tuner.records.batch import Batch, BatchMember, NetworkLayer
 from tuner.records.candidate import Problem
-from tuner.records.trial import JobState
+from tuner.records.trial import NOT_REACHED, UNREACHED, JobState
 from tuner.search.allocation import SearchState, best_shares, cycles_left, next_search
 
 
@@ -45,7 +45,7 @@ class MemberProgress:
         if self.interrupted:
             return "interrupted"
         if self.note == NOT_REACHED:
-            return "not reached"
+            return UNREACHED
         return "paused" if self.paused and self.state is JobState.QUEUED else self.state.value
 
 

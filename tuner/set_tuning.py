@@ -29,7 +29,7 @@ from tuner.job_result import TuneResult, result
 from tuner.kernels import Kernel, find_kernel
 from tuner.measure import DeviceAccess
 from tuner.measure.measurer import AbandonableMeasurer
-from tuner.records.batch import NOT_REACHED, Batch, BatchKind, BatchPlan, NetworkLayer, NewJob
+from tuner.records.batch import Batch, BatchKind, BatchPlan, NetworkLayer, NewJob
 from tuner.records.candidate import Problem
 from tuner.records.trial import (
     NOT_REACHED,

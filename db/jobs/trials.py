@@ -261,9 +261,11 @@ def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTr
     )
     with store.reading() as session:
         return [
-            AnalysedTrial(*values, tuple(samples or ()), *rest)
-            for *values, samples, ddr_bytes, digest in reversed(session.execute(wanted).all())
-            for rest in ((ddr_bytes, digest),)
+            AnalysedTrial(
+                **{name: value for name, value in row._mapping.items() if name != "samples"},
+                samples=tuple(row.samples or ()),
+            )
+            for row in reversed(session.execute(wanted).all())
         ]
 
 

@@ -21,8 +21,8 @@ from service.cli.options import (
     ServerAddress,
     TargetName,
     read_problem,
-    use_executor,
     read_server,
+    use_executor,
 )
 from service.cli.output import print_json, print_line
 from service.cli.statuses import Exit

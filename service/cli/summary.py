@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from service.cli.output import print_command, print_line, print_sentence, print_table
 from service.json_forms import job_json, measurement_json, peak_cycles, trial_json
 from service.suggested_files import suggested
-from tuner.records.batch import NOT_REACHED
-from tuner.records.trial import JobState
+from tuner.records.trial import NOT_REACHED, UNREACHED, JobState
 
 if TYPE_CHECKING:
     from tuner.job_result import TuneResult
@@ -81,7 +80,7 @@ def state_text(form: Mapping[str, Any]) -> str:
     """The state of a job in a word, of its JSON form."""
     state = str(form["state"])
     if form["note"] == NOT_REACHED:
-        return "not reached"
+        return UNREACHED
     if state != JobState.QUEUED:
         return state
     # Nobody but the command that made it takes up a job without a user: it was stopped.

@@ -14,10 +14,6 @@ BatchKind = Literal["network", "set"]
 BATCH_KINDS: tuple[BatchKind, ...] = get_args(BatchKind)
 
 
-NOT_REACHED = "not reached: the budget of the batch was spent before its first trial"
-"""The note of a job that ended so; its state is ``cancelled``."""
-
-
 @dataclass(frozen=True)
 class NetworkLayer:
     """A layer of a network, as it was read.

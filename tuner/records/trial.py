@@ -263,8 +263,10 @@ class Schedule:
         return f"{self.provenance['job']}-{self.provenance['trial']}{promoted}"
 
 
-NOT_REACHED = "the budget of its batch was spent before its first trial"
-"""The note of a job that nobody cancelled, but that was never begun."""
+UNREACHED = "not reached"
+"""The word for a job of a batch whose budget was spent before its turn; its state is ``cancelled``,
+its note :data:`NOT_REACHED`."""
+NOT_REACHED = f"{UNREACHED}: the budget of the batch was spent before its first trial"
 
 
 @dataclass(frozen=True)
