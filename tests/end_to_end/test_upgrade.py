@@ -35,8 +35,8 @@ from tuner.paths import cache_dir
 
 SHORT, LONG = pytest.mark.slow, pytest.mark.nightly
 SMALL = ["-p", "width=256", "-p", "height=8"]
-TRIALS = 16
-"""Of a job that must still run once the database is upgraded, which takes as long as a few."""
+MANY = 1000
+"""Trials of a job that must still run at an upgrade, however slow the machine is."""
 FINISHED = text(
     "SELECT t.job_id, t.number, t.config_digest, t.outcome, t.artifact_digest, m.cycles"
     " FROM trials t LEFT JOIN measurements m ON m.id = t.measurement_id"
@@ -73,15 +73,22 @@ class Lab:
         )
         return state, note
 
-    def check_whole(self, job: str, trials: int, kept: list[tuple[Any, ...]]) -> int:
+    def check_whole(self, job: str, kept: list[tuple[Any, ...]]) -> int:
         """Each trial once, those of ``kept`` as they were; the fewest cycles among them."""
         now = self.rows()
         assert set(kept) <= set(now), "a committed trial was lost or changed"
         mine = sorted(row for row in now if row[0] == job)
-        assert [row[1] for row in mine] == list(range(trials))
-        assert len({row[2] for row in mine}) == trials, "a config was tried twice"
+        assert [row[1] for row in mine] == list(range(len(mine)))
+        assert len({row[2] for row in mine}) == len(mine), "a config was tried twice"
         assert {row[3] for row in mine} == {"ok"}
         return min(int(row[5]) for row in mine)
+
+    def goes_on(self, job: str) -> list[tuple[Any, ...]]:
+        """Waits for two trials more of ``job``; all rows before."""
+        kept = self.rows()
+        wanted = sum(row[0] == job for row in kept) + 2
+        until(lambda: self.finished(job) >= wanted)
+        return kept
 
 
 @dataclass(frozen=True)
@@ -173,12 +180,11 @@ def test_the_next_release_continues_what_this_one_runs(
 ) -> None:
     now, then = this_release(), migrating(coming, tmp_path)
     old = service(now, "--slots", "2")
-    job = old.submit(TRIALS)
-    until(lambda: lab.finished(job) >= 2)
+    job = old.submit(MANY)
+    lab.goes_on(job)
 
     told = then.run(["db", "upgrade"], lab.state, lab.settings)
     assert f"upgraded from schema {now.schema} to {then.schema}" in told
-    kept = lab.rows()
     later = old.submit(2, seed=1)
     why = f"the database is at schema {then.schema}, this hvxtune knows {now.schema}"
     log = lab.state / f"{now.version}.log"
@@ -186,17 +192,19 @@ def test_the_next_release_continues_what_this_one_runs(
     assert lab.job(later) == ("queued", "")
     until(lambda: old.client.get("/readyz").status_code == 503)
     assert why in old.client.get("/readyz").json()["detail"]
-    until(lambda: lab.finished(job) > len(kept))  # what it has, it goes on with
-
-    assert lab.finished(job) < TRIALS, "too quick to be upgraded half-way"
+    lab.goes_on(job)  # what it has, it goes on with
     old.end()
+    kept = lab.rows()
+    assert lab.job(job)[0] == "queued"
 
     conductor = lab.state / "conductor.log"
-    with then.started(["conductor"], lab.state, conductor, lab.settings):
-        until(lambda: {lab.job(one)[0] for one in (job, later)} == {"done"})
-    assert said(conductor, f"job {job} of ")
-    best = lab.check_whole(job, TRIALS, kept)
-    lab.check_whole(later, 2, [])
+    with then.started(["conductor", "--slots", "2"], lab.state, conductor, lab.settings):
+        until(lambda: lab.job(later)[0] == "done")
+        lab.goes_on(job)
+        then.run(["cancel", job], lab.state, lab.settings)
+        until(lambda: lab.job(job)[0] == "cancelled")
+    best = lab.check_whole(job, kept)
+    lab.check_whole(later, [])
     answer = then.run(
         ["best", "add_u8", *SMALL, "--contract", "static", "--json"], lab.state, lab.settings
     )
@@ -209,62 +217,71 @@ def test_releases_of_one_schema_share_the_jobs_and_hand_them_over(
 ) -> None:
     """To the next release, and back: an upgrade can be undone while the schema is the same."""
     now = this_release()
-    assert (coming.schema, coming.version) > (now.schema, now.version)
-    old = service(now)
-    there = lab.state / "there.log"
-    with coming.started(["conductor"], lab.state, there, lab.settings) as conductor:
-        until(lambda: said(there, "fit to run jobs with qemu"))
-        jobs = [old.submit(8, seed=seed) for seed in range(2)]
-        until(lambda: all(lab.finished(job) for job in jobs))  # one each: they have one slot
-        kept = lab.rows()
-        conductor.send_signal(signal.SIGTERM)
-        assert conductor.wait(PATIENCE_S) == 0
-    until(lambda: all(lab.job(job)[0] == "done" for job in jobs))
-    assert sum(said(there, f"job {job} of ") for job in jobs) == 1
-    for job in jobs:
-        lab.check_whole(job, 8, kept)
+    assert coming.schema == now.schema
+    assert coming.version > now.version
+    job = service(now, "--conductors", "0").submit(MANY)
+    with ExitStack() as stack:
+
+        def conductor(release: Release, log: Path) -> subprocess.Popen[str]:
+            started = release.started(["conductor"], lab.state, log, lab.settings)
+            return stack.enter_context(started)
+
+        kept: list[tuple[Any, ...]] = []
+        running: subprocess.Popen[str] | None = None
+        for turn, release in enumerate((now, coming, now)):
+            log = lab.state / f"turn{turn}.log"
+            following = conductor(release, log)
+            until(lambda log=log: said(log, "fit to run jobs with qemu"))
+            if running is not None:
+                running.send_signal(signal.SIGTERM)
+                assert running.wait(PATIENCE_S) == 0
+            until(lambda log=log: said(log, f"job {job} of "))
+            kept, running = lab.goes_on(job), following
+        now.run(["cancel", job], lab.state, lab.settings)
+        until(lambda: lab.job(job)[0] == "cancelled")
+    lab.check_whole(job, kept)
 
 
 @pytest.mark.parametrize("lab", [on("sqlite", SHORT), on("postgresql", LONG)], indirect=True)
 def test_what_the_previous_release_runs_is_kept(lab: Lab, service: Start, tmp_path: Path) -> None:
-    """It ends its jobs at today's schema. One that it leaves goes on if nothing has changed that
-    makes objects or cycles, else it says what has."""
+    """It goes on with its jobs at today's schema. One that it leaves is continued if nothing has
+    changed that makes objects or cycles, else it says what has."""
     commit = previous_commit()
     if commit is None:
         pytest.skip("the history of this clone does not reach the previous release")
     before, now = previous_release(tmp_path, commit), this_release()
     assert before.version != now.version
     assert before.schema <= now.schema
-    old = service(before)
-    ended, left = old.submit(TRIALS), old.submit(TRIALS, seed=1)
-    until(lambda: lab.finished(ended) >= 2)
+    old = service(before, "--slots", "2")
+    left = old.submit(MANY)
+    lab.goes_on(left)
     told = now.run(["db", "upgrade", "--json"], lab.state, lab.settings)
     assert json.loads(told)["before"] == before.schema
-    kept = lab.rows()
-    assert lab.job(ended)[0] == "running", "too quick to be upgraded half-way"
-    until(lambda: lab.finished(left) >= 2)
+    kept = lab.goes_on(left)
+    ended = old.submit(2, seed=1)
+    until(lambda: lab.job(ended)[0] == "done")
     old.end()
-    best = lab.check_whole(ended, TRIALS, kept)
-    assert lab.job(ended)[0] == "done"
+    best = lab.check_whole(ended, kept)
+    lab.check_whole(left, kept)
     kept = lab.rows()
     assert lab.job(left)[0] == "queued"
 
     new = service(now)
-    later = new.submit(2)
+    later = new.submit(2, seed=2)
     until(lambda: lab.job(later)[0] == "done")
-    shown = {job: new.client.get(f"/v1/jobs/{job}").json() for job in (ended, left, later)}
-    assert shown[ended]["best_cycles"] == best
+    shown = new.client.get(f"/v1/jobs/{ended}").json()
+    assert shown["best_cycles"] == best
     until(lambda: lab.job(left) != ("queued", "waits: its conductor was shut down"))
     if same_tools(lab, left, later):
-        until(lambda: lab.job(left)[0] == "done")
-        lab.check_whole(left, TRIALS, kept)
-    else:
-        until(lambda: "its cycles could not be compared" in lab.job(left)[1])
-        state, note = lab.job(left)
-        assert state == "queued"
-        assert note.startswith(f"job {left} began with ")
-        assert "\n" not in note
-        assert [row for row in lab.rows() if row[0] == left] == [r for r in kept if r[0] == left]
+        lab.goes_on(left)
+        lab.check_whole(left, kept)
+        return
+    until(lambda: "its cycles could not be compared" in lab.job(left)[1])
+    state, note = lab.job(left)
+    assert state == "queued"
+    assert note.startswith(f"job {left} began with ")
+    assert "\n" not in note
+    assert [row for row in lab.rows() if row[0] == left] == [r for r in kept if r[0] == left]
 
 
 def same_tools(lab: Lab, one: str, other: str) -> bool:
