@@ -1,4 +1,4 @@
-"""What can be tuned, and for what: ``kernels``, ``space`` and ``targets``."""
+"""The kernels, their spaces and the targets: ``kernels``, ``space`` and ``targets``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What building QEMU takes, where the machine lacks it: tools from wheels and unpacked packages.
+"""The tools that building QEMU needs and the machine lacks, from wheels and unpacked packages.
 
 Nothing is installed: wheels go into a private virtual environment, Debian's packages into a folder
 that stands in for the root directory. Whatever the machine has itself is used from there.
@@ -46,7 +46,7 @@ class BuildTools:
 
 
 def missing_tools() -> dict[str, tuple[str, ...]]:
-    """What this machine lacks of programs and libraries, with the packages that have it."""
+    """The programs and libraries this machine lacks, with the packages that contain them."""
     missing = {name: packs for name, packs in _PACKAGES.items() if shutil.which(name) is None}
     if "pkg-config" not in missing:
         asked = subprocess.run(["pkg-config", "--exists", _LIBRARY], check=False)  # noqa: S607
@@ -56,10 +56,10 @@ def missing_tools() -> dict[str, tuple[str, ...]]:
 
 
 def build_tools(folder: Path, wheels: Mapping[str, str], steps: Steps) -> BuildTools:
-    """All tools, those that were missing below ``folder``; what is there already is used again.
+    """All tools, those that were missing below ``folder``, where earlier ones are reused.
 
     ``wheels`` are requirements with their SHA-256, none if the sources bring their own. Raises
-    ``ToolchainError`` for what cannot be had.
+    ``ToolchainError`` for what is unavailable.
     """
     missing = missing_tools()
     root = folder / "root"

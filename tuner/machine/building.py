@@ -1,8 +1,8 @@
 """Builds qemu-hexagon with plugins from QEMU's sources, without root.
 
 The sources are those of tuner/measure/qemu/sources.toml, or a tarball of the user's. All happens in
-a folder of its own, ``.building``, which goes on where it was stopped: downloads, unpacked sources
-and objects are kept, and each part carries its name only when it is whole. The finished program
+a folder of its own, ``.building``, from which a stopped build resumes: it keeps downloads, unpacked
+sources and objects, and each part carries its name only when it is whole. The finished program
 leaves it by one rename; then the folder goes.
 """
 
@@ -115,7 +115,7 @@ def build_from(tarball: Path, home: Path, steps: Steps) -> Simulator:
     changes meanwhile.
 
     Raises ``UserError`` for another file or an older QEMU, ``ToolchainError`` for tools that
-    cannot be had and a failed build. What was done by then is kept for the next time.
+    are unavailable and a failed build. What was done by then is kept for the next time.
     """
     workshop = home / WORKSHOP
     workshop.mkdir(exist_ok=True)

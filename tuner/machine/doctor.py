@@ -106,8 +106,8 @@ def _zig() -> Finding:
 
 
 def _targets() -> list[Finding]:
-    """What can be done for each arch, and the commands that bring the rest; then whether there is
-    any target at all that can be tuned for here."""
+    """The abilities for each arch, and the commands that bring the rest; before them, whether any
+    target can be tuned for here."""
     from tuner.problem.target import DEFAULT_TARGET, TARGETS
 
     findings = []

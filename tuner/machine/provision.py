@@ -40,7 +40,7 @@ _PACKAGE = "qemu-user"
 _SCRATCH = ".fetching"
 """The folder of packages and their lists, which are kept for the next try."""
 _PACKAGED_ARCHS = ("v65", "v66")
-"""What the packages run that have plugins."""
+"""The archs that the packages with plugins run."""
 _RELEASE_WITH_PLUGINS = {"debian": "bookworm", "ubuntu": "jammy"}
 """The newest release of each distribution whose package loads plugins: QEMU 7.2 and 6.2. Later
 packages were built without (seen in Ubuntu's 8.2 and in Debian's 10.0 and 11.1)."""
@@ -50,7 +50,7 @@ def provision(steps: Steps, archs: Sequence[str] = ()) -> Simulator:
     """A simulator that works, and runs ``archs``: an installed one, one fetched or built now.
 
     Raises ``ToolchainError`` if none is available, naming what was found and what is needed;
-    ``UserError`` for an arch that no QEMU runs which could be had.
+    ``UserError`` for an arch that no QEMU built here runs.
     """
     found = _usable()
     lacked = _lacked(found, archs)

@@ -1,4 +1,4 @@
-"""Who is told what a long set-up is doing."""
+"""Reports of a long set-up about its steps."""
 
 from __future__ import annotations
 

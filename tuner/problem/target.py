@@ -81,7 +81,7 @@ class TargetRow:
 
 _TABLE = Path(__file__).with_name("targets.toml")
 _NEEDED = ("hvx_contexts", "vtcm_kib", "l2_kib", "l1d_kib")
-"""What code and timing depend on."""
+"""The figures that code and timing depend on."""
 _FURTHER = ("clock_ghz", "ddr_read_gb_s", "ddr_write_gb_s")
 _NAMES = ("arch", "soc", "chip")
 _ACCEPTED = 'NAME = [VALUE, "SOURCE"], of the sources in [sources]'
@@ -183,7 +183,7 @@ DEFAULT_TARGET = "hexagon-v66"
 
 
 def target_sources() -> dict[str, str]:
-    """What the names of sources in :data:`TARGET_ROWS` stand for."""
+    """The sources in full, by the names that figures of :data:`TARGET_ROWS` call them."""
     return sources_of(_TABLE.read_text())
 
 
