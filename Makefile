@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-slow test-postgresql nightly lint format bench-tuning bench-kernels bench-service bench-database bench-load bench-simulator bench-verification bench-anchors bench-phones bench-hand bench-everyday bench-networks bench-scale bench-scaling bench-watch bench-search chaos search-tables option-table lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo test test-fast test-slow test-postgresql nightly lint format bench-tuning bench-kernels bench-service bench-database bench-load bench-simulator bench-doubt bench-verification bench-anchors bench-phones bench-hand bench-everyday bench-networks bench-scale bench-scaling bench-watch bench-search chaos search-tables option-table lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -70,6 +70,9 @@ bench-database: setup $(VENV)/.dev ## submit, claim and commit in PostgreSQL wit
 
 bench-simulator: setup $(VENV)/.dev ## price the simulator: overhead, determinism, what assumptions decide
 	$(BIN)/python -m benchmarks.simulator
+
+bench-doubt: setup ## twelve jobs of 30 trials: how far their bests rest on assumed costs, plain against robust (minutes)
+	$(BIN)/python -m benchmarks.doubt
 
 bench-verification: setup $(VENV)/.dev ## price verification: all cases and the timed one alone, for every kernel
 	$(BIN)/python -m benchmarks.verification

@@ -1,7 +1,9 @@
 """How much the order of schedules depends on what the timing model assumes.
 
-For each kernel a fixed set of schedules (seeded) is run once. Costs are changed afterwards, from
-the events of that run; numbers that decide which events happen are changed in the simulation.
+For each kernel a fixed set of schedules (seeded) is run once. Each cost that nobody has published,
+those that are assumed to be nothing included, is then set to the least and to the most that the
+model's file gives for it, from the events of that run. Numbers that decide which events happen have
+no bounds there: they are halved and doubled in the simulation.
 """
 
 from __future__ import annotations
@@ -24,13 +26,14 @@ from tuner.measure.qemu.measurer import TIMEOUT_S
 from tuner.measure.qemu.model import Parameters, TimingModel, find_model
 from tuner.measure.qemu.session import Caches, Orders
 from tuner.measure.qemu.simulation import simulate
+from tuner.measure.qemu.uncertain import fittable, plausible
 from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.space import Config
 from tuner.tuning import find_problem
 
 SEED = 20
 CACHE_STATES: tuple[Caches, ...] = ("warm", "cold")
-FACTORS = (0.5, 2.0)
+ENDS = ("least", "most")
 _ATTEMPTS = 1000
 
 
@@ -92,6 +95,20 @@ def _configs(problem: Problem) -> Iterator[Config]:
         yield space.sample(random)
 
 
+@dataclass(frozen=True)
+class Change:
+    """What an assumption does to the schedules of one kernel: Kendall's ``tau`` between the orders
+    with and without it, and the ``loss`` of the schedule that was the best, as a share of the
+    cycles of the one that is then."""
+
+    tau: float
+    loss: float
+
+
+Changes = Mapping[str, list[Change]]
+"""By assumption, one for each kernel."""
+
+
 def print_sensitivity(kernels: list[str], count: int, generator: CodeGenerator) -> None:
     """Measures and prints one line for each assumption."""
     from rich.console import Console
@@ -99,40 +116,58 @@ def print_sensitivity(kernels: list[str], count: int, generator: CodeGenerator) 
 
     sets = [schedules(kernel, count, generator) for kernel in kernels]
     sizes = ", ".join(f"{s.kernel} {len(s.artifacts)}" for s in sets)
-    table = Table("assumed", title=f"Kendall's tau, least and mean over kernels ({sizes})")
+    title = f"Kendall's tau, least and mean over kernels; most that the best loses ({sizes})"
+    table = Table("assumed", "from", "to", title=title)
+    columns: list[Changes] = []
     for caches in CACHE_STATES:
-        for factor in FACTORS:
-            table.add_column(f"{caches} x {factor:g}", justify="right")
-    columns = [_taus(sets, caches, factor) for caches in CACHE_STATES for factor in FACTORS]
-    for name in columns[0]:
-        table.add_row(name, *(_shown(column[name]) for column in columns))
-    Console(width=120).print(table)
+        for end in ENDS:
+            table.add_column(f"{caches}, {end}", justify="right")
+        columns += _changes(sets, caches)
+    model = find_model(sets[0].problem.target.arch)
+    for name, (least, most) in {**_cost_ends(model), **_size_ends(model)}.items():
+        shown = (_shown(column[name]) for column in columns)
+        table.add_row(name, f"{least:g}", f"{most:g}", *shown)
+    Console(width=140).print(table)
 
 
-def _shown(taus: list[float]) -> str:
-    return f"{min(taus):.2f} {np.mean(taus):.2f}"
+def _shown(found: list[Change]) -> str:
+    taus = [one.tau for one in found]
+    return f"{min(taus):.2f} {np.mean(taus):.2f} {max(one.loss for one in found):.0%}"
 
 
-def _taus(sets: list[ScheduleSet], caches: Caches, factor: float) -> dict[str, list[float]]:
-    """For each assumption, the tau of each set."""
-    found: dict[str, list[float]] = {}
+def _changes(sets: list[ScheduleSet], caches: Caches) -> tuple[Changes, Changes]:
+    """With every assumption at its least, and at its most."""
+    found: tuple[dict[str, list[Change]], dict[str, list[Change]]] = ({}, {})
     for each in sets:
         model = find_model(each.problem.target.arch)
         events = each.events(model, caches)
         nominal = each.cycles(events, model.parameters)
-        for name, value in _assumed_costs(model).items():
-            changed = replace(model.parameters, **{name: value * factor})
-            found.setdefault(name, []).append(tau(nominal, each.cycles(events, changed)))
-        for name, value in _assumed_sizes(model).items():
-            hierarchy = replace(model.hierarchy, **{name: max(1, int(value * factor))})
-            again = each.events(replace(model, hierarchy=hierarchy), caches)
-            changed_cycles = each.cycles(again, model.parameters)
-            found.setdefault(f"{name} (simulated)", []).append(tau(nominal, changed_cycles))
+        for name, ends in _cost_ends(model).items():
+            for value, changes in zip(ends, found, strict=True):
+                changed = replace(model.parameters, **{name: value})
+                then = each.cycles(events, changed)
+                changes.setdefault(name, []).append(_change(nominal, then))
+        for name, sizes in _size_ends(model).items():
+            for size, changes in zip(sizes, found, strict=True):
+                hierarchy = replace(model.hierarchy, **{name: size})
+                again = each.events(replace(model, hierarchy=hierarchy), caches)
+                then = each.cycles(again, model.parameters)
+                changes.setdefault(name, []).append(_change(nominal, then))
     return found
 
 
-def _assumed_costs(model: TimingModel) -> Mapping[str, float]:
-    return {name: s.value for name, s in model.specs.items() if s.assumed and s.value}
+def _change(nominal: list[float], then: list[float]) -> Change:
+    best = min(range(len(nominal)), key=nominal.__getitem__)
+    return Change(tau(nominal, then), then[best] / min(then) - 1)
+
+
+def _cost_ends(model: TimingModel) -> Mapping[str, tuple[float, float]]:
+    return {name: plausible(model.specs[name]) for name in fittable(model.specs)}
+
+
+def _size_ends(model: TimingModel) -> Mapping[str, tuple[int, int]]:
+    """Assumed sizes halved and doubled."""
+    return {name: (max(1, size // 2), 2 * size) for name, size in _assumed_sizes(model).items()}
 
 
 def _assumed_sizes(model: TimingModel) -> Mapping[str, int]:

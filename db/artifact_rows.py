@@ -70,6 +70,8 @@ def columns_of(stored: StoredArtifact) -> dict[str, Any]:
 def add_measurement(session: Session, measurement: Measurement, artifact_digest: str) -> int:
     """The row of a new measurement of a stored artifact."""
     values = measurement.as_dict() | {"artifact_digest": artifact_digest}
+    if measurement.event_counts is not None:  # else the column would hold JSON's null
+        values["event_counts"] = measurement.event_counts
     return session.execute(
         insert(MeasurementRow).values(**values).returning(MeasurementRow.id)
     ).scalar_one()

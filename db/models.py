@@ -233,7 +233,9 @@ class ArtifactRow(Base):
 class MeasurementRow(Base):
     """Numbers of one verified artifact on one device.
 
-    A table of its own because one candidate may be measured at several fidelities.
+    A table of its own because one candidate may be measured at several fidelities. The columns
+    are the fields of :class:`tuner.records.candidate.Measurement`; only what asks for them reads
+    ``event_counts`` (:func:`db.jobs.trials.counted_trials`).
     """
 
     __tablename__ = "measurements"
@@ -255,6 +257,7 @@ class MeasurementRow(Base):
     vtcm_bytes: Mapped[int | None]
     ddr_bytes: Mapped[int | None]
     overhead_cycles: Mapped[int | None]
+    event_counts: Mapped[Document | None] = mapped_column(deferred=True)
 
     __table_args__ = (CheckConstraint("verified IS TRUE", name="verified"),)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from typing import Any
 
 from db.failure import DamagedRowError
@@ -23,7 +22,7 @@ from tuner.identity import digest_of
 from tuner.problem.target import Target
 from tuner.problem.workload import Workload
 from tuner.records.batch import Batch, from_document
-from tuner.records.candidate import Measurement, Problem
+from tuner.records.candidate import FIGURES, Measurement, Problem
 from tuner.records.request import SearchOptions, as_json, from_json, options_of
 from tuner.records.trial import (
     Job,
@@ -188,7 +187,7 @@ def _remaining(row: JobRow) -> RemainingGain | None:
 
 def measurement_record(row: MeasurementRow) -> Measurement:
     """The measurement of a row."""
-    return Measurement.from_dict({f.name: getattr(row, f.name) for f in fields(Measurement)})
+    return Measurement.from_dict({name: getattr(row, name) for name in FIGURES})
 
 
 def _config(values: Mapping[str, Any], digest: str, what: str) -> Config:

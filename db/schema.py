@@ -18,7 +18,7 @@ from tuner.errors import StoreError
 if TYPE_CHECKING:
     from alembic.config import Config
 
-SCHEMA_VERSION = "0022"
+SCHEMA_VERSION = "0023"
 """The newest revision in ``db/migrations/versions``; a test keeps the two equal."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"

@@ -59,6 +59,7 @@ from tuner.measure.farm.roster import Roster
 from tuner.records.batch import Batch, BatchPlan, NewJob
 from tuner.records.candidate import Artifact, CacheState, Problem
 from tuner.records.trial import (
+    CountedTrial,
     Job,
     JobRequest,
     JobSpec,
@@ -377,6 +378,10 @@ class SqlStore(TrialStore):
                 .order_by(TrialRow.number)
             )
             return [trial_record(row) for row in session.scalars(wanted)]
+
+    def counted_trials(self, job_id: str) -> list[CountedTrial]:
+        with self.reading() as session:
+            return past_trials.counted_trials(session, find_job(session, job_id).id)
 
     def pending(self, job_id: str) -> list[PendingTrial]:
         with self.reading() as session:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         NextStep,
         Totals,
     )
+    from tuner.doubt import Doubt, Unknown
     from tuner.headline import Headline
     from tuner.kernels import Kernel
     from tuner.packages.files import Package
@@ -357,11 +358,20 @@ def _rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else round(value, digits)
 
 
+def doubt_json(doubt: Doubt | Unknown | None) -> dict[str, Any] | None:
+    """How far a best rests on assumed costs; null where nothing is assumed."""
+    return None if doubt is None else doubt.as_dict()
+
+
 def detail_json(
-    overview: JobOverview, trials: KeyTrials, front: Sequence[Trial], promoted: PromotedTrials
+    overview: JobOverview,
+    trials: KeyTrials,
+    front: Sequence[Trial],
+    promoted: PromotedTrials,
+    doubt: Doubt | Unknown | None,
 ) -> dict[str, Any]:
     """A job by itself: with the trials to look at first, those on its Pareto ``front``, the
-    promotions, and the toolchain."""
+    promotions, the doubt about its best, and the toolchain."""
     job = overview.summary.job
     peak = peak_of(job)
 
@@ -379,6 +389,7 @@ def detail_json(
         "toolchain": dict(job.toolchain),
         "space_digest": job.space_digest,
         "ladder": ladder_json(job, promoted.trials, promoted.promotions, peak or 0.0),
+        "doubt": doubt_json(doubt),
     }
 
 

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from tuner.baselines import ORIGIN, is_foreign
 from tuner.best import lookup_of
 from tuner.codegen import starts_of
+from tuner.errors import UserError
 from tuner.headline import Headline, headline
 from tuner.kernels import find_kernel
 from tuner.objectives import figures_of, front_of
+from tuner.problem.target import Target
 from tuner.records.trial import Job, Promotion, Schedule, Trial
 from tuner.space import Config
 from tuner.store import TrialStore
+
+if TYPE_CHECKING:
+    from tuner.doubt import Doubt, Unknown
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,8 @@ class TuneResult:
     for a job with one objective."""
     baseline: Trial | None = None
     headline: Headline | None = None
+    doubt: Doubt | Unknown | None = None
+    """How far the choice of ``best`` rests on assumed costs (:mod:`tuner.doubt`)."""
 
 
 def result(job_id: str, store: TrialStore) -> TuneResult:
@@ -77,7 +85,30 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
         promoted=[trial for trial in trials if trial.number in {p.trial for p in promotions}],
         promotions=promotions,
         pareto=front_of(searched, lambda trial: figures_of(trial.measurement, job.spec.objectives)),
+        doubt=doubt_of_job(job, store),
     )
+
+
+def doubt_of_job(job: Job, store: TrialStore) -> Doubt | Unknown | None:
+    """The doubt about the fastest trial of a stored job: ``None`` where nothing is assumed."""
+    from tuner.doubt import doubt_of
+
+    return doubt_of(store.counted_trials(job.id), job.spec.problem.target)
+
+
+def doubt_of_schedule(
+    store: TrialStore, target: Target, fidelity: str, provenance: Mapping[str, Any]
+) -> Doubt | Unknown | None:
+    """The doubt about a stored schedule for ``target``, among the trials of its job."""
+    from tuner.doubt import NO_JOB, Unknown, doubt_of
+
+    if fidelity != "model":
+        return None
+    try:
+        trials = store.counted_trials(str(provenance["job"]))
+    except UserError:
+        return Unknown(NO_JOB)
+    return doubt_of(trials, target, int(provenance["trial"]))
 
 
 def _cycles(trial: Trial | None) -> int | None:

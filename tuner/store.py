@@ -15,6 +15,7 @@ from tuner.measure.farm.roster import Roster
 from tuner.records.batch import Batch, BatchPlan, NewJob
 from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Problem
 from tuner.records.trial import (
+    CountedTrial,
     Job,
     JobRequest,
     JobSpec,
@@ -155,6 +156,20 @@ class TrialStore(ABC):
     @abstractmethod
     def trials(self, job_id: str) -> list[Trial]:
         """All finished trials, by number."""
+
+    def counted_trials(self, job_id: str) -> list[CountedTrial]:
+        """The ``ok`` trials of fidelity ``model``, by number, with the events that were counted;
+        baselines outside of the space are not among them."""
+        from tuner.baselines import is_foreign
+
+        return [
+            CountedTrial(t.number, t.artifact_digest, found.cycles, found.event_counts)
+            for t in self.trials(job_id)
+            if (found := t.measurement) is not None
+            and found.fidelity == "model"
+            and t.artifact_digest is not None
+            and not is_foreign(t.origin)
+        ]
 
     @abstractmethod
     def pending(self, job_id: str) -> list[PendingTrial]:

@@ -27,6 +27,7 @@ from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.audit import record
 from service.auth.caller import Scope
+from service.doubts import doubt_of_ended
 from service.job_requests import may_steer, require_may_steer
 from service.problem_details import HttpError, not_found
 from service.sub_path import published
@@ -148,6 +149,7 @@ def _live(store: SqlStore, view: JobView) -> dict[str, Any]:
         "front": front_trials(store, view.job) if len(spec.objectives) > 1 else None,
         "chart": chart_data(view, points),
         "strip": outcome_strip(view.overview.summary.outcomes),
+        "doubt": None if view.open else doubt_of_ended(store, view.overview.summary),
     }
 
 

@@ -16,7 +16,7 @@ from tuner.identity import canonical_json, digest_of
 from tuner.kernels import find_kernel
 from tuner.problem.contract import find_contract
 from tuner.problem.target import find_target
-from tuner.records.candidate import CACHE_STATES, FIDELITIES, Measurement, Problem
+from tuner.records.candidate import CACHE_STATES, FIDELITIES, FIGURES, Measurement, Problem
 from tuner.records.trial import Schedule
 from tuner.space import Config
 
@@ -153,7 +153,7 @@ def _config(form: Mapping[str, Any], problem: Problem, generator: str) -> Config
 
 
 def _measurement(data: Any) -> Measurement:
-    names = set(Measurement.__dataclass_fields__)
+    names = set(FIGURES)
     if not isinstance(data, dict) or not names - _ADDED_LATER <= set(data) <= names:
         raise UserError("measurement has other fields", accepted=", ".join(sorted(names)))
     for name in _COUNTS + _OPTIONAL_COUNTS:

@@ -18,7 +18,7 @@ from db.records import problem_record, trial_record
 from tuner.objectives import front_of
 from tuner.records.candidate import FIDELITIES, CacheState, Problem
 from tuner.records.outcome import Outcome
-from tuner.records.trial import Job, PastTrial, Promotion, Trial
+from tuner.records.trial import CountedTrial, Job, PastTrial, Promotion, Trial
 from tuner.space.config import KnobValue
 from tuner.store import fastest_of, problem_distance
 
@@ -130,6 +130,22 @@ def promoted_trials(store: SqlStore, job_id: str) -> PromotedTrials:
     with store.reading() as session:
         trials = [trial_record(row) for row in session.scalars(wanted)]
         return PromotedTrials(trials, promotions_of(session, job_id))
+
+
+def counted_trials(session: Session, job_id: str) -> list[CountedTrial]:
+    """:meth:`tuner.store.TrialStore.counted_trials`."""
+    wanted = (
+        select(
+            TrialRow.number,
+            MeasurementRow.artifact_digest,
+            MeasurementRow.cycles,
+            MeasurementRow.event_counts,
+        )
+        .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(TrialRow.job_id == job_id, SEARCHED, MeasurementRow.fidelity == "model")
+        .order_by(TrialRow.number)
+    )
+    return [CountedTrial(*row) for row in session.execute(wanted)]
 
 
 def trials_page(

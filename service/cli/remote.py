@@ -119,12 +119,14 @@ def best_there(
     with Client(server) as client:
         best = client.best(kernel, params, **options)
         files: dict[str, bytes] = {kind: client.file(best, kind) for kind in kinds}
+        doubt = None if best.from_cache else client.doubt(best)
     if best.from_cache:
         sys.stderr.write(
             f"warning: {best.reason}; this is its answer of {age_text(best.age_s)} ago\n"
         )
     document = dict(best.document)
     document["from_cache"] = best.from_cache
+    document["doubt"] = doubt
     document["provenance"] = {
         **document.get("provenance", {}),
         "toolchain": document.get("toolchain", {}),

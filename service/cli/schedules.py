@@ -30,8 +30,8 @@ from service.cli.options import (
     read_server,
 )
 from service.cli.output import print_json, print_line
-from service.cli.summary import form_label, print_config, print_figures, print_loose
-from service.json_forms import measurement_json, peak_cycles, problem_json
+from service.cli.summary import form_label, print_config, print_doubt, print_figures, print_loose
+from service.json_forms import doubt_json, measurement_json, peak_cycles, problem_json
 from service.labels import shown_name
 from service.suggested_files import way_to
 from tuner.errors import UserError
@@ -94,6 +94,7 @@ def best(
         return
     print_line(form_label(form))
     print_figures(form)
+    print_doubt(form["doubt"])
     print_config(form["config"])
     print_line(f"symbol {form['symbol']}, object {form['object_digest'][:16]}")
     for kind, path in wanted.items():
@@ -103,11 +104,15 @@ def best(
 def _best_here(lookup: Lookup, *, with_files: bool) -> tuple[dict[str, Any], Mapping[str, bytes]]:
     from db import open_trials
     from service.fetching.sources import stored_best
+    from tuner.job_result import doubt_of_schedule
 
     with open_trials() as store:
         schedule = stored_best(store, lookup)
+        doubt = doubt_of_schedule(
+            store, lookup.problem.target, schedule.measurement.fidelity, schedule.provenance
+        )
         files = store.artifact(schedule.artifact_digest).files if with_files else {}
-    return _schedule_json(schedule), files
+    return {**_schedule_json(schedule), "doubt": doubt_json(doubt)}, files
 
 
 def _lookup(problem: Problem, cache: CacheState, min_fidelity: Fidelity) -> Lookup:

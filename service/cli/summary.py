@@ -31,7 +31,7 @@ def print_loose(problem: Problem) -> None:
 
 def result_json(result: TuneResult, stored_in: str) -> dict[str, Any]:
     """The object that ``tune --json`` prints."""
-    from service.json_forms import headline_json, ladder_json
+    from service.json_forms import doubt_json, headline_json, ladder_json
 
     peak = peak_cycles(result.job.spec.problem)
     marked = {"default": result.default, "textbook": result.textbook, "best": result.best}
@@ -45,6 +45,7 @@ def result_json(result: TuneResult, stored_in: str) -> dict[str, Any]:
         "peak_cycles": peak,
         "ladder": ladder_json(result.job, result.promoted, result.promotions, peak),
         "pareto": [trial_json(trial, peak) for trial in result.pareto],
+        "doubt": doubt_json(result.doubt),
         "stored_in": stored_in,
     }
 
@@ -110,12 +111,19 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
             f"further search is expected to save another {gain['expected']:.1%} of the cycles "
             f"(95 %: at most {gain['bound']:.1%})"
         )
+    print_doubt(result.get("doubt"))
     print_line()
     if result["best"] is not None:
         print_config(result["best"]["config"])
         print_line(f"stored in {result['stored_in']}")
     print_line()
     _print_next(result, "" if server is None else f" --server {server}")
+
+
+def print_doubt(doubt: Mapping[str, Any] | None) -> None:
+    """How far the best rests on assumed costs, where that is known and anything is assumed."""
+    if doubt is not None and doubt["known"]:
+        print_line(doubt["sentence"])
 
 
 def _print_front(result: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from service.client.answers import (
     Best,
     EnqueuedError,
     Json,
+    RefusedError,
     Reply,
     Request,
     Steps,
@@ -272,6 +273,19 @@ class Operations:
     def schedule(self, schedule: str) -> Steps[Best]:
         """The schedule with that id."""
         return best_of((yield from self._get(f"/v1/schedules/{_part(schedule)}")), self.server)
+
+    def doubt(self, schedule: Best | str) -> Steps[Json | None]:
+        """How far the choice of a schedule rests on assumed costs; ``None`` where nothing is
+        assumed, and from services of an older version, which do not tell."""
+        name = schedule if isinstance(schedule, str) else schedule.id
+        try:
+            answer = yield from self._get(f"/v1/schedules/{_part(name)}/doubt")
+        except RefusedError as refused:
+            if refused.status == 404:
+                return None
+            raise
+        found: Json | None = answer.get("doubt")
+        return found
 
     def file(self, schedule: Best | str, kind: FileKind, digest: str | None = None) -> Steps[bytes]:
         """A file of a schedule, from the cache if it was fetched before.

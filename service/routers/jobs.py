@@ -16,6 +16,7 @@ from db.sql_store import SqlStore
 from service.app_state import settings_of, store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
+from service.doubts import doubt_of_ended
 from service.job_requests import Taken, require_may_steer
 from service.job_requests import submit as take
 from service.json_forms import conductors_json, detail_json, listed_json, overview_json
@@ -136,6 +137,7 @@ def one(job: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, An
         key_trials(store, found.id),
         front_trials(store, found),
         promoted_trials(store, found.id),
+        doubt_of_ended(store, overview.summary),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
+from service.json_forms import doubt_json
 from service.openapi import problems
 from service.problem_details import HttpError
 from service.schedules.files import (
@@ -25,7 +27,9 @@ from service.schedules.files import (
 )
 from service.schemas import paging
 from service.schemas.common import NO_QUERY
+from service.schemas.doubts import DoubtAnswer
 from service.schemas.schedules import QuarantineBody, SchedulePage, SchedulesQuery, StoredForm
+from tuner.job_result import doubt_of_schedule
 from tuner.problem.contract import Contract
 
 router = APIRouter(prefix="/v1", tags=["schedules"])
@@ -88,6 +92,22 @@ def schedule(id: str, store: Store) -> dict[str, Any]:  # noqa: A002 - the path'
 def provenance(id: str, store: Store) -> dict[str, Any]:  # noqa: A002
     """Job, trial, space, sampler, seed, toolchain, and the digests that pin it."""
     return provenance_json(named(store, id))
+
+
+@router.get(
+    "/schedules/{id}/doubt",
+    summary="How far a schedule rests on assumed costs",
+    response_model=DoubtAnswer,
+    responses=problems(404),
+    dependencies=[READ, NO_QUERY],
+)
+def doubt(id: str, store: Store) -> dict[str, Any]:  # noqa: A002
+    """How often it would still be the best of its job, if the costs that the timing model assumes
+    were others; null where nothing is assumed, as on hardware."""
+    found = named(store, id)
+    provenance = json.loads(found.row.provenance)
+    target = found.problem.target
+    return {"doubt": doubt_json(doubt_of_schedule(store, target, found.row.fidelity, provenance))}
 
 
 _FILE_HEADERS = {

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from service.schemas.common import PageQuery, Strict, Visibility
+from service.schemas.doubts import DoubtForm
 from service.schemas.networks import NetworkForm
 from tuner.choices import help_of
 from tuner.problem.contract import Contract
@@ -357,6 +358,9 @@ class JobDetail(JobStandingForm):
     toolchain: dict[str, str] = Field(description="All that decides objects and cycles.")
     space_digest: str
     ladder: LadderForm | None = Field(description="Its promotions; null: it has none to make.")
+    doubt: DoubtForm | None = Field(
+        description="How far its best rests on assumed costs; null: nothing is assumed."
+    )
 
 
 class Submitted(BaseModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -85,7 +85,9 @@ class Measurement:
     ``overhead_cycles`` are those of the harness around each call, which ``samples`` contain and
     ``cycles`` do not; ``None`` where nobody timed them, and ``cycles`` contain them as well.
     ``temperature_c`` is the hottest sensor after the last repeat, in degrees Celsius; ``None``
-    where there is no sensor.
+    where there is no sensor. ``event_counts`` are the events that a timing model makes cycles of
+    (:meth:`tuner.measure.qemu.events.Events.as_dict`), for :mod:`tuner.doubt`. They are no figure
+    of the measurement: stores keep them beside it, and a measurement that is read back lacks them.
     """
 
     cycles: int
@@ -103,6 +105,9 @@ class Measurement:
     vtcm_bytes: int | None = None
     ddr_bytes: int | None = None
     overhead_cycles: int | None = None
+    event_counts: Mapping[str, Any] | None = field(
+        default=None, compare=False, repr=False, hash=False
+    )
 
     @property
     def net_samples(self) -> tuple[int, ...]:
@@ -110,10 +115,15 @@ class Measurement:
         return tuple(max(sample - (self.overhead_cycles or 0), 1) for sample in self.samples)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON form."""
-        return {**asdict(self), "samples": list(self.samples), "breakdown": dict(self.breakdown)}
+        """JSON form, without ``event_counts``."""
+        figures = {name: getattr(self, name) for name in FIGURES}
+        return {**figures, "samples": list(self.samples), "breakdown": dict(self.breakdown)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Measurement:
         """The inverse of :meth:`as_dict`."""
         return cls(**{**data, "samples": tuple(data["samples"])})
+
+
+FIGURES = tuple(one.name for one in fields(Measurement) if one.compare)
+"""The fields of a :class:`Measurement` that are its figures: all but ``event_counts``."""

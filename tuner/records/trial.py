@@ -209,6 +209,20 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class CountedTrial:
+    """A trial of the search that a timing model measured, with what it made ``cycles`` of.
+
+    ``event_counts`` are :attr:`tuner.records.candidate.Measurement.event_counts`: ``None`` for a
+    trial that an older version stored.
+    """
+
+    number: int
+    artifact_digest: str
+    cycles: int
+    event_counts: Mapping[str, Any] | None = field(hash=False)
+
+
+@dataclass(frozen=True)
 class PastTrial:
     """A measured trial of an earlier job, and the problem it was a candidate for."""
 

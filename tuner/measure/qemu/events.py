@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -105,12 +106,17 @@ class Events:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Events:
         """The inverse of :meth:`as_dict`. Raises ``KeyError`` for an event nobody knows."""
-        positions = {name_of(i): i for i in range(EVENT_COUNT)}
+        positions = _positions()
         counts = np.zeros((len(data["counts"]), EVENT_COUNT))
         for row, named in zip(counts, data["counts"], strict=True):
             for name, value in named.items():
                 row[positions[name]] = value
         return cls(counts, np.array(data["loops"], np.int64))
+
+
+@cache
+def _positions() -> dict[str, int]:
+    return {name_of(i): i for i in range(EVENT_COUNT)}
 
 
 def name_of(position: int) -> str:

@@ -18,6 +18,7 @@ from tuner.measure.cases import CASES_VERSION, CaseSet, case_of
 from tuner.measure.harness import linux_user_harness
 from tuner.measure.image import ImageCache, image_of
 from tuner.measure.measurer import Measurer, Timed
+from tuner.measure.qemu.condensed import condensed
 from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders
 from tuner.measure.qemu.simulation import Runs, Simulation, simulate
@@ -113,10 +114,11 @@ class QemuMeasurer(Measurer):
         self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
     ) -> Timed:
         simulation = self.simulate(problem, artifact, budget_cycles=budget_cycles)
-        return Timed(self._measurement(simulation), simulation.link_s, simulation.run_s)
+        return Timed(self._measurement(problem, simulation), simulation.link_s, simulation.run_s)
 
-    def _measurement(self, simulation: Simulation) -> Measurement:
-        timing = simulation.timing
+    def _measurement(self, problem: Problem, simulation: Simulation) -> Measurement:
+        timing, target = simulation.timing, problem.target
+        costs = find_model(target.arch).parameters
         return Measurement(
             cycles=timing.cycles,
             core_cycles=timing.core_cycles,
@@ -131,6 +133,7 @@ class QemuMeasurer(Measurer):
             cache=self._cache,
             vtcm_bytes=simulation.results.vtcm_used_bytes,
             ddr_bytes=timing.ddr_bytes,
+            event_counts=condensed(timing.events, costs, target.hvx_contexts).as_dict(),
         )
 
     def simulate(
@@ -177,13 +180,13 @@ class QemuMeasurer(Measurer):
         cases = CaseSet((replace(case, poison=1),))
         image = image_of(cases, problem.target, practice_calls=orders.timed_call - 1)
         simulation = simulate(artifact, image, orders, self._timeout_s, self._runs)
-        return Timed(self._measurement(simulation), simulation.link_s, simulation.run_s)
+        return Timed(self._measurement(problem, simulation), simulation.link_s, simulation.run_s)
 
     def explain(self, problem: Problem, artifact: Artifact) -> Explanation:
         from tuner.measure.qemu.explain import explanation_of
 
         simulation = self.simulate(problem, artifact, keep_text=True)
-        measurement = self._measurement(simulation)
+        measurement = self._measurement(problem, simulation)
         return explanation_of(problem, measurement, simulation, find_model(problem.target.arch))
 
     def close(self) -> None:

@@ -29,7 +29,6 @@ from tuner.measure.qemu.calibration import (
 )
 from tuner.measure.qemu.calibration import fit as fitting
 from tuner.measure.qemu.calibration.calibrate import require_resolved, resolutions
-from tuner.measure.qemu.calibration.fit import Predictor
 from tuner.measure.qemu.cycles import cycles_of
 from tuner.measure.qemu.events import INDEX
 from tuner.measure.qemu.model import (
@@ -41,6 +40,7 @@ from tuner.measure.qemu.model import (
     model_path,
     read_model_file,
 )
+from tuner.measure.qemu.predictor import Predictor
 
 PARALLEL = ("l2_bandwidth", "parallel_loop", "task")
 RARE = ("gather", "scatter")

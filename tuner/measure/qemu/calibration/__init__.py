@@ -17,8 +17,9 @@ from tuner.measure.qemu.calibration.calibrate import (
     require_writable,
     write_parameters,
 )
-from tuner.measure.qemu.calibration.fit import Observation, require_scipy
+from tuner.measure.qemu.calibration.fit import require_scipy
 from tuner.measure.qemu.calibration.samples import Sample, SampleSet, count_events, read_samples
+from tuner.measure.qemu.predictor import Observation
 
 __all__ = [
     "TOLERANCE",

@@ -33,14 +33,14 @@ from tuner.measure.qemu.calibration.fit import (
     NOISE_DEVIATIONS,
     Fit,
     Fitter,
-    Floats,
-    Observation,
     OnStep,
-    Predictor,
     measured_logs,
     unit,
 )
+from tuner.measure.qemu.cycles import Floats
 from tuner.measure.qemu.model import ModelFile, Parameters, ParameterSpecs, parameters_of, specs_of
+from tuner.measure.qemu.predictor import Observation, Predictor
+from tuner.measure.qemu.uncertain import fittable
 from tuner.paths import writable
 
 _STEP = 0.03
@@ -367,15 +367,6 @@ def _steps(on_progress: Callable[[int, int], None] | None) -> OnStep:
             on_progress(next(numbers), FIT_STEPS + FOLDS)
 
     return step
-
-
-def fittable(specs: ParameterSpecs) -> list[str]:
-    """The parameters whose values nobody has published: assumed, or calibrated before."""
-    return [
-        name
-        for name, spec in specs.items()
-        if spec.source.startswith(("assumed", "calibrated")) and spec.low < spec.high
-    ]
 
 
 def parameters_to_fit(

@@ -29,10 +29,10 @@ from tuner.codegen import (
 from tuner.errors import CandidateError, StoreError, UserError
 from tuner.identity import digest_of
 from tuner.kernels import find_kernel
-from tuner.measure.qemu.calibration.fit import Observation
 from tuner.measure.qemu.events import Events
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.model import model_path, read_model_file
+from tuner.measure.qemu.predictor import Observation
 from tuner.paths import cached
 from tuner.problem.contract import find_contract
 from tuner.problem.target import find_target

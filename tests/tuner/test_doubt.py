@@ -1,0 +1,287 @@
+"""The doubt about a best: how it fares where assumed costs are others, without another run."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tuner.measure.qemu.made_events import KINDS, PARALLEL_KINDS, made_events
+from tuner import doubt
+from tuner.doubt import TIE, Doubt, Unknown, doubt_of
+from tuner.measure.qemu.condensed import condensed
+from tuner.measure.qemu.cycles import cycles_of, whole
+from tuner.measure.qemu.events import EVENT_COUNT, EVENTS, INDEX, Events
+from tuner.measure.qemu.model import find_model, parameters_of
+from tuner.measure.qemu.uncertain import along, box, fittable, plausible
+from tuner.problem.target import find_target
+from tuner.records.trial import CountedTrial
+
+TARGET = find_target("hexagon-v66")
+SPECS = find_model(TARGET.arch).specs
+NOMINAL = parameters_of(SPECS)
+NAMES = fittable(SPECS)
+SERIAL = st.fixed_dictionaries(
+    {
+        "packets": st.integers(100, 10_000),
+        **{name: st.integers(0, 5_000) for name in EVENTS if name not in ("packets", "tasks")},
+    }
+)
+
+
+def serial(counts: Mapping[str, int]) -> Events:
+    """Events of code without parallel loops."""
+    row = np.zeros(EVENT_COUNT)
+    for name, count in counts.items():
+        row[INDEX[name]] = count
+    return Events(row[np.newaxis], np.zeros(1, np.int64))
+
+
+def counted(number: int, events: Events, digest: str = "") -> CountedTrial:
+    """A trial as a store gives it."""
+    parts = cycles_of(events, NOMINAL, TARGET.hvx_contexts).parts
+    kept = condensed(events, NOMINAL, TARGET.hvx_contexts).as_dict()
+    return CountedTrial(
+        number,
+        digest or f"object {number}",
+        sum(whole(parts).values()),
+        json.loads(json.dumps(kept)),
+    )
+
+
+def made(rng: np.random.Generator, kind: str) -> Events:
+    """Made events in whole numbers, as the plugin counts them."""
+    events = made_events(rng, kind)
+    return replace(events, counts=np.round(events.counts))
+
+
+def known(trials: Sequence[CountedTrial], trial: int | None = None) -> Doubt:
+    found = doubt_of(trials, TARGET, trial)
+    assert isinstance(found, Doubt)
+    return found
+
+
+LOADS = counted(4, serial({"packets": 900, "l2_accesses": 800}))
+FEW_LOADS = counted(7, serial({"packets": 1000, "l2_accesses": 300}))
+
+
+# What is told
+
+
+def test_a_choice_that_hangs_on_one_cost_says_so() -> None:
+    found = known([LOADS, FEW_LOADS])
+    hinge = found.hinge
+    assert hinge is not None
+    assert (found.trial, hinge.cost, hinge.side, hinge.trial) == (4, "l2_access", "above", 7)
+    assert hinge.assumed == SPECS["l2_access"].value
+    assert hinge.threshold == pytest.approx(0.2)  # 900 + 800 x = 1000 + 300 x
+    assert hinge.gain == pytest.approx(1 - 1600 / 2500)
+    assert found.best_share == pytest.approx(0.1, abs=1 / doubt.POINTS)
+    assert [rival.trial for rival in found.rivals] == [7]
+    assert found.robust.trial == 7
+    assert found.robust.more_cycles == pytest.approx(1 / 9)
+    assert found.sentence == (
+        "best in 10 % of the plausible cost range, within 2 % of the best in 12 %; hangs on "
+        "l2_access (0 assumed): above 0.2 model cycles trial 7 is better, by up to 36 %"
+    )
+
+
+def test_the_side_of_a_hinge_may_be_below() -> None:
+    misses = counted(1, serial({"packets": 1000, "l1_misses": 100}))
+    none = counted(2, serial({"packets": 1500}))
+    hinge = known([misses, none], trial=2).hinge
+    assert hinge is not None
+    assert (hinge.cost, hinge.side, hinge.trial) == ("l1_miss", "below", 1)
+    assert hinge.threshold == pytest.approx(5)  # 1000 + 100 x = 1500
+
+
+def test_bandwidths_have_units_of_their_own() -> None:
+    moves = counted(1, serial({"packets": 1000, "ddr_read_bytes": 16_000}))
+    works = counted(2, serial({"packets": 1100}))
+    hinge = known([moves, works]).hinge
+    assert hinge is not None
+    assert (hinge.cost, hinge.side, hinge.unit) == ("ddr_bandwidth", "below", "bytes a model cycle")
+
+
+def test_what_nobody_can_tell_apart_is_tied() -> None:
+    others = [counted(n, serial({"packets": 1000 + n})) for n in range(2, 8)]
+    found = known([counted(1, serial({"packets": 1000})), *others])
+    assert found.tied == (2, 3, 4, 5, 6, 7)
+    assert found.hinge is None
+    assert found.best_share == found.near_share == 1
+    assert found.sentence == (
+        "best in 100 % of the plausible cost range, within 2 % of the best in 100 %; no single "
+        "cost makes it lose more than 2 %; tied with trials 2, 3, 4 and 3 more"
+    )
+
+
+def test_trials_with_one_object_are_one_schedule() -> None:
+    again = replace(LOADS, number=9)
+    found = known([LOADS, again, FEW_LOADS])
+    assert (found.schedules, found.tied) == (2, ())
+    assert known([LOADS, again, FEW_LOADS], trial=9).trial == 4
+
+
+def test_the_json_form_can_be_written_and_tells_the_same() -> None:
+    form = json.loads(json.dumps(known([LOADS, FEW_LOADS]).as_dict()))
+    assert form["known"]
+    assert form["hinge"]["threshold"] == 0.2
+    assert form["costs"] == NAMES
+
+
+# What is not known
+
+
+def test_without_a_model_there_is_no_doubt() -> None:
+    assert doubt_of([], TARGET) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"event_counts": None}, doubt.NO_COUNTS),
+        ({"cycles": 5000}, doubt.OTHER_COSTS),
+        ({"event_counts": {"loops": [0], "counts": [{"flops": 3}]}}, doubt.OTHER_COSTS),
+    ],
+)
+def test_what_cannot_be_priced_again_is_unknown(changes: dict[str, Any], reason: str) -> None:
+    found = doubt_of([LOADS, replace(FEW_LOADS, **changes)], TARGET)
+    assert found == Unknown(reason)
+    assert found.as_dict() == {"known": False, "reason": reason, "sentence": ""}
+
+
+def test_a_schedule_that_no_trial_of_the_job_gave_is_unknown() -> None:
+    assert doubt_of([LOADS, FEW_LOADS], TARGET, 5) == Unknown(doubt.OTHER_TRIAL)
+    assert doubt_of([], TARGET, 5) == Unknown(doubt.OTHER_TRIAL)
+
+
+# Arithmetic
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.tuples(SERIAL, SERIAL), min_size=2, max_size=4), SERIAL)
+def test_what_has_fewer_events_of_every_kind_is_the_best_everywhere(
+    more: list[tuple[dict[str, int], dict[str, int]]], least: dict[str, int]
+) -> None:
+    trials = [counted(0, serial(least))]
+    for number, (extra, _) in enumerate(more, 1):
+        dominated = {name: least[name] + extra[name] for name in least}
+        trials.append(counted(number, serial(dominated)))
+    found = known(trials)
+    assert (found.trial, found.best_share, found.worst_loss, found.hinge) == (0, 1, 0, None)
+    assert found.robust.trial == 0
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 5))
+def test_shares_and_losses_are_those_of_counting_point_by_point(seed: int, schedules: int) -> None:
+    rng = np.random.default_rng(seed)
+    all_events = [made(rng, kind) for kind in rng.choice(list(KINDS), schedules)]
+    trials = [counted(n, events) for n, events in enumerate(all_events)]
+    found = known(trials)
+    rows = [
+        [cycles_of(events, point, TARGET.hvx_contexts).total for events in all_events]
+        for point in box(SPECS, NAMES, doubt.POINTS)
+    ]
+    own = [row[found.trial] / min(row) - 1 for row in rows]
+    assert found.best_share == pytest.approx(np.mean([loss < 1e-9 for loss in own]))
+    assert found.near_share == pytest.approx(np.mean([loss <= TIE for loss in own]))
+    assert found.mean_loss == pytest.approx(np.mean(own))
+    assert found.worst_loss == pytest.approx(max(own))
+    means = [float(np.mean([row[n] / min(row) - 1 for row in rows])) for n in range(schedules)]
+    assert found.robust.mean_loss == pytest.approx(min(means))
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_beyond_the_threshold_the_other_is_better_and_before_it_is_not(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    all_events = [made(rng, kind) for kind in KINDS]
+    found = known([counted(n, events) for n, events in enumerate(all_events)])
+    if (hinge := found.hinge) is None:
+        return
+    low, high = plausible(SPECS[hinge.cost])
+    end = high if hinge.side == "above" else low
+    width = (high - low) / 20
+    beyond = hinge.threshold + math.copysign(width, end - hinge.threshold)
+    own, other = all_events[found.trial], all_events[hinge.trial]
+
+    def lead(value: float) -> float:
+        at = replace(NOMINAL, **{hinge.cost: value})
+        cycles = [cycles_of(one, at, TARGET.hvx_contexts).total for one in (own, other)]
+        return cycles[0] / cycles[1] - 1
+
+    if abs(end - hinge.threshold) > width:
+        assert lead(beyond) > 0
+    assert lead(end) > TIE
+    if low < hinge.threshold < high:
+        assert lead(hinge.threshold) == pytest.approx(0, abs=0.02)
+
+
+# The box
+
+
+def test_every_cost_that_nobody_published_is_varied_zero_ones_too() -> None:
+    assert "l2_access" in NAMES
+    assert SPECS["l2_access"].value == 0
+    assert {name for name in SPECS if SPECS[name].assumed} == set(NAMES)
+
+
+def test_points_are_always_the_same_and_take_every_part_of_each_range_equally_often() -> None:
+    points = box(SPECS, NAMES, 64)
+    assert points == box(SPECS, NAMES, 64)
+    for name in SPECS:
+        values = np.array([getattr(point, name) for point in points])
+        if name not in NAMES:
+            assert set(values) == {SPECS[name].value}
+            continue
+        low, high = plausible(SPECS[name])
+        assert sorted(((values - low) / (high - low) * 64).astype(int)) == list(range(64))
+
+
+def test_a_calibrated_cost_stays_within_its_interval() -> None:
+    source = "calibrated: 40 samples, a phone; +- 0.3 at 95 % confidence; was 6"
+    spec = replace(SPECS["l1_miss"], value=7.0, source=source)
+    assert plausible(spec) == (6.7, 7.3)
+    assert plausible(replace(spec, value=2.1)) == (2.0, 2.4)
+    assert fittable({**SPECS, "l1_miss": spec}) == NAMES
+    ends = along({**SPECS, "l1_miss": spec}, "l1_miss", 3)
+    assert [point.l1_miss for point in ends] == pytest.approx([6.7, 7, 7.3])
+
+
+# What is kept of a run
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([*KINDS, *PARALLEL_KINDS]))
+def test_condensed_events_have_the_cycles_of_all(seed: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    parts = [made_events(rng, one) for one in (kind, *rng.choice(list(PARALLEL_KINDS), 3))]
+    last, loops = 0, []
+    for part in parts:
+        loops.append(np.where(part.loops > 0, part.loops + last, 0))
+        last = max(last, int(loops[-1].max()))
+    events = Events(np.concatenate([part.counts for part in parts]), np.concatenate(loops))
+    kept = condensed(events, NOMINAL, 4)
+    assert len(kept.loops) <= 2 + 4 * 4
+    assert cycles_of(kept, NOMINAL, 4).total == pytest.approx(cycles_of(events, NOMINAL, 4).total)
+    assert kept.total == pytest.approx(events.total)
+    losses = [
+        cycles_of(kept, point, 4).total / cycles_of(events, point, 4).total - 1
+        for point in box(SPECS, NAMES, 8)
+    ]
+    assert np.abs(losses).mean() < 0.05
+
+
+def test_condensed_serial_code_has_its_cycles_at_all_costs() -> None:
+    events = made_events(np.random.default_rng(3), "misses apart")
+    kept = condensed(events, NOMINAL, 4)
+    for point in box(SPECS, NAMES, 16):
+        assert cycles_of(kept, point, 4).total == pytest.approx(cycles_of(events, point, 4).total)
