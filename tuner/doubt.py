@@ -10,7 +10,7 @@ and which one cost decides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,11 +139,11 @@ class Unknown:
     sentence: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON form."""
-        return {"known": False, **asdict(self)}
+        """JSON form: that of a :class:`Doubt`, with null for all that is not known."""
+        return {"known": False, **asdict(self), **dict.fromkeys(one.name for one in fields(Doubt))}
 
 
-NO_COUNTS = "trials of an older version, whose events were not kept"
+NO_COUNTS = "the events of some trials are not stored, as older versions did not keep them"
 OTHER_COSTS = "measured with another timing model than the one in use here"
 OTHER_TRIAL = "the schedule is not among the trials of its job that the timing model measured"
 NO_JOB = "the job of the schedule is not stored here"
@@ -287,8 +287,8 @@ def _listed(trials: Sequence[int]) -> str:
 
 
 def _percent(share: float) -> str:
-    """Whole percent, rounded down: all of the range is all of it."""
-    return f"{int(100 * share + 1e-9)} %"
+    """Whole percent; 100 only for all."""
+    return f"{min(round(100 * share), 99 if share < 1 else 100)} %"
 
 
 def _rounded(value: Any) -> Any:

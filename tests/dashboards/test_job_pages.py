@@ -20,6 +20,7 @@ from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.rig.unseen_pipelines import unseen_pipeline
+from tests.service.stored import store_doubted
 from tuner.choices import choices_of
 from tuner.codegen.halide.uploads import describe_pipeline
 from tuner.conformance.records import (
@@ -59,6 +60,20 @@ def finished_job(store: SqlStore, user: str = "ada", error: str = "") -> str:
     store.commit(job.id, token, finished=trials, artifacts=made, spent_s=8.0)
     store.release(job.id, token, JobState.DONE)
     return job.id
+
+
+def test_a_job_whose_best_hangs_on_one_cost_says_so(logged_in: LogIn, store: SqlStore) -> None:
+    browser = logged_in(Scope.READ)
+    job = store_doubted(store)
+    page = browser.get(f"/ui/jobs/{job}").text
+    told = (
+        "Best in 10 % of the plausible cost range, within 2 % of the best in 12 %; hangs on "
+        "l2_access (0 assumed): above 0.2 model cycles trial 1 is better, by up to 36 %."
+    )
+    assert told in words(page)
+    assert f'href="/ui/jobs/{job}/trials/1">Trial 1</a>' in page
+    for quiet in (store_doubted(store, end=None), store_doubted(store, counts=(None, None))):
+        assert "plausible cost range" not in browser.get(f"/ui/jobs/{quiet}").text
 
 
 def words(text: str) -> str:

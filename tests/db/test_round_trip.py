@@ -104,6 +104,7 @@ MEASUREMENTS = every_field(
     vtcm_bytes=st.none() | WHOLE,
     ddr_bytes=st.none() | WHOLE,
     overhead_cycles=st.none() | WHOLE,
+    event_counts=st.none() | st.dictionaries(NAMES, st.lists(st.integers(), max_size=3)),
     verified=st.just(True),
     fidelity=st.sampled_from(FIDELITIES),
     cache=st.sampled_from(CACHE_STATES),

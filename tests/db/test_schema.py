@@ -33,7 +33,7 @@ from db.schedules.validation import seal_fits
 from db.schema import MIGRATIONS, SCHEMA_VERSION, downgrade, ensure_schema, upgrade
 from db.sql_store import SqlStore
 from tests.tuner.test_network_plans import LAYERS, PLAN
-from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, measurement, ok, spec
 from tuner.conformance.stores import NETWORK, new_job
 from tuner.errors import StoreError, UserError
 from tuner.kernels import find_kernel
@@ -278,20 +278,27 @@ def test_the_last_migrations_go_down_and_up_with_data_in_them(state: Path) -> No
         down_and_up(store, lambda: open_store(f"sqlite:///{place}"))
 
 
+EVENT_COUNTS = {"loops": [0], "counts": [{"packets": 700, "l2_accesses": 300}]}
+
+
 def down_and_up(store: SqlStore, again: Callable[[], SqlStore]) -> None:
-    """Jobs, trials and artifacts of ``store`` are the same after going down to 0019 and up."""
+    """Jobs, trials and artifacts of ``store`` are the same after going down to 0019 and up; counted
+    events, which older schemas do not keep, are unknown."""
     job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
     token = store.claim(job.id)
     made = artifact(1)
-    store.commit(job.id, token, finished=[ok(0, made)], artifacts=[made])
+    measured = replace(measurement(), event_counts=EVENT_COUNTS)
+    store.commit(job.id, token, finished=[ok(0, made, measurement=measured)], artifacts=[made])
     store.release(job.id, token, JobState.DONE)
-    trials = store.trials(job.id)
+    trials, counted = store.trials(job.id), store.counted_trials(job.id)
+    assert [one.event_counts for one in counted] == [EVENT_COUNTS]
     with store.transaction() as session:
         downgrade(session.connection(), "0019")
         assert not inspect(session.connection()).has_table("artifact_marks")
     with closing(again()) as upgraded:
         assert upgraded.job(job.id).state is JobState.DONE
         assert upgraded.trials(job.id) == trials
+        assert upgraded.counted_trials(job.id) == [replace(counted[0], event_counts=None)]
         assert upgraded.artifact(made.digest) == made
         upgraded.mark_artifacts()  # by one who has the artifacts of before
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from db.jobs.claims import Owner
@@ -92,6 +92,50 @@ def store_schedule(
     store.commit(job.id, token, finished=[trial], artifacts=[made], schedule=schedule)
     store.release(job.id, token, JobState.DONE)
     return f"{job.id}-0"
+
+
+DOUBTED = (
+    {"packets": 900, "l2_accesses": 800},
+    {"packets": 1000, "l2_accesses": 300},
+)
+"""Events of two trials: the first is the best as long as an access to L2 costs less than 0.2."""
+
+
+def store_doubted(
+    store: SqlStore,
+    *,
+    end: JobState | None = JobState.DONE,
+    counts: Sequence[Mapping[str, int] | None] = DOUBTED,
+) -> str:
+    """A job whose best hangs on one assumed cost; its id. Of a trial without ``counts`` nobody kept
+    the events."""
+    of = problem(m=8, n=128, k=8)
+    space = find_kernel(of.workload.kernel).space(of)
+    job = store.create_job(JobSpec(problem=of, generator="halide"), space, TOOLCHAIN)
+    token = store.claim(job.id)
+    for number, (events, packets) in enumerate(zip(counts, (900, 1000), strict=True)):
+        code = b"\x7fELF" + bytes([number]) * 400 + of.symbol.encode() + b"\0"
+        made = Artifact(digest_of_bytes(code), of.symbol, {"object": code, "header": b"\n"})
+        measured = Measurement(
+            packets,
+            packets,
+            0,
+            True,
+            "model",
+            "qemu",
+            (packets,),
+            {"issue": packets},
+            640,
+            event_counts=None if events is None else {"loops": [0], "counts": [dict(events)]},
+        )
+        config, ok = a_config(of, number), Outcome.OK
+        trial = Trial(number, config, "tpe", ok, measured, made.digest, finished_at=2.0)
+        provenance = job.provenance(number, 2.0)
+        schedule = Schedule(of, config, "halide", measured, made.digest, of.symbol, provenance)
+        store.commit(job.id, token, finished=[trial], artifacts=[made], schedule=schedule)
+    if end is not None:
+        store.release(job.id, token, end)
+    return job.id
 
 
 def unfit_conductor(store: SqlStore) -> None:

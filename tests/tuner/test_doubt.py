@@ -154,7 +154,10 @@ def test_without_a_model_there_is_no_doubt() -> None:
 def test_what_cannot_be_priced_again_is_unknown(changes: dict[str, Any], reason: str) -> None:
     found = doubt_of([LOADS, replace(FEW_LOADS, **changes)], TARGET)
     assert found == Unknown(reason)
-    assert found.as_dict() == {"known": False, "reason": reason, "sentence": ""}
+    form = found.as_dict()
+    assert (form["known"], form["reason"], form["sentence"]) == (False, reason, "")
+    assert form.keys() == known([LOADS, FEW_LOADS]).as_dict().keys()
+    assert form["best_share"] is None
 
 
 def test_a_schedule_that_no_trial_of_the_job_gave_is_unknown() -> None:

@@ -34,6 +34,7 @@ from tuner.records.batch import Batch, BatchPlan, NetworkLayer, NewJob
 from tuner.records.candidate import CacheState, Fidelity, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import (
+    CountedTrial,
     Job,
     JobRequest,
     JobState,
@@ -361,6 +362,26 @@ class StoreConformance:
         token = store.claim(job.id)
         store.commit(job.id, token, finished=[failed(0, outcome)])
         assert store.trials(job.id) == [failed(0, outcome)]
+
+    def test_events_are_kept_with_the_trials_that_a_model_measured(
+        self, store: TrialStore, job: Job
+    ) -> None:
+        counts = {"loops": [0], "counts": [{"packets": 700, "wait_16_0": 3}]}
+        made, token = artifact(1), store.claim(job.id)
+        counted = replace(measurement(900), event_counts=counts)
+        trials = [
+            ok(0, made, measurement=counted),
+            failed(1),
+            ok(2, made, 1100),
+            ok(3, made, measurement=replace(measurement(1200, "hardware"), event_counts=counts)),
+            ok(4, made, origin="baseline:object", measurement=counted),
+        ]
+        store.commit(job.id, token, finished=trials, artifacts=[made])
+        assert store.counted_trials(job.id) == [
+            CountedTrial(0, made.digest, 900, counts),
+            CountedTrial(2, made.digest, 1100, None),
+        ]
+        assert store.trials(job.id) == trials
 
     def test_a_trial_ends_once(self, store: TrialStore, job: Job) -> None:
         token = store.claim(job.id)

@@ -6,8 +6,11 @@ import json
 
 import pytest
 
+from db import open_store
 from service.cli.schedules import write_file
 from service.cli.statuses import Exit
+from tests.service.stored import store_doubted
+from tuner.doubt import NO_COUNTS, Unknown
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 
@@ -94,3 +97,24 @@ def test_a_schedule_file_that_is_not_there_is_found_with_halide(tmp_path):
     with pytest.raises(UserError, match=r"no schedule.*accepted: object.*--generator halide"):
         write_file(tmp_path / "x.h", {"object": b""}, "schedule")
     assert not list(tmp_path.iterdir())
+
+
+GEMM = ("gemm_u8", "-p", "m=8", "-p", "n=128", "-p", "k=8", "--target", "hexagon-v66")
+
+
+def test_best_says_which_assumed_cost_it_hangs_on(hvxtune):
+    with open_store() as store:
+        job = store_doubted(store)
+    text = hvxtune("best", *GEMM).out
+    told = hvxtune("best", *GEMM, "--json").json["doubt"]
+    assert f"\n{told['sentence']}\n" in text
+    assert "hangs on l2_access (0 assumed): above 0.2 model cycles trial 1 is better" in text
+    assert told["sentence"] in hvxtune("show", job).out
+    assert hvxtune("show", job, "--json").json["doubt"] == told
+
+
+def test_best_of_trials_without_counted_events_says_nothing_of_doubt(hvxtune):
+    with open_store() as store:
+        store_doubted(store, counts=(None, None))
+    assert "plausible" not in hvxtune("best", *GEMM).out
+    assert hvxtune("best", *GEMM, "--json").json["doubt"] == Unknown(NO_COUNTS).as_dict()
