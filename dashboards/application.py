@@ -11,11 +11,13 @@ token at hand.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
@@ -23,7 +25,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboards.explaining import Explanations
-from dashboards.session import LOGIN, LoginNeeded, SignedCookies
+from dashboards.kept import Kept
+from dashboards.session import LOGIN, LoginNeeded, SignedCookies, viewer_of
 from dashboards.templating import render
 from service.problem_details import HttpError, for_strangers, status_of
 from service.sub_path import published
@@ -56,6 +59,8 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 
+_GO_ON = "choose a page above, or open a job from the list of jobs"
+
 _log = logging.getLogger("hvxtune.pages")
 
 
@@ -65,6 +70,7 @@ def add_pages(service: FastAPI) -> None:
     pages.state = service.state
     pages.state.signed_cookies = SignedCookies()
     pages.state.explanations = Explanations()
+    pages.state.kept = Kept()
     _show_errors(pages)
     for name in PAGES:
         pages.include_router(import_module(name).router)
@@ -120,26 +126,30 @@ def _show_errors(pages: FastAPI) -> None:
     @pages.exception_handler(HvxtuneError)
     async def ours(request: Request, error: HvxtuneError) -> Response:
         if not hasattr(request.state, "viewer"):
-            return _error_page(request, for_strangers(error))
+            return await _error_page(request, for_strangers(error))
         if status_of(error) >= 500:
             _log.error("%s %s: %s", request.method, request.url.path, error)
-        return _error_page(request, error)
+        return await _error_page(request, error)
 
     @pages.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         where = str(first["loc"][-1])
-        return _error_page(request, HttpError(422, f"{where}: {first['msg']}"))
+        return await _error_page(request, HttpError(422, f"{where}: {first['msg']}"))
 
     @pages.exception_handler(HTTPException)
     async def by_framework(request: Request, error: HTTPException) -> Response:
-        return _error_page(request, HttpError(error.status_code, str(error.detail)))
+        if error.status_code == 404:
+            told = HttpError(404, f"no page '{request.url.path[:80]}'", next_step=_GO_ON)
+        else:
+            told = HttpError(error.status_code, str(error.detail))
+        return await _error_page(request, told)
 
     @pages.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
         _log.exception("%s %s", request.method, request.url.path, exc_info=error)
         name = type(error).__name__
-        return _error_page(
+        return await _error_page(
             request,
             InternalError(
                 f"{name} while making this page",
@@ -148,7 +158,11 @@ def _show_errors(pages: FastAPI) -> None:
         )
 
 
-def _error_page(request: Request, error: HvxtuneError) -> Response:
+async def _error_page(request: Request, error: HvxtuneError) -> Response:
+    """``error``, with the navigation for those who have logged in, on whatever page it occurred."""
+    if not hasattr(request.state, "viewer"):
+        with suppress(LoginNeeded, HvxtuneError):
+            request.state.viewer = await run_in_threadpool(viewer_of, request)
     part = bool(request.headers.get("HX-Request"))
     status = status_of(error)
     return render(

@@ -73,15 +73,24 @@ class Compared:
     ratio: Ratio | None
 
 
+PLACE = ("contract", "target", "fidelity", "cache")
+"""What a result is for, beside its workload."""
+JOBS_MAY_DIFFER = ("contract", "target")
+
+
 def compared(
-    own: Sequence[StoredBest], other: Sequence[StoredBest], *, across_targets: bool
+    own: Sequence[StoredBest], other: Sequence[StoredBest], *, may_differ: Sequence[str] = ()
 ) -> list[Compared]:
-    """Every workload of both sides, slowest against the other first, then those of one side."""
+    """Every workload of both sides, slowest against the other first, then those of one side.
+
+    Results are compared if all of :data:`PLACE` is the same, but for what ``may_differ``. Those of
+    different fidelity never are.
+    """
+    same = [name for name in PLACE if name not in may_differ]
 
     def key(best: StoredBest) -> tuple[str, ...]:
         params = " ".join(f"{k}={v}" for k, v in best.params.items())
-        place = "" if across_targets else best.target
-        return (best.kernel, params, best.contract, place, best.fidelity, best.cache)
+        return (best.kernel, params, *(getattr(best, name) for name in same))
 
     sides = [{key(best): best for best in reversed(side)} for side in (own, other)]
     rows = []
@@ -95,13 +104,22 @@ def compared(
                 kernel=both.kernel,
                 name=both.label or both.kernel,
                 params=both.params,
-                detail=" · ".join(part for part in each[2:] if part),
+                detail=_detail(mine or both, theirs or both),
                 own=mine,
                 other=theirs,
                 ratio=ratio_of(_samples(mine), _samples(theirs)) if mine and theirs else None,
             )
         )
     return sorted(rows, key=lambda row: -row.ratio.value if row.ratio else math.inf)
+
+
+def _detail(own: StoredBest, other: StoredBest) -> str:
+    """What both results are for, and what they differ in."""
+    parts = []
+    for name in PLACE:
+        mine, theirs = (str(getattr(side, name)) for side in (own, other))
+        parts.append(mine if mine == theirs else f"{mine} against {theirs}")
+    return " · ".join(part for part in parts if part)
 
 
 def _samples(best: StoredBest) -> Sequence[float]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tuner.kernels import find_kernel
 from tuner.records.candidate import Problem
@@ -157,14 +157,23 @@ def _plot(
     )
 
 
-def _apart(marks: Sequence[Mark], roof_y: float, least: float = 15.0) -> list[Mark]:
-    """The marks with labels that cover neither each other nor the roof, from the top."""
-    placed: list[Mark] = []
-    last = roof_y - 1
-    for mark in sorted(marks, key=lambda mark: mark.y):
-        last = max(mark.y + 4, last + least)
-        placed.append(Mark(**{**mark.__dict__, "label_y": round(last, 1)}))
-    return placed
+LABEL_HEIGHT = 19.0
+"""Of a line of text on narrow screens, where letters are 15 high (``charts.css``)."""
+
+
+def _apart(marks: Sequence[Mark], roof_y: float) -> list[Mark]:
+    """The marks with labels that cover neither each other nor the roof, from the top, and end above
+    the axis."""
+    ranked = sorted(marks, key=lambda mark: mark.y)
+    places: list[float] = []
+    for mark in ranked:
+        above = places[-1] if places else roof_y - 1
+        places.append(max(mark.y + 4, above + LABEL_HEIGHT))
+    below = HEIGHT - BOTTOM - 5.0
+    for i in reversed(range(len(places))):
+        places[i] = min(places[i], below)
+        below = places[i] - LABEL_HEIGHT
+    return [replace(mark, label_y=round(y, 1)) for mark, y in zip(ranked, places, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,19 @@
-"""Grids of a kernel's stored shapes with their shares of the peak, and of those never tuned."""
+"""A kernel's stored shapes with their shares of the peak: as grids that show the shapes never
+tuned, where these are few, and else as a list."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from db.schedules.queries import StoredSchedule
 from tuner.kernels import Kernel
 
 STEPS = 5
 MOST_VALUES = 24
+LEAST_FILLED = 1 / 3
+"""Grids that are emptier than this say less than a list."""
 
 
 @dataclass(frozen=True)
@@ -38,55 +42,93 @@ class Grid:
     rows: tuple[tuple[int, tuple[Cell, ...]], ...]
 
 
-def shape_grids(
+@dataclass(frozen=True)
+class ShapeMap:
+    """Grids, and the shapes that are in none, farthest from the peak first. ``same`` are the
+    parameters that all shapes share; ``names`` are the others, in the kernel's order."""
+
+    grids: tuple[Grid, ...] = ()
+    listed: tuple[Cell, ...] = ()
+    names: tuple[str, ...] = ()
+    same: Mapping[str, int] | None = None
+
+
+def shape_map(
     kernel: Kernel, found: Sequence[StoredSchedule], peaks: Mapping[str, float]
-) -> list[Grid]:
-    """A grid for each combination of the parameters other than the first two extents. ``peaks``
-    are cycles at the peak by public id."""
-    extents = [param.name for param in kernel.params if param.is_extent]
-    if len(extents) < 2 or not found:
-        return []
-    down, across = extents[:2]
-    groups: dict[str, list[StoredSchedule]] = {}
+) -> ShapeMap:
+    """The map of ``found``. ``peaks`` are cycles at the peak by public id.
+
+    The axes are the two extents that leave the fewest grids. A shape that is alone in its grid is
+    listed, as are those of a grid that would be almost empty.
+    """
+    best: dict[tuple[int, ...], Cell] = {}
     for each in found:
-        params = each.problem.workload.params
-        rest = " ".join(f"{k}={v}" for k, v in params.items() if k not in (down, across))
-        groups.setdefault(rest, []).append(each)
-    # Each grid has the values of all, so that a shape tuned in one shows as missing in another.
-    rows, columns = (
-        tuple(sorted({each.problem.workload.params[name] for each in found}))[:MOST_VALUES]
-        for name in (down, across)
-    )
-    return [
-        _grid(rest, (down, rows), (across, columns), group, peaks)
-        for rest, group in sorted(groups.items())
-    ]
+        params = dict(each.problem.workload.params)
+        peak = peaks.get(each.row.public_id)
+        share = peak / each.row.cycles if peak else None
+        place = tuple(params.values())
+        if place not in best or each.row.cycles < (best[place].cycles or 0):
+            best[place] = Cell(params, share, each.row.cycles, each.row.public_id)
+    cells = list(best.values())
+    if not cells:
+        return ShapeMap()
+    values = {name: {cell.params.get(name) for cell in cells} for name in cells[0].params}
+    same = {name: cells[0].params[name] for name, found in values.items() if len(found) == 1}
+    names = tuple(name for name in cells[0].params if name not in same)
+    grids, listed = _divided(kernel, cells, names)
+    listed.sort(key=lambda cell: (cell.share is None, cell.share or 0.0))
+    return ShapeMap(tuple(grids), tuple(listed), names, same)
+
+
+def _divided(
+    kernel: Kernel, cells: Sequence[Cell], names: Sequence[str]
+) -> tuple[list[Grid], list[Cell]]:
+    extents = [param.name for param in kernel.params if param.is_extent]
+    if len(extents) < 2:
+        return [], list(cells)
+    down, across = min(combinations(extents, 2), key=lambda pair: len(_groups(cells, pair)))
+    groups = _groups(cells, (down, across))
+    rows, columns = (_values(cells, name) for name in (down, across))
+    # With the values of all, a shape tuned in one grid shows as missing in another.
+    common = len(cells) >= LEAST_FILLED * len(groups) * len(rows) * len(columns)
+    grids, listed = [], []
+    for group in groups.values():
+        if not common:
+            rows, columns = (_values(group, name) for name in (down, across))
+        alone = len(cells) > 1 and len(group) == 1 and not common
+        if alone or len(group) < LEAST_FILLED * len(rows) * len(columns):
+            listed.extend(group)
+            continue
+        others = [name for name in names if name not in (down, across)]
+        title = " ".join(f"{name}={group[0].params[name]}" for name in others)
+        grids.append(_grid(title, (down, rows), (across, columns), group))
+    return sorted(grids, key=lambda grid: grid.title), listed
+
+
+def _groups(cells: Sequence[Cell], axes: tuple[str, str]) -> dict[tuple[int, ...], list[Cell]]:
+    groups: dict[tuple[int, ...], list[Cell]] = {}
+    for cell in cells:
+        rest = tuple(value for name, value in cell.params.items() if name not in axes)
+        groups.setdefault(rest, []).append(cell)
+    return groups
+
+
+def _values(cells: Sequence[Cell], name: str) -> tuple[int, ...]:
+    return tuple(sorted({cell.params[name] for cell in cells}))[:MOST_VALUES]
 
 
 def _grid(
     title: str,
     down_values: tuple[str, Sequence[int]],
     across_values: tuple[str, tuple[int, ...]],
-    group: Sequence[StoredSchedule],
-    peaks: Mapping[str, float],
+    group: Sequence[Cell],
 ) -> Grid:
     (down, rows), (across, columns) = down_values, across_values
-    best: dict[tuple[int, int], StoredSchedule] = {}
-    for each in group:
-        params = each.problem.workload.params
-        place = (params[down], params[across])
-        if place not in best or each.row.cycles < best[place].row.cycles:
-            best[place] = each
-    base = group[0].problem.workload.params
+    tuned = {(cell.params[down], cell.params[across]): cell for cell in group}
 
     def cell(row: int, column: int) -> Cell:
-        each = best.get((row, column))
-        params = {**base, down: row, across: column}
-        if each is None:
-            return Cell(params)
-        peak = peaks.get(each.row.public_id)
-        share = peak / each.row.cycles if peak else None
-        return Cell(params, share, each.row.cycles, each.row.public_id)
+        never = Cell({**group[0].params, down: row, across: column})
+        return tuned.get((row, column), never)
 
     return Grid(
         title,

@@ -1,14 +1,15 @@
-"""Two jobs, toolchains or targets side by side."""
+"""Two jobs, contracts, targets or toolchains side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from dashboards.comparing import LEAST_SAMPLES, compared, overall
+from dashboards.comparing import JOBS_MAY_DIFFER, LEAST_SAMPLES, compared, overall
 from dashboards.job_view import JobView
 from dashboards.session import viewing
 from dashboards.templating import ago, render
@@ -18,18 +19,26 @@ from db.schedules.queries import StoredBest, bests, toolchains
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
-from service.problem_details import not_found
+from service.problem_details import HttpError, not_found
+from tuner.problem.contract import Contract
 from tuner.problem.target import TARGETS
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 
-Kind = Literal["jobs", "targets", "toolchains"]
-KINDS: tuple[Kind, ...] = ("jobs", "targets", "toolchains")
+Kind = Literal["jobs", "contracts", "targets", "toolchains"]
+MAY_DIFFER: Mapping[Kind, tuple[str, ...]] = {
+    "jobs": JOBS_MAY_DIFFER,
+    "contracts": ("contract",),
+    "targets": ("target",),
+    "toolchains": (),
+}
+"""What the two sides of each kind may differ in, beside being two."""
 CHOICES = 100
 
 
 class CompareQuery(BaseModel):
-    """Two sides to compare: ids of two jobs, names of two targets or digests of two toolchains."""
+    """Two sides to compare: ids of two jobs, names of two contracts or targets, or digests of two
+    toolchains."""
 
     kind: Kind = "jobs"
     own: str = ""
@@ -46,12 +55,12 @@ def compare(
     rows = []
     if asked.own and asked.other:
         own, other = (_side(store, asked.kind, name) for name in (asked.own, asked.other))
-        rows = compared(own, other, across_targets=asked.kind == "targets")
+        rows = compared(own, other, may_differ=MAY_DIFFER[asked.kind])
     return render(
         request,
         "compare.html",
         asked=asked,
-        kinds=KINDS,
+        kinds=list(MAY_DIFFER),
         choices=_choices(store, asked.kind),
         rows=rows,
         least=LEAST_SAMPLES,
@@ -64,22 +73,32 @@ def _choices(store: SqlStore, kind: Kind) -> list[tuple[str, str]]:
     """Value and label of what can be chosen."""
     if kind == "targets":
         return [(name, name) for name in TARGETS]
+    if kind == "contracts":
+        return [(name.value, name.value) for name in Contract]
     if kind == "toolchains":
         return [
             (each.digest, f"{each.digest[:10]}, used {ago(each.last_used_at)}")
             for each in toolchains(store)
         ]
     views = [JobView(one) for one in jobs_page(store, JobFilters(), None, CHOICES)]
-    return [(view.id, f"{view.name} {_values(view)} {view.id}") for view in views if view.best]
+    return [(view.id, _label(view)) for view in views if view.best]
 
 
-def _values(view: JobView) -> str:
-    return "\N{MULTIPLICATION SIGN}".join(str(value) for value in view.params.values())
+def _label(view: JobView) -> str:
+    """Enough of a job to choose it by."""
+    problem = view.job.spec.problem
+    sizes = "\N{MULTIPLICATION SIGN}".join(str(value) for value in view.params.values())
+    parts = (problem.contract.value, problem.target.name, f"{view.best:,} cycles", view.id)
+    return " \N{MIDDLE DOT} ".join((f"{view.name} {sizes}", *parts))
 
 
 def _side(store: SqlStore, kind: Kind, name: str) -> list[StoredBest]:
     if kind == "targets":
         return bests(store, target=name)
+    if kind == "contracts":
+        if name not in tuple(Contract):
+            raise HttpError(422, f"contract '{name[:40]}'", accepted=", ".join(Contract))
+        return bests(store, contract=Contract(name))
     if kind == "toolchains":
         return bests(store, toolchain=name)
     found = job_overviews(store, [name])

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import RedirectResponse, Response
 
+from dashboards.charts.course import course
 from dashboards.charts.outcomes import outcome_strip
 from dashboards.job_view import JobView
+from dashboards.kept import Kept, kept_of
 from dashboards.promoted import promoted_view
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
 from db.jobs.queries import job_overviews
 from db.jobs.trials import (
-    TrialPoint,
     front_trials,
     key_trials,
     promoted_trials,
@@ -38,6 +39,7 @@ from tuner.space.config import KnobValue
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 
 PAGE = 25
+NOTHING_MEASURED = "No trial of this job was measured."
 ACTIONS = {request.value: request for request in JobRequest}
 
 
@@ -54,6 +56,12 @@ class TrialsAsked(BaseModel):
             return Outcome(self.outcome) if self.outcome else None
         except ValueError:
             raise HttpError(422, f"outcome '{self.outcome}'", accepted=", ".join(Outcome)) from None
+
+
+class LiveAsked(TrialsAsked):
+    """The trials that the page shows, and the version of the job it has ``seen``."""
+
+    seen: str = ""
 
 
 def find_view(store: SqlStore, job_id: str) -> JobView:
@@ -77,28 +85,35 @@ def job(
         request,
         "job.html",
         view=view,
+        replaces=False,
         may_act=may_steer(request.state.viewer.caller, view.job),
         actions=actions_for(view),
-        **_live(store, view),
+        **_live(store, view, kept_of(request)),
         **_trials(store, view, asked),
     )
 
 
 @router.get("/jobs/{job_id}/live")
 def live(
-    request: Request, job_id: str, store: Annotated[SqlStore, Depends(store_of)], seen: str = ""
+    request: Request,
+    job_id: str,
+    asked: Annotated[LiveAsked, Query()],
+    store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
-    """The part that changes while the job runs; 204 if nothing has since ``seen``."""
+    """The parts that change while the job runs, its trials among them; 204 if nothing has since
+    ``seen``."""
     view = find_view(store, job_id)
-    if seen == view.version:
+    if asked.seen == view.version:
         return Response(status_code=204)
     return render(
         request,
-        "job_live.html",
+        "job_live_and_trials.html",
+        replaces=True,
         view=view,
         may_act=may_steer(request.state.viewer.caller, view.job),
         actions=actions_for(view),
-        **_live(store, view),
+        **_live(store, view, kept_of(request)),
+        **_trials(store, view, asked),
     )
 
 
@@ -111,7 +126,9 @@ def trials(
 ) -> Response:
     """The table of trials by itself."""
     view = find_view(store, job_id)
-    return render(request, "job_trials.html", view=view, **_trials(store, view, asked))
+    return render(
+        request, "job_trials.html", view=view, replaces=False, **_trials(store, view, asked)
+    )
 
 
 @router.post("/jobs/{job_id}/{action}")
@@ -140,25 +157,30 @@ def actions_for(view: JobView) -> list[str]:
     return ["resume", "cancel"] if view.state == "paused" else ["pause", "cancel"]
 
 
-def _live(store: SqlStore, view: JobView) -> dict[str, Any]:
-    points = trial_points(store, view.id)
+def _live(store: SqlStore, view: JobView, kept: Kept) -> dict[str, Any]:
     spec = view.job.spec
+
+    def drawn() -> dict[str, Any]:
+        return course(trial_points(store, view.id))
+
     return {
         "promoted": promoted_view(promoted_trials(store, view.id)) if spec.promote_to else None,
         "front": front_trials(store, view.job) if len(spec.objectives) > 1 else None,
-        "chart": chart_data(view, points),
+        "chart": {**kept.get(("course", view.id, view.version), drawn), **_lines(view)},
         "strip": outcome_strip(view.overview.summary.outcomes),
     }
 
 
-def chart_data(view: JobView, points: list[TrialPoint]) -> dict[str, Any]:
-    """The chart of the course: points and the lines to compare with."""
+def _lines(view: JobView) -> dict[str, Any]:
+    """Beside the course: the lines to compare with, where trials are, and what is said without
+    any."""
     lines = {
         "default": view.overview.default_cycles,
         "textbook": view.overview.textbook_cycles,
         "peak": round(view.peak) if view.peak else None,
     }
-    return {**course(points), "lines": lines}
+    empty = "The first measured trial will appear here." if view.open else NOTHING_MEASURED
+    return {"lines": lines, "empty": empty}
 
 
 def _trials(store: SqlStore, view: JobView, asked: TrialsAsked) -> dict[str, Any]:
@@ -180,6 +202,7 @@ def _trials(store: SqlStore, view: JobView, asked: TrialsAsked) -> dict[str, Any
     return {
         "trials": [(trial, differences(trial.config, best)) for trial in found],
         "asked": asked,
+        "trials_query": urlencode(asked.model_dump(include=set(TrialsAsked.model_fields))),
         "trials_total": total,
         "page": PAGE,
     }
@@ -192,71 +215,3 @@ def differences(config: Config, best: Config | None) -> dict[str, KnobValue | No
         return dict(config)
     knobs = dict.fromkeys((*config, *best))
     return {knob: config.get(knob) for knob in knobs if config.get(knob) != best.get(knob)}
-
-
-STRETCHES = 240
-
-
-def course(points: Sequence[TrialPoint], stretches: int = STRETCHES) -> dict[str, Any]:
-    """The course of a job as few points: what a chart of a few hundred pixels can show.
-
-    A job of ten thousand trials would send ten thousand points every two seconds; the eye sees the
-    envelope. Every improvement is kept exactly, and of each stretch of trials its fastest and
-    slowest.
-
-    Columns ``order`` (trials finished so far), ``trial`` (its number), ``seconds`` (worked so
-    far), ``cycles`` and ``best`` (so far), and ``total``, how many measured trials they stand for.
-    In the order of finishing."""
-    seconds = worked_seconds(points)
-    measured = [
-        (order, p.number, s, p.cycles)
-        for order, (p, s) in enumerate(zip(points, seconds, strict=True), 1)
-        if p.cycles is not None
-    ]
-    best: list[int] = []
-    for *_, cycles in measured:
-        best.append(min(cycles, best[-1]) if best else cycles)
-    kept = _kept([cycles for *_, cycles in measured], best, stretches)
-    return {
-        "total": len(measured),
-        "finished": len(points),
-        "order": [measured[i][0] for i in kept],
-        "trial": [measured[i][1] for i in kept],
-        "seconds": [round(measured[i][2], 2) for i in kept],
-        "cycles": [measured[i][3] for i in kept],
-        "best": [best[i] for i in kept],
-    }
-
-
-def _kept(cycles: Sequence[int], best: Sequence[int], stretches: int) -> list[int]:
-    count = len(cycles)
-    if count <= 2 * stretches:
-        return list(range(count))
-    kept = {0, count - 1}
-    kept.update(i for i in range(1, count) if best[i] < best[i - 1])
-    for stretch in range(stretches):
-        inside = range(stretch * count // stretches, (stretch + 1) * count // stretches)
-        kept.add(min(inside, key=lambda i: cycles[i]))
-        kept.add(max(inside, key=lambda i: cycles[i]))
-    return sorted(kept)
-
-
-LONG_BREAK_S = 120.0
-
-
-def worked_seconds(points: Sequence[TrialPoint]) -> list[float]:
-    """For each trial the wall seconds worked when it finished, without breaks: times in which
-    no trial ran, such as between two sessions of a job, take no room on the axis."""
-    if not points:
-        return []
-    passed = 0.0
-    last = min(point.started_at for point in points)
-    seconds = []
-    for point in points:
-        step = point.finished_at - last
-        if step > LONG_BREAK_S and point.started_at > last:
-            step = point.finished_at - point.started_at
-        passed += max(0.0, step)
-        last = max(last, point.finished_at)
-        seconds.append(passed)
-    return seconds

@@ -28,6 +28,8 @@ from service.problem_details import HttpError
 
 router = APIRouter()
 
+HOW_TO_ENTER = "paste a whole token below; one begins with hvx_ (hvxtune token create makes one)"
+
 
 @router.get("/login")
 def show(request: Request, next: str = "") -> Response:  # noqa: A002  # its name in addresses
@@ -46,7 +48,7 @@ async def log_in(request: Request) -> Response:
     try:
         caller = await run_in_threadpool(caller_with, request, token)
     except HttpError as error:
-        return _form(request, place, error, status=error.status)
+        return _form(request, place, _for_people(error, token), status=error.status)
     answer = RedirectResponse(_own_place(request, place), 303)
     let_in(request, answer, await run_in_threadpool(begin, request, caller))
     answer.delete_cookie(LOGIN.cookie, path=request.scope.get("root_path", "") or "/")
@@ -64,6 +66,15 @@ async def log_out(request: Request) -> Response:
     answer = RedirectResponse(f"{root}/login", 303)
     answer.delete_cookie(SESSION_COOKIE, path=root or "/")
     return answer
+
+
+def _for_people(error: HttpError, token: str) -> HttpError:
+    """``error`` with a next step for a form: the gate's are for those who send headers."""
+    if not token:
+        return HttpError(error.status, "no token was entered", next_step=HOW_TO_ENTER)
+    if "Authorization" in error.next_step:
+        return HttpError(error.status, error.message, next_step=HOW_TO_ENTER)
+    return error
 
 
 def _end(request: Request, viewer: Viewer) -> None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import RedirectResponse, Response
 
-from dashboards.charts.shapes import shape_grids
+from dashboards.charts.shapes import shape_map
 from dashboards.job_view import peak_of
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
@@ -131,7 +131,7 @@ def shapes(
         "shapes.html",
         asked=asked,
         kernel=kernel,
-        grids=shape_grids(kernel, found, peaks),
+        shapes=shape_map(kernel, found, peaks),
         kernels=kernel_names(),
         targets=list(TARGETS),
         contracts=[contract.value for contract in Contract],

@@ -1,4 +1,5 @@
-// The course of a search: every trial as a dot, the best so far as a line, on a logarithmic axis.
+// The course of a search on a logarithmic axis: trials as dots, the best so far as a line, and those
+// that gave no measurement as strokes along the top. A click opens a trial.
 (() => {
   "use strict";
   const place = document.getElementById("course");
@@ -6,6 +7,7 @@
   let axis = "trial";
   let chart = null;
 
+  const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000];
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const data = () => JSON.parse(document.getElementById("course-data").textContent);
   const thousands = (value) => (value == null ? "" : Math.round(value).toLocaleString("en"));
@@ -18,10 +20,42 @@
     return String(value);
   };
 
+  // What is drawn, in the order of the axis. All improvements are among the points in either order.
+  let shown = null;
+  function arrange() {
+    const d = data();
+    const places = [...d.trial.keys()];
+    if (axis === "seconds") places.sort((a, b) => d.seconds[a] - d.seconds[b]);
+    const pick = (values) => places.map((place) => values[place]);
+    const cycles = pick(d.cycles);
+    let least = Infinity;
+    shown = {
+      ...d,
+      x: pick(d[axis]),
+      trial: pick(d.trial),
+      seconds: pick(d.seconds),
+      cycles,
+      best: cycles.map((value) => (least = Math.min(least, value))),
+      failedAt: d.failed[axis],
+    };
+    tellShares(d);
+    return shown;
+  }
+
   function columns(d) {
-    const x = axis === "trial" ? d.order : d.seconds;
-    const flat = (value) => x.map(() => value);
-    return [x, d.cycles, d.best, flat(d.lines.default), flat(d.lines.textbook), flat(d.lines.peak)];
+    const flat = (value) => d.x.map(() => value);
+    return [d.x, d.cycles, d.best, flat(d.lines.default), flat(d.lines.textbook), flat(d.lines.peak)];
+  }
+
+  function tellShares(d) {
+    const parts = [];
+    const share = (some, all, what) => {
+      if (some < all) parts.push(`${thousands(some)} of ${thousands(all)} ${what}`);
+    };
+    share(d.trial.length, d.total, "measured trials");
+    share(d.failed.trial.length, d.total_failed, "others");
+    const place = document.getElementById("course-share");
+    place.textContent = parts.length ? `shown: ${parts.join(", ")}` : "";
   }
 
   function bounds(d) {
@@ -46,6 +80,55 @@
     return { label, stroke, width: 1.5, dash, points: { show: false }, value: (_, v) => thousands(v) };
   }
 
+  function across(d) {
+    const all = [...d.x, ...d.failedAt];
+    const [low, high] = [Math.min(...all), Math.max(...all)];
+    return low === high ? [low - 1, high + 1] : [low, high];
+  }
+
+  const STROKE = 9; // pixels high
+  function strokes(plot) {
+    const { ctx, bbox } = plot;
+    const ratio = devicePixelRatio;
+    ctx.save();
+    ctx.lineWidth = 1.5 * ratio;
+    ctx.setLineDash([]);
+    shown.failedAt.forEach((at, i) => {
+      ctx.strokeStyle = colour(shown.failed.outcome[i] === "cutoff" ? "--dot" : "--bad");
+      const x = plot.valToPos(at, "x", true);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + STROKE * ratio);
+      ctx.stroke();
+    });
+    ctx.restore();
+  }
+
+  // The mark under the pointer: a stroke, if it is up there, else the dot that is nearest.
+  const REACH = 24;
+  function under(plot) {
+    const { left, top } = plot.cursor;
+    if (left == null || left < 0) return null;
+    const near = (at) => Math.abs(plot.valToPos(at, "x") - left);
+    let best = null;
+    const consider = (distance, found) => {
+      if (distance <= REACH && (!best || distance < best.distance)) best = { distance, ...found };
+    };
+    if (top <= STROKE + 4) {
+      shown.failedAt.forEach((at, i) => consider(near(at), { failed: i }));
+    } else {
+      shown.x.forEach((at, i) => {
+        const distance = near(at);
+        if (distance <= REACH) consider(Math.hypot(distance, plot.valToPos(shown.cycles[i], "y") - top), { dot: i });
+      });
+    }
+    return best;
+  }
+
+  function open(trial) {
+    location.assign(`${place.dataset.trials}/${trial}`);
+  }
+
   function options(d) {
     const grid = { stroke: colour("--line"), width: 1 };
     const soft = colour("--soft");
@@ -55,13 +138,13 @@
       height: Math.max(260, Math.min(380, place.clientWidth * 0.42)),
       padding: [10, 12, 0, 0],
       legend: { show: false },
-      cursor: { points: { size: 7 }, drag: { x: false, y: false } },
+      cursor: { points: { show: false }, drag: { x: false, y: false } },
       scales: {
-        x: { time: false, range: (_, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) },
-        y: { distr: 3, range: () => bounds(data()) },
+        x: { time: false, range: () => across(shown) },
+        y: { distr: 3, range: () => bounds(shown) },
       },
       axes: [
-        { stroke: soft, grid, font, ticks: grid, label: axis === "trial" ? "trials finished" : "seconds worked", labelFont: font, labelSize: 20, size: 34, space: 70 },
+        { stroke: soft, grid, font, ticks: grid, label: axis === "trial" ? "trial" : "seconds worked", incrs: axis === "trial" ? WHOLE : undefined, labelFont: font, labelSize: 20, size: 34, space: 70 },
         { stroke: soft, grid, font, ticks: grid, size: 52, label: "cycles", labelFont: font, labelSize: 18, splits: (_, __, low, high) => ticks(low, high), filter: (_, splits) => splits, values: (_, splits) => splits.map(short) },
       ],
       series: [
@@ -72,7 +155,7 @@
         line("textbook", colour("--textbook"), [6, 4]),
         line("HVX peak", colour("--peak"), [2, 3]),
       ],
-      hooks: { setCursor: [tell] },
+      hooks: { setCursor: [tell], draw: [strokes] },
     };
   }
 
@@ -81,35 +164,43 @@
   tip.textContent = "\u00a0";
 
   function tell(plot) {
-    const index = plot.cursor.idx;
-    const d = data();
-    if (index == null || d.trial[index] === undefined) {
-      tip.textContent = "\u00a0";
-      return;
+    const found = under(plot);
+    plot.over.style.cursor = found ? "pointer" : "default";
+    tip.textContent = found ? words(found) : "\u00a0";
+  }
+
+  function words({ dot, failed }) {
+    if (failed !== undefined) {
+      const { trial, outcome, seconds } = shown.failed;
+      return `trial ${trial[failed]}: ${outcome[failed]}, after ${seconds[failed].toFixed(1)} s`;
     }
-    tip.textContent = `trial ${d.trial[index]}: ${thousands(d.cycles[index])} cycles, best so far ${thousands(d.best[index])}, after ${d.seconds[index].toFixed(1)} s`;
+    return `trial ${shown.trial[dot]}: ${thousands(shown.cycles[dot])} cycles, best so far ${thousands(shown.best[dot])}, after ${shown.seconds[dot].toFixed(1)} s`;
   }
 
   function draw() {
-    const d = data();
+    const d = arrange();
     if (chart) chart.destroy();
     chart = null;
     place.replaceChildren();
+    place.classList.toggle("chart", d.cycles.length > 0);
     if (!d.cycles.length) {
       const empty = document.createElement("div");
       empty.className = "empty";
-      empty.textContent = "The first measured trial will appear here.";
+      empty.textContent = d.empty;
       place.append(empty);
       return;
     }
     chart = new uPlot(options(d), columns(d), place);
+    chart.over.addEventListener("click", () => {
+      const found = under(chart);
+      if (found) open(found.dot === undefined ? shown.failed.trial[found.failed] : shown.trial[found.dot]);
+    });
     place.append(tip);
   }
 
   function update() {
-    const d = data();
-    if (!chart || !d.cycles.length) draw();
-    else chart.setData(columns(d));
+    if (!chart) draw();
+    else chart.setData(columns(arrange()));
   }
 
   document.addEventListener("click", (event) => {

@@ -34,4 +34,40 @@
       button.hidden = true;
     }
   });
+  // Browsers that go back restore what was chosen, not what the page was made for.
+  addEventListener("pageshow", () => {
+    for (const form of document.querySelectorAll("form[data-auto]")) form.reset();
+  });
+
+  // A page that cannot ask any more says so, and takes nothing for the present.
+  let answeredAt = new Date();
+  function tellConnection(lost) {
+    const place = document.getElementById("connection");
+    if (!lost) answeredAt = new Date();
+    if (!place || lost === !place.hidden) return;
+    document.documentElement.toggleAttribute("data-lost", lost);
+    place.hidden = !lost;
+    place.textContent = lost
+      ? `Connection lost: this page is as of ${answeredAt.toLocaleTimeString()}. It goes on by itself when the service answers.`
+      : "";
+  }
+  for (const name of ["htmx:sendError", "htmx:timeout"]) {
+    document.addEventListener(name, () => tellConnection(true));
+  }
+  document.addEventListener("htmx:afterOnLoad", (event) => {
+    tellConnection(event.detail.xhr.status >= 500);
+  });
+
+  // Tables that are replaced while they are read stay where they were scrolled to.
+  const scrolled = new Map();
+  document.addEventListener("htmx:beforeSwap", () => {
+    for (const region of document.querySelectorAll(".scroll[aria-label]")) {
+      scrolled.set(region.getAttribute("aria-label"), region.scrollLeft);
+    }
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    for (const region of document.querySelectorAll(".scroll[aria-label]")) {
+      region.scrollLeft = scrolled.get(region.getAttribute("aria-label")) ?? 0;
+    }
+  });
 })();

@@ -246,9 +246,11 @@ class Toolchain:
     last_used_at: float = 0.0
 
 
-def bests(store: SqlStore, *, target: str = "", toolchain: str = "") -> list[StoredBest]:
-    """The schedules on a target, or of a toolchain (by digest), that are not quarantined. Those of
-    one problem and cache state come best first."""
+def bests(
+    store: SqlStore, *, target: str = "", toolchain: str = "", contract: Contract | None = None
+) -> list[StoredBest]:
+    """The schedules on a target, of a toolchain (by digest) or under a contract that are not
+    quarantined. Those of one problem and cache state come best first."""
     wanted = (
         select(
             WorkloadRow.kernel,
@@ -280,6 +282,8 @@ def bests(store: SqlStore, *, target: str = "", toolchain: str = "") -> list[Sto
         wanted = wanted.where(TargetRow.name == target)
     if toolchain:
         wanted = wanted.where(ToolchainRow.digest == toolchain)
+    if contract is not None:
+        wanted = wanted.where(ProblemRow.contract == contract)
     with store.reading() as session:
         rows = session.execute(wanted).all()
     fingerprints = {row.digest: row.fingerprint for row in rows}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from dashboards.comparing import (
+    JOBS_MAY_DIFFER,
     LEAST_SAMPLES,
     LEAST_WORKLOADS,
     Ratio,
@@ -64,15 +66,24 @@ def test_a_verdict_needs_an_interval_on_one_side_of_one(ratio: Ratio, verdict: s
 def test_what_became_slower_comes_first_and_one_sided_last() -> None:
     own = [best("a", 90), best("b", 300), best("c", 100), best("d", 5)]
     other = [best("a", 100), best("b", 100), best("c", 100), best("e", 5)]
-    rows = compared(own, other, across_targets=False)
+    rows = compared(own, other)
     assert [row.kernel for row in rows] == ["b", "c", "a", "d", "e"]
     assert [row.ratio is None for row in rows] == [False, False, False, True, True]
 
 
 def test_targets_are_compared_although_they_differ() -> None:
     sides = [best("a", 90)], [best("a", 100, target="hexagon-v68")]
-    assert compared(*sides, across_targets=True)[0].ratio is not None
-    assert len(compared(*sides, across_targets=False)) == 2
+    (row,) = compared(*sides, may_differ=["target"])
+    assert row.ratio is not None
+    assert row.detail == "static · hexagon-v66 against hexagon-v68 · model · warm"
+    assert len(compared(*sides)) == 2
+
+
+def test_jobs_under_two_contracts_are_compared_but_never_two_fidelities() -> None:
+    own = [best("a", 90)]
+    for changes, rows in (({"contract": "none"}, 1), ({"fidelity": "hardware"}, 2)):
+        other = [replace(best("a", 100), **changes)]
+        assert len(compared(own, other, may_differ=JOBS_MAY_DIFFER)) == rows
 
 
 def test_the_median_of_workloads_needs_some_for_an_interval() -> None:

@@ -225,6 +225,25 @@ def test_jobs_are_compared(logged_in: LogIn, store: SqlStore) -> None:
     assert logged_in(Scope.READ).get(f"/ui/compare?own={own}&other=1rtx").status_code == 404
 
 
+def test_jobs_and_contracts_are_compared(logged_in: LogIn, store: SqlStore) -> None:
+    """What a contract costs: the same workload under two of them, one row, with a ratio."""
+    browser = logged_in(Scope.READ)
+    jobs = []
+    for contract, cycles in (("static", 900), ("none", 1350)):
+        of = problem(contract=contract, m=128, n=128, k=128)
+        jobs.append(store_schedule(store, of, cycles).rpartition("-")[0])
+    choices = words(browser.get("/ui/compare").text)
+    for contract, cycles, job in zip(("static", "none"), ("900", "1,350"), jobs, strict=True):
+        label = f"{contract} · hexagon-v66 · {cycles} cycles · {job}"
+        assert label in choices
+    for query in (f"own={jobs[1]}&other={jobs[0]}", "kind=contracts&own=none&other=static"):
+        page = words(browser.get(f"/ui/compare?{query}").text)
+        assert "1,350 900 1.50" in page
+        assert "none against static · hexagon-v66" in page
+        assert "only on one side" not in page
+    assert browser.get("/ui/compare?kind=contracts&own=some&other=none").status_code == 422
+
+
 def test_targets_are_compared(logged_in: LogIn, store: SqlStore) -> None:
     for seed, (target, cycles) in enumerate([("hexagon-v66", 900), ("hexagon-v68", 600)]):
         stored(store, cycles, seed=seed, target=target)
@@ -249,12 +268,13 @@ def test_an_imported_schedule_shows_where_it_comes_from(
     assert "simulator qemu 7.2" in page
 
 
-@pytest.mark.parametrize("kind", ["jobs", "targets", "toolchains"])
+@pytest.mark.parametrize("kind", ["jobs", "contracts", "targets", "toolchains"])
 def test_without_schedules_a_comparison_says_so(
     logged_in: LogIn, store: SqlStore, kind: str
 ) -> None:
     job = store.create_job(spec(), SPACE, TOOLCHAIN).id
-    page = logged_in(Scope.READ).get(f"/ui/compare?kind={kind}&own={job}&other={job}").text
+    side = "static" if kind == "contracts" else job
+    page = logged_in(Scope.READ).get(f"/ui/compare?kind={kind}&own={side}&other={side}").text
     assert "Not enough data" in page
 
 
