@@ -13,7 +13,10 @@ from tuner.headline import Headline
 from tuner.identity import digest_of
 from tuner.records.candidate import Problem
 from tuner.records.request import search_options, told
-from tuner.records.trial import Job, JobState
+from tuner.records.trial import NOT_REACHED, Job, JobState
+
+UNREACHED = "not reached"
+"""The word for a job of a set or network whose budget was spent before its turn."""
 
 
 def peak_of(problem: Problem) -> float | None:
@@ -28,6 +31,8 @@ def state_word(job: Job, *, interrupted: bool = False) -> str:
     """The state in a person's words."""
     if interrupted:
         return "interrupted"
+    if job.state is JobState.CANCELLED and job.note == NOT_REACHED:
+        return UNREACHED
     return "paused" if job.paused and job.state is JobState.QUEUED else job.state.value
 
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from dashboards.charts.gantt import Gantt, gantt
 from dashboards.charts.network_graph import NetworkGraph, network_graph
 from dashboards.charts.vtcm_steps import VtcmChart, vtcm_charts
-from tuner.batch_progress import BatchProgress, Totals
+from dashboards.job_view import UNREACHED
+from tuner.batch_progress import BatchProgress, MemberProgress, Totals
 from tuner.records.batch import Batch, NetworkLayer
 from tuner.records.network_plan import NetworkPlan
+from tuner.records.trial import JobState
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,14 @@ class NetworkView:
     def ended(self) -> int:
         """Jobs that have ended."""
         return sum(one.state.ended for one in self.progress.members)
+
+    def word(self, one: MemberProgress) -> str:
+        """The state of one of its jobs. Where all share a budget, those it was too small for are
+        closed like cancelled ones."""
+        stopped = one.state is JobState.CANCELLED and not one.finished
+        if stopped and self.batch.shares_budget and self.state != JobState.CANCELLED:
+            return UNREACHED
+        return one.word
 
     @property
     def share_of_budget(self) -> float | None:

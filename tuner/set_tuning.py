@@ -31,7 +31,14 @@ from tuner.measure import DeviceAccess
 from tuner.measure.measurer import AbandonableMeasurer
 from tuner.records.batch import Batch, BatchKind, BatchPlan, NetworkLayer, NewJob
 from tuner.records.candidate import Problem
-from tuner.records.trial import Job, JobRequest, JobState, Submission, Trial
+from tuner.records.trial import (
+    NOT_REACHED,
+    Job,
+    JobRequest,
+    JobState,
+    Submission,
+    Trial,
+)
 from tuner.search.allocation import SearchState, next_search
 from tuner.search.loop import Progress, TuningLoop
 from tuner.search.stopping import StopRequest
@@ -412,11 +419,10 @@ class _BatchRun:
         for job_id, search in zip(self._jobs, self._searches, strict=True):
             if self._store.job(job_id).state.ended:
                 continue
-            if search.trials == 0:
-                self._store.request(job_id, JobRequest.CANCEL)
-                continue
             token = self._store.claim(job_id)
-            if search.best_cycles is None:
+            if search.trials == 0:
+                self._store.release(job_id, token, JobState.CANCELLED, NOT_REACHED)
+            elif search.best_cycles is None:
                 note = "no valid trial before the budget of the batch was spent"
                 self._store.release(job_id, token, JobState.FAILED, note)
             else:

@@ -1,6 +1,7 @@
 """The analysis of a job's trials: which knobs matter, what fails, what was left untried.
 
-The only page that loads Plotly.
+The only page that loads Plotly. What takes long to work out comes a moment after the page, and is
+kept for as long as no trial changes it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from dashboards.job_view import JobView
+from dashboards.kept import kept_of
 from dashboards.pages.job import find_view
 from dashboards.session import viewing
 from dashboards.templating import render
@@ -31,34 +34,6 @@ router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 
 MOST_TRIALS = 20_000
 NOISE_ROWS = 20
-
-
-@router.get("/jobs/{job_id}/analysis")
-def analysis(
-    request: Request, job_id: str, store: Annotated[SqlStore, Depends(store_of)]
-) -> Response:
-    """The page."""
-    view = find_view(store, job_id)
-    trials = analysed_trials(store, view.id, MOST_TRIALS)
-    finished = [trial for trial in trials if trial.outcome is not None]
-    space = store.space(view.id)
-    facts = knob_facts(space, finished)
-    return render(
-        request,
-        "analysis.html",
-        view=view,
-        facts=facts,
-        measured=sum(1 for trial in finished if trial.cycles is not None),
-        least=LEAST_TRIALS,
-        failures=any(value.failed for each in facts for value in each.values),
-        distinct=len({tuple(sorted(trial.config.items())) for trial in finished}),
-        finished=len(finished),
-        noise=noise(finished),
-        plots={
-            **plots(space, finished, facts, view.job.spec.objectives),
-            "lanes": lanes(trials, time.time()),
-        },
-    )
 
 
 def noise(trials: list[AnalysedTrial]) -> list[dict[str, object]]:
@@ -121,6 +96,68 @@ class KnobFacts:
         return sum(1 for each in self.values if each.trials)
 
 
+@router.get("/jobs/{job_id}/analysis")
+def analysis(
+    request: Request, job_id: str, store: Annotated[SqlStore, Depends(store_of)]
+) -> Response:
+    """The page; its figures at once if they are kept."""
+    view = find_view(store, job_id)
+    return render(request, "analysis.html", view=view, figures=kept_of(request).find(_key(view)))
+
+
+@router.get("/jobs/{job_id}/analysis/figures")
+def figures(
+    request: Request, job_id: str, store: Annotated[SqlStore, Depends(store_of)]
+) -> Response:
+    """The figures alone, worked out now if they are not kept."""
+    view = find_view(store, job_id)
+    made = kept_of(request).get(_key(view), lambda: figures_of_job(store, view))
+    return render(request, "analysis_figures.html", view=view, figures=made)
+
+
+def _key(view: JobView) -> tuple[str, str, str]:
+    return "analysis", view.id, view.version
+
+
+@dataclass(frozen=True)
+class AnalysisFigures:
+    """Tables and charts of one state of a job. ``analysed`` is how many of its finished trials
+    they are about: the last ones."""
+
+    facts: Sequence[KnobFacts]
+    analysed: int
+    measured: int
+    distinct: int
+    noise: Sequence[Mapping[str, Any]]
+    plots: Mapping[str, Any]
+    least: int = LEAST_TRIALS
+    ranked: int = MOST_RANKED
+
+    @property
+    def failures(self) -> bool:
+        """Whether a trial failed."""
+        return any(value.failed for each in self.facts for value in each.values)
+
+
+def figures_of_job(store: SqlStore, view: JobView) -> AnalysisFigures:
+    """The analysis of the last :data:`MOST_TRIALS` trials of a job."""
+    trials = analysed_trials(store, view.id, MOST_TRIALS)
+    finished = [trial for trial in trials if trial.outcome is not None]
+    space = store.space(view.id)
+    facts = knob_facts(space, finished)
+    return AnalysisFigures(
+        facts=facts,
+        analysed=len(finished),
+        measured=sum(1 for trial in finished if trial.cycles is not None),
+        distinct=len({trial.config_digest for trial in finished}),
+        noise=noise(finished),
+        plots={
+            **plots(space, finished, facts, view.job.spec.objectives),
+            "lanes": lanes(trials, time.time()),
+        },
+    )
+
+
 HARMLESS = (Outcome.OK, Outcome.CUTOFF)
 """Outcomes other than failures: a candidate that was cut off works, but is slow."""
 
@@ -130,9 +167,10 @@ def knob_facts(space: Space, trials: Sequence[AnalysedTrial]) -> list[KnobFacts]
     importance = importances(space, trials) or {}
     found = []
     for knob in space.knobs:
+        name = knob.name
         groups: dict[KnobValue, list[AnalysedTrial]] = {choice: [] for choice in knob.choices}
         for trial in trials:
-            groups.setdefault(trial.config.get(knob.name, UNSET), []).append(trial)
+            groups.setdefault(trial.config.get(name, UNSET), []).append(trial)
         values = tuple(_value_facts(value, group) for value, group in groups.items())
         found.append(KnobFacts(knob.name, knob.doc, importance.get(knob.name), values))
     return sorted(found, key=lambda facts: -(facts.importance or 0.0))
@@ -140,7 +178,8 @@ def knob_facts(space: Space, trials: Sequence[AnalysedTrial]) -> list[KnobFacts]
 
 def _value_facts(value: KnobValue, group: Sequence[AnalysedTrial]) -> ValueFacts:
     cycles = [trial.cycles for trial in group if trial.cycles is not None]
-    outcomes = Counter(trial.outcome.value for trial in group if trial.outcome is not None)
+    counted = Counter(trial.outcome for trial in group if trial.outcome is not None)
+    outcomes = Counter({outcome.value: amount for outcome, amount in counted.items()})
     return ValueFacts(
         value=value,
         trials=len(group),

@@ -1,9 +1,7 @@
 // The charts of an analysis, by Plotly: configs as lines, slices, code size, workers over time.
 (() => {
   "use strict";
-  const source = document.getElementById("plots");
-  if (!source) return;
-  const data = JSON.parse(source.textContent);
+  let data = null;
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const config = { displayModeBar: false, responsive: true, staticPlot: false };
   const thousands = (value) => value.toLocaleString("en");
@@ -138,6 +136,9 @@
   }
 
   function draw() {
+    const source = document.getElementById("plots");
+    if (!source) return; // still being worked out
+    data = JSON.parse(source.textContent);
     if (data.lines.length) {
       lines();
       slices();
@@ -151,6 +152,7 @@
   }
 
   draw();
+  document.addEventListener("htmx:afterSwap", draw);
   document.addEventListener("themechange", draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 })();

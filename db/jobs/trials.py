@@ -218,6 +218,7 @@ class AnalysedTrial:
     vtcm_bytes: int | None
     samples: tuple[int, ...]
     ddr_bytes: int | None = None
+    config_digest: str = ""
 
 
 def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTrial]:
@@ -235,6 +236,7 @@ def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTr
             MeasurementRow.vtcm_bytes,
             MeasurementRow.samples,
             MeasurementRow.ddr_bytes,
+            TrialRow.config_digest,
         )
         .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
         .where(TrialRow.job_id == job_id)
@@ -243,8 +245,9 @@ def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTr
     )
     with store.reading() as session:
         return [
-            AnalysedTrial(**{**row._mapping, "samples": tuple(row.samples or ())})
-            for row in reversed(session.execute(wanted).all())
+            AnalysedTrial(*values, tuple(samples or ()), *rest)
+            for *values, samples, ddr_bytes, digest in reversed(session.execute(wanted).all())
+            for rest in ((ddr_bytes, digest),)
         ]
 
 

@@ -128,7 +128,10 @@ def test_noise_is_relative_to_the_median_of_each_trial() -> None:
 
 def test_the_page_shows_it(logged_in: LogIn, store: SqlStore) -> None:
     browser = logged_in(Scope.READ)
-    page = browser.get(f"/ui/jobs/{finished_job(store)}/analysis").text
+    place = f"/ui/jobs/{finished_job(store)}/analysis"
+    assert 'id="plots"' not in browser.get(place).text, "at first the page comes without them"
+    page = browser.get(f"{place}/figures").text
+    assert 'id="plots"' in browser.get(place).text, "and then with what is kept"
     data = json.loads(re.search(r'id="plots">(.*?)</script>', page, re.DOTALL).group(1))
     assert [point[0] for point in data["lines"]] == [1000, 2000, 3000]
     assert "Not enough data" in page

@@ -29,6 +29,7 @@ PAGES = (
     "/ui/jobs/{job}/trials?order=number",
     "/ui/jobs/{job}/trials/1",
     "/ui/jobs/{job}/analysis",
+    "/ui/jobs/{job}/analysis/figures",
     "/ui/schedules",
     "/ui/schedules/shapes?kernel=gemm_u8",
     "/ui/compare?kind=targets&own=hexagon-v66&other=hexagon-v66",

@@ -249,6 +249,10 @@ class Schedule:
         return f"{self.provenance['job']}-{self.provenance['trial']}{promoted}"
 
 
+NOT_REACHED = "the budget of its batch was spent before its first trial"
+"""The note of a job that nobody cancelled, but that was never begun."""
+
+
 @dataclass(frozen=True)
 class Job:
     """A job as stored."""
