@@ -113,7 +113,7 @@ option-table: setup ## write the table of job options in docs/cli.md anew
 search-tables: setup ## measure the tables anew (hours; goes on where it was stopped)
 	nice -n 19 $(BIN)/python -m benchmarks.search_tables
 
-bench-dashboards: setup $(VENV)/.dev ## time the pages of a job of 10,000 trials
+bench-dashboards: setup $(VENV)/.dev ## time the pages of a job of 20,000 trials
 	$(BIN)/python -m benchmarks.dashboards
 
 screenshots: setup $(VENV)/.dev ## take the pictures of docs/dashboards.md anew (needs Chromium)

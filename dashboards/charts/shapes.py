@@ -12,8 +12,9 @@ from tuner.kernels import Kernel
 
 STEPS = 5
 MOST_VALUES = 24
-LEAST_FILLED = 1 / 3
-"""Grids that are emptier than this say less than a list."""
+LEAST_FILLED = 1 / 2
+LEAST_SHAPES = 3
+"""A grid that is emptier, or has fewer shapes, says less than a list."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ def shape_map(
 ) -> ShapeMap:
     """The map of ``found``. ``peaks`` are cycles at the peak by public id.
 
-    The axes are the two extents that leave the fewest grids. A shape that is alone in its grid is
-    listed, as are those of a grid that would be almost empty.
+    The axes are the two extents that leave the fewest grids. Shapes whose grid would be small or
+    almost empty are listed.
     """
     best: dict[tuple[int, ...], Cell] = {}
     for each in found:
@@ -95,8 +96,8 @@ def _divided(
     for group in groups.values():
         if not common:
             rows, columns = (_values(group, name) for name in (down, across))
-        alone = len(cells) > 1 and len(group) == 1 and not common
-        if alone or len(group) < LEAST_FILLED * len(rows) * len(columns):
+        few = len(group) < min(LEAST_SHAPES, len(cells)) and not common
+        if few or len(group) < LEAST_FILLED * len(rows) * len(columns):
             listed.extend(group)
             continue
         others = [name for name in names if name not in (down, across)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -13,6 +13,7 @@ from dashboards.charts.course import course
 from dashboards.charts.outcomes import outcome_strip
 from dashboards.job_view import JobView
 from dashboards.kept import Kept, kept_of
+from dashboards.pages.submit import form_like
 from dashboards.promoted import promoted_view
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
@@ -30,6 +31,7 @@ from service.auth.audit import record
 from service.auth.caller import Scope
 from service.job_requests import may_steer, require_may_steer
 from service.problem_details import HttpError, not_found
+from service.routers.job_trials import all_trials
 from service.sub_path import published
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobRequest
@@ -88,6 +90,7 @@ def job(
         replaces=False,
         may_act=may_steer(request.state.viewer.caller, view.job),
         actions=actions_for(view),
+        again=form_like(view.job),
         **_live(store, view, kept_of(request)),
         **_trials(store, view, asked),
     )
@@ -112,6 +115,7 @@ def live(
         view=view,
         may_act=may_steer(request.state.viewer.caller, view.job),
         actions=actions_for(view),
+        again=form_like(view.job),
         **_live(store, view, kept_of(request)),
         **_trials(store, view, asked),
     )
@@ -129,6 +133,17 @@ def trials(
     return render(
         request, "job_trials.html", view=view, replaces=False, **_trials(store, view, asked)
     )
+
+
+@router.get("/jobs/{job_id}/trials.{form}")
+def download(
+    job_id: str,
+    form: Literal["csv", "jsonl"],
+    asked: Annotated[TrialsAsked, Query()],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """All trials with the outcome that the table shows, as REST gives them."""
+    return all_trials(store, find_view(store, job_id).job, form, asked.outcome_or_all())
 
 
 @router.post("/jobs/{job_id}/{action}")

@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-from urllib.parse import urlencode
+import csv
+import io
+from typing import Annotated, Literal
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import BaseModel
-from starlette.responses import Response
+from pydantic import BaseModel, Field
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from dashboards.job_view import JobView
 from dashboards.network_view import NetworkView
-from dashboards.session import viewing
-from dashboards.templating import render
+from dashboards.pages.network import find_table
+from dashboards.session import Form, Viewer, form_of, viewing
+from dashboards.templating import render, shape
 from db.jobs.batches import Listed, Place, listed_page
 from db.jobs.queries import JobFilters, JobOverview, job_overviews, jobs_page
 from db.sql_store import SqlStore
 from service.app_state import store_of
+from service.auth.audit import record
 from service.auth.caller import Scope
+from service.job_requests import request_of_all, require_may_steer
+from service.json_forms import overview_json
 from service.problem_details import HttpError
+from service.sub_path import published
+from service.suggested_files import attachment
 from tuner.kernels import kernel_names
 from tuner.problem.contract import Contract
 from tuner.problem.target import TARGETS
-from tuner.records.trial import JobState
+from tuner.records.trial import JobRequest, JobState
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 
 PAGE = 50
+MOST_DOWNLOADED = 1000
+COLUMNS = (
+    *("job", "state", "kernel", "display_name", "params", "contract", "target"),
+    *("sampler", "seed", "finished", "best_cycles", "default_cycles", "textbook_cycles"),
+    *("baseline_cycles", "share_of_peak", "created_at", "spent_s", "user", "batch"),
+)
+"""Of the list as CSV: names of :func:`service.json_forms.overview_json`."""
+NETWORK = "network:"
+"""Before the id of a network or set, where a job's could be ticked."""
 STATES = (*(state.value for state in JobState), "paused")
 
 
@@ -39,6 +56,7 @@ class JobsQuery(BaseModel):
     contract: str = ""
     user: str = ""
     batch: str = ""
+    q: str = Field("", max_length=200)
     after: str = ""
 
     def filters(self) -> JobFilters:
@@ -59,6 +77,7 @@ class JobsQuery(BaseModel):
             contract=Contract(self.contract) if self.contract else None,
             user=self.user or None,
             batch=self.batch or None,
+            text=self.q.strip() or None,
         )
 
 
@@ -84,6 +103,7 @@ def jobs(
         for _, one in found[:PAGE]
     ]
     older = urlencode({**query, "after": found[PAGE - 1][0][1]}) if len(found) > PAGE else ""
+    viewer: Viewer = request.state.viewer
     part = request.headers.get("HX-Target") == "jobs"
     return render(
         request,
@@ -92,6 +112,8 @@ def jobs(
         asked=asked,
         filtered=wanted.any,
         live=any(row.open for row in rows),
+        may_cancel=any(viewer.may(scope) for scope in (Scope.SUBMIT, Scope.OPERATE)),
+        network=NETWORK,
         query=urlencode(query),
         older=older,
         states=STATES,
@@ -99,6 +121,56 @@ def jobs(
         targets=list(TARGETS),
         contracts=[contract.value for contract in Contract],
     )
+
+
+@router.post("/jobs/cancel")
+def cancel(
+    request: Request,
+    form: Annotated[Form, Depends(form_of(Scope.READ))],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """Cancels the jobs, networks and sets that are ticked and have not ended: your own with
+    ``submit``, anybody's with ``operate``; all of them or none."""
+    ticked = [str(one) for one in form.fields.getlist("ticked")][:PAGE]
+    wanted = form.text("query")
+    jobs = [one.job for one in job_overviews(store, ticked) if not one.job.state.ended]
+    networks = [
+        table.progress.batch
+        for one in ticked
+        if one.startswith(NETWORK)
+        and (table := find_table(store, one.removeprefix(NETWORK))).progress.open
+    ]
+    for work in (*jobs, *networks):
+        require_may_steer(form.viewer.caller, work, JobRequest.CANCEL)
+    for batch in networks:
+        request_of_all(store, form.viewer.caller, batch, JobRequest.CANCEL, request)
+    with store.transaction():
+        for job in jobs:
+            store.request(job.id, JobRequest.CANCEL)
+            record(store, form.viewer.caller, "job.cancel", job.id, request=request)
+    query = urlencode([(k, v) for k, v in parse_qsl(wanted) if k in JobsQuery.model_fields])
+    return RedirectResponse(published(request, f"/jobs?{query}" if query else "/jobs"), 303)
+
+
+@router.get("/jobs.{form}")
+def download(
+    form: Literal["csv", "json"],
+    asked: Annotated[JobsQuery, Query()],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> Response:
+    """The newest jobs that pass the filters, at most :data:`MOST_DOWNLOADED`, each by itself."""
+    found = jobs_page(store, asked.filters(), None, MOST_DOWNLOADED)
+    rows = [overview_json(one) for one in found]
+    headers = attachment(f"jobs.{form}")
+    if form == "json":
+        return JSONResponse({"jobs": rows}, headers=headers)
+    text = io.StringIO()
+    lines = csv.writer(text)
+    lines.writerow(COLUMNS)
+    for row in rows:
+        cells = {**row, "params": shape(row["params"])}
+        lines.writerow([cells.get(name) for name in COLUMNS])
+    return Response(text.getvalue(), media_type="text/csv", headers=headers)
 
 
 def _place(store: SqlStore, job_id: str) -> tuple[float, str] | None:

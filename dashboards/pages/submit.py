@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import ValidationError
@@ -31,7 +32,16 @@ from tuner.kernels.kernel import Param
 from tuner.measure import FARM
 from tuner.objectives import OBJECTIVES
 from tuner.packages.files import kept
-from tuner.records.request import DEFAULT_TRIALS, GROUPS, JobOptions, Option, by_name, options_of
+from tuner.records.request import (
+    DEFAULT_TRIALS,
+    GROUPS,
+    JobOptions,
+    Option,
+    by_name,
+    options_of,
+    search_options,
+)
+from tuner.records.trial import Job
 from tuner.tuning import find_problem
 from tuner.workload_sets import WorkloadSet, find_set, set_names
 
@@ -134,6 +144,30 @@ def _entered(values: Mapping[str, Any], store: SqlStore, caller: Caller) -> Ente
     kernel = find_kernel(pipelines.kernel_of(store, asked, caller.owner))
     params = {PARAM + param.name: str(param.default) for param in kernel.params}
     return Entered({**DEFAULTS, **params, **texts}, kernel)
+
+
+def form_like(job: Job) -> str:
+    """The query of the form that asks for a job like ``job``."""
+    problem = job.spec.problem
+    texts = {
+        "kernel": problem.workload.kernel,
+        **{PARAM + name: str(value) for name, value in problem.workload.params.items()},
+        "target": problem.target.name,
+        "contract": problem.contract.value,
+        "priority": str(job.submission.priority),
+    }
+    options = by_name(JobOptions)
+    for name, value in search_options(job.spec).items():
+        option = options[name]
+        if option.kind == "names":
+            texts |= {f"{name}_{one}": "on" for one in value if one not in option.default}
+        elif option.kind == "bool":
+            texts[name] = YES if value else NO
+        elif value is None:
+            texts[name] = ""
+        else:
+            texts[name] = f"{100 * value:g}" if option.kind == "share" else str(value)
+    return urlencode(texts)
 
 
 def field_of(error: HvxtuneError, entered: Entered) -> str:

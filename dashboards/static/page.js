@@ -58,14 +58,18 @@
     tellConnection(event.detail.xhr.status >= 500);
   });
 
-  // Tables that are replaced while they are read stay where they were scrolled to.
+  // Tables that are replaced while they are read stay where they were scrolled to, and ticked.
   const scrolled = new Map();
+  let ticked = new Set();
+  const boxes = () => document.querySelectorAll("input[name=ticked]");
   document.addEventListener("htmx:beforeSwap", () => {
+    ticked = new Set([...boxes()].filter((box) => box.checked).map((box) => box.value));
     for (const region of document.querySelectorAll(".scroll[aria-label]")) {
       scrolled.set(region.getAttribute("aria-label"), region.scrollLeft);
     }
   });
   document.addEventListener("htmx:afterSwap", () => {
+    for (const box of boxes()) box.checked ||= ticked.has(box.value);
     for (const region of document.querySelectorAll(".scroll[aria-label]")) {
       region.scrollLeft = scrolled.get(region.getAttribute("aria-label")) ?? 0;
     }

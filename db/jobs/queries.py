@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Select, case, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, String, case, cast, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from db.access.audience import EVERYBODYS
@@ -14,6 +14,7 @@ from db.jobs import waiting
 from db.jobs.claims import Owner, is_held, owner_of
 from db.jobs.trials import BASELINES, KNOWN_ORIGINS, SEARCHED
 from db.models import (
+    BatchRow,
     JobRow,
     MeasurementRow,
     ProblemRow,
@@ -100,9 +101,17 @@ def _summary(
     )
 
 
+MOST_WORDS = 8
+"""Of a search; more than anybody types."""
+
+
 @dataclass(frozen=True)
 class JobFilters:
-    """Which jobs are meant; ``None`` means all. Those that are ``paused`` are ``queued`` too."""
+    """Which jobs are meant; ``None`` means all. Those that are ``paused`` are ``queued`` too.
+
+    Each word of ``text`` is part of the kernel's name or display name, the name of the network or
+    set, the id, the user, the target or the contract.
+    """
 
     state: JobState | None = None
     kernel: str | None = None
@@ -112,6 +121,7 @@ class JobFilters:
     batch: str | None = None
     interrupted: bool | None = None
     paused: bool | None = None
+    text: str | None = None
 
     @property
     def any(self) -> bool:
@@ -216,7 +226,7 @@ def filtered(
         "paused": jobs.paused,
     }
     given = {f.name: getattr(filters, f.name) for f in fields(filters)}
-    if any(given[name] is not None for name in ("kernel", "target", "contract")):
+    if any(given[name] is not None for name in ("kernel", "target", "contract", "text")):
         wanted = (
             wanted.join(ProblemRow, jobs.problem_id == ProblemRow.id)
             .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
@@ -225,6 +235,12 @@ def filtered(
     for name, column in columns.items():
         if given[name] is not None:
             wanted = wanted.where(column == given[name])
+    if filters.text is not None:
+        wanted = wanted.outerjoin(BatchRow, jobs.batch_id == BatchRow.id)
+        texts = (WorkloadRow.kernel, jobs.kernel_label, BatchRow.name, jobs.id)
+        texts += (jobs.submitted_by, TargetRow.name, cast(ProblemRow.contract, String))
+        for word in filters.text.replace("\0", "").split()[:MOST_WORDS]:
+            wanted = wanted.where(or_(*(one.icontains(word, autoescape=True) for one in texts)))
     if filters.interrupted is not None:
         among = jobs.id.in_(_interrupted(session))
         wanted = wanted.where(among if filters.interrupted else ~among)

@@ -78,12 +78,7 @@ def trials(
     found = find_job(store, job)
     form = query.format or _accepted(request.headers.get("Accept", ""))
     if form != "json":
-        lines = _csv_lines if form == "csv" else _json_lines
-        return StreamingResponse(
-            lines(store, found, query.outcome),
-            media_type=MEDIA_TYPES[form],
-            headers=attachment(f"{found.id}-trials.{form}"),
-        )
+        return all_trials(store, found, form, query.outcome)
     after = -1
     if query.cursor is not None:
         (number,) = paging.decode(query.cursor, int)
@@ -94,6 +89,16 @@ def trials(
         paging.page(
             batch, query.limit, lambda trial: full_trial_json(trial, peak), lambda t: [t.number]
         )
+    )
+
+
+def all_trials(store: SqlStore, job: Job, form: str, outcome: Outcome | None) -> Response:
+    """The trials as a file to keep, streamed; ``form`` is ``csv`` or ``jsonl``."""
+    lines = _csv_lines if form == "csv" else _json_lines
+    return StreamingResponse(
+        lines(store, job, outcome),
+        media_type=MEDIA_TYPES[form],
+        headers=attachment(f"{job.id}-trials.{form}"),
     )
 
 

@@ -12,7 +12,7 @@ from functools import cache
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright._impl._driver import compute_driver_executable
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tuner.conformance.patience import PATIENCE_S
 
@@ -65,23 +65,28 @@ def patient(page: Page) -> Page:
 
 @dataclass
 class Visit:
-    """A page that is watched: whatever the console or the policy complains of is kept."""
+    """A page that is watched: whatever the console or the policy complains of is kept, but for
+    complaints with a text that a test has ``expected``."""
 
     page: Page
     url: str
     complaints: list[str] = field(default_factory=list)
+    expected: tuple[str, ...] = ()
 
     @classmethod
     def begin(cls, page: Page, url: str) -> Visit:
         """Watches ``page`` from now on."""
         visit = cls(patient(page), url)
         page.add_init_script(WATCH_POLICY)
-        page.on(
-            "console",
-            lambda m: visit.complaints.append(m.text) if m.type in ("error", "warning") else None,
-        )
+        page.on("console", visit.hear)
         page.on("pageerror", lambda error: visit.complaints.append(str(error)))
         return visit
+
+    def hear(self, message: ConsoleMessage) -> None:
+        """Keeps what the console says, if it is a complaint."""
+        expected = any(text in message.text for text in self.expected)
+        if message.type in ("error", "warning") and not expected:
+            self.complaints.append(message.text)
 
     def log_in(self, token: str) -> None:
         """Begins a session."""
@@ -96,18 +101,15 @@ class Visit:
         self.page.wait_for_load_state("load")
 
     def check(self) -> None:
-        """Fails for console errors, breaches of the policy, serious faults of accessibility, and
-        a page wider than the window."""
+        """Fails for console errors, breaches of the policy, faults of accessibility, and a page
+        wider than the window."""
         breaches = self.page.evaluate("window.policyViolations")
         found = Axe().run(self.page).response["violations"]
-        serious = [
-            f"{each['id']}: {node['html'][:160]}"
-            for each in found
-            if each["impact"] in ("serious", "critical")
-            for node in each["nodes"]
+        findings = [
+            f"{each['id']}: {node['html'][:160]}" for each in found for node in each["nodes"]
         ]
         too_wide = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         wide = [f"{too_wide} px wider than the window"] if too_wide > 0 else []
-        faults = [*self.complaints, *breaches, *serious, *wide]
+        faults = [*self.complaints, *breaches, *findings, *wide]
         if faults:
             raise AssertionError(f"{self.page.url}: " + "; ".join(faults))

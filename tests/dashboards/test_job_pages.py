@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import html
 import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -30,6 +32,8 @@ from tuner.conformance.records import (
     pending,
     spec,
 )
+from tuner.conformance.stores import new_job
+from tuner.records.batch import BatchPlan
 from tuner.records.outcome import Outcome
 from tuner.records.request import JobOptions, options_of
 from tuner.records.trial import Budget, JobState, Promotion, RemainingGain, Submission, Trial
@@ -468,3 +472,87 @@ def test_a_job_with_several_goals_shows_its_front(logged_in: LogIn, store: SqlSt
     drawn = browser.get(f"/ui/jobs/{job.id}/analysis").text
     plots = json.loads(re.search(r'id="plots">(.*?)</script>', drawn).group(1))
     assert [dot[2] for dot in plots["code"]["goals"]] == [0, 1, 3]
+
+
+def test_a_search_finds_jobs_by_what_people_call_them(logged_in: LogIn, store: SqlStore) -> None:
+    labelled = replace(Submission("bob"), kernel_label="Edge detector")
+    edges = store.create_job(spec(), SPACE, TOOLCHAIN, labelled).id
+    plan = BatchPlan(name="mobile_net")
+    member = store.create_batch(plan, [new_job("0")]).members[0].job
+    alone = finished_job(store)
+    browser = logged_in(Scope.READ)
+
+    def found(text: str) -> set[str]:
+        page = browser.get("/ui/jobs", params={"q": text, "batch": ""}).text
+        shown = {job for job in (edges, alone) if f"/ui/jobs/{job}" in page}
+        return shown | ({member} if "mobile_net</a>" in page else set())
+
+    assert found("") == {edges, alone, member}
+    assert found("edge DETECT") == {edges}
+    assert found("mobile_") == {member}
+    assert found(alone) == {alone}
+    assert found("bob gemm") == {edges}
+    assert found("100%_\0") == set()
+    assert 'value="edge"' in browser.get("/ui/jobs?q=edge").text
+    assert browser.get("/ui/jobs?q=" + 201 * "x").status_code == 422
+
+
+def test_lists_and_trials_can_be_downloaded(logged_in: LogIn, store: SqlStore) -> None:
+    job = finished_job(store)
+    store.create_job(spec(), SPACE, TOOLCHAIN, Submission("bob"))
+    browser = logged_in(Scope.READ)
+    rows = list(csv.DictReader(browser.get("/ui/jobs.csv?state=done").text.splitlines()))
+    assert [(row["job"], row["params"], row["best_cycles"]) for row in rows] == [
+        (job, "m=256 n=64 k=32", "1000")
+    ]
+    assert {one["user"] for one in browser.get("/ui/jobs.json").json()["jobs"]} == {"ada", "bob"}
+    place = f"/ui/jobs/{job}/trials"
+    assert f'href="{place}.csv?outcome=' in browser.get(f"/ui/jobs/{job}").text
+    answer = browser.get(f"{place}.csv?outcome=ok")
+    assert answer.headers["content-disposition"].endswith(f'"{job}-trials.csv"')
+    trials = list(csv.DictReader(answer.text.splitlines()))
+    assert [(row["trial"], row["cycles"]) for row in trials] == [
+        ("0", "3000"),
+        ("1", "2000"),
+        ("2", "1000"),
+    ]
+    lines = browser.get(f"{place}.jsonl").text.splitlines()
+    assert [json.loads(line)["trial"] for line in lines] == [0, 1, 2, 3]
+    assert browser.get(f"{place}.xml").status_code in (404, 422)
+
+
+def test_a_job_is_submitted_again_with_its_options(logged_in: LogIn, store: SqlStore) -> None:
+    browser = logged_in(Scope.READ, Scope.SUBMIT)
+    asked = {"kernel": "gemm_u8", "param_m": "64", "trials": "7", "seed": "3"}
+    first = browser.form("/ui/submit", "/ui/submit", **asked, sampler="random", until_gain="2.5")
+    job = first.url.path.rpartition("/")[2]
+    again = html.unescape(re.search(r'href="(/ui/submit\?[^"]*)"', first.text).group(1))
+    page = browser.get(again).text
+    fields = dict(re.findall(r'<input id="(\w+)"[^>]* value="([^"]*)"', page))
+    chosen = re.findall(r"<option selected>(\w+)", page)
+    assert (fields["param_m"], fields["trials"], fields["seed"]) == ("64", "7", "3")
+    assert fields["until_gain"] == "2.5"
+    assert "random" in chosen
+    second = browser.form("/ui/submit", "/ui/submit", **dict(parse_qsl(again.partition("?")[2])))
+    copy = second.url.path.rpartition("/")[2]
+    assert copy != job
+    assert store.job(copy).spec == store.job(job).spec
+
+
+def test_ticked_jobs_and_networks_are_cancelled_together(logged_in: LogIn, store: SqlStore) -> None:
+    mine = [store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ada")).id for _ in range(3)]
+    net = store.create_batch(BatchPlan(name="net"), [new_job("0"), new_job("1")])
+    ended = finished_job(store)
+    browser = logged_in(Scope.READ, Scope.SUBMIT)
+    assert browser.get("/ui/jobs").text.count('name="ticked"') == 4
+    assert 'name="ticked"' not in logged_in(Scope.READ, name="eve").get("/ui/jobs").text
+    theirs = browser.form("/ui/jobs", "/ui/jobs/cancel", ticked=f"network:{net.id}")
+    assert theirs.status_code == 403
+    fields = {"ticked": [*mine[:2], ended], "query": "user=ada&next=elsewhere"}
+    answer = browser.form("/ui/jobs", "/ui/jobs/cancel", **fields)
+    assert answer.url.query == b"user=ada"
+    states = [store.job(job).state for job in (*mine, ended)]
+    assert states == [JobState.CANCELLED, JobState.CANCELLED, JobState.QUEUED, JobState.DONE]
+    operator = logged_in(Scope.READ, Scope.OPERATE, name="olga")
+    operator.form("/ui/jobs", "/ui/jobs/cancel", ticked=f"network:{net.id}")
+    assert {store.job(one.job).state for one in net.members} == {JobState.CANCELLED}
