@@ -115,6 +115,7 @@ def jobs(
         may_cancel=any(viewer.may(scope) for scope in (Scope.SUBMIT, Scope.OPERATE)),
         network=NETWORK,
         query=urlencode(query),
+        filters=urlencode({k: v for k, v in query.items() if k != "after"}),
         older=older,
         states=STATES,
         kernels=kernel_names(),

@@ -163,7 +163,7 @@ def form_like(job: Job) -> str:
             texts |= {f"{name}_{one}": "on" for one in value if one not in option.default}
         elif option.kind == "bool":
             texts[name] = YES if value else NO
-        elif value is None:
+        elif value is None or (value == 0 and (option.least or 0) > 0):  # not asked for
             texts[name] = ""
         else:
             texts[name] = f"{100 * value:g}" if option.kind == "share" else str(value)

@@ -53,7 +53,7 @@
       if (some < all) parts.push(`${thousands(some)} of ${thousands(all)} ${what}`);
     };
     share(d.trial.length, d.total, "measured trials");
-    share(d.failed.trial.length, d.total_failed, "others");
+    share(d.failed.trial.length, d.total_failed, "without a measurement");
     const place = document.getElementById("course-share");
     place.textContent = parts.length ? `shown: ${parts.join(", ")}` : "";
   }

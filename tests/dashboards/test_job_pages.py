@@ -478,7 +478,8 @@ def test_a_search_finds_jobs_by_what_people_call_them(logged_in: LogIn, store: S
     labelled = replace(Submission("bob"), kernel_label="Edge detector")
     edges = store.create_job(spec(), SPACE, TOOLCHAIN, labelled).id
     plan = BatchPlan(name="mobile_net")
-    member = store.create_batch(plan, [new_job("0")]).members[0].job
+    public = replace(new_job("0"), submission=Submission("bob"))
+    member = store.create_batch(plan, [public]).members[0].job
     alone = finished_job(store)
     browser = logged_in(Scope.READ)
 
@@ -491,7 +492,7 @@ def test_a_search_finds_jobs_by_what_people_call_them(logged_in: LogIn, store: S
     assert found("edge DETECT") == {edges}
     assert found("mobile_") == {member}
     assert found(alone) == {alone}
-    assert found("bob gemm") == {edges}
+    assert found("bob gemm") == {edges, member}
     assert found("100%_\0") == set()
     assert 'value="edge"' in browser.get("/ui/jobs?q=edge").text
     assert browser.get("/ui/jobs?q=" + 201 * "x").status_code == 422
@@ -534,6 +535,7 @@ def test_a_job_is_submitted_again_with_its_options(logged_in: LogIn, store: SqlS
     assert fields["until_gain"] == "2.5"
     assert "random" in chosen
     second = browser.form("/ui/submit", "/ui/submit", **dict(parse_qsl(again.partition("?")[2])))
+    assert second.url.path != "/ui/submit", words(second.text)
     copy = second.url.path.rpartition("/")[2]
     assert copy != job
     assert store.job(copy).spec == store.job(job).spec
@@ -541,7 +543,8 @@ def test_a_job_is_submitted_again_with_its_options(logged_in: LogIn, store: SqlS
 
 def test_ticked_jobs_and_networks_are_cancelled_together(logged_in: LogIn, store: SqlStore) -> None:
     mine = [store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ada")).id for _ in range(3)]
-    net = store.create_batch(BatchPlan(name="net"), [new_job("0"), new_job("1")])
+    members = [replace(new_job(str(n)), submission=Submission("bob")) for n in range(2)]
+    net = store.create_batch(BatchPlan(name="net"), members)
     ended = finished_job(store)
     browser = logged_in(Scope.READ, Scope.SUBMIT)
     assert browser.get("/ui/jobs").text.count('name="ticked"') == 4
