@@ -245,9 +245,8 @@ def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTr
     )
     with store.reading() as session:
         return [
-            AnalysedTrial(*values, tuple(samples or ()), *rest)
-            for *values, samples, ddr_bytes, digest in reversed(session.execute(wanted).all())
-            for rest in ((ddr_bytes, digest),)
+            AnalysedTrial(*row[:9], tuple(row.samples or ()), row.ddr_bytes, row.config_digest)
+            for row in reversed(session.execute(wanted).all())
         ]
 
 

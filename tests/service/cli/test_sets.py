@@ -9,9 +9,11 @@ from itertools import count
 
 import pytest
 
+from db import open_store
 from tests.rig.stand_ins import StandInMeasurer
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import DeviceError
+from tuner.records.trial import NOT_REACHED, JobState
 
 LAYERS = """
 [[layers]]
@@ -92,6 +94,9 @@ def test_what_the_budget_did_not_reach_is_said(tune):
     text = tune("--trials", "1").out
     assert "not reached" in text
     assert "of 3 layers" in text
+    with open_store() as store:
+        notes = {job.note for job in store.jobs() if job.state is JobState.CANCELLED}
+    assert notes == {NOT_REACHED}
 
 
 def test_jobs_of_a_set_are_not_taken_up_by_others_in_between(tune, hvxtune, bench):
