@@ -30,7 +30,8 @@ from service.suggested_files import attachment
 from tuner.kernels import kernel_names
 from tuner.problem.contract import Contract
 from tuner.problem.target import TARGETS
-from tuner.records.trial import JobRequest, JobState
+from tuner.records.batch import Batch
+from tuner.records.trial import Job, JobRequest, JobState
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 
@@ -141,7 +142,8 @@ def cancel(
         if one.startswith(NETWORK)
         and (table := find_table(store, one.removeprefix(NETWORK))).progress.open
     ]
-    for work in (*jobs, *networks):
+    works: list[Job | Batch] = [*jobs, *networks]
+    for work in works:
         require_may_steer(form.viewer.caller, work, JobRequest.CANCEL)
     for batch in networks:
         request_of_all(store, form.viewer.caller, batch, JobRequest.CANCEL, request)

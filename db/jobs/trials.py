@@ -245,7 +245,7 @@ def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTr
     )
     with store.reading() as session:
         return [
-            AnalysedTrial(*row[:9], tuple(row.samples or ()), row.ddr_bytes, row.config_digest)
+            AnalysedTrial(**{**row._mapping, "samples": tuple(row.samples or ())})
             for row in reversed(session.execute(wanted).all())
         ]
 

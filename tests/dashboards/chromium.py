@@ -101,15 +101,18 @@ class Visit:
         self.page.wait_for_load_state("load")
 
     def check(self) -> None:
-        """Fails for console errors, breaches of the policy, faults of accessibility, and a page
-        wider than the window."""
+        """Fails for console errors, breaches of the policy, serious faults of accessibility, and
+        a page wider than the window."""
         breaches = self.page.evaluate("window.policyViolations")
         found = Axe().run(self.page).response["violations"]
-        findings = [
-            f"{each['id']}: {node['html'][:160]}" for each in found for node in each["nodes"]
+        serious = [
+            f"{each['id']}: {node['html'][:160]}"
+            for each in found
+            if each["impact"] in ("serious", "critical")
+            for node in each["nodes"]
         ]
         too_wide = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         wide = [f"{too_wide} px wider than the window"] if too_wide > 0 else []
-        faults = [*self.complaints, *breaches, *findings, *wide]
+        faults = [*self.complaints, *breaches, *serious, *wide]
         if faults:
             raise AssertionError(f"{self.page.url}: " + "; ".join(faults))
