@@ -74,7 +74,7 @@ class Compared:
 
 
 PLACE = ("contract", "target", "fidelity", "cache")
-"""What a result is for, beside its workload."""
+"""Parts of a result's purpose, beside its workload."""
 JOBS_MAY_DIFFER = ("contract", "target")
 
 
@@ -83,7 +83,7 @@ def compared(
 ) -> list[Compared]:
     """Every workload of both sides, slowest against the other first, then those of one side.
 
-    Results are compared if all of :data:`PLACE` is the same, but for what ``may_differ``. Those of
+    Results are compared if all of :data:`PLACE` is the same, except what ``may_differ``. Those of
     different fidelity never are.
     """
     same = [name for name in PLACE if name not in may_differ]
@@ -114,7 +114,7 @@ def compared(
 
 
 def _detail(own: StoredBest, other: StoredBest) -> str:
-    """What both results are for, and what they differ in."""
+    """The purpose of both results, and their differences."""
     parts = []
     for name in PLACE:
         mine, theirs = (str(getattr(side, name)) for side in (own, other))

@@ -1,4 +1,4 @@
-"""Figures that take long to work out, kept for as long as nothing changes what they are about."""
+"""Results that take long to work out, kept until their subject changes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 class Kept:
-    """At most ``most`` results by key, those asked for last. Keys name the state of what a result
-    is about; whether the asker may see it is checked before. Safe from several threads."""
+    """At most ``most`` results by key, those asked for last. Keys name the subject of a result and
+    its state; callers check whether it may be seen. Safe from several threads."""
 
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._most = most

@@ -32,7 +32,7 @@ MAY_DIFFER: Mapping[Kind, tuple[str, ...]] = {
     "targets": ("target",),
     "toolchains": (),
 }
-"""What the two sides of each kind may differ in, beside being two."""
+"""The parts in which the two sides of each kind may differ."""
 CHOICES = 100
 
 

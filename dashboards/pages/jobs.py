@@ -142,8 +142,8 @@ def cancel(
         if one.startswith(NETWORK)
         and (table := find_table(store, one.removeprefix(NETWORK))).progress.open
     ]
-    everything: list[Job | Batch] = [*jobs, *networks]
-    for work in everything:
+    works: list[Job | Batch] = [*jobs, *networks]
+    for work in works:
         require_may_steer(form.viewer.caller, work, JobRequest.CANCEL)
     for batch in networks:
         request_of_all(store, form.viewer.caller, batch, JobRequest.CANCEL, request)

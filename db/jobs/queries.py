@@ -237,10 +237,10 @@ def filtered(
             wanted = wanted.where(column == given[name])
     if filters.text is not None:
         wanted = wanted.outerjoin(BatchRow, jobs.batch_id == BatchRow.id)
-        texts: tuple[ColumnElement[Any] | Any, ...] = (
+        texts: list[ColumnElement[str] | Any] = [
             *(WorkloadRow.kernel, jobs.kernel_label, BatchRow.name, jobs.id),
             *(jobs.submitted_by, TargetRow.name, cast(ProblemRow.contract, String)),
-        )
+        ]
         for word in filters.text.replace("\0", "").split()[:MOST_WORDS]:
             wanted = wanted.where(or_(*(one.icontains(word, autoescape=True) for one in texts)))
     if filters.interrupted is not None:

@@ -65,7 +65,7 @@ def patient(page: Page) -> Page:
 
 @dataclass
 class Visit:
-    """A page that is watched: whatever the console or the policy complains of is kept, but for
+    """A page that is watched: whatever the console or the policy complains of is kept, except
     complaints with a text that a test has ``expected``."""
 
     page: Page

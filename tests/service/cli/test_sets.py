@@ -9,9 +9,11 @@ from itertools import count
 
 import pytest
 
+from db import open_store
 from tests.rig.stand_ins import StandInMeasurer
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import DeviceError
+from tuner.records.trial import NOT_REACHED, JobState
 
 LAYERS = """
 [[layers]]
@@ -100,6 +102,9 @@ def test_what_the_budget_did_not_reach_is_said(tune, hvxtune):
     shown = hvxtune("show", batch["batch"])
     assert "1 done, 1 not reached" in shown.out
     assert "its trials so far" not in shown.out, "all of it has ended"
+    with open_store() as store:
+        notes = {job.note for job in store.jobs() if job.state is JobState.CANCELLED}
+    assert notes == {NOT_REACHED}
 
 
 def test_jobs_of_a_set_are_not_taken_up_by_others_in_between(tune, hvxtune, bench):
