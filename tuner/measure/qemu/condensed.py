@@ -14,7 +14,7 @@ import heapq
 import numpy as np
 
 from tuner.measure.qemu.cycles import Floats, weights
-from tuner.measure.qemu.events import EVENT_COUNT, INDEX, Counts, Events
+from tuner.measure.qemu.events import EVENT_COUNT, INDEX, WAITS, Counts, Events
 from tuner.measure.qemu.model import Parameters
 
 _BUSY = [INDEX["packets"], INDEX["stalls"]]
@@ -25,12 +25,12 @@ def condensed(events: Events, parameters: Parameters, contexts: int) -> Events:
     """``events`` in at most two rows of serial code, and ``contexts`` rows for each of the four
     limits of parallel loops: threads, HVX contexts, L2, DDR."""
     serial = events.counts[events.loops == 0]
+    cost = weights(parameters)
     moving = serial[:, _MOVED].sum(axis=1) / parameters.ddr_bandwidth
-    bound = moving > serial[:, _BUSY].sum(axis=1)
+    bound = moving > serial[:, _BUSY].sum(axis=1) + serial[:, WAITS:] @ cost[WAITS:]
     rows = [part.sum(axis=0) for part in (serial[~bound], serial[bound]) if part.any()]
     loops = [0] * len(rows)
     by_limit: dict[int, Counts] = {}
-    cost = weights(parameters)
     for loop in np.unique(events.loops[events.loops > 0]):
         threads = _threads(events.counts[events.loops == loop], cost, contexts)
         limit = _limit(threads, cost, parameters, contexts)
