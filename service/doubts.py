@@ -1,6 +1,6 @@
 """The doubt about the best of a job that has ended, worked out once in a process.
 
-It prices every trial of the job anew, which takes milliseconds to seconds; pages and programs ask
+It prices every trial of the job again, which takes milliseconds to seconds; pages and programs ask
 for the job again and again.
 """
 

@@ -280,7 +280,7 @@ class Operations:
 
     def doubt(self, schedule: Best | str) -> Steps[Json | None]:
         """How far the choice of a schedule rests on assumed costs; ``None`` where nothing is
-        assumed, and from services of an older version, which do not tell."""
+        assumed, and from services of an older version, which lack the route."""
         name = schedule if isinstance(schedule, str) else schedule.id
         try:
             answer = yield from self._get(f"/v1/schedules/{_part(name)}/doubt")

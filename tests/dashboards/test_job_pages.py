@@ -484,7 +484,7 @@ def test_a_job_with_several_goals_shows_its_front(logged_in: LogIn, store: SqlSt
     browser = logged_in(Scope.READ)
     page = words(browser.get(f"/ui/jobs/{job.id}").text)
     assert "Trial cycles code_bytes 0 1,000 640 1 1,001 320 3 1,003 10" in page
-    drawn = browser.get(f"/ui/jobs/{job.id}/analysis").text
+    drawn = browser.get(f"/ui/jobs/{job.id}/analysis/figures").text
     plots = json.loads(re.search(r'id="plots">(.*?)</script>', drawn).group(1))
     assert [dot[2] for dot in plots["code"]["goals"]] == [0, 1, 3]
 

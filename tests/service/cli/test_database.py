@@ -129,7 +129,7 @@ def test_what_is_no_database_of_this_schema_is_not_copied(
     assert main(["db", "copy", older, target]) == Exit.UNREACHABLE
     assert "older.db has schema 0021" in (said := capsys.readouterr().err)
     assert "hvxtune db upgrade" in said
-    assert main(["db", "copy", f"sqlite:///{tmp_path / 'none.db'}", target]) == 1
+    assert main(["db", "copy", f"sqlite:///{tmp_path / 'none.db'}", target]) == Exit.UNREACHABLE
     assert "none.db: no such file" in capsys.readouterr().err
     assert not (tmp_path / "none.db").exists()
     assert main(["db", "upgrade", older]) == 0

@@ -144,9 +144,7 @@ def test_functions_beside_the_kernel_are_named(hvxtune, explaining):
 
 @pytest.mark.parametrize("columns", [80, 100, 120])
 def test_listings_fit_the_terminal(hvxtune, explaining, columns, monkeypatch):
-    from service.cli import output
-
-    monkeypatch.setattr(output, "WIDTH_WITHOUT_TERMINAL", columns)
+    monkeypatch.setenv("COLUMNS", str(columns))
     out = explained(hvxtune)
     listing = out[out.index("\n1. loop") :]
     assert max(len(line) for line in listing.splitlines()) <= columns

@@ -143,7 +143,7 @@ def test_a_plan_for_a_stream_is_simulated_at_its_interval(
     assert all(bar["start_us"] <= bar["end_us"] for bar in bars)
     assert main([*command, "--objective", "throughput"]) == 0
     shown = capsys.readouterr().out
-    assert "stage" in shown
+    assert "runs on" in shown
     assert "% of what the busiest unit or link can do" in shown
 
 
