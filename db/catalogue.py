@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from db.base import Base
 from db.models import ProblemRow, SpaceRow, TargetRow, ToolchainRow, WorkloadRow
-from db.statements import changed, insert_or_skip, table_of
+from db.statements import insert_or_skip, table_of
 from tuner.identity import digest_of
 from tuner.problem.target import Target
 from tuner.problem.workload import Workload
@@ -29,7 +29,9 @@ def insert_unless_there(
     the same time; returns whether it did."""
     connection = session.connection()
     statement = insert_or_skip(connection.dialect.name, model, tuple(keys))
-    return changed(connection.execute(statement, values)) == 1
+    # A closed cursor of psycopg has forgotten its count: SQLAlchemy reads it before.
+    options = {"preserve_rowcount": True}
+    return connection.execute(statement, values, execution_options=options).rowcount == 1
 
 
 def rows_changed(session: Session, statement: Insert | Update | Delete) -> int:
