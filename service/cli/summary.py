@@ -136,7 +136,7 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
 def print_doubt(doubt: Mapping[str, Any] | None) -> None:
     """How far the best rests on assumed costs, where that is known and anything is assumed."""
     if doubt is not None and doubt["known"]:
-        print_line(doubt["sentence"])
+        print_sentence(doubt["sentence"])
 
 
 def _print_front(result: Mapping[str, Any]) -> None:

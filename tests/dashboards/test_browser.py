@@ -111,7 +111,7 @@ def test_a_network_is_drawn_with_its_plan(visit: Visit, drawn: dict[str, str], n
     for row in rows:
         expect(row.first).to_be_visible()
     page.get_by_text("bars as numbers").click()
-    expect(page.get_by_role("region", name="Bars of the plan")).to_contain_text("hexagon_cdsp")
+    expect(page.get_by_role("group", name="Bars of the plan")).to_contain_text("hexagon_cdsp")
     if name == "mobilenet_v2":
         expect(page.get_by_role("region", name="VTCM of hexagon_cdsp")).to_be_visible()
         expect(page.locator("rect.vtcm")).not_to_have_count(0)
@@ -207,7 +207,7 @@ def test_two_jobs_are_compared(visit: Visit, jobs: list[str]) -> None:
     visit.page.get_by_label("This").select_option(jobs[0])
     visit.page.wait_for_url(f"**own={jobs[0]}*")
     visit.page.get_by_label("against that").select_option(jobs[1])
-    table = visit.page.get_by_role("region", name="Comparison")
+    table = visit.page.get_by_role("group", name="Comparison")
     expect(table).to_contain_text("scale_u8")
     expect(table).to_contain_text("not enough data")
     visit.check()
@@ -235,7 +235,7 @@ def test_a_device_is_quarantined_and_comes_back_after_a_check(visit: Visit) -> N
     page.get_by_label("Reason to quarantine").fill("its fan rattles")
     page.get_by_role("button", name="Quarantine").click()
     expect(page.locator("main .state-quarantined").first).to_be_visible()
-    expect(page.get_by_role("region", name="Events")).to_contain_text("its fan rattles")
+    expect(page.get_by_role("group", name="Events")).to_contain_text("its fan rattles")
     visit.check()
     visit.go("/ui/farm")
     expect(row).to_contain_text("its fan rattles")

@@ -81,7 +81,7 @@ def test_a_filtered_table_stays_filtered_and_in_its_place(visit: Visit, store: S
     page = visit.page
     page.set_viewport_size({"width": 400, "height": 800})
     visit.go(f"/ui/jobs/{job}?outcome=compile_error")
-    region = page.get_by_role("region", name="Trials", exact=True)
+    region = page.get_by_role("group", name="Trials", exact=True)
     page.locator("#trial-0").focus()
     scrolled = region.evaluate("region => { region.scrollLeft = 20; return region.scrollLeft }")
     assert scrolled > 0
@@ -137,7 +137,7 @@ def test_what_the_budget_did_not_reach_is_not_called_cancelled(
         expect(tables.get_by_text("not reached")).to_have_count(11)
         expect(tables.get_by_text("cancelled")).to_have_count(0)
     visit.go(f"/ui/jobs/{batch.members[1].job}")
-    expect(visit.page.locator("#live")).to_contain_text("the budget of its batch was spent")
+    expect(visit.page.locator("#live")).to_contain_text("the budget of the batch was spent")
     visit.check()
 
 
@@ -272,7 +272,7 @@ def test_no_column_is_cut(visit: Visit, store: SqlStore, width: int) -> None:
         visit.go(place)
         visit.check()
         if width >= 1000 and place == "/ui/jobs":
-            region = visit.page.get_by_role("region", name="Jobs")
+            region = visit.page.get_by_role("group", name="Jobs")
             cut = region.evaluate("region => region.scrollWidth - region.clientWidth")
             assert cut <= 0, f"{cut} px of the table are out of sight"
 
@@ -294,7 +294,7 @@ def test_convolutions_are_a_short_map(visit: Visit, store: SqlStore) -> None:
         store_schedule(store, of, 50_000)
     visit.go("/ui/schedules/shapes?kernel=conv2d_u8")
     page = visit.page
-    expect(page.get_by_role("region", name="Shapes", exact=True).locator("tbody tr")).to_have_count(
+    expect(page.get_by_role("group", name="Shapes", exact=True).locator("tbody tr")).to_have_count(
         6
     )
     expect(page.locator("table.grid")).to_have_count(0)

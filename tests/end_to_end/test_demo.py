@@ -53,7 +53,7 @@ def test_it_shows_what_was_found_where_it_is_and_what_comes_next(
     out, err = demo.communicate(timeout=PATIENCE_S)
     assert demo.returncode == 0, err
     assert re.search(r"service on http://127\.0\.0\.1:\d+ ", out)
-    assert re.search(r"stored in \S+\.sqlite", out)
+    assert re.search(r"stored in\s+\S+\.sqlite", out)
     for row in ("default schedule", "textbook HVX", "best found"):
         assert re.search(rf"{row} +[\d,]+ +[\d,]+ +[\d.]+%", out)
     assert "6/6 trials" in err

@@ -28,6 +28,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tuner.syntax import parse_module
+
 _OWN_FAMILY = "tuner.kernels"
 _OWN_ROOT = _OWN_FAMILY.partition(".")[0]
 _HERE = Path(__file__).parent
@@ -96,7 +98,7 @@ def _digest_of(kernel: type) -> str:
 
 def canonical_python(text: str | bytes) -> str:
     """The code of a module without what cannot matter, the same in every version of Python."""
-    return _named(_written(_Stripped().visit(ast.parse(text))), {})
+    return _named(_written(_Stripped().visit(parse_module(text))), {})
 
 
 def canonical_c(text: str) -> str:
@@ -133,7 +135,7 @@ class _Source:
 
 @cache
 def _source_of(path: Path, module: str) -> _Source:
-    tree = ast.parse(content_of(path))
+    tree = parse_module(content_of(path))
     imports: dict[str, list[str]] = {}
     for node in ast.walk(tree):
         for name, origin in _bound_by(node, module):

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from tuner.errors import UserError
+from tuner.syntax import parse_expression, parse_module
 
 _MOST_CHARACTERS = 500
 _MOST_VALUE = 1 << 40
@@ -58,7 +59,7 @@ class Arithmetic:
         if len(text) > _MOST_CHARACTERS:
             raise self._refused(f"has {len(text)} characters", f"at most {_MOST_CHARACTERS}")
         try:
-            self._tree = ast.parse(text.strip(), mode="eval").body
+            self._tree = parse_expression(text.strip()).body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise self._refused("cannot be read") from None
         if is_condition != _is_condition(self._tree):
@@ -180,7 +181,9 @@ class Arithmetic:
     @property
     def plain(self) -> str:
         """The same in the language of :mod:`tuner.space.expression`, which has no calls."""
-        return ast.unparse(ast.fix_missing_locations(_WithoutCalls().visit(ast.parse(self.text))))
+        return ast.unparse(
+            ast.fix_missing_locations(_WithoutCalls().visit(parse_module(self.text)))
+        )
 
 
 class _WithoutCalls(ast.NodeTransformer):

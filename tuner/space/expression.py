@@ -18,6 +18,7 @@ from types import CodeType
 from typing import Any
 
 from tuner.errors import UserError
+from tuner.syntax import parse_expression
 
 _ALLOWED = (
     ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub,
@@ -37,7 +38,7 @@ def _parse(text: str) -> tuple[CodeType, frozenset[str]]:
             accepted=f"at most {_MAX_LENGTH} characters",
         )
     try:
-        tree = _Dotted().visit(ast.parse(text, mode="eval"))
+        tree = _Dotted().visit(parse_expression(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UserError(
             f"expression '{text}' cannot be read", accepted="a comparison of knobs and numbers"
@@ -194,7 +195,7 @@ class _Maker:
         return f"{' and '.join(guards) or 'True'} {joint} ({self._renamed(condition)})"
 
     def _renamed(self, condition: Expression) -> str:
-        tree = _Dotted().visit(ast.parse(condition.text, mode="eval"))
+        tree = _Dotted().visit(parse_expression(condition.text))
         for node in ast.walk(tree):
             if isinstance(node, ast.Name):
                 position = self._positions.get(node.id)

@@ -19,6 +19,7 @@ from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem
 from tuner.space import Config, Constraint, Knob, Space
+from tuner.syntax import parse_expression
 
 SCHEDULE, HAND, DERIVED = "schedule", "hand", "derived"
 """The knob that chooses between the Generator's own schedule and a derived one."""
@@ -177,7 +178,7 @@ class _Prefixed(ast.NodeTransformer):
 
 def _prefixed(text: str) -> str:
     """A condition of the derived space over its names in this one."""
-    return ast.unparse(_Prefixed().visit(ast.parse(text, mode="eval")))
+    return ast.unparse(_Prefixed().visit(parse_expression(text)))
 
 
 def _specs(package: Package, problem: Problem) -> tuple[BufferSpec, ...]:
