@@ -117,7 +117,7 @@ def test_a_network_is_drawn_with_its_plan(visit: Visit, drawn: dict[str, str], n
         expect(page.locator("rect.vtcm")).not_to_have_count(0)
     totals = page.get_by_role("region", name="Totals", exact=True)
     expect(totals).to_contain_text("best schedules, one call a layer")
-    table = page.get_by_role("region", name="Layers", exact=True)
+    table = page.get_by_role("group", name="Layers", exact=True)
     expect(table).to_contain_text("us, estimated")
     visit.check()
 
