@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo docs test test-fast test-slow test-postgresql nightly lint format bench-tuning bench-kernels bench-service bench-database bench-load bench-simulator bench-doubt bench-verification bench-anchors bench-truth bench-phones bench-hand bench-everyday bench-networks bench-scale bench-scaling bench-watch bench-search chaos search-tables option-table lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo docs test test-fast test-slow test-bare test-postgresql nightly lint format bench-tuning bench-kernels bench-service bench-database bench-load bench-simulator bench-doubt bench-verification bench-anchors bench-truth bench-phones bench-hand bench-everyday bench-networks bench-scale bench-scaling bench-watch bench-search chaos search-tables option-table lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -38,6 +38,9 @@ test-fast: setup $(VENV)/.dev ## the tests that need seconds
 
 test-slow: setup $(VENV)/.dev ## the tests that need minutes: compilers, simulator, killed processes
 	$(BIN)/pytest -m "slow and not nightly" -n logical --maxprocesses 2 --dist loadscope
+
+test-bare: demo $(VENV)/.dev ## what a machine without compilers, browser and database must do: the demo, set-up, the command line
+	$(BIN)/pytest -m "not slow and not nightly" -n logical --maxprocesses 4 tests/test_setup.py tests/examples tests/tuner/machine tests/service/cli
 
 test-postgresql: setup $(VENV)/.dev ## the fast tests of stores, services and pages over PostgreSQL (needs its server)
 	HVXTUNE_TEST_DATABASE=postgresql $(BIN)/pytest -m "not slow and not nightly and not sqlite" -n logical --maxprocesses 4 tests/db tests/service tests/dashboards
