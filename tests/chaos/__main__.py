@@ -132,7 +132,7 @@ class Run:
         conductors = {name for name in addresses if name.startswith("conductor")}
         found.longest_gap_s, which = longest_gap_s(events, faults, begun_at, conductors, SETTLE_S)
         if found.longest_gap_s > 2 * LEASE_S:
-            found.wrong.append(f"stood still for {found.longest_gap_s:.1f} s: {which}")
+            found.late.append(f"stood still for {found.longest_gap_s:.1f} s: {which}")
         if lost := self._cluster.lost_objects():
             found.wrong.append(f"objects are lost or damaged: {lost}")
         return found
@@ -158,7 +158,7 @@ def run_here(seed: int, keep: Path | None) -> Verdict:
             try:
                 found = Run(seed, cluster).run()
             finally:
-                if keep is not None and (found is None or found.wrong):
+                if keep is not None and (found is None or found.wrong or found.late):
                     keep.write_text(cluster.logs(200_000))
         return found
 
@@ -196,9 +196,9 @@ def main() -> int:
         say(
             f"{seed:5} {found.jobs:5} {found.trials:6} {found.claims:6} {found.lost:5}"
             f" {found.doubled:7} {found.stale:5} {found.longest_gap_s:6.1f}",
-            *(f"      {line}" for line in found.wrong),
+            *(f"      {line}" for line in found.wrong + found.late),
         )
-        bad += bool(found.wrong)
+        bad += bool(found.wrong + found.late)
     return 1 if bad else 0
 
 

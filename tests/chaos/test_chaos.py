@@ -1,6 +1,11 @@
-"""The promises of a lab hold while it is broken."""
+"""The promises of a lab hold while it is broken.
+
+How soon jobs go on is measured by ``make chaos``; here a busy machine may be late.
+"""
 
 from __future__ import annotations
+
+import warnings
 
 import pytest
 
@@ -18,3 +23,5 @@ def test_every_job_ends_and_nothing_is_lost_doubled_or_stale(seed: int) -> None:
     found = run_alone(seed)
     assert found.wrong == []
     assert (found.lost, found.doubled, found.stale) == (0, 0, 0)
+    for line in found.late:
+        warnings.warn(line, stacklevel=1)

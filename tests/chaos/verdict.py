@@ -59,7 +59,8 @@ class Event:
 
 @dataclass
 class Verdict:
-    """What a run came to. ``wrong`` is empty if every promise was kept."""
+    """What a run came to. ``wrong`` is empty if every promise was kept, ``late`` if every job also
+    went on in time."""
 
     jobs: int = 0
     trials: int = 0
@@ -69,6 +70,7 @@ class Verdict:
     claims: int = 0
     longest_gap_s: float = 0.0
     wrong: list[str] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
 
 
 def log_of(connection: psycopg.Connection[Any]) -> list[Event]:
