@@ -23,7 +23,7 @@ TUNER = Path(__file__).parents[2]
 LOADED = (
     *("codegen", "kernels", "problem", "records", "space", "uploaded"),
     *("__init__.py", "derived.py", "errors.py", "fairness.py", "identity.py", "objectives.py"),
-    *("packages/__init__.py", "paths.py", "registry.py", "requirements.py"),
+    *("packages/__init__.py", "paths.py", "registry.py", "requirements.py", "syntax.py"),
 )
 """Rooms and modules of ``tuner`` that a compile server loads."""
 
