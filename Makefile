@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo docs test test-fast test-slow test-bare test-postgresql nightly lint format bench-tuning bench-kernels bench-service bench-database bench-load bench-simulator bench-doubt bench-verification bench-anchors bench-truth bench-phones bench-hand bench-everyday bench-networks bench-scale bench-scaling bench-watch bench-search chaos search-tables option-table lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo docs test test-fast test-slow test-bare test-postgresql nightly lint format bench-tuning bench-kernels bench-service bench-database bench-load bench-simulator bench-doubt bench-verification bench-anchors bench-truth bench-phones bench-hand bench-everyday bench-networks bench-scale bench-scaling bench-targets bench-watch bench-search chaos search-tables option-table lock bench-dashboards screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -88,6 +88,9 @@ bench-anchors: setup ## hold the timing model against ratios published for hardw
 
 bench-truth: setup ## every public figure of real chips that can be rebuilt, beside the model's (a minute or two)
 	$(BIN)/python -m benchmarks.truth
+
+bench-targets: setup ## verify every kernel's default and textbook schedule on v66, v68 and v73 (minutes)
+	$(BIN)/python -m benchmarks.targets
 
 bench-phones: setup $(VENV)/.dev ## price an emulated phone: a trial beyond its run, a bundle of 16
 	$(BIN)/python -m benchmarks.phones
