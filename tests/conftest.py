@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,39 @@ KIND_VARIABLE = "HVXTUNE_TEST_DATABASE"
 UseDatabase = Callable[[Path], None]
 
 
+SAMPLED = {
+    "test_farm_rig.py::test_jobs_end_well_whatever_happens_to_a_phone": 5,
+    "test_generator.py::test_code_is_right_in_odd_shapes_under_every_contract": 2,
+    "test_intrinsics.py::test_products_of_any_shape_are_right": 5,
+    "test_one_best.py::test_the_best": 2,
+    "test_registered_kernels.py::test_default_and_textbook_code_is_right": 3,
+    "test_registered_kernels.py::test_most_samples_are_right": 4,
+    "test_registered_kernels.py::test_the_pipeline_equals_the_reference_on_this_machine": 3,
+}
+"""Tests of which CI runs one case in so many, and ``make nightly`` the others: they are alike, and
+all of them took CI a quarter of an hour. The numbers share no divisor with those of contracts,
+shapes and troubles, so that the cases that are left go through these in turn."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks the cases that CI leaves out, and leaves out what PostgreSQL makes no other."""
+    _leave_to_nightly(items)
+    _leave_out_what_needs_no_server(config, items)
+
+
+def _leave_to_nightly(items: list[pytest.Item]) -> None:
+    seen: Counter[str] = Counter()
+    for item in items:
+        name = f"{item.path.name}::{getattr(item, 'originalname', item.name)}"
+        one_in = SAMPLED.get(name)
+        if one_in is not None:
+            if seen[name] % one_in:
+                item.add_marker(pytest.mark.nightly)
+            seen[name] += 1
+
+
+def _leave_out_what_needs_no_server(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Over PostgreSQL, tests that do not :func:`use_database` would only be what they are without:
     they are left out, and counted as deselected."""
     if os.environ.get(KIND_VARIABLE, "sqlite") == "sqlite":
