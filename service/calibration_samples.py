@@ -12,7 +12,7 @@ from tuner.search.ladder import pairs_of
 def samples_of(
     job: Job, trials: Sequence[Trial], promotions: Sequence[Promotion]
 ) -> list[dict[str, Any]]:
-    """A sample for each pair, in the form of docs/simulator.md.
+    """A sample for each pair, in the form of docs/calibrating.md.
 
     Devices count clock cycles (``pcycles``); the model counts times of a packet.
     """

@@ -2,7 +2,7 @@
 
 A measurer that can look inside a run gives an :class:`Explanation`
 (:meth:`tuner.measure.measurer.Measurer.explain`). Its JSON form is described in
-docs/simulator.md, "Explain"; names of fields there are stable. Two explanations of a problem are
+docs/explanations.md; names of fields there are stable. Two explanations of a problem are
 held side by side by :func:`compare`.
 
 The roofline model (Williams, Waterman, Patterson, CACM 52(4), 2009) says how near a measurement is

@@ -29,7 +29,7 @@ FINDINGS = [
         "not on the PATH, and none was unpacked in the cache of this machine",
         "running candidates: every job that measures with the simulator, on any target",
         "run `hvxtune setup`, or set HVXTUNE_QEMU to a qemu-hexagon that loads plugins; "
-        "docs/simulator.md says which versions do and how to build one without being root",
+        "docs/targets.md says which versions do and how to build one without being root",
     ),
 ]
 LISTS = [

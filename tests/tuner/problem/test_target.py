@@ -18,7 +18,7 @@ from tuner.problem.target import (
     target_sources,
 )
 
-PAGE = Path(__file__).parents[3] / "docs/simulator.md"
+PAGE = Path(__file__).parents[3] / "docs/targets.md"
 
 
 ROW = """

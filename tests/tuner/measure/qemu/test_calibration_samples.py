@@ -113,7 +113,7 @@ def test_a_sample_of_a_portfolio_is_read_in_its_space(write: Callable[..., Path]
 
 
 def test_the_sample_that_the_docs_show_is_one(write: Callable[..., Path]) -> None:
-    page = Path(calibration.__file__).parents[4] / "docs" / "simulator.md"
+    page = Path(calibration.__file__).parents[4] / "docs" / "calibrating.md"
     (line,) = re.findall(r"^```json\n(.*?)\n```$", page.read_text(), re.MULTILINE | re.DOTALL)
     (sample,) = read_samples(write(line)).samples
     assert sample.cycles == json.loads(line)["pcycles"] / 2

@@ -269,7 +269,7 @@ def test_the_class_table_has_the_stages_of_llvms_itineraries(
 
 @pytest.mark.parametrize("arch", ["v67", "v68", "v69", "v71", "v73"])
 def test_newer_archs_have_the_stages_of_v66(arch: str, itineraries: Path) -> None:
-    """What docs/simulator.md says about timing them by the rules of v66."""
+    """What docs/targets.md says about timing them by the rules of v66."""
     done = subprocess.run(
         [itineraries, f"hexagon{arch}"], capture_output=True, text=True, check=False
     )

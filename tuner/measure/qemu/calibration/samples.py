@@ -114,7 +114,7 @@ def read_samples(path: Path, target: str | None = None) -> SampleSet:
     """The samples in ``path``, which must be of ``target`` if that is given.
 
     Raises ``UserError`` naming the line for anything else than a JSON object with the fields that
-    docs/simulator.md lists, for names and configs nobody knows, and for mixed targets and
+    docs/calibrating.md lists, for names and configs nobody knows, and for mixed targets and
     fidelities.
     """
     try:
