@@ -78,6 +78,7 @@ def main() -> int:
 
     from db import open_store
     from service.app import create_app
+    from service.server.serving import settle_memory
     from service.settings import Settings
     from tests.service.gates import OpenGate
 
@@ -89,6 +90,7 @@ def main() -> int:
         form = browser.get("/ui/login").text
         csrf = re.search(r'name="csrf_token" value="([^"]+)"', form)
         browser.post("/ui/login", data={"csrf_token": csrf.group(1), "token": "x"})
+        settle_memory()  # as `hvxtune serve` does
         print(f"a job of {TRIALS:,} trials{'':16}  first    median  processor    page  first visit")
         over = False
         for page in PAGES:

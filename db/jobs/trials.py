@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import Select, String, case, select, type_coerce
 from sqlalchemy.orm import Session
@@ -58,8 +58,7 @@ class PromotedTrials:
     promotions: Sequence[Promotion]
 
 
-@dataclass(frozen=True, slots=True)
-class TrialPoint:
+class TrialPoint(NamedTuple):
     """A finished trial as a chart needs it: without ``cycles`` it was not measured, for the reason
     that ``outcome`` names."""
 
@@ -205,7 +204,7 @@ def trial_points(store: SqlStore, job_id: str) -> list[TrialPoint]:
         .order_by(TrialRow.finished_at, TrialRow.number)
     )
     with store.reading() as session:
-        return [TrialPoint(*row) for row in session.execute(wanted)]  # type: ignore[arg-type]
+        return [TrialPoint._make(row) for row in session.execute(wanted)]
 
 
 def _finished(job_id: str, outcome: Outcome | None = None) -> Select[TrialRow]:
