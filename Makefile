@@ -79,6 +79,7 @@ bench-simulator: setup $(VENV)/.dev ## price the simulator: overhead, determinis
 
 bench-doubt: setup ## twelve jobs of 30 trials: how far their bests rest on assumed costs, plain against robust (minutes)
 	$(BIN)/python -m benchmarks.doubt
+	$(BIN)/python -m benchmarks.doubt --both-ways gemm_u8
 
 bench-verification: setup $(VENV)/.dev ## price verification: all cases and the timed one alone, for every kernel
 	$(BIN)/python -m benchmarks.verification

@@ -1,11 +1,14 @@
 """How far the bests of twelve jobs rest on assumed costs, and what a robust choice would give.
 
-    python -m benchmarks.doubt [--trials 30] [--cache warm] [--workers N] [KERNEL ...]
+    python -m benchmarks.doubt [--both-ways] [--trials 30] [--cache warm] [--workers N] [KERNEL ...]
 
 Six kernels at two shapes are tuned, and every schedule found is priced at points all over the box
 of plausible costs (``tuner.doubt``). "plain" is the fastest at the model's own costs, which is what
 is stored; "robust" is the one that loses least on average over the box. Losses are against the
 fastest schedule of the same job at the same point: 0 % everywhere is a choice without doubt.
+
+With ``--both-ways`` each job is searched twice, for the fastest and for a robust schedule
+(``prefer``), and what they choose is held against the fastest that either search found at a point.
 """
 
 from __future__ import annotations
@@ -14,12 +17,16 @@ import argparse
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tuner.doubt import TIE, Doubt
+from tuner.doubt import TIE, Doubt, doubt_of
 from tuner.job_result import TuneResult
+from tuner.memory_store import MemoryStore
+from tuner.problem.target import find_target
 from tuner.records.candidate import CACHE_STATES
+from tuner.records.request import Preference
+from tuner.records.trial import CountedTrial
 from tuner.tuning import default_workers, tune
 
 JOBS: Mapping[str, tuple[Mapping[str, int], Mapping[str, int]]] = {
@@ -83,10 +90,60 @@ def print_rows(rows: Sequence[Row]) -> None:
     )
 
 
+@dataclass(frozen=True)
+class Choice:
+    """One schedule of a job that was searched both ways, and its ``doubt`` among all of them."""
+
+    label: str
+    way: str
+    cycles: int
+    doubt: Doubt
+
+
+def both_ways(kernel: str, params: Mapping[str, int], options: Mapping[str, Any]) -> list[Choice]:
+    """Searches one job for the fastest and for a robust schedule, apart from each other."""
+    pool: list[CountedTrial] = []
+    chosen: dict[str, int] = {}
+    searches: tuple[Preference, ...] = ("fastest", "robust")
+    for prefer in searches:
+        store = MemoryStore()
+        done = tune(kernel, params, store=store, seed=SEED, prefer=prefer, **options)
+        if not isinstance(done.doubt, Doubt):
+            raise SystemExit(f"{kernel} {dict(params)}: nothing is known ({done.doubt})")
+        trials = store.counted_trials(done.job.id)
+        places = {one.number: len(pool) + place for place, one in enumerate(trials)}
+        pool += [replace(one, number=places[one.number]) for one in trials]
+        if prefer == "fastest":
+            chosen["fastest"] = places[done.doubt.trial]
+            chosen["robust of the same trials"] = places[done.doubt.robust.trial]
+        else:
+            chosen["searched for robust"] = places[done.doubt.trial]
+    label = f"{kernel} {'x'.join(map(str, params.values()))}"
+    rows = []
+    for way, number in chosen.items():
+        doubt = doubt_of(pool, find_target(options["target"]), number)
+        if isinstance(doubt, Doubt):  # as it was of either search by itself
+            rows.append(Choice(label, way, pool[number].cycles, doubt))
+    return rows
+
+
+def print_choices(rows: Sequence[Choice]) -> None:
+    """Prints the table of ``--both-ways``, as Markdown."""
+    print(f"| job | choice | model cycles | best | within {100 * TIE:.0f} % | mean loss | worst |")
+    print("| --- | --- |" + " --: |" * 5)
+    for row in rows:
+        doubt = row.doubt
+        print(
+            f"| {row.label} | {row.way} | {row.cycles:,} | {doubt.best_share:.0%} "
+            f"| {doubt.near_share:.0%} | {doubt.mean_loss:.1%} | {doubt.worst_loss:.0%} |"
+        )
+
+
 def main() -> int:
     """Runs the benchmark with the arguments of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("kernels", nargs="*", default=list(JOBS), metavar="KERNEL")
+    parser.add_argument("--both-ways", action="store_true")
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--cache", choices=CACHE_STATES, default="warm")
     parser.add_argument("--workers", type=int, default=default_workers())
@@ -101,11 +158,14 @@ def main() -> int:
         "cache": given.cache,
         "workers": given.workers,
     }
+    jobs = [(kernel, params) for kernel in given.kernels for params in JOBS[kernel]]
+    if given.both_ways:
+        print_choices([row for job in jobs for row in both_ways(*job, options)])
+        return 0
     rows = []
-    for kernel in given.kernels:
-        for params in JOBS[kernel]:
-            rows.append(judged(kernel, params, options))
-            print(f"{rows[-1].label}: {rows[-1].doubt.sentence}", file=sys.stderr, flush=True)
+    for kernel, params in jobs:
+        rows.append(judged(kernel, params, options))
+        print(f"{rows[-1].label}: {rows[-1].doubt.sentence}", file=sys.stderr, flush=True)
     print_rows(rows)
     return 0
 

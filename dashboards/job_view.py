@@ -86,7 +86,7 @@ class JobView:
 
     @property
     def best(self) -> int | None:
-        """Cycles of the fastest verified trial."""
+        """Cycles of the fastest verified trial, or of the robust one that the job chose."""
         return self.overview.summary.best_cycles
 
     @property

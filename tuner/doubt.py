@@ -23,6 +23,7 @@ from tuner.measure.qemu.uncertain import along, box, fittable
 
 if TYPE_CHECKING:
     from tuner.problem.target import Target
+    from tuner.records.request import Preference
     from tuner.records.trial import CountedTrial
 
 POINTS = 256
@@ -35,7 +36,7 @@ _MOSTLY = 0.95
 """Share of the points at which two schedules are equal, for them to be called tied."""
 _SELDOM = 0.05
 """Share of the points at which a schedule is the fastest, for it to be a rival."""
-_ROUNDED = 64
+ROUNDED = 64
 """Cycles by which stored and recomputed ones may differ: each cause is rounded up."""
 
 UNITS: Mapping[str, str] = {
@@ -75,8 +76,8 @@ class Hinge:
 class Robust:
     """The schedule that loses least over the box: ``mean_loss`` is the mean share of cycles by
     which it is slower than the fastest at a point, ``near_share`` the share of points at which that
-    is at most ``TIE``. ``more_cycles`` is by what share it is slower than the best at the model's
-    own costs."""
+    is at most ``TIE``. ``more_cycles`` is by what share it is slower than the fastest at the
+    model's own costs."""
 
     trial: int
     mean_loss: float
@@ -86,7 +87,7 @@ class Robust:
 
 @dataclass(frozen=True)
 class Doubt:
-    """How the ``trial`` that is the best at the model's own costs fares at ``points`` of the box.
+    """How the ``trial`` that is the best of a job fares at ``points`` of the box.
 
     ``schedules`` are the different objects it is compared with, itself included; ``costs`` the
     names of those that are varied. At ``best_share`` of the points none is faster, at
@@ -112,19 +113,21 @@ class Doubt:
     @property
     def sentence(self) -> str:
         """All that matters, for people."""
-        if self.hinge is None:
-            hangs = f"no single cost makes it lose more than {_percent(TIE)}"
+        near = f"within {_percent(TIE)} of the best in {_percent(self.near_share)}"
+        told = [f"best in {_percent(self.best_share)} of the plausible cost range, {near}"]
+        if self.trial == self.robust.trial and self.robust.more_cycles > 0:
+            told.append(f"{self.robust.more_cycles:.1%} more cycles than the fastest as assumed")
+        at = self.hinge
+        if at is None:
+            told.append(f"no single cost makes it lose more than {_percent(TIE)}")
         else:
-            at = self.hinge
-            hangs = (
+            told.append(
                 f"hangs on {at.cost} ({at.assumed:.3g} assumed): {at.side} {at.threshold:.3g} "
                 f"{at.unit} trial {at.trial} is better, by up to {_percent(at.gain)}"
             )
-        tied = f"; tied with {_listed(self.tied)}" if self.tied else ""
-        return (
-            f"best in {_percent(self.best_share)} of the plausible cost range, within "
-            f"{_percent(TIE)} of the best in {_percent(self.near_share)}; {hangs}{tied}"
-        )
+        if self.tied:
+            told.append(f"tied with {_listed(self.tied)}")
+        return "; ".join(told)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""
@@ -150,11 +153,16 @@ NO_JOB = "the job of the schedule is not stored here"
 
 
 def doubt_of(
-    trials: Sequence[CountedTrial], target: Target, trial: int | None = None
+    trials: Sequence[CountedTrial],
+    target: Target,
+    trial: int | None = None,
+    prefer: Preference = "fastest",
 ) -> Doubt | Unknown | None:
-    """The doubt about the fastest of ``trials``, or about the one with the number ``trial``.
+    """The doubt about the best of ``trials``, or about the one with the number ``trial``.
 
-    ``trials`` are those of one job for ``target`` (:meth:`tuner.store.TrialStore.counted_trials`).
+    The best is the one that takes the fewest cycles, or if that is what its job does ``prefer``,
+    the one that loses least over the box (:class:`Robust`). ``trials`` are those of one job for
+    ``target`` (:meth:`tuner.store.TrialStore.counted_trials`).
     ``None`` if the timing model assumes nothing, or measured nothing and no ``trial`` is named.
     """
     specs = find_model(target.arch).specs
@@ -175,10 +183,11 @@ def doubt_of(
         return Unknown(OTHER_COSTS)
     stored = np.array([one.cycles for one in known])
     nominal = predictor.cycles([parameters_of(specs)])[:, 0]
-    if np.any(np.abs(nominal - stored) > _ROUNDED):
+    if np.any(np.abs(nominal - stored) > ROUNDED):
         return Unknown(OTHER_COSTS)
+    best: int | None = None
     if trial is None:
-        best = int(np.argmin(stored))
+        best = None if prefer == "robust" else int(np.argmin(stored))
     else:
         digest = next((one.artifact_digest for one in trials if one.number == trial), "")
         if digest not in by_object:
@@ -186,6 +195,11 @@ def doubt_of(
         best = list(by_object).index(digest)
     numbers = [one.number for one in known]
     return judged(predictor, specs, names, numbers, best)
+
+
+def is_assumed(target: Target) -> bool:
+    """Whether the timing model of ``target`` has costs that nobody has published."""
+    return bool(fittable(find_model(target.arch).specs))
 
 
 def _observed(one: CountedTrial, contexts: int) -> Observation:
@@ -198,20 +212,22 @@ def judged(
     specs: ParameterSpecs,
     names: Sequence[str],
     numbers: Sequence[int],
-    best: int,
+    best: int | None,
 ) -> Doubt:
     """The doubt about the schedule at position ``best`` of those in ``predictor``, whose trials
-    have ``numbers``, if the costs ``names`` are anywhere in the box of ``specs``."""
+    have ``numbers``, if the costs ``names`` are anywhere in the box of ``specs``; without ``best``
+    about the robust one."""
     cycles = predictor.cycles(box(specs, names, POINTS))
     loss = cycles / cycles.min(axis=0) - 1
     fastest = cycles <= cycles.min(axis=0) * (1 + 1e-9)
     near = (loss <= TIE).mean(axis=1)
-    alike = (np.abs(cycles / cycles[best] - 1) <= TIE).mean(axis=1) >= _MOSTLY
     mean_loss = loss.mean(axis=1)
     nominal = predictor.cycles([parameters_of(specs)])[:, 0]
+    robust = int(np.lexsort((nominal, mean_loss))[0])
+    best = robust if best is None else best
+    alike = (np.abs(cycles / cycles[best] - 1) <= TIE).mean(axis=1) >= _MOSTLY
     shares = fastest.mean(axis=1)
     others = [i for i in np.argsort(-shares, kind="stable").tolist() if i != best]
-    robust = int(np.lexsort((nominal, mean_loss))[0])
     return Doubt(
         trial=numbers[best],
         schedules=len(numbers),
@@ -228,7 +244,7 @@ def judged(
             numbers[robust],
             float(mean_loss[robust]),
             float(near[robust]),
-            float(nominal[robust] / nominal[best] - 1),
+            float(nominal[robust] / nominal.min() - 1),
         ),
     )
 
@@ -241,14 +257,17 @@ def _hinge(
     best: int,
 ) -> Hinge | None:
     """The cost with the largest mean loss of the best over its range, of those by which it loses
-    more than ``TIE`` at a bound."""
+    more than ``TIE`` at a bound. Costs that make no difference do not count: a robust best may be
+    slower than the fastest whatever their value."""
+    nominal = predictor.cycles([parameters_of(specs)])[:, 0]
+    own = nominal[best] / nominal.min() - 1
     found, most = None, 0.0
     for name in names:
         costs = along(specs, name, _STEPS)
         cycles = predictor.cycles(costs)
         loss = cycles[best] / cycles.min(axis=0) - 1
         end = -1 if loss[-1] >= loss[0] else 0
-        if loss[end] <= TIE or loss.mean() <= most:
+        if loss[end] - min(own, loss.min()) <= TIE or loss.mean() <= most:
             continue
         most = float(loss.mean())
         winner = int(np.argmin(cycles[:, end]))

@@ -80,12 +80,17 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
     searched = [trial for trial in trials if not is_foreign(trial.origin)]
     measured = [trial for trial in searched if trial.measurement is not None]
     best = min(measured, key=lambda t: (t.measurement.cycles, t.number), default=None)  # type: ignore[union-attr]
+    doubt = doubt_of_job(job, store)
+    chosen = chosen_by(job, doubt)
+    if chosen is not None:
+        best = next(trial for trial in measured if trial.number == chosen)
     baseline = next((t for t in trials if t.origin.partition(":")[0] == ORIGIN), None)
 
     def trial_of(config: Config) -> Trial | None:
         return next((t for t in trials if t.config == config), None)
 
     default, textbook = trial_of(starts["default"]), trial_of(starts["textbook"])
+    front = front_of(searched, lambda trial: figures_of(trial.measurement, job.spec.objectives))
     told = {"baseline": baseline, "textbook": textbook, "default": default}
     return TuneResult(
         job=job,
@@ -104,16 +109,25 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
         interrupted=not job.state.ended,
         promoted=[trial for trial in trials if trial.number in {p.trial for p in promotions}],
         promotions=promotions,
-        pareto=front_of(searched, lambda trial: figures_of(trial.measurement, job.spec.objectives)),
-        doubt=doubt_of_job(job, store),
+        pareto=front if chosen is None or best is None else [best],
+        doubt=doubt,
     )
 
 
 def doubt_of_job(job: Job, store: TrialStore) -> Doubt | Unknown | None:
-    """The doubt about the fastest trial of a stored job: ``None`` where nothing is assumed."""
+    """The doubt about the best trial of a stored job: ``None`` where nothing is assumed."""
     from tuner.doubt import doubt_of
 
-    return doubt_of(store.counted_trials(job.id), job.spec.problem.target)
+    counted = store.counted_trials(job.id)
+    return doubt_of(counted, job.spec.problem.target, prefer=job.spec.prefer)
+
+
+def chosen_by(job: Job, doubt: Doubt | Unknown | None) -> int | None:
+    """The number of the robust trial of a job that prefers it, from the ``doubt`` about its best;
+    ``None`` if its best is the fastest trial, as where nothing is known."""
+    from tuner.doubt import Doubt
+
+    return doubt.trial if job.spec.prefer == "robust" and isinstance(doubt, Doubt) else None
 
 
 def doubt_of_schedule(

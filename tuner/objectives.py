@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tuner.errors import UserError
+
+if TYPE_CHECKING:
+    from tuner.records.trial import Trial
 
 CYCLES = "cycles"
 DEFAULT_OBJECTIVES = (CYCLES,)
@@ -21,6 +24,10 @@ OBJECTIVES = {
     "ddr_bytes": "bytes the timed call moves from and to DDR",
 }
 """Each is a field of :class:`tuner.records.candidate.Measurement`."""
+
+FiguresOf = Callable[["Trial"], tuple[float, ...] | None]
+"""Gives what a search minimizes of a trial, a figure for each objective; ``None`` if it lacks one.
+"""
 
 _Item = TypeVar("_Item")
 
@@ -62,7 +69,7 @@ class Front:
     """Figures that no others known match or beat in every objective, in the order they came."""
 
     def __init__(self) -> None:
-        self._points: list[tuple[int, ...]] = []
+        self._points: list[tuple[float, ...]] = []
 
     def __len__(self) -> int:
         return len(self._points)
@@ -73,7 +80,7 @@ class Front:
         other._points = list(self._points)
         return other
 
-    def offer(self, figures: tuple[int, ...]) -> bool:
+    def offer(self, figures: tuple[float, ...]) -> bool:
         """Whether these belong to the front, which then loses what they beat."""
         if any(_matches(known, figures) for known in self._points):
             return False
@@ -97,5 +104,5 @@ def _first(pair: tuple[tuple[int, ...], object]) -> tuple[int, ...]:
     return pair[0]
 
 
-def _matches(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+def _matches(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return all(a <= b for a, b in zip(one, other, strict=True))

@@ -129,6 +129,7 @@ def plan(
     ):
         device.require(problem.target)
         objectives = _objectives(wanted, find_kernel(kernel), device)
+        _require_preferable(wanted, objectives, device, problem)
         sampler = sampler_for(wanted.sampler, objectives)
         require_fits(sampler, space)
         _require_promotable(wanted, problem, device, roster)
@@ -165,11 +166,37 @@ def _require_promotable(
 def _objectives(wanted: JobOptions, kernel: Kernel, device: Measurer) -> tuple[str, ...]:
     """Those of the job, or if it says nothing those of its kernel that it can have."""
     objectives = checked_objectives(wanted.objectives)
+    if wanted.prefer == "robust":
+        return objectives
     if objectives == DEFAULT_OBJECTIVES and wanted.until_gain is None:
         return tuple(name for name in kernel.objectives if name in device.counted)
     require_estimable(wanted.until_gain, objectives)
     _require_counted(device, objectives)
     return objectives
+
+
+def _require_preferable(
+    wanted: JobOptions, objectives: Sequence[str], device: Measurer, problem: Problem
+) -> None:
+    """``UserError`` where a robust schedule means nothing, or cannot be searched for."""
+    if wanted.prefer != "robust":
+        return
+    from tuner.doubt import is_assumed
+
+    if device.fidelity != "model" or not is_assumed(problem.target):
+        raise UserError(
+            f"prefer=robust: cycles of '{device.name}' on {problem.target.name} rest on no "
+            "assumed cost",
+            accepted="a measurer of fidelity model, whose costs are partly assumed",
+            next_step="leave it out: the fastest is the robust one there",
+        )
+    if objectives != DEFAULT_OBJECTIVES or wanted.until_gain is not None:
+        given = "until_gain" if wanted.until_gain is not None else "several objectives"
+        raise UserError(
+            f"prefer=robust with {given}",
+            accepted="cycles as the only objective; trials, seconds and patience as limits",
+            next_step=f"leave {given} out, or prefer the fastest",
+        )
 
 
 def _require_counted(device: Measurer, objectives: Sequence[str]) -> None:

@@ -14,11 +14,11 @@ from dashboards.job_view import JobView
 from dashboards.session import viewing
 from dashboards.templating import ago, render
 from db.jobs.queries import JobFilters, job_overviews, jobs_page
-from db.jobs.trials import key_trials
 from db.schedules.queries import StoredBest, bests, toolchains
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
+from service.doubts import key_trials_of
 from service.problem_details import HttpError, not_found
 from tuner.problem.contract import Contract
 from tuner.problem.target import TARGETS
@@ -104,7 +104,7 @@ def _side(store: SqlStore, kind: Kind, name: str) -> list[StoredBest]:
     found = job_overviews(store, [name])
     if not found:
         raise not_found(f"no job '{name[:40]}'", next_step="choose one from the list")
-    best = key_trials(store, name).best
+    best = key_trials_of(store, found[0].summary).best
     if best is None or best.measurement is None:
         return []
     problem = found[0].summary.job.spec.problem

@@ -20,7 +20,6 @@ from dashboards.templating import render
 from db.jobs.queries import job_overviews
 from db.jobs.trials import (
     front_trials,
-    key_trials,
     promoted_trials,
     ranked_trials,
     trial_points,
@@ -29,7 +28,7 @@ from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.audit import record
 from service.auth.caller import Scope
-from service.doubts import doubt_of_ended
+from service.doubts import as_chosen, doubt_of_ended, key_trials_of
 from service.job_requests import may_steer, require_may_steer
 from service.problem_details import HttpError, not_found
 from service.routers.job_trials import all_trials
@@ -72,7 +71,7 @@ def find_view(store: SqlStore, job_id: str) -> JobView:
     found = job_overviews(store, [job_id])
     if not found:
         raise not_found(f"no job '{job_id}'", next_step="choose one from the list of jobs")
-    return JobView(found[0])
+    return JobView(as_chosen(store, found[0]))
 
 
 @router.get("/jobs/{job_id}")
@@ -214,8 +213,8 @@ def _trials(store: SqlStore, view: JobView, asked: TrialsAsked) -> dict[str, Any
     )
     outcomes = view.overview.summary.outcomes
     total = view.finished if outcome is None else outcomes.get(outcome, 0)
-    fastest = key_trials(store, view.id).best
-    best = None if fastest is None else fastest.config
+    chosen = key_trials_of(store, view.overview.summary).best
+    best = None if chosen is None else chosen.config
     return {
         "trials": [(trial, differences(trial.config, best)) for trial in found],
         "asked": asked,

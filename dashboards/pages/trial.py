@@ -15,10 +15,11 @@ from dashboards.job_view import JobView
 from dashboards.pages.job import find_view
 from dashboards.session import viewing
 from dashboards.templating import render
-from db.jobs.trials import find_trial, key_trials
+from db.jobs.trials import find_trial
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
+from service.doubts import key_trials_of
 from service.problem_details import not_found
 from service.suggested_files import attachment, identifier
 from tuner.errors import HvxtuneError, UserError
@@ -56,7 +57,7 @@ def trial(
 ) -> Response:
     """The page; slow parts are loaded later."""
     view, found = _find(store, job_id, number)
-    marked = key_trials(store, view.id).by_name
+    marked = key_trials_of(store, view.overview.summary).by_name
     problem = view.job.spec.problem
     cycles = {
         name: each.measurement.cycles

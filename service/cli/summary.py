@@ -129,6 +129,10 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
     if result["best"] is not None:
         print_config(result["best"]["config"])
         print_sentence(f"stored in {result['stored_in']}")
+        if result.get("prefer") == "robust":
+            print_sentence(
+                "`best` answers it unless another job stored a schedule of fewer model cycles"
+            )
     print_line()
     _print_next(result, "" if server is None else f" --server {server}")
 

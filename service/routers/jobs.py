@@ -11,12 +11,12 @@ from starlette.responses import JSONResponse
 from db.jobs import queries as job_queries
 from db.jobs.batches import listed_page
 from db.jobs.queries import JobFilters
-from db.jobs.trials import front_trials, key_trials, promoted_trials
+from db.jobs.trials import front_trials, promoted_trials
 from db.sql_store import SqlStore
 from service.app_state import settings_of, store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
-from service.doubts import doubt_of_ended
+from service.doubts import as_chosen, doubt_of_ended, key_trials_of
 from service.job_requests import Taken, require_may_steer
 from service.job_requests import submit as take
 from service.json_forms import conductors_json, detail_json, listed_json, overview_json
@@ -132,10 +132,12 @@ def one(job: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, An
     made with."""
     found = find_job(store, job)
     overview = job_queries.job_overview(store, found.id)
+    key = key_trials_of(store, overview.summary)
+    several = len(found.spec.objectives) > 1
     return detail_json(
-        overview,
-        key_trials(store, found.id),
-        front_trials(store, found),
+        as_chosen(store, overview),
+        key,
+        front_trials(store, found) if several or key.best is None else [key.best],
         promoted_trials(store, found.id),
         doubt_of_ended(store, overview.summary),
     )

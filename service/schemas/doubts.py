@@ -32,7 +32,9 @@ class RobustForm(BaseModel):
     trial: int
     mean_loss: float = Field(description="Mean share by which it is slower than the fastest.")
     near_share: float = Field(description="Share of points where that is at most 2 %.")
-    more_cycles: float = Field(description="Share by which it is slower than the best, as assumed.")
+    more_cycles: float = Field(
+        description="Share by which it is slower than the fastest, as assumed."
+    )
 
 
 class DoubtForm(BaseModel):

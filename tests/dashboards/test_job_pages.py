@@ -124,6 +124,17 @@ def test_no_page_says_faster_where_baseline_and_textbook_failed(
         assert "faster than" not in shown
 
 
+def test_a_robust_choice_is_the_best_on_every_page(logged_in: LogIn, store: SqlStore) -> None:
+    job = store_doubted(store, prefer="robust")
+    browser = logged_in(Scope.READ)
+    shown = words(browser.get(f"/ui/jobs/{job}").text)
+    assert "best 1,000" in shown
+    assert "11.1% more cycles than the fastest as assumed" in shown
+    assert "robust" in shown
+    assert "the best of its job" in browser.get(f"/ui/jobs/{job}/trials/1").text
+    assert "the best of its job" not in browser.get(f"/ui/jobs/{job}/trials/0").text
+
+
 def test_filters_leave_out_other_jobs(logged_in: LogIn, store: SqlStore) -> None:
     done = finished_job(store)
     queued = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("bob")).id

@@ -97,6 +97,7 @@ def text_of(artifact: Artifact) -> str:
 
 class StandInMeasurer(Measurer):
     """``cycles_of`` turns the object's text into cycles; a ``CandidateError`` may be raised.
+    ``events_of`` gives the events that a timing model would have counted.
 
     What takes more cycles than its budget is cut off. The first ``gather`` runs wait for each
     other, so that they are under way at once.
@@ -116,6 +117,7 @@ class StandInMeasurer(Measurer):
         self.cache = cache
         self.cycles_of = cycles_of
         self.code_bytes_of: Callable[[str], int] = lambda text: 0
+        self.events_of: Callable[[str], Mapping[str, int]] | None = None
         self.gather = gather
         self._gathered = threading.Event()
         self.measured: Counter[str] = Counter()
@@ -156,6 +158,9 @@ class StandInMeasurer(Measurer):
             samples=(cycles,),
             code_bytes=self.code_bytes_of(text_of(artifact)),
             cache=self.cache,
+            event_counts=None
+            if self.events_of is None
+            else {"loops": [0], "counts": [dict(self.events_of(text_of(artifact)))]},
         )
         return Timed(measurement, link_s=0.0, run_s=0.0)
 

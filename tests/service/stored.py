@@ -18,6 +18,7 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact, CacheState, Fidelity, Measurement, Problem
 from tuner.records.outcome import Outcome
+from tuner.records.request import Preference
 from tuner.records.trial import JobSpec, JobState, Schedule, Submission, Trial
 from tuner.space import Config
 
@@ -106,12 +107,14 @@ def store_doubted(
     *,
     end: JobState | None = JobState.DONE,
     counts: Sequence[Mapping[str, int] | None] = DOUBTED,
+    prefer: Preference = "fastest",
 ) -> str:
     """A job whose best hangs on one assumed cost; its id. Of a trial without ``counts`` nobody kept
     the events."""
     of = problem(m=8, n=128, k=8)
     space = find_kernel(of.workload.kernel).space(of)
-    job = store.create_job(JobSpec(problem=of, generator="halide"), space, TOOLCHAIN)
+    spec = JobSpec(problem=of, generator="halide", prefer=prefer)
+    job = store.create_job(spec, space, TOOLCHAIN)
     token = store.claim(job.id)
     for number, (events, packets) in enumerate(zip(counts, (900, 1000), strict=True)):
         code = b"\x7fELF" + bytes([number]) * 400 + of.symbol.encode() + b"\0"

@@ -56,3 +56,17 @@ def test_the_best_query_does_not_work_it_out(client: TestClient, store: SqlStore
     found = client.get("/v1/schedules/best", params=query).json()
     assert found["cycles"] == 900
     assert "doubt" not in found
+
+
+def test_a_job_that_prefers_a_robust_schedule_tells_that_one_once_it_has_ended(
+    client: TestClient, store: SqlStore
+) -> None:
+    job = store_doubted(store, prefer="robust")
+    found = client.get(f"/v1/jobs/{job}").json()
+    assert found["prefer"] == "robust"
+    assert (found["best"]["trial"], found["best_cycles"], found["doubt"]["trial"]) == (1, 1000, 1)
+    assert [one["trial"] for one in found["pareto"]] == [1]
+    assert "11.1% more cycles than the fastest as assumed" in found["doubt"]["sentence"]
+    running = store_doubted(store, prefer="robust", end=None)
+    found = client.get(f"/v1/jobs/{running}").json()
+    assert (found["best"]["trial"], found["best_cycles"]) == (0, 900)

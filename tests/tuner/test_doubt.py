@@ -22,6 +22,7 @@ from tuner.measure.qemu.events import EVENT_COUNT, EVENTS, INDEX, Events
 from tuner.measure.qemu.model import find_model, parameters_of
 from tuner.measure.qemu.uncertain import along, box, fittable, plausible
 from tuner.problem.target import find_target
+from tuner.records.request import Preference
 from tuner.records.trial import CountedTrial
 
 TARGET = find_target("hexagon-v66")
@@ -62,8 +63,12 @@ def made(rng: np.random.Generator, kind: str) -> Events:
     return replace(events, counts=np.round(events.counts))
 
 
-def known(trials: Sequence[CountedTrial], trial: int | None = None) -> Doubt:
-    found = doubt_of(trials, TARGET, trial)
+def known(
+    trials: Sequence[CountedTrial],
+    trial: int | None = None,
+    prefer: Preference = "fastest",
+) -> Doubt:
+    found = doubt_of(trials, TARGET, trial, prefer)
     assert isinstance(found, Doubt)
     return found
 
@@ -91,6 +96,19 @@ def test_a_choice_that_hangs_on_one_cost_says_so() -> None:
         "best in 10 % of the plausible cost range, within 2 % of the best in 12 %; hangs on "
         "l2_access (0 assumed): above 0.2 model cycles trial 7 is better, by up to 36 %"
     )
+
+
+def test_a_job_that_prefers_the_robust_schedule_is_told_about_that_one() -> None:
+    found = known([LOADS, FEW_LOADS], prefer="robust")
+    assert (found.trial, found.robust.trial) == (7, 7)
+    assert found.best_share == pytest.approx(0.9, abs=1 / doubt.POINTS)
+    assert [rival.trial for rival in found.rivals] == [4]
+    assert found.sentence == (
+        "best in 90 % of the plausible cost range, within 2 % of the best in 92 %; 11.1% more "
+        "cycles than the fastest as assumed; hangs on l2_access (0 assumed): below 0.2 model "
+        "cycles trial 4 is better, by up to 10 %"
+    )
+    assert known([LOADS, FEW_LOADS], trial=7) == found
 
 
 def test_the_side_of_a_hinge_may_be_below() -> None:

@@ -44,6 +44,9 @@ MOST_WORKERS = 256
 MOST_PRIORITY = 100
 Visibility = Literal["shared", "private"]
 """Everybody who may read sees a job, an upload or a schedule, or its owner alone."""
+Preference = Literal["fastest", "robust"]
+"""Which schedule a job looks for: the one of the fewest cycles at the timing model's own costs, or
+the one that loses least wherever its assumed costs are within their bounds."""
 
 WORKLOAD, BUDGET, SEARCH, DEVICES, JOB = "Workload", "Budget", "Search", "Devices", "Job"
 GROUPS = (WORKLOAD, BUDGET, DEVICES, SEARCH, JOB)
@@ -250,6 +253,14 @@ class SearchOptions:
         see="search.md#several-objectives",
         metavar="NAME[,NAME]",
         example=["cycles", "code_bytes"],
+    )
+    prefer: Preference = option(
+        "fastest",
+        "Which schedule is the job's best: fastest (fewest cycles) or robust (loses least on "
+        "average if costs that the timing model assumes are anywhere within their bounds).",
+        SEARCH,
+        see="simulator.md#a-robust-choice",
+        example="robust",
     )
     sampler: str | None = option(
         None,

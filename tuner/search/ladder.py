@@ -2,9 +2,11 @@
 
 While a job searches on the model, each free device of the higher fidelity gets the trial that the
 pairs so far (trials measured at both) predict to be the fastest: simulators and phones are busy at
-once. Half of the promotions are spent in step with the search; the other half is kept for its end,
-when all candidates and most pairs are known. No more are kept than trials are still to come: with
-as many promotions as trials, every good candidate is promoted as soon as it is known.
+once. Every second one goes to what resolves the doubt: of the points of the box of plausible costs
+at which no promoted trial is nearly the fastest, the trial that is so at the most. Half of the
+promotions are spent in step with the search; the other half is kept for its end, when all
+candidates and most pairs are known. No more are kept than trials are still to come: with as many
+promotions as trials, every good candidate is promoted as soon as it is known.
 
 The number of trials promoted does not depend on how fast devices are; which ones do does.
 """
@@ -14,16 +16,20 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from tuner.doubt import TIE
 from tuner.errors import CandidateError, UserError
 from tuner.executor.evaluation import Evaluator
 from tuner.measure.measurer import Measurer
 from tuner.records.candidate import Artifact, Candidate
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Budget, Job, Promotion, Schedule, Trial
+from tuner.search.plausible import PlausibleCosts
 from tuner.search.ranking import FidelityPair, fit
 from tuner.store import TrialStore
 
@@ -71,7 +77,14 @@ class Ladder:
     """
 
     def __init__(
-        self, job: Job, token: int, *, store: TrialStore, evaluator: Evaluator, rung: Rung | None
+        self,
+        job: Job,
+        token: int,
+        *,
+        store: TrialStore,
+        evaluator: Evaluator,
+        rung: Rung | None,
+        costs: PlausibleCosts,
     ) -> None:
         """``evaluator`` is that of the rung's measurer. ``UserError`` if promotions of an earlier
         session were measured by something else."""
@@ -80,6 +93,7 @@ class Ladder:
         self._store = store
         self._evaluator = evaluator
         self._rung = rung
+        self._costs = costs
         self._limit = job.spec.promote if rung else 0
         self._trials: dict[int, Trial] = {}
         self._ended: dict[int, Promotion] = {}
@@ -184,18 +198,44 @@ class Ladder:
         if self._interrupted:
             number = self._interrupted.popleft()
         else:
-            if len(self._ended) + len(under_way) >= allowed:
+            promoted = {*self._ended, *under_way}
+            if len(promoted) >= allowed:
                 return None
-            ranking = fit(self._pairs())
-            left = [
-                (ranking.predict(trial.measurement), number)
-                for number, trial in self._trials.items()
-                if trial.measurement and number not in self._ended and number not in under_way
-            ]
+            left = [number for number in self._trials if number not in promoted]
             if not left:
                 return None
-            number = min(left)[1]
+            chosen = self._resolving(under_way) if self._is_for_doubt(len(promoted)) else None
+            number = self._most_promising(left) if chosen is None else chosen
         return Promotion(number, self._rung.toolchain, started_at=time.time())
+
+    def _is_for_doubt(self, before: int) -> bool:
+        """Whether the promotion after ``before`` others is to resolve the doubt: every second one,
+        from the first on where a robust schedule is preferred."""
+        return before % 2 == (0 if self._job.spec.prefer == "robust" else 1)
+
+    def _resolving(self, under_way: Set[int]) -> int | None:
+        """The trial that is within ``TIE`` of the fastest at the most points of the box at which
+        none is that was measured, or is ``under_way``. ``None`` if each point has one: whatever the
+        costs are, the best is nearly among those promoted. What failed there is no schedule.
+        """
+        failed = {n for n, one in self._ended.items() if one.measurement is None}
+        priced = {n: self._costs.cycles(self._trials[n]) for n in sorted({*self._trials} - failed)}
+        known = {number: row for number, row in priced.items() if row is not None}
+        if not known:
+            return None
+        cycles = np.array(list(known.values()))
+        near = cycles <= (1 + TIE) * cycles.min(axis=0)
+        taken = np.array([number in self._ended or number in under_way for number in known])
+        # Those taken gain nothing: they are near the fastest at none of the points left.
+        gains = near[:, ~near[taken].any(axis=0)].sum(axis=1)
+        most = int(gains.argmax())
+        return list(known)[most] if gains[most] else None
+
+    def _most_promising(self, left: Sequence[int]) -> int:
+        """Of trials with these numbers the one that the pairs so far predict to be the fastest."""
+        ranking = fit(self._pairs())
+        measured = ((self._trials[number].measurement, number) for number in left)
+        return min((ranking.predict(low), number) for low, number in measured if low)[1]
 
     def _pairs(self) -> list[FidelityPair]:
         return pairs_of(self._trials.values(), self._ended.values())

@@ -9,13 +9,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from tuner.baselines import Baseline, is_foreign
 from tuner.codegen import CodeGenerator
+from tuner.doubt import Doubt, doubt_of
 from tuner.errors import CandidateError, HvxtuneError, OutOfTimeError
 from tuner.executor import Executor, open_executor
 from tuner.executor.evaluation import (
@@ -39,6 +40,7 @@ from tuner.records.trial import (
     Trial,
 )
 from tuner.search.ladder import Ladder, Rung, SearchProgress, progress_of
+from tuner.search.plausible import PlausibleCosts, Told
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.remaining import GainWatch
 from tuner.search.stopping import Improvements, reason_of, reason_of_failure, reason_to_stop
@@ -141,24 +143,34 @@ class TuningLoop:
         self._abandon = abandon
         self._abandoned = 0
         self._objectives = job.spec.objectives
+        self._robust = job.spec.prefer == "robust"
+        costs = PlausibleCosts(self._problem.target)
+        self._told = Told(job.spec, costs)
         self._proposer = Proposer(
-            space, job.spec.sampler, job.spec.seed, self._objectives, generator.alternatives
+            space,
+            job.spec.sampler,
+            job.spec.seed,
+            self._objectives,
+            generator.alternatives,
+            self._told,
         )
         self._baseline = baseline
         self._evaluator = Evaluator(generator, measurer, baseline)
         promoting = Evaluator(generator, rung.measurer) if rung else self._evaluator
-        self._ladder = Ladder(job, token, store=store, evaluator=promoting, rung=rung)
+        self._ladder = Ladder(job, token, store=store, evaluator=promoting, rung=rung, costs=costs)
         self._starts = generator.starts(kernel, self._problem)
         self._default = self._starts["default"]
         self._naive = self._default if kernel.default_is_naive else None
         self._textbook = self._starts["textbook"]
         self._transfers = tuple(transfers)
-        # The gain is estimated for cycles: it says nothing about several objectives.
+        # The gain is estimated for cycles: it says nothing about several objectives, nor of cycles
+        # at other costs.
         peak = kernel.work(self._problem.workload.params).peak_cycles(self._problem.target)
-        self._gain = GainWatch(space, job.spec.seed, peak) if len(self._objectives) == 1 else None
+        estimable = len(self._objectives) == 1 and not self._robust
+        self._gain = GainWatch(space, job.spec.seed, peak) if estimable else None
         self._stored_gain = job.remaining
         self._front = Front()
-        self._improvements = Improvements(self._objectives)
+        self._improvements = Improvements(self._objectives, self._told)
         self._trials: dict[int, Trial] = {}
         self._incumbent: Trial | None = None
         self._valid, self._longest_compile_s = 0, 0.0
@@ -166,12 +178,12 @@ class TuningLoop:
         self._held_back: Proposal | None = None
         self._begun = time.monotonic()
         self._next_heartbeat = self._begun
-        self._asked_to_stop = False
+        self._request: JobRequest | None = None
         self._replay()
 
     def _replay(self) -> None:
         """Rebuilds study, duplicates and incumbent from the rows of earlier sessions."""
-        trials = self._store.trials(self._job.id)
+        trials = self._stored()
         self._proposer.replay(trial for trial in trials if not is_foreign(trial.origin))
         for trial in trials:
             self._trials[trial.number] = trial
@@ -193,6 +205,19 @@ class TuningLoop:
             self._held_back = self._proposer.propose(self._default)
         numbers = [*self._trials, *(p.number for p in pending)]
         self._next_number = max(numbers, default=-1) + 1
+
+    def _stored(self) -> list[Trial]:
+        """The trials of earlier sessions, with their counted events where something reads them."""
+        trials = self._store.trials(self._job.id)
+        if not trials or not (self._robust or self._ladder.limit):
+            return trials
+        counts = {t.number: t.event_counts for t in self._store.counted_trials(self._job.id)}
+        return [
+            replace(t, measurement=replace(t.measurement, event_counts=counts.get(t.number)))
+            if t.measurement is not None
+            else t
+            for t in trials
+        ]
 
     def _beginnings(self) -> dict[Config, str]:
         """The configs tried before the sampler is asked, and their origins."""
@@ -226,12 +251,15 @@ class TuningLoop:
                 if self._gain is not None:
                     self._gain.conclude(self._searched)
             if not through:
+                if self._request is JobRequest.CANCEL:  # nobody resumes it: this is its choice
+                    self._choose()
                 return self._release(JobState.QUEUED, reason_of(self._stop))
             if self._incumbent is None:
                 return self._release(
                     JobState.FAILED,
                     reason_of_failure(self._in_order(), self._abandoned),
                 )
+            self._choose()
             for best in {t.number: t for t in (self._incumbent, self._ladder.best) if t}.values():
                 self._keep_assembly(best)
             return self._release(JobState.DONE, "")
@@ -242,6 +270,22 @@ class TuningLoop:
             note = error.message if isinstance(error, HvxtuneError) else type(error).__name__
             self._release_quietly(f"interrupted: {note}")
             raise
+
+    def _choose(self) -> None:
+        """Makes the robust schedule, of a job that prefers it, the best, and offers it.
+
+        Not before the end: a later choice may take more cycles at the model's own costs than an
+        earlier one, and stores keep what takes fewer.
+        """
+        if not self._robust or self._incumbent is None:
+            return
+        counted = self._store.counted_trials(self._job.id)
+        found = doubt_of(counted, self._problem.target, prefer="robust")
+        if isinstance(found, Doubt):
+            self._incumbent = self._trials[found.trial]
+        digest = str(self._incumbent.artifact_digest)
+        schedule = self._schedule(Evaluation(self._incumbent, self._store.artifact(digest)))
+        self._store.commit(self._job.id, self._token, schedule=schedule)
 
     def _hand_out(self, executor: Executor) -> bool:
         """The loop itself. False if it ended because of a request to stop."""
@@ -322,10 +366,10 @@ class TuningLoop:
     def _must_stop(self) -> bool:
         """Whether to hand out nothing more, as the caller or, through the store, a user asks."""
         if time.monotonic() >= self._next_heartbeat:
-            request = self._store.heartbeat(self._job.id, self._token)
-            self._asked_to_stop = request in (JobRequest.CANCEL, JobRequest.PAUSE)
+            self._request = self._store.heartbeat(self._job.id, self._token)
             self._next_heartbeat = time.monotonic() + _HEARTBEAT_S
-        return self._asked_to_stop or self._stop.is_set()
+        asked = self._request in (JobRequest.CANCEL, JobRequest.PAUSE)
+        return asked or self._stop.is_set()
 
     def _next(self) -> _InFlight | None:
         """The next trial to hand out: interrupted ones, then seeds, then the sampler's."""
@@ -407,7 +451,7 @@ class TuningLoop:
     def _take(self, trial: Trial, proposal: Proposal | None) -> None:
         self._require_agreement(trial)
         self._trials[trial.number] = trial
-        figures = figures_of(trial.measurement, self._objectives)
+        figures = self._told(trial)
         if proposal is not None:
             self._proposer.tell(proposal, trial.outcome, *(figures or ()))
         self._improve(trial)
@@ -424,8 +468,9 @@ class TuningLoop:
     def _improve(self, trial: Trial) -> None:
         if is_foreign(trial.origin):
             return
-        best = self._incumbent.measurement if self._incumbent else None
-        if trial.measurement and (best is None or trial.measurement.cycles < best.cycles):
+        if trial.measurement and (
+            self._incumbent is None or self._ranked(trial) < self._ranked(self._incumbent)
+        ):
             self._incumbent = trial
         if trial.measurement:
             self._valid += 1
@@ -434,11 +479,19 @@ class TuningLoop:
         if figures is not None:
             self._front.offer(figures)
 
+    def _ranked(self, trial: Trial) -> float:
+        """The figure of a measured trial by which the best so far is found."""
+        assert trial.measurement is not None  # noqa: S101
+        figures = self._told(trial) if self._robust else None
+        return trial.measurement.cycles if figures is None else figures[0]
+
     def _commit(self, finished: Sequence[Evaluation], started: Sequence[_InFlight]) -> None:
         """One transaction: results of ``finished``, rows for ``started``, the best so far."""
         if not finished and not started:
             return
         new_best = next((e for e in finished if e.trial is self._incumbent), None)
+        if self._robust:
+            new_best = None  # see _choose
         self._store.commit(
             self._job.id,
             self._token,

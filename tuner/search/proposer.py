@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import optuna
 from optuna.trial import TrialState, create_trial
 
-from tuner.objectives import DEFAULT_OBJECTIVES, figures_of
+from tuner.objectives import DEFAULT_OBJECTIVES, FiguresOf, figures_of
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
 from tuner.search import encoding
@@ -113,13 +113,16 @@ class Proposer:
         seed: int,
         objectives: Sequence[str] = DEFAULT_OBJECTIVES,
         alternatives: Alternatives | None = None,
+        figures: FiguresOf | None = None,
     ) -> None:
-        """A result is told as its figures of ``objectives``, in their order; ``alternatives`` are
+        """A result is told as its figures of ``objectives``, in their order; ``figures`` gives
+        those of a trial that is replayed, if they are not its measurement's. ``alternatives`` are
         those of the code generator that ``space`` is of."""
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._space = space
         self._distributions = encoding.distributions(space)
         self._objectives = objectives
+        self._figures = figures or (lambda trial: figures_of(trial.measurement, objectives))
         self._sampler = find_sampler(sampler)
         self._study = optuna.create_study(
             sampler=self._sampler.make(space, seed), directions=["minimize"] * len(objectives)
@@ -141,7 +144,7 @@ class Proposer:
         for trial in trials:
             self._note(trial.config)
             params = encoding.encode(self._space, trial.config)
-            figures = figures_of(trial.measurement, self._objectives)
+            figures = self._figures(trial)
             if figures:
                 self._shares.learned(trial.config, figures[0])
             self._study.add_trial(
@@ -235,7 +238,7 @@ class Proposer:
         self._seen.add(config.digest)
         self._shares.proposed(config)
 
-    def tell(self, proposal: Proposal, outcome: Outcome, *figures: int | None) -> None:
+    def tell(self, proposal: Proposal, outcome: Outcome, *figures: float | None) -> None:
         """The result of ``proposal``: a figure for each objective if the outcome is ``ok``, else a
         failure. Lacking one of its figures it is a failure, too. A device's failure says nothing
         of the config: no sampler learns of it."""

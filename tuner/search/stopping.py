@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tuner.errors import UserError
-from tuner.objectives import DEFAULT_OBJECTIVES, Front, figures_of
+from tuner.objectives import DEFAULT_OBJECTIVES, FiguresOf, Front, figures_of
 from tuner.records.trial import Budget, RemainingGain, Trial
 
 
@@ -37,8 +37,13 @@ class Improvements:
     numbers, whatever the order they finish in. With several objectives, better is any change of
     the Pareto front."""
 
-    def __init__(self, objectives: Sequence[str] = DEFAULT_OBJECTIVES) -> None:
-        self._objectives = objectives
+    def __init__(
+        self,
+        objectives: Sequence[str] = DEFAULT_OBJECTIVES,
+        figures: FiguresOf | None = None,
+    ) -> None:
+        """``figures`` are those that count, if they are not the measurement's."""
+        self._figures = figures or (lambda trial: figures_of(trial.measurement, objectives))
         self._front = Front()
         self._since = 0
         self._next = 0
@@ -61,7 +66,7 @@ class Improvements:
         return since
 
     def _counted(self, front: Front, since: int, trial: Trial) -> int:
-        figures = figures_of(trial.measurement, self._objectives)
+        figures = self._figures(trial)
         return 0 if figures is not None and front.offer(figures) else since + 1
 
 

@@ -16,6 +16,7 @@ from tuner.identity import digest_of
 from tuner.memory_store import MemoryStore
 from tuner.records.candidate import Artifact
 from tuner.records.outcome import Outcome
+from tuner.records.request import Preference
 from tuner.records.trial import Budget, JobSpec, JobState
 from tuner.search.ladder import Rung, SearchProgress, pairs_of, progress_of
 from tuner.search.loop import Progress, TuningLoop
@@ -27,7 +28,15 @@ PHONES = {**TOOLCHAIN, "phones": "stand-ins"}
 class Climb:
     """A job in a store in memory that promotes to a stand-in for phones."""
 
-    def __init__(self, *, trials: int = 20, promote: int = 6, width: int = 2, workers: int = 1):
+    def __init__(
+        self,
+        *,
+        trials: int = 20,
+        promote: int = 6,
+        width: int = 2,
+        workers: int = 1,
+        prefer: Preference = "fastest",
+    ):
         self.store = MemoryStore(fault=lambda _: "")  # its space is not the kernel's
         self.generator = StandInGenerator()
         self.model = StandInMeasurer(cycles_of)
@@ -39,6 +48,7 @@ class Climb:
             trials=trials,
             sampler="random",
             workers=workers,
+            prefer=prefer,
             promote_to="phones",
             promote=promote,
         )

@@ -63,6 +63,7 @@ class Rig:
         kernel=KERNEL,
         objectives=DEFAULT_OBJECTIVES,
         baseline=None,
+        prefer="fastest",
     ):
         self.kernel = kernel
         self.baseline = baseline
@@ -76,6 +77,7 @@ class Rig:
             sampler=sampler,
             seed=seed,
             workers=workers,
+            prefer=prefer,
             **vars(budget),
         )
         self.job_id = self.store.create_job(spec, SPACE, {}).id

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +80,7 @@ class Predictor:
         """The model's cycles at each of ``costs``, at least 1: shape (observations, costs)."""
         ddr_bandwidth = np.array([one.ddr_bandwidth for one in costs])
         l2_bandwidth = np.array([one.l2_bandwidth for one in costs])
-        each = np.array([weights(one) for one in costs]).T
+        each = _weights(tuple(costs))
         alone = self._counts @ each
         busy = self._busy[:, np.newaxis] + self._counts[:, WAITS:] @ each[WAITS:]
         serial = alone + np.maximum(self._moved[:, np.newaxis] / ddr_bandwidth - busy, 0)
@@ -94,6 +95,15 @@ class Predictor:
             )
             totals[loop.owner] += np.max(needs, axis=0)
         return np.maximum(totals, 1.0)
+
+
+@lru_cache(maxsize=16)
+def _weights(costs: tuple[Parameters, ...]) -> Floats:
+    """Those of one event of each kind, in columns; trial after trial is priced at the same costs,
+    and this takes most of the time."""
+    each: Floats = np.array([weights(one) for one in costs]).T
+    each.flags.writeable = False
+    return each
 
 
 def _makespans(times: Floats, threads: int) -> Floats:
