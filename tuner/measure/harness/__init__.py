@@ -2,7 +2,7 @@
 
 ``cases.c`` runs the cases of an image and knows no system; ``linux_user.c`` and ``call.S`` make it
 a program for qemu-hexagon, ``dsp_candidate.c`` a shared object that ``dsp_driver.c``, another one,
-loads on the DSP of a phone.
+loads on the DSP of a phone. With ``standalone.c`` the driver is a program for hexagon-sim.
 """
 
 from __future__ import annotations
@@ -74,6 +74,12 @@ def dsp_driver(arch: str) -> NativePart:
     return NativePart(
         f"dsp-driver-{arch}", "hexagon", sources, _DSP_HEADERS, arch=arch, flags=_DSP_FLAGS
     )
+
+
+_STANDALONE = ("dsp_driver.c", "dsp_power.c", "standalone.c")
+STANDALONE_SOURCES = tuple(_FOLDER / name for name in _STANDALONE)
+"""The driver as a program without an operating system; Qualcomm's compiler builds it."""
+STANDALONE_HEADERS = tuple(_FOLDER / f"{name}.h" for name in ("image", "dsp", "dsp_queue"))
 
 
 def idle_candidate(arch: str) -> NativePart:

@@ -1,8 +1,10 @@
-"""Qualcomm's hexagon-sim, of the Hexagon SDK: candidates run as on a phone, cycle by cycle.
+"""Qualcomm's hexagon-sim: candidates run as on a phone, cycle by cycle.
 
-``call`` runs one contained process (``launch``) and reads its report, ``device`` is the kind of
-device and a measurer for jobs without a farm. Linking, the driver and its results are those of
-every DSP (:mod:`tuner.measure.dsp`): a process runs a whole bundle, so booting QuRT is paid once.
+It runs the driver under the QuRT of a Hexagon SDK (``qurt``), or as a program by itself with the
+tools alone (``standalone``). ``call`` runs one contained process (``launch``), ``report`` and
+``packets`` read what it says, ``device`` is the kind of device and a measurer for jobs without a
+farm. Linking, the driver and its results are those of every DSP (:mod:`tuner.measure.dsp`).
 
-No SDK was at hand: all of this was run against a stand-in only (tests/rig/stand_in_sdk.py).
+Neither was at hand: all of this was run against stand-ins only (tests/rig/stand_in_sdk.py and
+stand_in_tools.py).
 """

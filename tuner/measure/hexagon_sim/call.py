@@ -1,22 +1,10 @@
-"""One process of the simulator: a bundle in a folder, results in the same folder, nothing left.
-
-What it says of a run, in the last lines it prints and in its file of PMU counters, is printed for
-people and differs between versions; only what is found for certain counts::
-
-    Done!
-            T0: Insns=15694 Packets=7874
-            T1: Insns=0 Packets=0
-            Total: Insns=15694 Pcycles=15750
-
-A line of the file is a counter's name or number and a value, with anything between them.
-"""
+"""One process of the simulator: a bundle in a folder, results in the same folder, nothing left."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -25,9 +13,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from tuner.errors import DeviceError
 from tuner.measure.dsp.queue import (
@@ -41,7 +29,6 @@ from tuner.measure.dsp.queue import (
     read_records,
     results_of,
 )
-from tuner.measure.dsp.sdk import SimulatorParts
 from tuner.paths import cached
 
 _POLL_S = 0.05
@@ -54,7 +41,7 @@ _SAID_BYTES = 1 << 16
 _TOLD_CHARACTERS = 400
 _FOLDER = "hexagon-sim"
 """In the cache: a folder for each call under way, named after its process."""
-DRIVER, QUEUE, RESULTS, SAID = "driver.so", "queue", "results", "said"
+QUEUE, RESULTS, SAID = "queue", "results", "said"
 _PACKAGE_ROOT = Path(__file__).parents[3]
 
 
@@ -66,22 +53,43 @@ def remove_leftovers() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@dataclass(frozen=True)
-class CallSettings:
-    """Settings that calls of one simulator share."""
+class Form(Protocol):
+    """How the simulator runs the driver: under QuRT (``qurt``), or by itself (``standalone``).
 
-    parts: SimulatorParts
-    arch: str
-    stack_bytes: int
-    heap_bytes: int
+    ``most_runs`` is how many candidates a process may run; 0 for any number.
+    """
+
+    most_runs: int
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Names what runs the candidates."""
+
+    def files(self) -> Mapping[str, bytes]:
+        """Those that the process's folder needs beside the bundle."""
+
+    def command(self, folder: Path) -> list[str]:
+        """The command line that runs the driver in ``folder``."""
+
+    def reads(self) -> str:
+        """Paths that it has to read, colons between them."""
+
+    def turn(self, is_closed: Callable[[], bool]) -> contextlib.AbstractContextManager[None]:
+        """Held while a process runs; it may wait for others, until ``is_closed``."""
+
+    def check(self, results: Results, said: str, status: int) -> None:
+        """``DeviceError`` if what the simulator ``said`` cannot be."""
+
+    def counters(self, folder: Path, results: Results) -> Mapping[str, int]:
+        """Counters of the whole run by name."""
 
 
 class SimulatorCalls:
     """Runs one process at a time; :meth:`close`, from another thread, ends it."""
 
-    def __init__(self, settings: CallSettings, driver: bytes) -> None:
-        self._settings = settings
-        self._driver = driver
+    def __init__(self, form: Form, heap_bytes: int) -> None:
+        """``heap_bytes`` is the memory that a candidate may allocate."""
+        self._form = form
+        self._heap_bytes = heap_bytes
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
@@ -105,9 +113,10 @@ class SimulatorCalls:
             try:
                 for name, content in self._bundle(runs, nonce).items():
                     (folder / name).write_bytes(content)
-                begin = time.monotonic()
-                status, timed_out = self._run(folder, len(runs), task_s)
-                run_s = time.monotonic() - begin
+                with self._form.turn(lambda: self._closed):
+                    begin = time.monotonic()
+                    status, timed_out = self._run(folder, len(runs), task_s)
+                    run_s = time.monotonic() - begin
                 return self._called(folder, runs, nonce, status, timed_out, run_s)
             except OSError as error:
                 raise DeviceError(f"the simulator's folder: {error.strerror}") from None
@@ -115,26 +124,20 @@ class SimulatorCalls:
     def _bundle(self, runs: Sequence[QueuedRun], nonce: bytes) -> dict[str, bytes]:
         images = images_of(runs)
         names = {image.digest: f"image{number}" for number, image in enumerate(images)}
-        bundle = bundle_files(
-            runs, lambda image: names[image.digest], nonce, self._settings.heap_bytes
-        )
+        bundle = bundle_files(runs, lambda image: names[image.digest], nonce, self._heap_bytes)
         return {
-            DRIVER: self._driver,
             QUEUE: bundle.queue,
-            **configuration(self._settings.parts),
+            **self._form.files(),
             **{names[image.digest]: image.before.tobytes() for image in images},
             **bundle.objects,
         }
 
     def _run(self, folder: Path, count: int, task_s: float) -> tuple[int, bool]:
         """The exit status, and whether the process was ended because a run took too long."""
-        settings = self._settings
-        simulator = command_line(
-            settings.parts, settings.arch, folder, DRIVER, ["."], stack_bytes=settings.stack_bytes
-        )
+        simulator = self._form.command(folder)
         limits = [str(int(_START_S + task_s * count) + 1), str(_MEMORY_BYTES)]
         launcher = [sys.executable, "-m", "tuner.measure.hexagon_sim.launch"]
-        launcher += [str(os.getpid()), str(folder), *limits, settings.parts.reads()]
+        launcher += [str(os.getpid()), str(folder), *limits, self._form.reads()]
         with (folder / SAID).open("wb") as said:
             with self._lock:
                 if self._closed:
@@ -188,7 +191,8 @@ class SimulatorCalls:
             data = (folder / RESULTS).read_bytes()
             results = results_of(read_records(data, nonce), len(runs))
         results.require_complete(status, len(runs), "the simulator")
-        _require_plausible(results, said)
+        if not timed_out:
+            self._form.check(results, said, status)
         sums, wrong = _kept(folder, runs, results)
         return CallResult(
             results=results,
@@ -199,26 +203,7 @@ class SimulatorCalls:
             timed_out=timed_out,
             temperature_c=None,
             run_s=run_s,
-            counters=_counters(folder),
-        )
-
-
-def _counters(folder: Path) -> Mapping[str, int]:
-    """Of the simulator's file; none if it wrote none, as one that was killed."""
-    try:
-        with (folder / PMU_FILE).open(encoding="utf-8", errors="replace") as file:
-            return read_counters(file.read(MOST_TEXT_BYTES))
-    except FileNotFoundError:
-        return {}
-
-
-def _require_plausible(results: Results, said: str) -> None:
-    """The counter read while it runs cannot have gone further than the whole run."""
-    whole = read_pcycles(said)
-    timed = sum(sum(record.samples) for record in results.ended)
-    if results.complete and whole is not None and timed > whole:
-        raise DeviceError(
-            f"the simulator counted {timed} cycles in timed calls, but {whole} in the whole run"
+            counters=self._form.counters(folder, results),
         )
 
 
@@ -250,73 +235,3 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-COSIM_FILE, OSAM_FILE, PMU_FILE = "q6ss.cfg", "osam.cfg", "pmu_stats.txt"
-
-
-def configuration(parts: SimulatorParts) -> dict[str, bytes]:
-    """The files that describe the subsystem and the operating system, by name.
-
-    Addresses and interrupt as in the SDK's own examples.
-    """
-    devices = (
-        f"{parts.timer} --csr_base=0xFC900000 --irq_p=1 --freq=19200000 --cnttid=1\n"
-        f"{parts.interrupts} 32 0xFC910000\n"
-    )
-    return {COSIM_FILE: devices.encode(), OSAM_FILE: f"{parts.os_model}\n".encode()}
-
-
-def command_line(
-    parts: SimulatorParts,
-    arch: str,
-    folder: Path,
-    shared_object: str,
-    arguments: Sequence[str],
-    *,
-    stack_bytes: int,
-) -> list[str]:
-    """Runs ``main`` of ``shared_object``, a file in ``folder``, with ``arguments``.
-
-    ``--timing`` simulates caches and the bus; without it cycles are those of an ideal memory.
-    ``--simulated_returnval`` makes the exit status tell of a failure; without it it is always 0.
-    """
-    return [
-        str(parts.simulator),
-        f"-m{arch}",
-        *("--timing", "--quiet", "--simulated_returnval"),
-        *("--usefs", str(folder)),
-        *("--pmu_statsfile", str(folder / PMU_FILE)),
-        *("--cosim_file", str(folder / COSIM_FILE)),
-        *("--l2tcm_base", "0xd800"),
-        *("--rtos", str(folder / OSAM_FILE)),
-        str(parts.boot),
-        "--",
-        str(parts.loader),
-        f"stack_size={stack_bytes:#x}",
-        "--",
-        shared_object,
-        *arguments,
-    ]
-
-
-MOST_TEXT_BYTES = 1 << 20
-_COUNT = r"(\d{1,19})(?!\d)"
-_PCYCLES = re.compile(rf"Pcycles\s*[=:]\s*{_COUNT}")
-_COUNTER = re.compile(
-    rf"^\s*([A-Za-z_][\w .()/-]{{0,79}}?|0x[0-9a-fA-F]+)\s*[=:,\s]\s*{_COUNT}\s*$"
-)
-
-
-def read_pcycles(text: str) -> int | None:
-    """The clock cycles of a whole run, from the end of what the simulator printed, if it says. The
-    last hit counts: what a candidate prints itself comes before."""
-    found = _PCYCLES.findall(text[-MOST_TEXT_BYTES:])
-    return int(found[-1]) if found else None
-
-
-def read_counters(text: str) -> dict[str, int]:
-    """The file of ``--pmu_statsfile``: counters by the name or number they stand under, the last
-    value of each. Other lines are passed over."""
-    lines = (_COUNTER.match(line) for line in text[-MOST_TEXT_BYTES:].splitlines())
-    return {found[1].strip(): int(found[2]) for found in lines if found is not None}

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from tuner.errors import CandidateError, DeviceError, ToolchainError, UserError
 from tuner.finding import Finding
-from tuner.identity import digest_of_bytes
 from tuner.measure.device import (
     Bundle,
     BundleEntry,
@@ -20,18 +19,24 @@ from tuner.measure.device import (
     about,
     key,
 )
+from tuner.measure.dsp.bundle import PackedEntry
 from tuner.measure.dsp.device import DspDevice
 from tuner.measure.dsp.queue import CallResult, QueuedRun
 from tuner.measure.dsp.sdk import (
     SDK_VARIABLES,
-    SimulatorParts,
     archs_of,
     find_parts,
     locate,
     sdk_root,
 )
-from tuner.measure.dsp.shared_object import driver
-from tuner.measure.hexagon_sim.call import CallSettings, SimulatorCalls, remove_leftovers
+from tuner.measure.hexagon_sim.call import Form, SimulatorCalls, remove_leftovers
+from tuner.measure.hexagon_sim.qurt import QurtForm
+from tuner.measure.hexagon_sim.standalone import (
+    StandaloneForm,
+    StandaloneTools,
+    require_tools,
+    tools_at,
+)
 from tuner.measure.measurer import Measurer, Timed
 from tuner.problem.target import DEFAULT_TARGET, TARGETS, Target, find_target
 from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
@@ -43,7 +48,7 @@ _MOST_COUNTERS = 20
 class HexagonSimSettings(DeviceSettings):
     """Slots of Qualcomm's simulator."""
 
-    root: str = field(metadata=about("the folder of the SDK"))
+    root: str = field(metadata=about("the folder of the SDK, or of Qualcomm's tools alone"))
     slots: int = key(1, "devices NAME-1, NAME-2 and so on", 1, 64)  # type: ignore[misc] # a constant in other kinds
     stack_bytes: int = key(
         1 << 20, "the stack of the thread that runs candidates", 1 << 14, 1 << 28
@@ -72,8 +77,11 @@ class HexagonSim(DspDevice):
 
     @classmethod
     def doctor(cls) -> Sequence[Finding]:
-        """Its parts in the SDK that the environment names."""
+        """Its parts in the SDK, or among the tools alone, that the environment names."""
         root, arch = sdk_root(), find_target(DEFAULT_TARGET).arch
+        tools = None if root is None else tools_at(root)
+        if tools is not None:
+            return (_standalone_finding(tools),)
         archs = set() if root is None else archs_of(root)
         if root is None:
             found = f"neither {' nor '.join(SDK_VARIABLES)} is set"
@@ -88,21 +96,20 @@ class HexagonSim(DspDevice):
                 bool(archs),
                 found,
                 "measuring on Qualcomm's simulator, without a farm file",
-                f"install the Hexagon SDK and set {SDK_VARIABLES[0]} to its folder; in it lie "
-                + ", ".join(locate(Path("SDK"), arch).missing()),
+                f"install the Hexagon SDK, or its tools alone, and set {SDK_VARIABLES[0]} to the "
+                "folder; in an SDK lie " + ", ".join(locate(Path("SDK"), arch).missing()),
                 required=False,
             ),
         )
 
-    def _parts(self) -> SimulatorParts:
-        return find_parts(Path(self._settings.root).expanduser(), self._arch)
+    def _form(self) -> Form:
+        return form_at(
+            Path(self._settings.root).expanduser(), self._arch, self._settings.stack_bytes
+        )
 
     def fingerprint(self) -> Mapping[str, str]:
-        parts = self._parts()
         return {
-            "simulator": f"hexagon-sim {parts.version}, timing",
-            "boot": digest_of_bytes(parts.boot.read_bytes())[:16],
-            "loader": digest_of_bytes(parts.loader.read_bytes())[:16],
+            **self._form().fingerprint(),
             "arch": self._arch,
             **self.harness_fingerprint(),
         }
@@ -110,20 +117,23 @@ class HexagonSim(DspDevice):
     def probe(self, nonce: str) -> DeviceReport:
         """Nothing runs that could give a nonce back: it answers if it has all its parts."""
         try:
-            parts = self._parts()
+            named = self._form().fingerprint()["simulator"]
         except ToolchainError as error:
             raise DeviceError(error.message, next_step=error.next_step) from None
-        return DeviceReport(details={"simulator": f"hexagon-sim {parts.version}"})
+        return DeviceReport(details={"simulator": named})
+
+    def fitting(
+        self, pending: Sequence[PackedEntry], reference: QueuedRun | None
+    ) -> Sequence[PackedEntry]:
+        most = self._form().most_runs
+        found = super().fitting(pending, reference)
+        return found[:most] if most else found
 
     def call(self, runs: Sequence[QueuedRun]) -> CallResult:
         if self._closed:
             raise DeviceError(f"{self.name} was closed")
         if self._calls is None:
-            settings = self._settings
-            made = CallSettings(
-                self._parts(), self._arch, settings.stack_bytes, settings.heap_bytes
-            )
-            self._calls = SimulatorCalls(made, driver(self._arch))
+            self._calls = SimulatorCalls(self._form(), self._settings.heap_bytes)
         called = self._calls.call(runs, self._limits.task_s)
         self._counters = called.counters
         return called
@@ -144,6 +154,33 @@ class HexagonSim(DspDevice):
         self._closed = True
         if self._calls is not None:
             self._calls.close()
+
+
+def form_at(root: Path, arch: str, stack_bytes: int) -> Form:
+    """How the simulator at ``root``, of an SDK or of the tools alone, runs code for ``arch``.
+
+    ``ToolchainError`` names the first part that is not there.
+    """
+    tools = tools_at(root)
+    if tools is None:
+        return QurtForm(find_parts(root, arch), arch, stack_bytes)
+    require_tools(tools, arch)
+    return StandaloneForm(tools, arch)
+
+
+def _standalone_finding(tools: StandaloneTools) -> Finding:
+    missing = tools.missing()
+    archs = ", ".join(sorted(tools.archs))
+    present = bool(archs) and not missing
+    found = f"{tools.simulator}, stand-alone, for {archs}: unproven, nobody has run it yet"
+    return Finding(
+        "hexagon-sim",
+        present,
+        found if present else f"{tools.root} has no {(missing or ['C library'])[0]}",
+        "measuring on Qualcomm's simulator without an SDK, one candidate at a time",
+        f"set {SDK_VARIABLES[0]} to the folder of complete tools, or of an SDK",
+        required=False,
+    )
 
 
 _TIMEOUT_S = 600.0
@@ -183,14 +220,16 @@ class HexagonSimMeasurer(Measurer):
         root = sdk_root()
         if root is None:
             raise UserError(
-                f"no Hexagon SDK is named: Qualcomm's simulator for {target.arch} is part of one",
-                accepted=f"its folder in {SDK_VARIABLES[0]}",
-                next_step="install the SDK and set it; `hvxtune doctor` says what is missing",
+                f"neither a Hexagon SDK nor its tools are named: Qualcomm's simulator for "
+                f"{target.arch} is part of both",
+                accepted=f"the folder in {SDK_VARIABLES[0]}",
+                next_step="install either and set it; `hvxtune doctor` says what is missing",
             )
         try:
-            find_parts(root, target.arch)
+            form_at(root, target.arch, 0)
         except ToolchainError as error:
-            archs = archs_of(root)
+            tools = tools_at(root)
+            archs = archs_of(root) if tools is None else tools.archs
             runnable = [known.name for known in TARGETS.values() if known.arch in archs]
             raise UserError(
                 f"Qualcomm's simulator cannot run {target.arch} code: {error.message}",

@@ -8,7 +8,7 @@ import pytest
 
 from tuner.errors import ToolchainError
 from tuner.measure.dsp.sdk import SDK_VARIABLES, archs_of, find_parts, locate, sdk_root
-from tuner.measure.hexagon_sim.call import command_line, configuration
+from tuner.measure.hexagon_sim.qurt import command_line, configuration
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.measure.hexagon_sim.call import (
+from tuner.measure.hexagon_sim.report import (
     read_counters,
     read_pcycles,
 )

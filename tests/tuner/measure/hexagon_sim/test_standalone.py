@@ -1,0 +1,263 @@
+"""hexagon-sim without an SDK, against a stand-in that runs qemu-hexagon."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rig.stand_in_tools import make_tools, trouble
+from tuner.conformance.candidates import scale_artifact, scale_problem
+from tuner.conformance.devices import HASTY_S
+from tuner.conformance.patience import PATIENCE_S
+from tuner.errors import CandidateError, DeviceError, ToolchainError, UserError
+from tuner.measure.device import Bundle, BundleEntry, Limits, Sampled
+from tuner.measure.dsp.queue import Results
+from tuner.measure.dsp.sdk import SDK_VARIABLES
+from tuner.measure.hexagon_sim.device import HexagonSim, HexagonSimMeasurer, HexagonSimSettings
+from tuner.measure.hexagon_sim.packets import read_packets
+from tuner.measure.hexagon_sim.standalone import (
+    StandaloneForm,
+    StandaloneTools,
+    alone,
+    driver_program,
+    tools_at,
+)
+from tuner.problem.target import find_target
+
+
+@pytest.fixture(autouse=True)
+def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HVXTUNE_KERNELS", "scale_u8=tests.rig.scale_u8:ScaleU8")
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    return make_tools(tmp_path / "19.0.07")
+
+
+def device_of(tools: Path, task_s: float = PATIENCE_S) -> HexagonSim:
+    settings = HexagonSimSettings(name="sim", root=str(tools), arch="v66")
+    return HexagonSim(settings, "sim-1", Limits(task_s=task_s))
+
+
+def entry(behaviour: str = "WELL", **more: int) -> BundleEntry:
+    problem = scale_problem()
+    return BundleEntry(problem, scale_artifact(problem, behaviour, ("-fPIC",)), **more)
+
+
+def told(result: object) -> str:
+    if isinstance(result, CandidateError):
+        return result.outcome.value
+    return "ok" if isinstance(result, Sampled) else type(result).__name__
+
+
+# A run
+
+
+@pytest.mark.slow
+def test_each_candidate_has_a_process_and_a_result_of_its_own(tools: Path) -> None:
+    with device_of(tools) as device:
+        results = device.run(Bundle([entry(), entry("WRONG_BYTE"), entry("NULL_STORE"), entry()]))
+        assert [told(r) for r in results] == ["ok", "wrong_output", "run_error", "ok"]
+        first, last = results[0], results[3]
+        assert isinstance(first, Sampled)
+        assert isinstance(last, Sampled)
+        assert first.measurement.cycles == last.measurement.cycles > 1
+        assert first.measurement.fidelity == "cycle_accurate"
+        noticed = device.noticed()["PMU"]
+        assert "packets 20, DU_CYCLES 5, IU_CYCLES 2" in noticed, "without the idle threads' 999"
+        assert "stand-alone" in device.probe("nonce").details["simulator"]
+
+
+@pytest.mark.slow
+def test_one_that_never_ends_is_ended(tools: Path) -> None:
+    with device_of(tools, HASTY_S) as device:
+        assert [told(r) for r in device.run(Bundle([entry("HANGS")]))] == ["timeout"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("another program", "did not run the driver (status 2); it said: usage: frobnicate FILE"),
+        ("no cycles", "printed no cycles"),
+        ("zero cycles", "printed zero cycles"),
+        ("other profile", "--packet_analyze wrote a file of another form"),
+        ("no profile", "wrote no file for --packet_analyze"),
+    ],
+)
+def test_what_it_cannot_say_is_told_in_a_line_with_the_next_step(
+    tools: Path, kind: str, says: str
+) -> None:
+    trouble(tools, kind)
+    with device_of(tools) as device, pytest.raises(DeviceError) as caught:
+        device.run(Bundle([entry()]))
+    assert says in caught.value.message
+    assert "\n" not in caught.value.message
+    assert caught.value.next_step
+
+
+@pytest.mark.slow
+def test_a_compiler_that_fails_is_told(tools: Path) -> None:
+    trouble(tools, "no licence")
+    (tools / "Tools/bin/hexagon-clang").touch()  # another one than what was built with before
+    with pytest.raises(ToolchainError, match=r"cannot build the driver for v66: .*no licence"):
+        driver_program(StandaloneTools(tools), "v66")
+
+
+# What is there
+
+
+def bare(root: Path, *parts: str) -> Path:
+    for part in parts:
+        (root / part).parent.mkdir(parents=True, exist_ok=True)
+        (root / part).touch()
+    return root
+
+
+PARTS = ("Tools/bin/hexagon-sim", "Tools/bin/hexagon-clang", "Tools/target/hexagon/lib/v68/G0/a")
+
+
+def test_tools_are_found_by_their_folder_or_the_one_in_it(tmp_path: Path) -> None:
+    root = bare(tmp_path / "19.0.07", *PARTS)
+    assert tools_at(root) == tools_at(root / "Tools") == StandaloneTools(root)
+    assert StandaloneTools(root).archs == {"v68"}
+    assert tools_at(tmp_path) is None
+    sdk = bare(tmp_path / "sdk", "tools/HEXAGON_Tools/19.0.07/Tools/bin/hexagon-sim")
+    assert tools_at(sdk) is None
+
+
+def test_the_measurer_takes_the_tools_alone_and_names_what_they_lack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = bare(tmp_path / "tools", *PARTS)
+    monkeypatch.setenv(SDK_VARIABLES[0], str(root))
+    with HexagonSimMeasurer() as measurer:
+        measurer.require(find_target("hexagon-v68"))
+        assert "stand-alone" in measurer.fingerprint()["simulator"]
+        with pytest.raises(UserError, match="have no Tools/target/hexagon/lib/v73") as caught:
+            measurer.require(find_target("hexagon-v73"))
+        assert "hexagon-v68" in caught.value.accepted
+        (root / "Tools/bin/hexagon-clang").unlink()
+        with pytest.raises(UserError, match="have no Tools/bin/hexagon-clang"):
+            measurer.require(find_target("hexagon-v68"))
+
+
+def test_the_doctor_names_them_as_unproven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SDK_VARIABLES[0], str(bare(tmp_path / "tools", *PARTS)))
+    (found,) = HexagonSim.doctor()
+    assert found.present
+    assert "stand-alone, for v68: unproven" in found.found
+    (tmp_path / "tools/Tools/bin/hexagon-clang").unlink()
+    (found,) = HexagonSim.doctor()
+    assert not found.present
+    assert "has no Tools/bin/hexagon-clang" in found.found
+
+
+def test_the_command_line_is_the_published_one(tmp_path: Path) -> None:
+    form = StandaloneForm(StandaloneTools(tmp_path), "v68")
+    line = form.command(Path("/run"))
+    assert line[:4] == [
+        str(tmp_path / "Tools/bin/hexagon-sim"),
+        "-mv68",
+        "--timing",
+        "--simulated_returnval",
+    ]
+    assert line[line.index("--packet_analyze") + 1] == "/run/packets.json"
+    assert line[-1] == "/run/driver.elf"
+
+
+# Never several at once
+
+
+def test_a_second_run_waits_for_the_first() -> None:
+    entered, order = threading.Event(), []
+
+    def second() -> None:
+        with alone(lambda: False):
+            order.append("second")
+
+    with alone(lambda: False):
+        thread = threading.Thread(target=lambda: (entered.set(), second()))
+        thread.start()
+        assert entered.wait(PATIENCE_S)
+        thread.join(0.2)
+        order.append("first ends")
+    thread.join(PATIENCE_S)
+    assert order == ["first ends", "second"]
+
+
+def test_one_that_waits_can_be_closed() -> None:
+    with alone(lambda: False), pytest.raises(DeviceError, match="closed"), alone(lambda: True):
+        raise AssertionError("two at once")
+
+
+# The profile of packets
+
+
+@pytest.fixture
+def first_form() -> str:
+    """As pa.py of the tools quotes it."""
+    return json.dumps(
+        {
+            "0x00000420": {
+                "commits": 63,
+                "stalls": {"ICACHE_DEMAND_MISS_CYCLES": 9999, "TOTAL_STALLS": 9999},
+            },
+            "0x00000b7c": {"commits": 1, "stalls": {"ICACHE_DEMAND_MISS_CYCLES": 324}},
+        }
+    )
+
+
+def test_the_first_form_without_a_version_is_read(first_form: str) -> None:
+    found = read_packets(first_form)
+    assert (found.core, found.commits) == ("", 64)
+    assert found.stalls == {"ICACHE_DEMAND_MISS_CYCLES": 10323}
+
+
+def test_packets_that_were_never_committed_have_no_count() -> None:
+    profile = {"0x69bc": {"commits": 12}, "0x69cc": {}, "0xdeadbeef": {"commits": 7}}
+    found = read_packets(
+        json.dumps(
+            {"version": "2.5", "siminfo": {"core": "V68N_1024"}, "core_packet_profile": profile}
+        )
+    )
+    assert (found.core, found.commits, found.stalls) == ("V68N_1024", 12, {})
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "no JSON",
+        "[" * 100_000,
+        "[]",
+        "7",
+        '{"version": "3.0", "core_packet_profile": {}}',
+        '{"version": 2.5, "core_packet_profile": {}}',
+        '{"version": "2.5"}',
+        '{"version": "2.5", "core_packet_profile": {"main": {"commits": 1}}}',
+        '{"version": "2.5", "core_packet_profile": {"0x10": {"commits": -1}}}',
+        '{"version": "2.5", "core_packet_profile": {"0x10": {"commits": true}}}',
+        '{"version": "2.5", "core_packet_profile": {"0x10": 4}}',
+    ],
+)
+def test_another_form_is_refused(document: str) -> None:
+    with pytest.raises(DeviceError, match="of another form") as caught:
+        read_packets(document)
+    assert caught.value.next_step
+
+
+def test_a_profile_without_a_packet_is_refused() -> None:
+    with pytest.raises(DeviceError, match="counted no packet"):
+        read_packets('{"version": "2.5", "core_packet_profile": {"0x10": {}}}')
+
+
+def test_a_run_that_was_cut_short_needs_no_cycles(tmp_path: Path) -> None:
+    form = StandaloneForm(StandaloneTools(tmp_path), "v68")
+    died: Any = Results(begun=0, power=0)  # type: ignore[arg-type]
+    form.check(died, "", 1)
+    assert form.counters(tmp_path, died) == {}
