@@ -16,7 +16,6 @@ from threadpoolctl import threadpool_limits
 
 from tuner.baselines import Baseline, is_foreign
 from tuner.codegen import CodeGenerator
-from tuner.doubt import Doubt, doubt_of
 from tuner.errors import CandidateError, HvxtuneError, OutOfTimeError
 from tuner.executor import Executor, open_executor
 from tuner.executor.evaluation import (
@@ -39,6 +38,7 @@ from tuner.records.trial import (
     Schedule,
     Trial,
 )
+from tuner.search.choice import robust_schedule
 from tuner.search.ladder import Ladder, Rung, SearchProgress, progress_of
 from tuner.search.plausible import PlausibleCosts, Told
 from tuner.search.proposer import Proposal, Proposer
@@ -272,20 +272,11 @@ class TuningLoop:
             raise
 
     def _choose(self) -> None:
-        """Makes the robust schedule, of a job that prefers it, the best, and offers it.
-
-        Not before the end: a later choice may take more cycles at the model's own costs than an
-        earlier one, and stores keep what takes fewer.
-        """
-        if not self._robust or self._incumbent is None:
-            return
-        counted = self._store.counted_trials(self._job.id)
-        found = doubt_of(counted, self._problem.target, prefer="robust")
-        if isinstance(found, Doubt):
-            self._incumbent = self._trials[found.trial]
-        digest = str(self._incumbent.artifact_digest)
-        schedule = self._schedule(Evaluation(self._incumbent, self._store.artifact(digest)))
-        self._store.commit(self._job.id, self._token, schedule=schedule)
+        """Makes the robust schedule, of a job that prefers it, the best, and offers it."""
+        schedule = robust_schedule(self._job, self._store)
+        if schedule is not None:
+            self._incumbent = self._trials[schedule.provenance["trial"]]
+            self._store.commit(self._job.id, self._token, schedule=schedule)
 
     def _hand_out(self, executor: Executor) -> bool:
         """The loop itself. False if it ended because of a request to stop."""
@@ -491,7 +482,7 @@ class TuningLoop:
             return
         new_best = next((e for e in finished if e.trial is self._incumbent), None)
         if self._robust:
-            new_best = None  # see _choose
+            new_best = None  # it is chosen at the end
         self._store.commit(
             self._job.id,
             self._token,

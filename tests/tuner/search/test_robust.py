@@ -23,6 +23,7 @@ from tuner.records.outcome import Outcome
 from tuner.records.request import Preference
 from tuner.records.trial import Budget, JobRequest, JobState, Trial
 from tuner.search import loop as tuning_loop
+from tuner.search.choice import robust_schedule
 from tuner.search.plausible import PlausibleCosts, Told, robust_figure
 from tuner.space import Config
 from tuner.tuning import plan
@@ -273,3 +274,25 @@ def test_what_a_robust_search_cannot_do_is_refused(options: dict[str, Any], reas
         plan("add_u8", {"width": 256, "height": 4}, **{"prefer": "robust", **options})
     assert refused.value.message.startswith(reason)
     assert refused.value.accepted
+
+
+# At the end of a job
+
+
+def test_the_choice_can_be_made_by_whoever_ends_the_job() -> None:
+    rig = rig_of(budget=Budget(trials=20))
+    rig.run()
+    job = rig.store.job(rig.job_id)
+    found = robust_schedule(job, rig.store)
+    assert found is not None
+    assert found == rig.store.best(LOOKUP)
+    fastest = replace(job, spec=replace(job.spec, prefer="fastest"))
+    assert robust_schedule(fastest, rig.store) is None
+
+
+def test_without_counted_events_the_choice_is_the_fastest() -> None:
+    rig = rig_of()
+    rig.measurer.events_of = None
+    assert rig.run() is JobState.DONE
+    best = rig.store.best(LOOKUP)
+    assert best.measurement.cycles == min(t.measurement.cycles for t in rig.trials)
