@@ -22,7 +22,8 @@ from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
 from service.problem_details import HttpError
-from tuner.errors import HvxtuneError, NotStoredError, StoreError
+from tuner.artifact_storage import LostFileError
+from tuner.errors import HvxtuneError, NotStoredError
 from tuner.measure.explanation import GROUP_TITLES, GROUPS
 from tuner.one_config import compiled
 from tuner.records.candidate import Artifact
@@ -104,7 +105,7 @@ def _find(store: SqlStore, name: str) -> Found:
     view, trial = find_measured(store, job, int(number))
     try:
         return view, trial, store.artifact(trial.artifact_digest or "")
-    except (NotStoredError, StoreError):
+    except (NotStoredError, LostFileError):
         raise HttpError(
             410,
             f"the object of trial {number} of job {view.id} is not stored any more",
