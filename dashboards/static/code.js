@@ -12,9 +12,11 @@
     }
   }
 
+  let told = null;
   function tell(cell) {
     const tip = document.getElementById("tip");
-    if (!tip) return;
+    if (!tip || cell === told) return;
+    told = cell;
     tip.hidden = !cell;
     document.querySelector("[aria-describedby=tip]")?.removeAttribute("aria-describedby");
     if (!cell) return;
@@ -33,7 +35,13 @@
       }
     }
     cell.setAttribute("aria-describedby", "tip");
-    const at = cell.getBoundingClientRect();
+    place();
+  }
+
+  function place() {
+    if (!told) return;
+    const tip = document.getElementById("tip");
+    const at = told.getBoundingClientRect();
     const below = at.bottom + 6 + tip.offsetHeight < innerHeight;
     tip.style.top = `${Math.max(4, below ? at.bottom + 6 : at.top - tip.offsetHeight - 6)}px`;
     tip.style.left = `${Math.max(4, Math.min(at.left, document.documentElement.clientWidth - tip.offsetWidth - 4))}px`;
@@ -49,7 +57,7 @@
   }
   document.addEventListener("mouseover", follow);
   document.addEventListener("focusin", follow);
-  document.addEventListener("scroll", () => tell(null), { capture: true, passive: true });
+  document.addEventListener("scroll", place, { capture: true, passive: true });
 
   // A table is one stop of the Tab key; arrows lead from instruction to instruction.
   const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
