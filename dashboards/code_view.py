@@ -304,9 +304,10 @@ def aligned(own: CodeSide, other: CodeSide) -> list[Pair]:
     loops, those with as many loops around them, most cycles first; then functions."""
     pairs: list[Pair] = []
     left, right = list(own.loops), list(other.loops)
-    for mine in own.loops:
+    for mine in sorted(own.loops, key=lambda r: -own.inclusive(r)):
         named = own.origin(mine)
-        theirs = next((r for r in right if named and other.origin(r) == named), None)
+        same = [r for r in right if named and other.origin(r) == named]
+        theirs = max(same, key=other.inclusive, default=None)
         if theirs is not None:
             pairs.append((mine, theirs))
             left.remove(mine)

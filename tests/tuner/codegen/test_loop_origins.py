@@ -99,6 +99,7 @@ RAN = [
     [
         ("3_for_sums.s1.r$y.ro", LoopOrigin("sums", 1, "r.ro")),
         ("2_for_C.s0.y.yo.us", LoopOrigin("C", 0, "y.yo")),
+        ("3_for_packed_a.s0.y.rebased", LoopOrigin("packed_a", 0, "y")),
         ("5_consume_sums", None),
         ("for.body", None),
         ("assert succeeded8", None),
@@ -128,6 +129,7 @@ def test_a_loop_nest_tells_function_stage_and_dimension() -> None:
         LoopOrigin("sums", 0, "x.xi"),
         INNER,
         LoopOrigin("sums", 1, "x.xi"),
+        LoopOrigin("C", 0, "x.xi"),
     ]
 
 

@@ -59,7 +59,8 @@ class Directive:
 
 def origin_of(block: str) -> LoopOrigin | None:
     """The loop that a block of LLVM is named after, ``None`` for other names."""
-    found = _LOOP.match(block.removesuffix(".us"))  # unswitched: the loop without a condition in it
+    # Unswitched by LLVM: the loop without a condition in it; rebased by Halide: it begins at 0.
+    found = _LOOP.match(block.removesuffix(".us").removesuffix(".rebased"))
     if found is None:
         return None
     return LoopOrigin(found["func"], int(found["stage"]), _plain(found["var"]))
@@ -127,18 +128,21 @@ def read_nest(text: str) -> list[NestLine]:
         depth = (len(raw) - len(raw.lstrip())) // 2
         while inside and inside[-1][0] >= depth:
             inside.pop()
-        if inside and depth == inside[-1][0] + 1:
-            produced = inside.pop()
-            inside.append((produced[0], produced[1], produced[2] + 1))
         produce, loop = _PRODUCE.match(line), _NEST_LOOP.match(line)
+        if (
+            inside
+            and depth == inside[-1][0] + 1
+            and not produce
+            and not line.startswith("consume ")
+        ):
+            at, func, stage = inside.pop()
+            inside.append((at, func, stage + 1))
         origin = None
-        if loop and inside and inside[-1][1]:
+        if loop and inside:
             origin = LoopOrigin(inside[-1][1], inside[-1][2], loop[1])
         lines.append(NestLine(line, depth, origin))
         if produce:
             inside.append((depth, produce[1], -1))
-        elif line.startswith("consume "):
-            inside.append((depth, "", -1))
     return lines
 
 
