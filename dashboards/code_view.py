@@ -37,9 +37,9 @@ SLOTS = (3, 2, 1, 0)
 
 @dataclass(frozen=True)
 class CodeSide:
-    """A trial with its explanation, and with what its compiler told of the code.
+    """A trial with its explanation and its files.
 
-    ``assembly`` is empty where it could not be made to agree with the object.
+    ``assembly`` is empty where the compiler gave none of the same object.
     """
 
     view: JobView
@@ -67,7 +67,7 @@ class CodeSide:
 
     @cached_property
     def source(self) -> str:
-        """What other generators compiled: C."""
+        """The C that other generators compiled."""
         return "" if "schedule" in self.files else self._text("loopnest")
 
     @cached_property
@@ -327,7 +327,8 @@ def aligned(own: CodeSide, other: CodeSide) -> list[Pair]:
 
 
 def _aligned_functions(own: CodeSide, other: CodeSide) -> list[Pair]:
-    """What lies in no loop. Problems differ in the names of their symbols, so does their code."""
+    """The code outside of loops. The function that was timed is named after its problem, so it is
+    matched by its role."""
 
     def straight(side: CodeSide) -> dict[str, Region]:
         regions = [r for r in side.made.regions if r.kind == "straight"]

@@ -20,7 +20,7 @@ MOST_WAITING = 16
 
 
 class Explanations:
-    """What was asked for by key; the one least recently asked for is forgotten first."""
+    """Results by key; the one least recently asked for is forgotten first."""
 
     def __init__(self) -> None:
         self._made: OrderedDict[str, Future[Any]] = OrderedDict()

@@ -114,7 +114,7 @@ def _find(store: SqlStore, name: str) -> Found:
 
 
 def _marked(store: SqlStore, found: list[Found]) -> list[tuple[str, str]]:
-    """What to put beside a trial: names and ids of the key trials of its job."""
+    """Names and ids of the key trials of the first trial's job: candidates to put beside it."""
     if not found:
         return []
     view, trial, _ = found[0]
@@ -127,7 +127,7 @@ def _marked(store: SqlStore, found: list[Found]) -> list[tuple[str, str]]:
 
 
 def _drawn(request: Request, asked: CodeQuery, found: list[Found]) -> dict[str, Any]:
-    """What the part shows: an error, or ``drawn`` once all is explained."""
+    """Values of the part: an error, or ``drawn`` once all is explained."""
     kept: Explanations = request.app.state.explanations
     drawn: Code | None = None
     error: HvxtuneError | None = None

@@ -113,7 +113,7 @@ def _packets_of(assembly: str) -> tuple[list[tuple[str, ...]], list[str]]:
 
 
 def _registers(text: str) -> tuple[str, ...]:
-    """What both assemblers write alike of a packet."""
+    """The registers of a packet, sorted: QEMU and LLVM write those alike."""
     return tuple(sorted(_REGISTER.findall(text)))
 
 
