@@ -55,7 +55,15 @@
     mark("lit-packet", "data-packet", packet ? [packet.dataset.packet] : []);
     tell(event.target.closest("[data-help]"));
   }
-  document.addEventListener("mouseover", follow);
+  // What scrolls under a pointer that rests is not pointed at: the focus stays in charge.
+  let rests = "";
+  const whereIs = (event) => `${event.screenX} ${event.screenY}`;
+  document.addEventListener("mouseover", (event) => {
+    if (whereIs(event) !== rests) follow(event);
+  });
+  document.addEventListener("mousemove", (event) => {
+    rests = whereIs(event);
+  }, { passive: true });
   document.addEventListener("focusin", follow);
   document.addEventListener("scroll", place, { capture: true, passive: true });
 
