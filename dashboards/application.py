@@ -43,6 +43,7 @@ PAGES: tuple[str, ...] = (
     "dashboards.pages.network",
     "dashboards.pages.analysis",
     "dashboards.pages.trial",
+    "dashboards.pages.code",
     "dashboards.pages.schedules",
     "dashboards.pages.compare",
     "dashboards.pages.farm",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -26,6 +27,7 @@ from tuner.errors import HvxtuneError, UserError
 from tuner.measure.explanation import GROUP_TITLES, GROUPS, ExplainedPacket, Explanation, Region
 from tuner.measure.statistics import Summary, summarize
 from tuner.one_config import explain
+from tuner.records.candidate import Artifact
 from tuner.records.trial import Trial
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
@@ -44,6 +46,7 @@ def _find(store: SqlStore, job_id: str, number: int) -> tuple[JobView, Trial]:
         raise not_found(
             f"job {view.id} has no finished trial {number}",
             accepted=f"{view.finished} trials have finished",
+            next_step="choose one from the job's page",
         )
     return view, trial
 
@@ -102,18 +105,12 @@ def explanation(
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
     """Where the cycles go, packet by packet; the page asks again until it is made."""
-    view, found = _find(store, job_id, number)
-    if found.measurement is None or found.artifact_digest is None:
-        raise not_found(f"trial {number} was not measured, so it has no cycles to explain")
-    spec, digest = view.job.spec, found.artifact_digest
-    cache = found.measurement.cache
-
-    def make() -> Explanation:
-        return explain(spec.problem, store.artifact(digest), measurer=spec.measurer, cache=cache)
-
+    view, found = find_measured(store, job_id, number)
+    measured = found.measurement
+    key, make = explanation_maker(view, found, lambda: store.artifact(found.artifact_digest or ""))
     kept: Explanations = request.app.state.explanations
     try:
-        made = kept.ask(f"{spec.problem.digest} {digest} {spec.measurer} {cache}", make)
+        made = kept.ask(key, make)
     except HvxtuneError as error:
         return render(request, "error_part.html", error=error)
     if made is None:
@@ -124,12 +121,37 @@ def explanation(
         view=view,
         trial=found,
         made=made,
-        same=made.cycles == found.measurement.cycles,
+        same=measured is not None and made.cycles == measured.cycles,
         split=pieces_of({group: made.group(group) for group in GROUPS}, least=0.0),
         titles=GROUP_TITLES,
         regions=[listing(region, made) for region in _worth_listing(made)],
-        symbol=spec.problem.symbol,
+        symbol=view.job.spec.problem.symbol,
     )
+
+
+def find_measured(store: SqlStore, job_id: str, number: int) -> tuple[JobView, Trial]:
+    """The trial and its job; 404 unless it was measured."""
+    view, found = _find(store, job_id, number)
+    if found.measurement is None or found.artifact_digest is None:
+        raise not_found(
+            f"trial {number} of job {view.id} was not measured ({found.outcome.value}), so it has"
+            " no cycles to explain",
+            next_step="choose a measured trial",
+        )
+    return view, found
+
+
+def explanation_maker(
+    view: JobView, trial: Trial, artifact: Callable[[], Artifact]
+) -> tuple[str, Callable[[], Explanation]]:
+    """The key under which the explanation of a measured ``trial`` is kept, and what makes it."""
+    spec = view.job.spec
+    cache = trial.measurement.cache if trial.measurement else spec.cache
+
+    def make() -> Explanation:
+        return explain(spec.problem, artifact(), measurer=spec.measurer, cache=cache)
+
+    return f"{spec.problem.digest} {trial.artifact_digest} {spec.measurer} {cache}", make
 
 
 @router.get("/jobs/{job_id}/trials/{number}/files/{kind}")

@@ -171,6 +171,40 @@ class Part:
     cycles: int
 
 
+@dataclass(frozen=True)
+class LatencyClass:
+    """A rule of the timing model for some instructions.
+
+    ``stages`` are pipeline stages by title: ``result`` is when it is ready, all others are when
+    that operand is needed. ``forms`` are what an instruction must do for the rule to hold, beside
+    its mnemonic. ``source`` is where the stages are published.
+    """
+
+    name: str
+    stages: Mapping[str, int] = field(hash=False)
+    source: str
+    forms: tuple[str, ...] = ()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LatencyClass:
+        """From the JSON form of an explanation."""
+        return cls(data["name"], data["stages"], data["source"], tuple(data["forms"]))
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An instruction of a packet, in its ``slot`` of 3 to 0.
+
+    ``latency`` is the place of its rule in the explanation's ``latency_classes``, ``None`` for
+    instructions without operands to wait for. A compare and its jump in one word share a slot.
+    """
+
+    text: str
+    slot: int
+    mnemonic: str
+    latency: int | None
+
+
 class _Counted:
     """The sums that a packet and several packets share."""
 
@@ -198,7 +232,7 @@ class ExplainedPacket(_Counted):
     what else was counted at it (cache misses, say). ``kinds`` counts its instructions by kind,
     ``slots`` is how many of the packet's four slots they use. ``unaligned`` are vector accesses
     without an aligned address, ``spills`` vector accesses to the stack frame; these four are for
-    one execution.
+    one execution. ``instructions`` are in the order of the code; none if the measurer cannot tell.
     """
 
     address: int
@@ -212,10 +246,18 @@ class ExplainedPacket(_Counted):
     slots: int
     unaligned: int = 0
     spills: int = 0
+    instructions: tuple[Instruction, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""
         return {**asdict(self), "cycles": self.cycles}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ExplainedPacket:
+        """The inverse of :meth:`as_dict`."""
+        known = {name: data[name] for name in data if name not in ("cycles", "instructions")}
+        instructions = tuple(Instruction(**each) for each in data.get("instructions", ()))
+        return cls(**known, instructions=instructions)
 
 
 @dataclass(frozen=True)
@@ -324,10 +366,9 @@ class Region:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Region:
         """The inverse of :meth:`as_dict`."""
-        packets = ({k: v for k, v in p.items() if k != "cycles"} for p in data["listing"])
         return cls(
             **{name: data[name] for name in _OF_REGION},
-            packets=tuple(ExplainedPacket(**packet) for packet in packets),
+            packets=tuple(ExplainedPacket.from_dict(packet) for packet in data["listing"]),
         )
 
 
@@ -344,7 +385,8 @@ class Explanation:
     expensive region first; their cycles add up to ``cycles`` less what a measurer can only tell
     for the whole run (``unplaced``). ``core_cycles`` are the cycles without what DDR adds (0: not
     known), ``cache`` is the condition they were measured under. ``output_vectors`` is the size of
-    all outputs in HVX vectors: what figures of two schedules are compared by.
+    all outputs in HVX vectors: what figures of two schedules are compared by. ``latency_classes``
+    are the rules that instructions refer to.
     """
 
     cycles: int
@@ -357,6 +399,7 @@ class Explanation:
     parts: tuple[Part, ...]
     roofline: Roofline
     regions: tuple[Region, ...]
+    latency_classes: tuple[LatencyClass, ...] = ()
 
     @property
     def totals(self) -> Totals:
@@ -382,6 +425,7 @@ class Explanation:
             "roofline": self.roofline.as_dict(),
             "totals": self.totals.as_dict(),
             "regions": [region.as_dict(self.cycles) for region in self.regions],
+            "latency_classes": [asdict(each) for each in self.latency_classes],
         }
 
     @classmethod
@@ -392,6 +436,7 @@ class Explanation:
             parts=tuple(Part(**part) for part in data["parts"]),
             roofline=Roofline.from_dict(data["roofline"], data["cycles"]),
             regions=tuple(Region.from_dict(region) for region in data["regions"]),
+            latency_classes=tuple(map(LatencyClass.from_dict, data.get("latency_classes", ()))),
         )
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tuner.measure.explanation import Instruction
 from tuner.measure.qemu.model import FORMS, Rules
+from tuner.measure.qemu.slots import slots_of
 
 SCALAR, SCALAR_LOAD, SCALAR_STORE, BRANCH, NOTHING = (
     "scalar",
@@ -45,6 +47,7 @@ _TARGET = re.compile(r"^(\S+) ([-+|&^]?)= ")
 _PAIR = re.compile(r"\bv\d+:\d+")
 _NAME = re.compile(r"([a-z]\w*(?:\.\w+)?)\(")
 _ACCESS = re.compile(r"^v?mem\w*\(")
+_CONTROL = re.compile(r"\b[cm]\d")
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Decoded:
 
     ``slots`` is how much of the four slots is used; constant extenders take one like
     instructions. ``unaligned`` counts vector accesses that need no aligned address (vmemu).
+    ``placed`` are the instructions in their slots.
     """
 
     instructions: tuple[str, ...]
@@ -77,6 +81,7 @@ class Decoded:
     kinds: Mapping[str, int] = field(hash=False)
     unaligned: int
     flow: Flow
+    placed: tuple[Instruction, ...] = ()
 
     @property
     def text(self) -> str:
@@ -108,7 +113,43 @@ def decode(
         kinds=dict(Counter(_kind(instruction, rules) for instruction in instructions)),
         unaligned=sum("vmemu(" in instruction for instruction in instructions),
         flow=_flow(raw, suffix, address),
+        placed=_placed(words, instructions, rules),
     )
+
+
+def _placed(
+    words: list[list[str]], instructions: Sequence[str], rules: Rules
+) -> tuple[Instruction, ...]:
+    left = iter(instructions)
+    own = [[next(left) for _ in word] for word in words if not word[0].startswith("immext(")]
+    kinds = [[_kind(part, rules) for part in word] for word in own]
+    return tuple(
+        Instruction(part, slot, *_latency(part, kind, rules))
+        for word, of_word, slots in zip(own, kinds, slots_of(own, kinds), strict=True)
+        for part, kind, slot in zip(word, of_word, slots, strict=True)
+    )
+
+
+def _latency(instruction: str, kind: str, rules: Rules) -> tuple[str, int | None]:
+    """The mnemonic and the class of ``instruction``, found as the plugin does (``packet.c``)."""
+    body = _CONDITION.sub("", instruction)
+    target = _TARGET.match(body)
+    value = body[target.end() :] if target else body
+    access = _ACCESS.match(value) or _ACCESS.match(body)
+    if access or kind in (GATHER, SCATTER):
+        unaligned = kind == VECTOR_STORE and "vmemu(" in body
+        name = access[0][:-1] if access else "vgather" if kind == GATHER else "vscatter"
+        return name, rules.access_class(f"unaligned {kind}" if unaligned else kind)
+    if re.match(r"nop$|jump\b|call\b", value):
+        return re.match(r"\w+", value)[0], None  # type: ignore[index]
+    mnemonic = _mnemonic(value)
+    unit = "vector" if _VECTOR.search(body) else "scalar"
+    forms = _forms(target, value)
+    if unit == "scalar":
+        forms |= _scalar_forms(instruction, body, value)
+        if target is None and mnemonic == "=":  # a bare word, which is its own name
+            mnemonic = re.match(r"\w*", value)[0]  # type: ignore[index]
+    return ("transfer" if mnemonic == "=" else mnemonic), rules.class_of(mnemonic, unit, forms)
 
 
 def _slots(word: list[str]) -> int:
@@ -162,6 +203,17 @@ def _forms(target: re.Match[str] | None, value: str) -> int:
         return 0
     widens = _PAIR.match(target[1]) and not _PAIR.search(value)
     return (FORMS["widens"] if widens else 0) | (FORMS["accumulates"] if target[2] else 0)
+
+
+def _scalar_forms(instruction: str, body: str, value: str) -> int:
+    forms = {
+        "saturates": re.search(r":(?:sat|c?rnd|<<|>>)", instruction),
+        "halfwords": re.search(r"\.[HL]\b|:(?:hi|lo)", instruction),
+        "new_predicate": ".new" in instruction[: len(instruction) - len(body)],
+        "writes_control": _CONTROL.match(body),
+        "reads_control": _CONTROL.search(value),
+    }
+    return sum(FORMS[form] for form, found in forms.items() if found)
 
 
 def _flow(parts: list[str], suffix: str, address: int) -> Flow:

@@ -206,6 +206,7 @@ def _explained(packet: ProfiledPacket, issue: int, stalls: dict[str, int]) -> Ex
         slots=decoded.slots,
         unaligned=decoded.unaligned,
         spills=packet.spills,
+        instructions=decoded.placed,
     )
 
 
@@ -251,6 +252,7 @@ def explanation_of(
             model.parameters.ddr_bandwidth,
         ),
         regions=_regions(packets, loops, simulation.functions),
+        latency_classes=model.rules.classes,
     )
 
 

@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 
 from tuner.errors import InternalError, ToolchainError
 from tuner.identity import digest_of_bytes
+from tuner.measure.explanation import LatencyClass
 from tuner.measure.qemu.events import LEADS, WINDOWS
 from tuner.problem.target import Target
 
@@ -343,6 +344,13 @@ FORMS = {
 }
 _UNITS = {"scalar": 0, "vector": 1}
 _STAGES = ("writes", "reads", "accumulates", "scalars", "predicates")
+_STAGE_TITLES = {
+    "writes": "result",
+    "reads": "sources",
+    "accumulates": "accumulator",
+    "scalars": "scalar sources",
+    "predicates": "predicates",
+}
 _MEMORY_STAGES = (
     "base",
     "modifier",
@@ -353,6 +361,16 @@ _MEMORY_STAGES = (
     "vector_load",
     "updated_base",
 )
+_ACCESSES = {
+    "scalar load": {"result": "scalar_load", "address": "base"},
+    "vector load": {"result": "vector_load", "address": "base"},
+    "scalar store": {"stored data": "scalar_data", "address": "base"},
+    "vector store": {"stored data": "vector_data", "address": "base"},
+    "unaligned vector store": {"stored data": "unaligned_vector_data", "address": "base"},
+    "vector gather": {"offsets": "vector_data", "address": "base"},
+    "vector scatter": {"stored data": "vector_data", "address": "base"},
+}
+"""Loads and stores, and the stages in ``[memory]`` that time them."""
 MAX_STAGE = 15
 
 
@@ -362,6 +380,7 @@ class Rules:
 
     ``packed`` holds ``count`` rules, ``memory`` the stages of loads and stores. ``causes`` names
     what stalls are booked under, by the number the plugin gives. ``digest`` is that of the file.
+    ``classes`` are the rules for people, each once, then the loads and stores.
     """
 
     packed: bytes
@@ -369,18 +388,44 @@ class Rules:
     memory: bytes
     causes: tuple[str, ...]
     digest: str
+    classes: tuple[LatencyClass, ...] = ()
 
     def name_of(self, mnemonic: str, unit: str, forms: int = 0) -> str:
         """The name of the rule that an instruction falls under, found as the plugin does.
 
         ``unit`` is ``vector`` or ``scalar``, ``forms`` a sum of :data:`FORMS`.
         """
-        for encoded, of_unit, needs, *_, cause in _RULE.iter_unpack(self.packed):
+        row = self._row_of(mnemonic, unit, forms)
+        return self.causes[row[-1]] if row else ""
+
+    def class_of(self, mnemonic: str, unit: str, forms: int = 0) -> int | None:
+        """The place in ``classes`` of that rule; ``None`` if none fits."""
+        row = self._row_of(mnemonic, unit, forms)
+        return self.classes.index(_class_of_row(row, self.causes, self._source)) if row else None
+
+    def access_class(self, name: str) -> int:
+        """The place in ``classes`` of a load or store, ``vector load`` say."""
+        return next(i for i, each in enumerate(self.classes) if each.name == name)
+
+    @property
+    def _source(self) -> str:
+        return self.classes[0].source
+
+    def _row_of(self, mnemonic: str, unit: str, forms: int) -> tuple[int, ...] | None:
+        for encoded, of_unit, needs, *rest in _RULE.iter_unpack(self.packed):
             pattern: str = encoded.rstrip(b"\0").decode()
             fits = mnemonic.startswith(pattern[:-1]) if pattern[-1] == "*" else mnemonic == pattern
             if fits and of_unit == _UNITS[unit] and not needs & ~forms:
-                return self.causes[int(cause)]
-        return ""
+                return (needs, *rest)
+        return None
+
+
+def _class_of_row(row: Sequence[int], causes: Sequence[str], source: str) -> LatencyClass:
+    """Of the forms, stages and cause of a packed rule."""
+    needs, *stages, cause = row
+    named = [form.replace("_", " ") for form, bit in FORMS.items() if needs & bit]
+    titles = [_STAGE_TITLES[stage] for stage in _STAGES]
+    return LatencyClass(causes[cause], dict(zip(titles, stages, strict=True)), source, tuple(named))
 
 
 def rules_of(file: ModelFile) -> Rules:
@@ -395,12 +440,20 @@ def rules_of(file: ModelFile) -> Rules:
         stages = [_stage(memory, name) for name in _MEMORY_STAGES]
     except BadEntryError as error:
         raise file.bad_entry(error) from None
+    told = str(file.data.get("source", file.path.name))
+    classes = [_class_of_row(row[2:], causes, told) for row in map(_RULE.unpack, rows)]
+    at = dict(zip(_MEMORY_STAGES, stages, strict=True))
+    classes += [
+        LatencyClass(name, {title: at[stage] for title, stage in parts.items()}, told)
+        for name, parts in _ACCESSES.items()
+    ]
     return Rules(
         packed=b"".join(rows),
         count=len(rows),
         memory=_MEMORY.pack(*stages, causes.index("address"), causes.index("store data")),
         causes=tuple(causes),
         digest=file.digest,
+        classes=tuple(each for i, each in enumerate(classes) if each not in classes[:i]),
     )
 
 

@@ -1,0 +1,144 @@
+"""Machine loops, loop nest and schedule, brought together by the names of Halide's loops."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.codegen.halide.loop_origins import (
+    Directive,
+    LoopOrigin,
+    NestLine,
+    origin_of,
+    origins,
+    read_nest,
+    read_schedule,
+)
+
+ASSEMBLY = """
+f:
+// %bb.0:                               // %entry
+	{
+		loop1(.LBB0_1,#4)
+		r8 = #0
+	}
+.LBB0_1:                                // Block address taken
+                                        // %"2_for_C.s0.y.yo"
+                                        // =>This Loop Header: Depth=1
+	{
+		loop0(.LBB0_2,#10)
+		r5 = r10
+		r9 = memw(r10+#64)
+	}                                       // 4-byte Folded Reload
+.LBB0_2:                                // %"3_for_sums.s1.r$x"
+                                        //   Parent Loop BB0_1 Depth=1
+	{
+		v2.uw += vrmpy(v3.ub,v1.ub)
+		r6 = memw(r5+#0)
+	}
+	{
+		r7 = mpyi(r6,r1)
+	} :endloop0
+// %bb.3:                               // %"5_consume_sums"
+	{
+		r8 = add(r8,#1)
+		vmem(r10+#1) = v2
+	} :endloop1
+// %bb.4:
+	{
+		jumpr r31
+	}
+.LBB0_5:                                // %"assert failed"
+	{
+		call ##halide_error
+	}
+"""
+NEST = """produce packed:
+  for x:
+    packed(...) = ...
+consume packed:
+  produce C:
+    for y.yo in [0, 3]:
+      produce sums:
+        vectorized x.xi in [0, 31]:
+          sums(...) = ...
+        for r:
+          vectorized x.xi in [0, 31]:
+            sums(...) = ...
+      consume sums:
+        vectorized x.xi in [0, 31]:
+          C(...) = ...
+"""
+SCHEDULE = """
+    Func C = pipeline.get_func(2);
+    Func sums = pipeline.get_func(1);
+    Var v_x("x");
+    Var v_xi("xi");
+    Var v_y("y");
+    Var v_yo("yo");
+    RVar v_r_x("r$x");
+    C.split(v_y, v_yo, v_yi, 4, TailStrategy::RoundUp);
+    sums.compute_at(C, v_yo);
+    sums.vectorize(v_xi);
+    sums.update(0).reorder(v_xi, v_r_x);
+    elsewhere.unroll(v_y);
+"""
+OUTER = LoopOrigin("C", 0, "y.yo")
+INNER = LoopOrigin("sums", 1, "r")
+RAN = [
+    (0x100, "{ r8 = #0 ; loop1(0x108,#4) }"),
+    (0x108, "{ r5 = r10 ; r9 = memw(r10+#64) ; loop0(0x110,#10) }"),
+    (0x110, "{ v2.uw += vrmpy(v3.ub,v1.ub) ; r6 = memw(r5+#0) }"),
+    (0x118, "{ r7 = mpyi(r6,r1) }:endloop0"),
+    (0x11C, "{ r8 = add(r8,#1) ; nop ; vmem(r10+#1) = v2 }:endloop1"),
+    (0x124, "{ jumpr r31 }"),
+]
+
+
+@pytest.mark.parametrize(
+    ("block", "origin"),
+    [
+        ("3_for_sums.s1.r$y.ro", LoopOrigin("sums", 1, "r.ro")),
+        ("2_for_C.s0.y.yo.us", LoopOrigin("C", 0, "y.yo")),
+        ("3_for_packed_a.s0.y.rebased", LoopOrigin("packed_a", 0, "y")),
+        ("5_consume_sums", None),
+        ("for.body", None),
+        ("assert succeeded8", None),
+    ],
+)
+def test_only_names_of_loops_are_loops(block: str, origin: LoopOrigin | None) -> None:
+    assert origin_of(block) == origin
+
+
+def test_packets_are_found_in_the_assembly() -> None:
+    assert origins(ASSEMBLY, RAN) == {0x108: OUTER, 0x110: INNER, 0x118: INNER}
+
+
+def test_assembly_of_other_compilers_names_no_loops() -> None:
+    other = ASSEMBLY.replace("2_for_C.s0.y.yo", "for.body").replace("3_for_sums.s1.r$x", "for.inc")
+    assert origins(other, RAN) == {}
+    assert origins("", RAN) == {}
+
+
+def test_a_loop_nest_tells_function_stage_and_dimension() -> None:
+    lines = read_nest(NEST)
+    assert lines[1] == NestLine("for x:", 1, LoopOrigin("packed", 0, "x"))
+    found = [line.loop for line in lines if line.loop]
+    assert found == [
+        LoopOrigin("packed", 0, "x"),
+        OUTER,
+        LoopOrigin("sums", 0, "x.xi"),
+        INNER,
+        LoopOrigin("sums", 1, "x.xi"),
+        LoopOrigin("C", 0, "x.xi"),
+    ]
+
+
+def test_directives_name_the_loops_of_their_stage() -> None:
+    loops = [line.loop for line in read_nest(NEST) if line.loop]
+    pure, update = LoopOrigin("sums", 0, "x.xi"), LoopOrigin("sums", 1, "x.xi")
+    assert read_schedule(SCHEDULE, loops) == [
+        Directive("C.split(v_y, v_yo, v_yi, 4, TailStrategy::RoundUp);", (OUTER,)),
+        Directive("sums.compute_at(C, v_yo);", (OUTER,)),
+        Directive("sums.vectorize(v_xi);", (pure,)),
+        Directive("sums.update(0).reorder(v_xi, v_r_x);", (INNER, update)),
+    ]

@@ -1,0 +1,92 @@
+"""The slot of each instruction, and the rule of the timing model that it falls under."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.measure.explained import explain_packets
+from tests.tuner.measure.qemu.microbenchmark import MODEL
+from tests.tuner.measure.qemu.test_disassembly import packet
+from tuner.measure.explanation import Explanation
+from tuner.measure.qemu.model import model_path
+
+CLASSES = MODEL.rules.classes
+
+
+@pytest.mark.parametrize(
+    ("words", "slots"),
+    [
+        (
+            [
+                "V16.uw += vrmpy(V17.ub,R7.ub)",
+                "V15.uw += vrmpy(V18.ub,R7.ub)",
+                "R8 = memw(R6+#0x0)",
+                "V18.cur = vmem(R5+#0x0)",
+            ],
+            [3, 2, 1, 0],
+        ),
+        (["R7 = memw(R6+#0x0)", "V17 = vmem(R5+#0x0)"], [1, 0]),
+        (["R9 = add(R4,#0x600)", "R6 = add(R4,#0x700)", "vmem(R6+#0x0) = V12"], [3, 2, 0]),
+        (["R5 = R1", "V7:6 = vshuff(V3,V1,R7)", "V4 = vmem(R3+#0x0)"], [3, 2, 0]),
+        (["loop0(PC+16,#32)", "V9:8 = vcombine(V0,V0)", "V13:12 = vcombine(V0,V0)"], [3, 2, 1]),
+        (["R0 = #0x3; R1 = memw(R0+#0x0)"], [1, 0]),
+        (["R25 = R0", "immext(#0x40)", "P0 = cmp.eq(R0,#0); if (P0.new) jump:t PC+76"], [3, 2, 2]),
+        (["jumpr R31"], [2]),
+        (["R1 = asl(R0,#0x2)", "R2 = add(R3,R4)"], [3, 2]),
+    ],
+)
+def test_slots_descend_and_memory_comes_last(words: list[str], slots: list[int]) -> None:
+    assert [each.slot for each in packet(*words).placed] == slots
+
+
+@pytest.mark.parametrize(
+    ("word", "mnemonic", "name", "forms"),
+    [
+        ("V6.uw += vrmpy(V5.ub,R2.ub)", "vrmpy", "vector multiply", ()),
+        ("V7:6.h = vadd(V5.ub,V2.ub)", "vadd", "vector multiply", ("widens",)),
+        ("V7:6.h = vadd(V5:4.h,V3:2.h)", "vadd", "vector arithmetic", ()),
+        ("V6 = V5", "transfer", "vector arithmetic", ()),
+        ("V4 = vmem(R4+#0x0)", "vmem", "vector load", ()),
+        ("vmemu(R4+#0x0) = V2", "vmemu", "unaligned vector store", ()),
+        ("memw(R2+#0xc) = N6.new", "memw", "scalar store", ()),
+        ("R1 += add(R2,R3)", "add", "scalar slow arithmetic", ("accumulates",)),
+        ("R1 = add(R2,R3):sat", "add", "scalar slow arithmetic", ("saturates",)),
+        ("R1 = add(R2.L,R3.H)", "add", "scalar slow arithmetic", ("halfwords",)),
+        ("M0 = R1", "transfer", "control register", ("writes control",)),
+        ("R1 = mpyi(R2,R3)", "mpyi", "scalar multiply", ()),
+    ],
+)
+def test_an_instruction_tells_its_rule(
+    word: str, mnemonic: str, name: str, forms: tuple[str, ...]
+) -> None:
+    (found,) = packet(word).placed
+    assert found.mnemonic == mnemonic
+    assert found.latency is not None
+    assert (CLASSES[found.latency].name, CLASSES[found.latency].forms) == (name, forms)
+    assert "hexagonv66" in CLASSES[found.latency].source
+
+
+@pytest.mark.parametrize("word", ["nop", "jump PC+76", "call PC+240"])
+def test_what_waits_for_nothing_has_no_rule(word: str) -> None:
+    (found,) = packet(word).placed
+    assert found.latency is None
+
+
+def test_stages_are_those_of_the_model() -> None:
+    (multiply,) = (each for each in CLASSES if each.name == "vector multiply" and not each.forms)
+    text = model_path("v66").read_text()
+    entry = text[text.index('name = "vector multiply"') :]
+    written = {k: int(re.search(rf"^{k} = (\d+)", entry, re.M)[1]) for k in ("writes", "reads")}  # type: ignore[index]
+    assert multiply.stages["result"] == written["writes"]
+    assert multiply.stages["sources"] == written["reads"]
+
+
+def test_instructions_come_back_from_json(tmp_path: Path) -> None:
+    made = explain_packets("{ r1 = add(r2,r3)\n v1.b = vadd(v2.b,v3.b) }", tmp_path)
+    assert Explanation.from_dict(json.loads(json.dumps(made.as_dict()))) == made
+    packets = [each for region in made.regions for each in region.packets]
+    assert any([i.slot for i in each.instructions] == [3, 2] for each in packets)
