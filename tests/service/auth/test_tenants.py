@@ -94,6 +94,8 @@ QUERIES = {
     + "&".join(f"params={name}={value}" for name, value in SHAPE.items()),
     "/v1/kernels/{name}/space": "",
     "/ui/compare": lambda secret: f"kind=jobs&own={secret.job}&other={secret.job}",
+    "/ui/code": lambda secret: f"own={secret.job}-0",
+    "/ui/code/sides": lambda secret: f"own={secret.job}-0",
     "/ui/submit": lambda secret: f"kernel={secret.kernel}",
     "/ui/submit/space": lambda secret: f"kernel={secret.kernel}",
     "/ui/schedules/shapes": "kernel=gemm_u8",

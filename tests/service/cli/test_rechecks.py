@@ -82,13 +82,13 @@ def test_what_no_longer_works_is_a_failure(hvxtune, bench, tuned, monkeypatch):
     assert {row["error"] for row in rows.values()} == {"compiler_crash: it aborted"}
 
 
-def test_what_a_device_measured_is_left_to_it(hvxtune, bench, tuned, monkeypatch):
+def test_what_a_device_measured_is_left_to_it(hvxtune, bench, tuned, monkeypatch, tmp_path):
     monkeypatch.setattr(StandInMeasurer, "measure", None)  # nothing is measured here
     with open_store() as store:
         best = store.best
         hardware = lambda lookup: on_hardware(best(lookup))  # noqa: E731
         monkeypatch.setattr(type(store), "best", lambda self, lookup: hardware(lookup))
-        monkeypatch.setattr(rechecking, "_file", lambda: store.place.path.with_name("rows"))
+        monkeypatch.setattr(rechecking, "_file", lambda: tmp_path / "rows")
         answer, _rows = recheck(hvxtune)
     assert answer.json["counts"]["not here"] == 2
 
