@@ -37,7 +37,7 @@ test-fast: setup $(VENV)/.dev ## the tests that need seconds
 	$(BIN)/pytest -m "not slow and not nightly" -n logical --maxprocesses 4
 
 test-slow: setup $(VENV)/.dev ## the tests that need minutes: compilers, simulator, killed processes
-	$(BIN)/pytest -m "slow and not nightly" -n logical --maxprocesses 2 --dist loadscope
+	$(BIN)/pytest -m "slow and not nightly" -n logical --maxprocesses 2 --dist loadscope --durations 40
 
 test-bare: demo $(VENV)/.dev ## what a machine without compilers, browser and database must do: the demo, set-up, the command line
 	$(BIN)/pytest -m "not slow and not nightly" -n logical --maxprocesses 4 tests/test_setup.py tests/examples tests/tuner/machine tests/service/cli
