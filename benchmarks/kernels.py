@@ -30,7 +30,7 @@ from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel, kernel_names
 from tuner.memory_store import MemoryStore
 from tuner.one_config import measure, named_config
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.candidate import Problem
 from tuner.records.trial import Trial
 from tuner.search.loop import Progress

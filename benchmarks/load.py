@@ -36,7 +36,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from benchmarks import million_schedules
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 
 P99_LIMIT_MS = 100.0
 OPEN_FILES = 1024

@@ -42,7 +42,8 @@ from tuner.identity import canonical_json, digest_of, digest_of_bytes
 from tuner.kernels import find_kernel
 from tuner.paths import writable
 from tuner.problem.contract import Contract
-from tuner.problem.target import DEFAULT_TARGET, find_target
+from tuner.problem.default_target import DEFAULT_TARGET
+from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact, Problem
 from tuner.space import Config
 

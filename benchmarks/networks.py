@@ -40,7 +40,8 @@ from tuner.network.reading import model_file
 from tuner.network.running import offload
 from tuner.network.running.predicted import compared
 from tuner.paths import CACHE_DIR_VARIABLE, STATE_DIR_VARIABLE, cache_dir
-from tuner.problem.target import DEFAULT_TARGET, find_target
+from tuner.problem.default_target import DEFAULT_TARGET
+from tuner.problem.target import find_target
 from tuner.store import TrialStore
 from tuner.tuning import default_workers
 from tuner.workload_sets import set_of

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from tuner.packages.check import Saved, watched
 from tuner.packages.skeletons import write_skeleton
-from tuner.problem.target import DEFAULT_TARGET, find_target
+from tuner.problem.default_target import DEFAULT_TARGET
+from tuner.problem.target import find_target
 
 LIMIT_S = 3.0
 """The promise: a figure after at most so long."""

@@ -29,7 +29,7 @@ from tuner.executor import EXECUTOR_VARIABLE
 from tuner.executor.cluster.connection import Cluster
 from tuner.executor.cluster.executor import AHEAD
 from tuner.executor.cluster.tasks import Answer
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 
 WORKERS = (1, 2, 4, 8, 16)
 SLEEP_S = 0.5

@@ -36,7 +36,7 @@ from urllib.parse import urlencode
 import psutil
 
 from benchmarks import million_schedules
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 
 P99_LIMIT = 1.3
 SHARE_LIMIT = 0.9

@@ -31,7 +31,7 @@ from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.memory_store import MemoryStore
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.candidate import Artifact, Measurement, Problem
 from tuner.tuning import default_workers, find_problem, keep_pipeline
 

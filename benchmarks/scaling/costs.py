@@ -31,7 +31,7 @@ from tuner.executor import EXECUTOR_VARIABLE
 from tuner.executor.cluster.connection import Cluster
 from tuner.executor.cluster.tasks import Answer
 from tuner.memory_store import MemoryStore
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.outcome import Outcome
 
 CALLS = 600

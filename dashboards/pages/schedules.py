@@ -26,7 +26,8 @@ from service.problem_details import HttpError, not_found
 from service.sub_path import published
 from tuner.kernels import find_kernel, kernel_names
 from tuner.problem.contract import Contract
-from tuner.problem.target import DEFAULT_TARGET, TARGETS
+from tuner.problem.default_target import DEFAULT_TARGET
+from tuner.problem.target import TARGETS
 from tuner.records.candidate import FIDELITIES, Fidelity
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])

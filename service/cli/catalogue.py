@@ -18,7 +18,7 @@ from service.cli.output import print_json, print_line, print_sentence, print_tab
 from service.cli.summary import print_loose
 from service.json_forms import kernel_json, space_json
 from service.labels import problem_label
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from tuner.space import Config, Space

@@ -28,7 +28,7 @@ from service.cli.schedules import write_file
 from service.cli.summary import print_config
 from service.json_forms import problem_json
 from service.labels import problem_label
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 
 
 def compile(  # noqa: A001 - the command's name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from service.cli.progress import StepLines
 from service.cli.statuses import Exit
 from tuner.errors import ToolchainError, UserError
 from tuner.shipped import FOLDERS, shipped, with_places
+
+if TYPE_CHECKING:
+    from tuner.problem.target import Target
 
 
 def setup(
@@ -32,7 +35,7 @@ def setup(
             "--target",
             metavar="TARGET",
             help="See that the simulator runs this target or arch (v73), and build a newer one "
-            "if need be; several times, or with commas.",
+            "if need be; several times, or with commas. The newest becomes the default target.",
             show_default=False,
         ),
     ] = None,
@@ -44,8 +47,10 @@ def setup(
     """
     from tuner.machine.doctor import compilers
     from tuner.machine.provision import build, provision
+    from tuner.problem.default_target import choose_default_target, default_target
 
-    archs = _archs(target or ())
+    targets = _targets(target or ())
+    archs = list(dict.fromkeys(one.arch for one in targets))
     for part in compilers():
         if not part.present:
             raise ToolchainError(
@@ -59,20 +64,27 @@ def setup(
             simulator = build(qemu.expanduser(), steps, archs)
     finally:
         steps.end()
+    if targets:
+        choose_default_target(targets[-1])
     program, version = simulator.command[-1], simulator.version
     if as_json:
-        print_json({"simulator": {"program": program, "version": version}})
+        used = {"program": program, "version": version}
+        print_json({"simulator": used, "default_target": default_target()})
     else:
-        print_line(f"using {program} ({version}); `hvxtune doctor` shows its targets")
+        print_line(
+            f"using {program} ({version}); without --target, commands mean {default_target()}; "
+            "`hvxtune doctor` shows all targets"
+        )
 
 
-def _archs(targets: Sequence[str]) -> list[str]:
-    """The archs of ``targets``: names of archs or targets, several with commas between them."""
+def _targets(named: Sequence[str]) -> list[Target]:
+    """The targets called so, by arch or in full, several with commas between them; the newest arch
+    last."""
     from tuner.problem.target import find_target
 
-    names = [name.strip() for text in targets for name in text.split(",") if name.strip()]
+    names = [name.strip() for text in named for name in text.split(",") if name.strip()]
     full = [name if name.startswith("hexagon-") else f"hexagon-{name}" for name in names]
-    return sorted({find_target(name).arch for name in full})
+    return sorted((find_target(name) for name in full), key=lambda target: target.arch)
 
 
 def doctor(as_json: AsJson = False) -> None:

@@ -27,7 +27,7 @@ from service.cli.options import (
 from service.cli.output import console, print_json, print_line, print_table, sentence, table
 from service.cli.statuses import Exit
 from service.cli.watching import Watch, refuse_json, shown_until_stopped
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.shipped import with_places
 
 if TYPE_CHECKING:

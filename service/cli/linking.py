@@ -11,7 +11,7 @@ import typer
 from service.cli.options import TargetName
 from service.cli.output import print_line
 from tuner.errors import UserError
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 
 _ELF = b"\x7fELF"
 _MACHINE_AT, _HEXAGON = 18, 164

@@ -30,7 +30,7 @@ from service.cli.summary import print_config, print_loose, print_measurement
 from service.json_forms import peak_cycles, problem_json, trial_json
 from service.labels import problem_label
 from tuner.errors import NotStoredError, UserError
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation

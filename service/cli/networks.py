@@ -24,7 +24,7 @@ from service.cli.options import (
 from service.cli.output import print_json, print_line, print_table
 from service.cli.sets import refuse_options, tune_workloads
 from tuner.errors import UserError
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

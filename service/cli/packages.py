@@ -13,7 +13,7 @@ from service.cli.output import print_json, print_line, print_sentence, print_tab
 from service.cli.statuses import Exit
 from service.json_forms import package_json
 from tuner.errors import UserError
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation, Region

@@ -35,7 +35,7 @@ from service.json_forms import doubt_json, measurement_json, peak_cycles, proble
 from service.labels import shown_name
 from service.suggested_files import way_to
 from tuner.errors import UserError
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.candidate import Fidelity
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from service.sub_path import published
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
-from tuner.problem.target import DEFAULT_TARGET, find_target
+from tuner.problem.default_target import DEFAULT_TARGET
+from tuner.problem.target import find_target
 
 router = APIRouter(prefix="/v1", tags=["pipelines"])
 

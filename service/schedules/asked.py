@@ -13,7 +13,8 @@ from tuner.best import Lookup
 from tuner.errors import UserError
 from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel
 from tuner.problem.contract import Contract, find_contract
-from tuner.problem.target import DEFAULT_TARGET, Target, find_target
+from tuner.problem.default_target import DEFAULT_TARGET
+from tuner.problem.target import Target, find_target
 from tuner.records.candidate import CACHE_STATES, FIDELITIES, CacheState, Fidelity, Problem
 from tuner.records.request import DEFAULT_CONTRACT
 

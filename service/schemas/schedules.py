@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from service.schemas.common import PageQuery, ProblemDetails, Strict, Visibility
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.candidate import CacheState, Fidelity
 from tuner.records.request import DEFAULT_CONTRACT
 

@@ -108,7 +108,8 @@ def _zig() -> Finding:
 def _targets() -> list[Finding]:
     """The abilities for each arch, and the commands that bring the rest; before them, whether any
     target can be tuned for here."""
-    from tuner.problem.target import DEFAULT_TARGET, TARGETS
+    from tuner.problem.default_target import DEFAULT_TARGET
+    from tuner.problem.target import TARGETS
 
     findings = []
     measured = []

@@ -10,7 +10,8 @@ from tuner.errors import HvxtuneError
 from tuner.machine.doctor import compilers
 from tuner.measure import FARM, QEMU, measurer_names, refusals
 from tuner.measure.farm.farm_file import read_farm
-from tuner.problem.target import DEFAULT_TARGET, find_target
+from tuner.problem.default_target import DEFAULT_TARGET
+from tuner.problem.target import find_target
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from tuner.packages.python_code import PythonFailedError, reference_outputs
 from tuner.paths import cached
 from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
-from tuner.problem.target import DEFAULT_TARGET, find_target
+from tuner.problem.target import BASELINE_TARGET, find_target
 from tuner.records.candidate import Candidate
 from tuner.space import Config
 
@@ -165,7 +165,7 @@ class NaiveBuild(Reference):
         from tuner.measure.qemu.simulation import outputs_of
 
         params = {param.name: values[param.name] for param in self._kernel.params}
-        target = find_target(DEFAULT_TARGET)
+        target = find_target(BASELINE_TARGET)
         problem = self._kernel.problem(params, Contract.STATIC, target)
         blank = [np.zeros(spec.shape, spec.dtype) for spec in specs if spec.role == "output"]
         scalars = self._kernel.scalars(params)

@@ -19,7 +19,7 @@ from tuner.packages.generator_program import chosen, fixed_params, options_of, p
 from tuner.packages.generators import Emission, emitted
 from tuner.paths import cached
 from tuner.problem.buffers import BufferSpec
-from tuner.problem.target import DEFAULT_TARGET, find_target
+from tuner.problem.target import BASELINE_TARGET, find_target
 from tuner.records.candidate import Problem
 from tuner.uploaded import PipelineKernel, files, find_pipeline, kernel_name
 
@@ -98,7 +98,7 @@ def _made(package: Package) -> Algorithm:
     emission = Emission(
         program_of(package),
         chosen(package).name,
-        halide_target(find_target(DEFAULT_TARGET)),
+        halide_target(find_target(BASELINE_TARGET)),
         "algorithm",
     )
     key = canonical_json([emission.program.name, emission.generator, params])

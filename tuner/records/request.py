@@ -21,7 +21,7 @@ from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get
 
 from tuner.errors import UserError
 from tuner.objectives import DEFAULT_OBJECTIVES, OBJECTIVES
-from tuner.problem.target import DEFAULT_TARGET
+from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.candidate import CacheState
 
 DEFAULT_TRIALS = 100

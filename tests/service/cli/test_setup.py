@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,13 +17,14 @@ from tuner.conformance.patience import PATIENCE_S, until
 from tuner.machine import doctor, provision
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 from tuner.paths import CACHE_DIR_VARIABLE
+from tuner.problem.default_target import TARGET_VARIABLE, default_target
 
 
 def test_a_machine_with_a_simulator_is_told_which(hvxtune) -> None:
     simulator = find_simulator()
     answer = hvxtune("setup", "--json")
     expected = {"program": simulator.command[-1], "version": simulator.version}
-    assert answer.json == {"simulator": expected}
+    assert answer.json == {"simulator": expected, "default_target": "hexagon-v66"}
     assert f"using {simulator.command[-1]}" in hvxtune("setup").out
 
 
@@ -46,18 +48,52 @@ def test_a_file_that_is_no_tarball_is_refused(hvxtune, tmp_path, monkeypatch) ->
     assert "accepted: a release tarball of QEMU" in answer.err
 
 
-def test_targets_are_asked_of_the_simulator(hvxtune, monkeypatch) -> None:
-    """Several at once, by arch or in full; the machine's simulator serves, so nothing is built."""
+@pytest.fixture
+def asked(monkeypatch, tmp_path) -> list[list[str]]:
+    """The archs that were asked of the machine's simulator, which is said to serve for all. The
+    cache is a new one, and no target is named in the environment."""
+    there = find_simulator()
     asked: list[list[str]] = []
 
     def provide(steps, archs):
         asked.append(archs)
-        return find_simulator()
+        return there
 
     monkeypatch.setattr(provision, "provision", provide)
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.delenv(TARGET_VARIABLE)
+    return asked
+
+
+def test_targets_are_asked_of_the_simulator(hvxtune, asked) -> None:
+    """Several at once, by arch or in full; the machine's simulator serves, so nothing is built."""
     answer = hvxtune("setup", "--target", "v73,hexagon-v68-sm8350", "--target", "v66")
     assert "using" in answer.out
     assert asked == [["v66", "v68", "v73"]]
+
+
+def test_the_newest_target_becomes_the_default(hvxtune, asked, tmp_path) -> None:
+    """Of the processes that begin afterwards, until another is set up."""
+
+    def default() -> str:
+        command = [sys.executable, "-m", "service.cli", "targets", "--json"]
+        return json.loads(subprocess.check_output(command))["default"]
+
+    assert default() == "hexagon-v66"
+    answer = hvxtune("setup", "--target", "v73,v66")
+    assert "without --target, commands mean hexagon-v73" in answer.out
+    assert default() == "hexagon-v73"
+    assert hvxtune("setup", "--json").json["default_target"] == "hexagon-v73"
+    hvxtune("setup", "--target", "hexagon-v68-qcs6490")
+    assert default() == "hexagon-v68-qcs6490"
+    assert hvxtune("setup", "--target", "v66", "--json").json["default_target"] == "hexagon-v66"
+
+
+def test_a_target_that_cannot_be_had_does_not_become_the_default(hvxtune, monkeypatch) -> None:
+    monkeypatch.delenv(TARGET_VARIABLE)
+    before = default_target()
+    assert hvxtune("setup", "--target", "v79").status == 2
+    assert default_target() == before
 
 
 def test_a_target_that_nobody_can_run_is_refused_in_one_line(hvxtune) -> None:

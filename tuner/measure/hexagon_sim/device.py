@@ -38,7 +38,7 @@ from tuner.measure.hexagon_sim.standalone import (
     tools_at,
 )
 from tuner.measure.measurer import Measurer, Timed
-from tuner.problem.target import DEFAULT_TARGET, TARGETS, Target, find_target
+from tuner.problem.target import BASELINE_TARGET, TARGETS, Target, find_target
 from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
 
 _MOST_COUNTERS = 20
@@ -78,7 +78,7 @@ class HexagonSim(DspDevice):
     @classmethod
     def doctor(cls) -> Sequence[Finding]:
         """Its parts in the SDK, or among the tools alone, that the environment names."""
-        root, arch = sdk_root(), find_target(DEFAULT_TARGET).arch
+        root, arch = sdk_root(), find_target(BASELINE_TARGET).arch
         tools = None if root is None else tools_at(root)
         if tools is not None:
             return (_standalone_finding(tools),)

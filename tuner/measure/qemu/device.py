@@ -29,7 +29,7 @@ from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders
 from tuner.measure.qemu.simulation import simulate
 from tuner.measure.qemu.simulator import find_simulator
-from tuner.problem.target import DEFAULT_TARGET, Target, find_target
+from tuner.problem.target import BASELINE_TARGET, Target, find_target
 from tuner.records.candidate import Artifact, Fidelity
 from tuner.requirements import SET_UP
 
@@ -154,7 +154,7 @@ def sandbox_bits() -> int:
 
     Raises ``ToolchainError`` without a simulator, ``DeviceError`` if the simulator fails.
     """
-    target = find_target(DEFAULT_TARGET)
+    target = find_target(BASELINE_TARGET)
     data = built(idle_candidate(target.arch)).read_bytes()
     artifact = Artifact(digest_of_bytes(data), "hvxtune_nothing", {"object": data})
     orders = Orders(find_model(target.arch), target)

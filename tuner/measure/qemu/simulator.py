@@ -28,7 +28,7 @@ from tuner.measure.harness.linking import FindLacking
 from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders, Session, State
 from tuner.paths import cache_dir, earlier_places
-from tuner.problem.target import DEFAULT_TARGET, find_target
+from tuner.problem.target import BASELINE_TARGET, find_target
 from tuner.requirements import SET_UP
 
 _TABLE = Path(__file__).with_name("instructions.toml")
@@ -163,7 +163,7 @@ def find_simulator() -> Simulator:
     Raises ``ToolchainError`` that names what was found and why it does not serve, or what is wrong
     with the timing parameters, without which none can be tried.
     """
-    find_model(find_target(DEFAULT_TARGET).arch)
+    find_model(find_target(BASELINE_TARGET).arch)
     given = os.environ.get(QEMU_VARIABLE)
     if given:
         return probe(command_of(Path(given).expanduser().absolute()))
@@ -295,7 +295,7 @@ def _program_for(arch: str) -> bytes:
 
 def _failure_to_load(simulator: Simulator) -> str | None:
     """The complaint of a ``simulator`` that does not load the plugin; ``None`` if it does."""
-    orders = Orders(find_model("v66"), find_target(DEFAULT_TARGET))
+    orders = Orders(find_model("v66"), find_target(BASELINE_TARGET))
     with Session(orders) as session:
         # The plugin is loaded before QEMU finds that /dev/null is not a program.
         said = _run([*simulator.start(session), "/dev/null"], pass_fds=(session.descriptor,))
